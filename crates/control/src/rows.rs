@@ -1,0 +1,293 @@
+//! Requests and answers.
+//!
+//! | request | body | answer |
+//! | --- | --- | --- |
+//! | `GET /v1/status` | | [`Status`] |
+//! | `GET /v1/attachments` | | a list of [`Attachment`] |
+//! | `POST /v1/attachments` | [`AttachRequest`] | [`Attachment`] |
+//! | `GET /v1/attachments/{id}` | | [`AttachmentDetail`] |
+//! | `DELETE /v1/attachments/{id}` | | [`UndoReport`] |
+//! | `GET /v1/attachments/{id}/matrix?window=live` or `decayed` | | [`Matrix`] |
+//! | `GET /v1/attachments/{id}/events?last=N` | | a list of [`EventRow`], oldest first |
+//! | `GET /v1/policies` | | a list of [`PolicyRow`] |
+//! | `POST /v1/undo` | [`UndoRequest`] | [`UndoReport`] |
+//! | `POST /v1/reload` | | [`ReloadReport`] |
+//! | `GET /v1/doctor` | | a list of [`Finding`] |
+//! | `GET /v1/config` | | [`ConfigText`] |
+//! | `GET /v1/openapi.json` | | the description of all this |
+//! | `GET /metrics` | | Prometheus text |
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What to put under which policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttachRequest {
+    /// Which program.
+    pub target: Target,
+    /// Name of the policy; the default policy of the settings when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Settings of the policy, as text; absent ones are as in the settings file.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Decide and tell, but change nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// How a program is named.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// These processes.
+    Pids(Vec<u32>),
+    /// Every process in this control group and below, by path under the cgroup file system.
+    Cgroup(String),
+    /// Every process of this systemd unit.
+    Unit(String),
+    /// Every process whose command has this name; exactly as in `/proc/PID/comm`.
+    Command(String),
+}
+
+/// An attached program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its number.
+    pub id: u32,
+    /// Its processes.
+    pub pids: Vec<u32>,
+    /// Name of its first process.
+    pub command: String,
+    /// User that owns it.
+    pub uid: u32,
+    /// Name of its policy.
+    pub policy: String,
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+    /// Seconds since it was attached.
+    pub attached_s: f64,
+    /// The source of its samples, as in `faults (soft-dirty)`.
+    pub source: String,
+    /// Windows judged so far.
+    pub windows: u64,
+    /// Length of the present window in milliseconds.
+    pub window_ms: u64,
+    /// Threads alive, and of these the ones that take part in mapping.
+    pub threads: u32,
+    /// Threads that take part.
+    pub tasks: u32,
+    /// Samples taken so far.
+    pub samples: u64,
+    /// Samples in the last window.
+    pub samples_window: u64,
+    /// Samples lost so far, on the whole machine.
+    pub lost: u64,
+    /// Pages tracked.
+    pub pages: u32,
+    /// What was changed and not yet undone, and what was refused.
+    pub ledger: Ledger,
+    /// Mean distance of communication in the last window, 10 is all local; none without communication.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<f64>,
+    /// Share of tracked accesses that are local, 0 to 1; none while unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_share: Option<f64>,
+}
+
+/// What was done to a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Threads whose affinity is ours now.
+    pub threads_bound: u32,
+    /// Times a thread was given another affinity.
+    pub thread_moves: u64,
+    /// Pages moved.
+    pub pages_moved: u64,
+    /// Bytes moved.
+    pub bytes_moved: u64,
+    /// Pages that the kernel refused to move.
+    pub pages_refused: u64,
+    /// Nanoseconds in system calls that moved.
+    pub spent_ns: u64,
+    /// The longest of them.
+    pub pause_max_ns: u64,
+}
+
+/// An attached program with its threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttachmentDetail {
+    /// The program.
+    pub attachment: Attachment,
+    /// Its threads, by ascending number.
+    pub threads: Vec<ThreadRow>,
+    /// Policy settings in force, as text.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Its process.
+    pub pid: u32,
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// The processor it ran on last.
+    pub cpu: u32,
+    /// The node of that processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// The node we placed it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<u32>,
+    /// Whether it takes part in mapping.
+    pub takes_part: bool,
+    /// Share of one processor in the last window.
+    pub busy: f64,
+    /// Samples in the last window.
+    pub samples: u64,
+}
+
+/// Who talks to whom.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// `live` or `decayed`.
+    pub window: String,
+    /// Threads, by position.
+    pub tids: Vec<u32>,
+    /// Node each thread is on, where known.
+    pub nodes: Vec<Option<u32>>,
+    /// One row per thread.
+    pub rows: Vec<Vec<u64>>,
+    /// Samples that stand behind it.
+    pub samples: u64,
+}
+
+/// Something the engine did or did not do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// Seconds since the program was attached.
+    pub at_s: f64,
+    /// Kind in one word: `window`, `ordered`, `done`, `failed`, `dropped`, `hands_off`, `ended`.
+    pub kind: String,
+    /// Thread it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// One sentence for people.
+    pub text: String,
+}
+
+/// A policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyRow {
+    /// Its name.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+    /// Its settings.
+    pub settings: Vec<SettingRow>,
+}
+
+/// A setting of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettingRow {
+    /// Its name.
+    pub name: String,
+    /// Type and bounds in words.
+    pub expects: String,
+    /// Its value in force.
+    pub value: String,
+    /// Its default.
+    pub default: String,
+    /// One sentence.
+    pub help: String,
+}
+
+/// What to undo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRequest {
+    /// Everything of this process; of everyone, with absent (root alone).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+/// What was undone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoReport {
+    /// Threads that have their earlier affinity again.
+    pub threads_restored: u64,
+    /// Threads that were gone.
+    pub threads_gone: u64,
+    /// Threads left alone because someone else changed them since.
+    pub threads_left: u64,
+    /// Pages that are where they were.
+    pub pages_restored: u64,
+    /// Pages that are gone.
+    pub pages_gone: u64,
+    /// What could not be undone, one sentence each.
+    pub failed: Vec<String>,
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Settings that have another value now, as `name: old -> new`.
+    pub changed: Vec<String>,
+    /// Settings that were changed but take effect at the next start.
+    pub at_restart: Vec<String>,
+}
+
+/// What this machine can and cannot give.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// `ok`, `limited` or `missing`.
+    pub level: String,
+    /// What it is about, as in `page-fault samples`.
+    pub subject: String,
+    /// What was found.
+    pub text: String,
+    /// What to do about it; empty when there is nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+/// Settings in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigText {
+    /// Files they were read from, in order.
+    pub files: Vec<String>,
+    /// All of them, as a settings file.
+    pub text: String,
+}
+
+/// The daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it began to serve.
+    pub up_s: f64,
+    /// The machine in one line.
+    pub machine: String,
+    /// Number of memory nodes.
+    pub nodes: u32,
+    /// The source of samples and what provokes them.
+    pub source: String,
+    /// Processor time the daemon used so far, in seconds.
+    pub cpu_s: f64,
+    /// Its resident memory in bytes.
+    pub resident_bytes: u64,
+    /// Rows in the journal that are not undone.
+    pub journal_open: u64,
+    /// Attached programs that the caller may see.
+    pub attachments: Vec<Attachment>,
+    /// Other actors found that place threads or memory, one sentence each.
+    pub rivals: Vec<String>,
+}

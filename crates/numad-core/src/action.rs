@@ -1,0 +1,129 @@
+//! What the engine orders, and what came of it.
+
+use std::fmt;
+
+use topology::{CpuSet, NodeId, Pid, TaskKey};
+
+use crate::policy::{Reason, SpaceId};
+
+/// An attached program, numbered by the engine; never used again while the daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttachmentId(pub u32);
+
+impl fmt::Display for AttachmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A change to the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Let a task run on these processors and no others.
+    Bind {
+        /// For which program.
+        attachment: AttachmentId,
+        /// Which task.
+        task: TaskKey,
+        /// The node they belong to.
+        node: NodeId,
+        /// The processors; never empty.
+        cpus: CpuSet,
+        /// Why.
+        reason: Reason,
+    },
+    /// Move pages of one address space to a node.
+    MovePages {
+        /// For which program.
+        attachment: AttachmentId,
+        /// Whose address space.
+        pid: Pid,
+        /// The same, as the engine numbers it.
+        space: SpaceId,
+        /// First addresses of the pages, ascending, at most `MOVE_BATCH_MAX`.
+        pages: Vec<u64>,
+        /// Where to.
+        node: NodeId,
+        /// Why the first of them; they share one kind of reason.
+        reason: Reason,
+    },
+}
+
+/// Most pages in one [`Action::MovePages`]; the host splits it further by measured time.
+pub const MOVE_BATCH_MAX: usize = 512;
+
+/// What came of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The task is bound.
+    Bound,
+    /// Each page's fate, in the order of the action's pages, with the time it took.
+    Moved {
+        /// One for each page that was tried; shorter than the action if the host gave up.
+        pages: Vec<PageOutcome>,
+        /// Time in system calls, in nanoseconds.
+        spent_ns: u64,
+    },
+    /// Nothing was changed.
+    Refused(Refusal),
+}
+
+/// What came of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOutcome {
+    /// It is on this node now.
+    On(NodeId),
+    /// It stayed.
+    Refused(Refusal),
+}
+
+/// Why the kernel, or our own care, refused a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// The task, process or page is not there any more. Routine.
+    Gone,
+    /// We lack the right to do it.
+    NotPermitted,
+    /// The target's cpuset or memory policy does not allow that place.
+    NotAllowed,
+    /// That node has no memory, or is offline.
+    NoSuchNode,
+    /// The node has no free memory.
+    NoMemory,
+    /// The page is pinned, locked, or being moved.
+    Busy,
+    /// The page is mapped by several processes.
+    Shared,
+    /// Someone else changed it since we looked.
+    ChangedByOther,
+    /// The journal could not be written, so nothing was changed.
+    Journal,
+    /// This kernel lacks the call or the feature.
+    Unsupported,
+    /// Anything else, by error number.
+    Other(i32),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("gone"),
+            Self::NotPermitted => f.write_str("not permitted"),
+            Self::NotAllowed => f.write_str("not allowed by the target's cpuset or memory policy"),
+            Self::NoSuchNode => f.write_str("the node has no memory or is offline"),
+            Self::NoMemory => f.write_str("the node has no free memory"),
+            Self::Busy => f.write_str("the page is busy or pinned"),
+            Self::Shared => f.write_str("the page is mapped by several processes"),
+            Self::ChangedByOther => f.write_str("changed by someone else"),
+            Self::Journal => f.write_str("the journal could not be written"),
+            Self::Unsupported => f.write_str("not supported by this kernel"),
+            Self::Other(errno) => write!(f, "error {errno}"),
+        }
+    }
+}
+
+/// Carries out actions: the live machine, a recorder that only notes them, or a simulated world.
+pub trait Host {
+    /// Carries out one action, or says why not.
+    fn perform(&mut self, action: &Action) -> Outcome;
+}

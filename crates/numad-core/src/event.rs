@@ -1,0 +1,90 @@
+//! What the engine did and did not do, as typed events. Logs, `status`, `explain` and test
+//! snapshots are renderings of these.
+
+use topology::{NodeId, TaskKey};
+
+use crate::action::{Action, AttachmentId, Outcome};
+use crate::policy::{PageKey, Reason, Veto};
+use crate::time::Time;
+
+/// Something that happened in the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub time: Time,
+    /// For which program.
+    pub attachment: AttachmentId,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventKind {
+    /// A window was judged.
+    Window(WindowSummary),
+    /// A thread proposal was dropped.
+    TaskDropped {
+        /// Which task.
+        task: TaskKey,
+        /// Where it was to go.
+        node: NodeId,
+        /// Why the policy wanted it.
+        reason: Reason,
+        /// Why it was dropped.
+        veto: Veto,
+    },
+    /// Page proposals were dropped; counted, with one of them as an example.
+    PagesDropped {
+        /// How many.
+        count: u64,
+        /// One of them.
+        example: PageKey,
+        /// Why they were dropped.
+        veto: Veto,
+    },
+    /// An action was ordered.
+    Ordered(Action),
+    /// An action ended.
+    Ended {
+        /// What was ordered.
+        action: Action,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The program's last thread is gone.
+    ProgramEnded,
+    /// Someone else changed the affinity of a task that we had set; it is left alone from now on.
+    HandsOff {
+        /// Which task.
+        task: TaskKey,
+    },
+}
+
+/// One window, judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WindowSummary {
+    /// How long it was, in milliseconds.
+    pub window_ms: u64,
+    /// How long the next will be, in milliseconds.
+    pub next_ms: u64,
+    /// Samples of this program.
+    pub samples: u64,
+    /// Samples lost meanwhile, on the whole machine.
+    pub lost: u64,
+    /// Tasks that took part.
+    pub tasks: u32,
+    /// Pages tracked.
+    pub pages: u32,
+    /// Pages dropped from the table because their set was full.
+    pub pages_dropped: u64,
+    /// Proposals of the policy.
+    pub proposals: u32,
+    /// Actions ordered.
+    pub actions: u32,
+    /// Mean distance of communication, weighted by amount, in hundredths (1000 is all local); none
+    /// without communication.
+    pub distance_centi: Option<u32>,
+    /// Share of tracked accesses that are local to their page's node, in per mille; none while unknown.
+    pub local_permille: Option<u32>,
+}

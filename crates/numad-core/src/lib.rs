@@ -1,0 +1,29 @@
+//! The model and the loop, without I/O: samples, tables, the policy trait, the cost model, the
+//! guard, interval laws, and the engine that joins them.
+//!
+//! No clock, file, thread, log line or hash order in here: the same calls give the same actions.
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod engine;
+pub mod event;
+pub mod matrix;
+pub mod observation;
+pub mod policy;
+pub mod sample;
+pub mod setting;
+pub mod time;
+
+pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Refusal};
+pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, IntervalLaw};
+pub use event::{Event, EventKind, WindowSummary};
+pub use matrix::CommMatrix;
+pub use observation::{AttachSpec, Observation, ObservedProgram, ObservedTask, TaskState};
+pub use policy::{
+    Accessor, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, Reason, SpaceId, Task,
+    Veto,
+};
+pub use sample::{AccessKind, Lifecycle, Record, Sample, ServedBy};
+pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};
+pub use time::Time;

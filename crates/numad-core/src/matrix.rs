@@ -1,0 +1,74 @@
+//! Who talks to whom.
+
+/// Amounts of communication between tasks: symmetric, with an empty diagonal.
+///
+/// Tasks are named by their position in the list that the matrix came with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommMatrix {
+    count: usize,
+    /// Full rows, so that a row is one slice.
+    amounts: Vec<u64>,
+}
+
+impl CommMatrix {
+    /// No communication among `count` tasks.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            amounts: vec![0; count * count],
+        }
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds to what two different tasks said to each other; a task's talk with itself is ignored.
+    ///
+    /// # Panics
+    /// When a position is not below [`Self::count`].
+    pub fn add(&mut self, one: usize, other: usize, amount: u64) {
+        assert!(
+            one < self.count && other < self.count,
+            "task position out of range"
+        );
+        if one != other {
+            let there = &mut self.amounts[one * self.count + other];
+            *there = there.saturating_add(amount);
+            self.amounts[other * self.count + one] = *there;
+        }
+    }
+
+    /// What two tasks said to each other.
+    #[must_use]
+    pub fn between(&self, one: usize, other: usize) -> u64 {
+        self.row(one)[other]
+    }
+
+    /// What one task said to each.
+    #[must_use]
+    pub fn row(&self, task: usize) -> &[u64] {
+        &self.amounts[task * self.count..][..self.count]
+    }
+
+    /// Everything one task said.
+    #[must_use]
+    pub fn row_sum(&self, task: usize) -> u64 {
+        self.row(task)
+            .iter()
+            .fold(0, |sum, &amount| sum.saturating_add(amount))
+    }
+
+    /// Pairs that communicated, `(lower, higher, amount)`, by ascending position.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        (0..self.count).flat_map(move |one| {
+            let row = self.row(one);
+            (one + 1..self.count)
+                .filter(move |&other| row[other] > 0)
+                .map(move |other| (one, other, row[other]))
+        })
+    }
+}

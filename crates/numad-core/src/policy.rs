@@ -1,0 +1,267 @@
+//! The plug point. A policy proposes; the engine limits, excludes, and may drop anything.
+
+use std::fmt;
+use std::time::Duration;
+
+use topology::{CpuId, TaskKey, Topology};
+
+use crate::matrix::CommMatrix;
+use crate::setting::{SettingSpec, Settings, SettingsError};
+use crate::time::Time;
+
+/// Decides where the threads and pages of one program should be.
+///
+/// One value per attachment, made by a [`PolicyFactory`]. It may keep what it learned between calls.
+/// It must not depend on anything but its arguments, so that the same calls give the same proposals.
+pub trait Policy: Send + fmt::Debug {
+    /// Appends proposals for this window, best first. Nothing to say is a good answer.
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>);
+
+    /// Reports what became of an earlier proposal. The default ignores it.
+    fn on_fate(&mut self, _now: Time, _proposal: &Proposal, _fate: Fate) {}
+}
+
+/// Makes policies of one kind.
+pub trait PolicyFactory: Sync + fmt::Debug {
+    /// The name people type, lower case.
+    fn name(&self) -> &'static str;
+
+    /// One sentence: what it does and when it helps.
+    fn summary(&self) -> &'static str;
+
+    /// Its settings with bounds and defaults.
+    fn settings(&self) -> &'static [SettingSpec];
+
+    /// Makes one. `seed` is the only randomness it gets.
+    ///
+    /// # Errors
+    /// Names the setting whose value makes no sense together with the others.
+    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError>;
+}
+
+/// What a policy sees of one program at the end of a window.
+///
+/// Nodes are named by position in `topology.nodes()`, tasks by position in `tasks`.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// The machine.
+    pub topology: &'a Topology,
+    /// The tasks that take part, by ascending thread id.
+    pub tasks: &'a [Task],
+    /// How many tasks each node takes: usable cores within the program's allowed set, less those
+    /// other programs hold; scaled up evenly when there are more tasks than cores.
+    pub capacity: &'a [usize],
+    /// Free memory of each node in bytes; 0 where the program may not allocate.
+    pub free_bytes: &'a [u64],
+    /// Communication in this window.
+    pub live: &'a CommMatrix,
+    /// Communication in all windows, older ones counting less.
+    pub decayed: &'a CommMatrix,
+    /// Pages that were seen in use, in an order that is the same for the same history.
+    pub pages: &'a [Page],
+    /// Bytes in a page.
+    pub page_bytes: u64,
+    /// How long the window was.
+    pub window: Duration,
+    /// Samples behind all this.
+    pub samples: u64,
+}
+
+/// A thread or process that takes part in mapping.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Who.
+    pub key: TaskKey,
+    /// The node it is on now: where it was placed, else where it ran last. None while unknown or
+    /// running on a processor of no node.
+    pub node: Option<usize>,
+    /// The processor it ran on last.
+    pub cpu: Option<CpuId>,
+    /// Whether it may run on each node (by position).
+    pub allowed: Vec<bool>,
+    /// Share of one processor it used in the window, 0 to 1.
+    pub busy: f64,
+    /// Samples of it in the window.
+    pub samples: u64,
+}
+
+/// Which page: an address space, or an object that several share, and a page in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageKey {
+    /// The address space or shared object.
+    pub space: SpaceId,
+    /// Page number within it.
+    pub page: u64,
+}
+
+/// An address space or shared object, numbered by the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpaceId(pub u32);
+
+/// A page that was seen in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Which.
+    pub key: PageKey,
+    /// Its place in the engine's table; stays the same while the page is tracked, and a policy
+    /// that keeps something per page may use it as index if it compares `key` as well.
+    pub slot: u32,
+    /// The node it is on, by position; none while unknown.
+    pub home: Option<u16>,
+    /// Its last distinct accessors, most recent first; only the first [`Self::accessor_count`] count.
+    pub recent: [Accessor; ACCESSORS_MAX],
+    /// How many of `recent` there are.
+    pub accessor_count: u8,
+    /// Samples of it in this window and, decayed, before.
+    pub samples: u32,
+}
+
+/// How many distinct accessors a page remembers; K of LAPT.
+pub const ACCESSORS_MAX: usize = 4;
+
+/// A task that used a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accessor {
+    /// Position in [`Program::tasks`].
+    pub task: u32,
+    /// Accesses, samples times period, decayed.
+    pub weight: u32,
+}
+
+impl Page {
+    /// Its last distinct accessors, most recent first.
+    #[must_use]
+    pub fn accessors(&self) -> &[Accessor] {
+        &self.recent[..usize::from(self.accessor_count).min(ACCESSORS_MAX)]
+    }
+}
+
+/// Something a policy wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Proposal {
+    /// Let a task run on a node.
+    PlaceTask {
+        /// Position in [`Program::tasks`].
+        task: usize,
+        /// Position of the node.
+        node: usize,
+        /// Why.
+        reason: Reason,
+    },
+    /// Put a page on a node.
+    MovePage {
+        /// Which.
+        page: PageKey,
+        /// Position of the node.
+        node: usize,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Why a policy wants something; shown by `numadctl explain`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// It belongs with the task it talks to.
+    Partner {
+        /// That task.
+        with: TaskKey,
+        /// How much they said in the matrix that decided.
+        amount: u64,
+    },
+    /// The communication load of nodes is made even.
+    Load {
+        /// The task's own load.
+        amount: u64,
+    },
+    /// The order of tasks alone decided.
+    Order,
+    /// A seeded shuffle decided.
+    Shuffle,
+    /// The page is used mostly from there.
+    Accesses {
+        /// Uses from the node it goes to.
+        there: u32,
+        /// Mean of uses over the nodes.
+        mean: f64,
+    },
+    /// What it was before is put back.
+    Revert,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Partner { with, amount } => {
+                write!(
+                    f,
+                    "shares memory with thread {} (amount {amount})",
+                    with.tid
+                )
+            }
+            Self::Load { amount } => write!(f, "evens out communication load (own load {amount})"),
+            Self::Order => f.write_str("order of threads"),
+            Self::Shuffle => f.write_str("seeded shuffle"),
+            Self::Accesses { there, mean } => {
+                write!(
+                    f,
+                    "used {there} times from there, {mean:.1} times from a node on average"
+                )
+            }
+            Self::Revert => f.write_str("the earlier place was better"),
+        }
+    }
+}
+
+/// What became of a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was carried out.
+    Done,
+    /// The engine dropped it.
+    Dropped(Veto),
+    /// The kernel refused.
+    Failed,
+}
+
+/// Why the engine dropped a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Veto {
+    /// It is so already.
+    AlreadyThere,
+    /// The task or page is not allowed there, or the place has no processors or no memory.
+    NotAllowed,
+    /// The node is full.
+    NoRoom,
+    /// Its price exceeds its gain.
+    DoesNotPay,
+    /// The budget of this window is used up.
+    Budget,
+    /// It moved too recently.
+    MovedRecently,
+    /// Too few samples support it.
+    Evidence,
+    /// The task or page is gone.
+    Gone,
+    /// Two windows must agree before a move, and only one has so far.
+    Unconfirmed,
+    /// Someone else changed what we had set; hands off.
+    HandsOff,
+}
+
+impl fmt::Display for Veto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyThere => "already there",
+            Self::NotAllowed => "not allowed there",
+            Self::NoRoom => "no room there",
+            Self::DoesNotPay => "does not pay",
+            Self::Budget => "budget of this window used up",
+            Self::MovedRecently => "moved too recently",
+            Self::Evidence => "too few samples",
+            Self::Gone => "gone",
+            Self::Unconfirmed => "waits for a second window to agree",
+            Self::HandsOff => "changed by someone else, hands off",
+        })
+    }
+}

@@ -1,0 +1,2 @@
+//! Empty room.
+fn main() {}

@@ -1,2 +1,32 @@
-//! Empty room.
-fn main() {}
+//! `cargo xtask`: what a developer does beside building and testing.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+mod tidy;
+
+#[derive(Debug, Parser)]
+#[command(name = "xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Check what the compiler cannot: the map, unsafe rooms, file sizes, links.
+    Tidy,
+}
+
+fn main() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask has no parent folder")?;
+    match Arguments::parse().task {
+        Task::Tidy => tidy::run(root),
+    }
+}

@@ -1,1 +1,18 @@
-//! Empty room.
+//! Parallel programs whose sharing is known, so that what a policy finds can be compared with what
+//! is true. Used by the demo, by tests, and by anyone who wants to see numad at work.
+//!
+//! A workload is a [`Plan`]: which threads there are and which regions of memory each of them
+//! sweeps in every round. [`run`] carries it out.
+
+#![deny(unsafe_code)]
+
+#[expect(
+    unsafe_code,
+    reason = "mapping memory, giving its pages back, and asking for a thread's number"
+)]
+mod memory;
+pub mod plan;
+mod run;
+
+pub use plan::{Kind, Plan};
+pub use run::{Options, run};

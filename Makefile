@@ -1,0 +1,46 @@
+# The two commands a newcomer needs are `make demo` and `make test`. Each installs what it lacks.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+FUZZ_SECONDS ?= 10
+
+.PHONY: help setup demo test build lint docs bench fuzz install
+
+help:
+	@echo 'make demo     build, and show numad at work on this machine within a minute'
+	@echo 'make test     everything that can be tested on this machine'
+	@echo 'make lint     formatting, clippy, docs, the map, generated files'
+	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
+	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) each (nightly toolchain)'
+	@echo 'make install  numad, numadctl, units and settings below DESTDIR=/'
+
+setup:
+	@scripts/setup
+
+demo: setup
+	@$(CARGO) build --release --quiet -p numad -p numadctl -p workloads -p sim
+	@scripts/demo
+
+test: setup
+	$(CARGO) build --quiet --all-features --workspace --bins
+	$(CARGO) test --workspace --all-features
+	@scripts/test-privileged
+
+build: setup
+	$(CARGO) build --release
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --all-features --no-deps --document-private-items --quiet
+	$(CARGO) xtask tidy
+	$(CARGO) xtask gen --check
+
+bench: setup
+	$(CARGO) bench --workspace --benches
+
+fuzz:
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+install: build
+	@scripts/install '$(DESTDIR)'

@@ -1,0 +1,185 @@
+//! Who shares what with whom. Pure: the same kind, threads and seed give the same plan.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A pattern of sharing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Every thread has memory of its own, which the first thread touched first.
+    Slices,
+    /// Threads share memory in shuffled pairs.
+    Pairs,
+    /// Threads share memory in shuffled groups of this size.
+    Groups(usize),
+    /// All threads share all memory.
+    AllShared,
+    /// Pairs that are shuffled anew in every phase.
+    Phases,
+    /// One half of the threads streams through memory of its own; the other half works in pairs.
+    Hog,
+}
+
+/// Which regions each thread sweeps in one phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How many regions there are.
+    pub regions: usize,
+    /// For each thread, the regions it sweeps in every round.
+    pub sweeps: Vec<Vec<usize>>,
+    /// For each thread, whether it streams instead of working within its cache.
+    pub streams: Vec<bool>,
+}
+
+impl Kind {
+    /// The words that [`Kind::from_str`] understands.
+    pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog";
+
+    /// The plan of one phase; only [`Kind::Phases`] differs from phase to phase.
+    #[must_use]
+    pub fn plan(self, threads: usize, seed: u64, phase: u64) -> Plan {
+        let phase = if self == Self::Phases { phase } else { 0 };
+        let order = shuffled(threads, seed.wrapping_add(phase));
+        let (grouped, streaming) = match self {
+            Self::Hog => order.split_at(threads / 2),
+            _ => (order.as_slice(), [].as_slice()),
+        };
+        let size = match self {
+            Self::Slices => 1,
+            Self::Pairs | Self::Phases | Self::Hog => 2,
+            Self::Groups(size) => size.max(1),
+            Self::AllShared => threads.max(1),
+        };
+        let mut plan = Plan {
+            regions: 0,
+            sweeps: vec![Vec::new(); threads],
+            streams: vec![false; threads],
+        };
+        for group in grouped.chunks(size).chain(streaming.chunks(1)) {
+            for &thread in group {
+                plan.sweeps[thread].push(plan.regions);
+            }
+            plan.regions += 1;
+        }
+        for &thread in streaming {
+            plan.streams[thread] = true;
+        }
+        plan
+    }
+}
+
+impl Plan {
+    /// Threads that share a region, by ascending number, regions of one thread left out.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups = vec![Vec::new(); self.regions];
+        for (thread, regions) in self.sweeps.iter().enumerate() {
+            for &region in regions {
+                groups[region].push(thread);
+            }
+        }
+        groups.retain(|group| group.len() > 1);
+        groups.sort();
+        groups
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slices => f.write_str("slices"),
+            Self::Pairs => f.write_str("pairs"),
+            Self::Groups(size) => write!(f, "groups:{size}"),
+            Self::AllShared => f.write_str("all-shared"),
+            Self::Phases => f.write_str("phases"),
+            Self::Hog => f.write_str("hog"),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "slices" => Ok(Self::Slices),
+            "pairs" => Ok(Self::Pairs),
+            "all-shared" => Ok(Self::AllShared),
+            "phases" => Ok(Self::Phases),
+            "hog" => Ok(Self::Hog),
+            _ => text
+                .strip_prefix("groups:")
+                .and_then(|size| size.parse().ok())
+                .filter(|size| (2..=1024).contains(size))
+                .map(Self::Groups)
+                .ok_or_else(|| format!("`{text}` is none of {}", Self::WORDS)),
+        }
+    }
+}
+
+/// The numbers below `count` in an order that the seed decides (Fisher-Yates).
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state = seed;
+    for last in (1..count).rev() {
+        // The 128-bit remainder fits: it is at most `last`.
+        let pick = u128::from(splitmix(&mut state)) % (last as u128 + 1);
+        order.swap(last, usize::try_from(pick).unwrap_or(last));
+    }
+    order
+}
+
+/// Steele, Lea and Flood's `SplitMix64`: one step of a sequence that is good enough to shuffle.
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn sizes(kind: &str, threads: usize, expected: &[usize]) {
+        let plan = kind.parse::<Kind>().unwrap().plan(threads, 1, 0);
+        let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
+        assert_eq!(sizes, expected, "{kind}");
+        assert!(
+            plan.sweeps.iter().all(|regions| regions.len() == 1),
+            "{kind}: everyone works"
+        );
+    }
+
+    #[test]
+    fn groups_have_the_size_of_their_kind() {
+        sizes("slices", 8, &[]);
+        sizes("pairs", 8, &[2, 2, 2, 2]);
+        sizes("groups:4", 8, &[4, 4]);
+        sizes("all-shared", 8, &[8]);
+        sizes("hog", 8, &[2, 2]);
+        sizes("pairs", 7, &[2, 2, 2]);
+    }
+
+    #[test]
+    fn seeds_and_phases_shuffle() {
+        let pairs = |kind: Kind, seed, phase| kind.plan(16, seed, phase).groups();
+        assert_eq!(pairs(Kind::Pairs, 1, 0), pairs(Kind::Pairs, 1, 5));
+        assert_ne!(pairs(Kind::Pairs, 1, 0), pairs(Kind::Pairs, 2, 0));
+        assert_ne!(pairs(Kind::Phases, 1, 0), pairs(Kind::Phases, 1, 1));
+        let in_order: Vec<Vec<usize>> = (0..8).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
+        assert_ne!(pairs(Kind::Pairs, 1, 0), in_order);
+    }
+
+    #[test]
+    fn words_are_read_and_printed() {
+        for word in ["slices", "pairs", "groups:8", "all-shared", "phases", "hog"] {
+            assert_eq!(word.parse::<Kind>().unwrap().to_string(), word);
+        }
+        for word in ["", "pair", "groups:1", "groups:x", "groups:99999"] {
+            word.parse::<Kind>().unwrap_err();
+        }
+    }
+}

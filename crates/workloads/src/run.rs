@@ -1,0 +1,260 @@
+//! Carrying out a plan with real threads.
+
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::memory::{self, Region};
+use crate::plan::{Kind, Plan};
+
+/// How a workload is carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Pattern of sharing.
+    pub kind: Kind,
+    /// Number of worker threads.
+    pub threads: usize,
+    /// Size of a region in KiB.
+    pub region_kib: usize,
+    /// How long to run; for ever if absent.
+    pub length: Option<Duration>,
+    /// How long a phase is.
+    pub phase: Duration,
+    /// Decides who shares with whom.
+    pub seed: u64,
+    /// Give a region's pages back after every so many rounds, as programs do that free their
+    /// buffers; 0 keeps them, and `slices` always keeps them.
+    pub release_rounds: u64,
+}
+
+/// Sweeps over a region per round: work between two releases, as a solver reads what it exchanged.
+const SWEEPS_PER_ROUND: usize = 64;
+
+/// Most bytes that regions may have in all.
+const TOTAL_BYTES_MAX: usize = 64 << 30;
+
+/// What all threads see.
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    regions: Vec<Region>,
+    phase: AtomicU64,
+    stop: AtomicBool,
+    rounds: Vec<AtomicU64>,
+    tids: Vec<AtomicI32>,
+}
+
+/// Runs a workload and writes what is true about it to `out`:
+///
+/// - `workload KIND pid PID threads N seed S`, then `threads TID TID ...` in the order of the plan,
+/// - `partners TID+TID TID+TID ...` at the start and after every change of phase,
+/// - `rounds PER_SECOND` about every second.
+///
+/// # Errors
+/// When memory cannot be mapped, a thread cannot be started, or `out` cannot be written.
+pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
+    let plan = options.kind.plan(options.threads, options.seed, 0);
+    let shared = Shared {
+        options,
+        regions: map_regions(&options, plan.regions)?,
+        phase: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        rounds: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
+        tids: (0..options.threads).map(|_| AtomicI32::new(0)).collect(),
+    };
+    if options.kind == Kind::Slices {
+        // All memory is first touched here, so that it all lies on one node.
+        shared
+            .regions
+            .iter()
+            .for_each(|region| region.sweep(1, false));
+    }
+    thread::scope(|scope| {
+        let started = (0..options.threads).try_for_each(|index| {
+            let shared = &shared;
+            let name = format!("{}-{index}", kind_name(options.kind));
+            thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, move || work(shared, index))
+                .map(drop)
+        });
+        let ended = started.and_then(|()| watch(&shared, out));
+        shared.stop.store(true, Ordering::Relaxed);
+        ended
+    })
+}
+
+fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
+    let bytes = options.region_kib.saturating_mul(1024);
+    if bytes.saturating_mul(count) > TOTAL_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "more than 64 GiB in all",
+        ));
+    }
+    let bytes = NonZeroUsize::new(bytes)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a region of no size"))?;
+    (0..count).map(|_| Region::map(bytes)).collect()
+}
+
+/// One worker: rounds of sweeping what the plan of the present phase gives it.
+fn work(shared: &Shared, index: usize) {
+    shared.tids[index].store(memory::own_tid(), Ordering::Release);
+    let options = &shared.options;
+    let (mut phase, mut plan) = (0, plan_of(options, 0));
+    while !shared.stop.load(Ordering::Relaxed) {
+        let now = shared.phase.load(Ordering::Relaxed);
+        if now != phase {
+            (phase, plan) = (now, plan_of(options, now));
+        }
+        let times = if plan.streams[index] {
+            1
+        } else {
+            SWEEPS_PER_ROUND
+        };
+        for &region in &plan.sweeps[index] {
+            // Partners come from opposite ends, so that each touches some pages first.
+            shared.regions[region].sweep(times, index % 2 == 1);
+        }
+        let round = shared.rounds[index].fetch_add(1, Ordering::Relaxed) + 1;
+        let releases = options.kind != Kind::Slices && options.release_rounds > 0;
+        if releases && round.is_multiple_of(options.release_rounds) {
+            for &region in &plan.sweeps[index] {
+                // Advice that the kernel will not take leaves the pages: less to see, nothing wrong.
+                drop(shared.regions[region].release());
+            }
+        }
+    }
+}
+
+fn plan_of(options: &Options, phase: u64) -> Plan {
+    options.kind.plan(options.threads, options.seed, phase)
+}
+
+/// Tells what is true, until the time is over.
+fn watch(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
+    const TICK: Duration = Duration::from_millis(50);
+    let options = &shared.options;
+    while shared
+        .tids
+        .iter()
+        .any(|tid| tid.load(Ordering::Acquire) == 0)
+    {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let tids: Vec<i32> = shared
+        .tids
+        .iter()
+        .map(|tid| tid.load(Ordering::Acquire))
+        .collect();
+    let (pid, threads, seed) = (std::process::id(), options.threads, options.seed);
+    writeln!(
+        out,
+        "workload {} pid {pid} threads {threads} seed {seed}",
+        options.kind
+    )?;
+    writeln!(out, "threads {}", joined(&tids, " "))?;
+    tell_partners(&plan_of(options, 0), &tids, out)?;
+    let began = Instant::now();
+    let (mut told, mut rounds_told) = (began, 0);
+    while options.length.is_none_or(|length| began.elapsed() < length) {
+        thread::sleep(TICK);
+        let phase = began.elapsed().as_nanos() / options.phase.as_nanos().max(1);
+        let phase = u64::try_from(phase).unwrap_or(u64::MAX);
+        if options.kind == Kind::Phases && shared.phase.swap(phase, Ordering::Relaxed) != phase {
+            tell_partners(&plan_of(options, phase), &tids, out)?;
+        }
+        if told.elapsed() >= Duration::from_secs(1) {
+            let rounds: u64 = shared
+                .rounds
+                .iter()
+                .map(|rounds| rounds.load(Ordering::Relaxed))
+                .sum();
+            #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+            let rate = (rounds - rounds_told) as f64 / told.elapsed().as_secs_f64();
+            writeln!(out, "rounds {rate:.0}")?;
+            out.flush()?;
+            (told, rounds_told) = (Instant::now(), rounds);
+        }
+    }
+    Ok(())
+}
+
+fn tell_partners(plan: &Plan, tids: &[i32], out: &mut dyn Write) -> io::Result<()> {
+    let groups: Vec<String> = plan
+        .groups()
+        .iter()
+        .map(|group| {
+            joined(
+                &group.iter().map(|&thread| tids[thread]).collect::<Vec<_>>(),
+                "+",
+            )
+        })
+        .collect();
+    writeln!(out, "partners {}", groups.join(" "))?;
+    out.flush()
+}
+
+fn joined(numbers: &[i32], between: &str) -> String {
+    numbers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(between)
+}
+
+/// Short enough that the kernel keeps the whole name of a thread (15 bytes) with its number.
+const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Slices => "slices",
+        Kind::Pairs => "pairs",
+        Kind::Groups(_) => "groups",
+        Kind::AllShared => "shared",
+        Kind::Phases => "phases",
+        Kind::Hog => "hog",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_run_tells_who_its_threads_and_partners_are() {
+        let options = Options {
+            kind: Kind::Pairs,
+            threads: 4,
+            region_kib: 64,
+            length: Some(Duration::from_millis(1)),
+            phase: Duration::from_secs(1),
+            seed: 7,
+            release_rounds: 1,
+        };
+        let mut told = Vec::new();
+        run(options, &mut told).unwrap();
+        let told = String::from_utf8(told).unwrap();
+        let lines: Vec<&str> = told.lines().collect();
+        assert!(lines[0].starts_with("workload pairs pid "), "{told}");
+        assert_eq!(lines[1].split(' ').count(), 5, "{told}");
+        assert_eq!(lines[2].matches('+').count(), 2, "{told}");
+    }
+
+    #[test]
+    fn memory_beyond_reason_is_refused() {
+        let options = Options {
+            kind: Kind::Slices,
+            threads: 1,
+            region_kib: usize::MAX,
+            length: None,
+            phase: Duration::from_secs(1),
+            seed: 0,
+            release_rounds: 0,
+        };
+        assert_eq!(
+            run(options, &mut Vec::new()).unwrap_err().to_string(),
+            "more than 64 GiB in all"
+        );
+    }
+}

@@ -1,1 +1,12 @@
-//! Empty room.
+//! Integration tests: the real binaries, on this kernel. Nothing but tests in here.
+//!
+//! The binaries are those of the same build profile; `make test` builds them first.
+
+#![forbid(unsafe_code)]
+#![cfg(test)]
+
+mod bad_input;
+mod house;
+mod kill_nine;
+mod systemd;
+mod whole_path;

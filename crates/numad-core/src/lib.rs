@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod cost;
 pub mod engine;
 pub mod event;
 pub mod matrix;

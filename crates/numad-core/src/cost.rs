@@ -1,0 +1,261 @@
+//! What a placement costs and what it costs to change it. One implementation for the guard, for
+//! ranking candidate plans, and for the simulator.
+//!
+//! Two views of the same machine:
+//!
+//! - [`placement_distance`] with [`Prices`] is the cheap one, asked for every window: communication
+//!   times distance, against the price of moving.
+//! - [`MachineModel`] with [`solve`] is the full one: where accesses go decides how long each takes,
+//!   how long each takes decides how many there are, until both agree.
+//!
+//! Only `+ - * /` and comparisons on `f64`, so that results are the same bits on every platform.
+
+mod congestion;
+mod machine;
+
+use std::time::Duration;
+
+use topology::Distances;
+
+use crate::matrix::CommMatrix;
+
+pub use congestion::{Congestion, TaskLoad, queue, solve};
+pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP};
+
+/// Amount of communication times distance, summed over all pairs: lower is better.
+///
+/// Distances are those of the SLIT, so that all-local communication costs 10 per unit. A pair whose
+/// two directions differ costs their mean. `node_of` names the node of each task by position; a task
+/// whose node is not known counts with the mean distance to all nodes, as if it were put anywhere.
+///
+/// # Panics
+/// When `node_of` is not as long as the matrix, or a node is not in `distances`.
+#[must_use]
+pub fn placement_distance(
+    matrix: &CommMatrix,
+    node_of: &[Option<usize>],
+    distances: &Distances,
+) -> f64 {
+    assert_eq!(node_of.len(), matrix.count(), "one node for each task");
+    let table = PairDistances::new(distances);
+    let mut sum = 0.0;
+    for (one, row) in (0..matrix.count()).map(|one| (one, matrix.row(one))) {
+        for (other, &amount) in row.iter().enumerate().skip(one + 1) {
+            if amount > 0 {
+                sum += amount as f64 * table.between(node_of[one], node_of[other]);
+            }
+        }
+    }
+    sum
+}
+
+/// Symmetric distances with one more row for "anywhere".
+struct PairDistances {
+    side: usize,
+    values: Vec<f64>,
+}
+
+impl PairDistances {
+    fn new(distances: &Distances) -> Self {
+        let count = distances.count();
+        let side = count + 1;
+        let mut values = vec![0.0; side * side];
+        let mut total = 0.0;
+        for one in 0..count {
+            let mut row = 0.0;
+            for other in 0..count {
+                let there = f64::from(distances.between(one, other));
+                let back = f64::from(distances.between(other, one));
+                values[one * side + other] = (there + back) / 2.0;
+                row += (there + back) / 2.0;
+            }
+            let mean = row / count as f64;
+            values[one * side + count] = mean;
+            values[count * side + one] = mean;
+            total += mean;
+        }
+        values[count * side + count] = total / count.max(1) as f64;
+        Self { side, values }
+    }
+
+    fn between(&self, one: Option<usize>, other: Option<usize>) -> f64 {
+        let anywhere = self.side - 1;
+        let (one, other) = (one.unwrap_or(anywhere), other.unwrap_or(anywhere));
+        assert!(
+            one <= anywhere && other <= anywhere,
+            "node position out of range"
+        );
+        self.values[one * self.side + other]
+    }
+}
+
+/// What moving costs, and what a shorter distance saves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// Time that moving one page takes from its program, in nanoseconds.
+    pub page_move_ns: f64,
+    /// Time that a task loses when it moves to another node, in nanoseconds.
+    pub task_move_ns: f64,
+    /// Time that one access saves for each unit of SLIT distance it gets nearer, in nanoseconds.
+    pub access_saving_ns_per_distance: f64,
+    /// How many accesses one unit of communication in the matrix stands for.
+    pub accesses_per_amount: f64,
+    /// How long a plan has to earn its price back, in nanoseconds.
+    pub horizon_ns: f64,
+}
+
+/// Moving a 4 KiB page: unmapping, one flush of remote translations, copying at about 5 GB/s, and
+/// mapping again add up to 1 to 3 us on the machines of the papers. An expectation, to be replaced by
+/// what the host measures.
+const PAGE_MOVE_NS: f64 = 2_000.0;
+
+/// Cache that a task fills again after it moved: the second-level cache of a server core.
+const REFILL_BYTES: f64 = 1_048_576.0;
+
+/// The scheduler's part of moving a task: stopping it, waking the other processor.
+const RESCHEDULE_NS: f64 = 5_000.0;
+
+/// Phases shorter than this are not worth following: OnDeLoc's longest interval is of this order,
+/// and a plan that has not paid by then was made for a phase that is over.
+const HORIZON_NS: f64 = 5_000_000_000.0;
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self {
+            page_move_ns: PAGE_MOVE_NS,
+            // Lines come in [`OVERLAP`] at a time: 16,384 lines * 90 ns / 10, about 150 us.
+            task_move_ns: RESCHEDULE_NS + REFILL_BYTES / ACCESS_BYTES * LOCAL_LATENCY_NS / OVERLAP,
+            // SLIT distances are latencies with the local one at 10: 90 ns / 10.
+            access_saving_ns_per_distance: LOCAL_LATENCY_NS / f64::from(topology::distance::LOCAL),
+            // Amounts are samples times their period, which is an estimate of accesses.
+            accesses_per_amount: 1.0,
+            horizon_ns: HORIZON_NS,
+        }
+    }
+}
+
+impl Prices {
+    /// What a plan saves over the horizon if every window is like this one, in nanoseconds.
+    /// `saved` is accesses times distance per window; negative when the plan makes things worse.
+    #[must_use]
+    pub fn gain_ns(&self, saved: f64, window: Duration) -> f64 {
+        let window_ns = window.as_nanos() as f64;
+        if window_ns <= 0.0 {
+            return 0.0;
+        }
+        // A window longer than the horizon still promises itself once.
+        let windows = (self.horizon_ns / window_ns).max(1.0);
+        saved * self.access_saving_ns_per_distance * windows
+    }
+}
+
+/// Whether placing threads anew earns more within the horizon than it costs.
+///
+/// `before` and `after` are [`placement_distance`] of the window's matrix. A plan that moves nobody
+/// pays if it makes nothing worse; one that gains nothing never pays for a move.
+#[must_use]
+pub fn thread_plan_pays(
+    prices: &Prices,
+    before: f64,
+    after: f64,
+    moved_tasks: usize,
+    window: Duration,
+) -> bool {
+    if moved_tasks == 0 {
+        return after <= before;
+    }
+    let gain = prices.gain_ns((before - after) * prices.accesses_per_amount, window);
+    gain > moved_tasks as f64 * prices.task_move_ns
+}
+
+/// Whether moving pages earns more within the horizon than it costs.
+///
+/// `saved` is the sum over the pages of accesses in this window times the distance they get nearer.
+#[must_use]
+pub fn page_plan_pays(prices: &Prices, saved: f64, moved_pages: usize, window: Duration) -> bool {
+    if moved_pages == 0 {
+        return saved >= 0.0;
+    }
+    prices.gain_ns(saved, window) > moved_pages as f64 * prices.page_move_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distances(text: &str) -> Distances {
+        topology::synthetic::parse(text)
+            .unwrap()
+            .distances()
+            .clone()
+    }
+
+    fn matrix(count: usize, pairs: &[(usize, usize, u64)]) -> CommMatrix {
+        let mut matrix = CommMatrix::new(count);
+        for &(one, other, amount) in pairs {
+            matrix.add(one, other, amount);
+        }
+        matrix
+    }
+
+    #[track_caller]
+    fn check_distance(nodes: &[Option<usize>], expected: f64) {
+        let matrix = matrix(4, &[(0, 1, 100), (2, 3, 10), (0, 3, 1)]);
+        let found = placement_distance(&matrix, nodes, &distances("2x2@10,20"));
+        assert!((found - expected).abs() < 1e-9, "{found} != {expected}");
+    }
+
+    #[test]
+    fn distance_is_amount_times_distance() {
+        check_distance(&[Some(0), Some(0), Some(0), Some(0)], 1110.0);
+        check_distance(&[Some(0), Some(0), Some(1), Some(1)], 1120.0);
+        check_distance(&[Some(0), Some(1), Some(0), Some(1)], 2220.0);
+        check_distance(&[Some(0), None, Some(1), Some(1)], 1500.0 + 100.0 + 20.0);
+        check_distance(&[None, None, Some(1), Some(1)], 1500.0 + 100.0 + 15.0);
+    }
+
+    #[track_caller]
+    fn check_pays(saved_per_window: f64, moved: usize, window_ms: u64, expected: bool) {
+        let window = Duration::from_millis(window_ms);
+        let before = 1e6;
+        let pays = thread_plan_pays(
+            &Prices::default(),
+            before,
+            before - saved_per_window,
+            moved,
+            window,
+        );
+        assert_eq!(
+            pays, expected,
+            "{saved_per_window} per {window_ms} ms, {moved} tasks"
+        );
+    }
+
+    #[test]
+    fn a_plan_pays_when_its_gain_exceeds_its_price() {
+        // 152 us per task; 9 ns per unit; ten windows of 500 ms within the horizon.
+        check_pays(1_600.0, 1, 500, false);
+        check_pays(1_800.0, 1, 500, true);
+        check_pays(1_800.0, 2, 500, false);
+        check_pays(0.0, 1, 500, false);
+        check_pays(-5_000.0, 1, 500, false);
+        check_pays(0.0, 0, 500, true);
+        check_pays(-1.0, 0, 500, false);
+        // The same saving per window is worth ten times as much when windows are ten times shorter.
+        check_pays(180.0, 1, 50, true);
+        check_pays(1e9, 1, 0, false);
+        // Longer than the horizon: counts once.
+        check_pays(18_000.0, 1, 60_000, true);
+        check_pays(16_000.0, 1, 60_000, false);
+    }
+
+    #[test]
+    fn pages_pay_by_the_accesses_that_get_nearer() {
+        let (prices, window) = (Prices::default(), Duration::from_millis(500));
+        assert!(!page_plan_pays(&prices, 20.0, 1, window));
+        assert!(page_plan_pays(&prices, 24.0, 1, window));
+        assert!(!page_plan_pays(&prices, 24.0, 2, window));
+        assert!(!page_plan_pays(&prices, -24.0, 1, window));
+        assert!(page_plan_pays(&prices, 0.0, 0, window));
+    }
+}

@@ -1,0 +1,201 @@
+//! Latency and bandwidth of a machine at rest, for every pair of nodes, known or estimated.
+
+use topology::{Distances, Figure, NodeId, Origin, Topology};
+
+/// Latency of a local access where the machine does not tell: 80 to 100 ns on two-socket servers of
+/// the last ten years.
+pub const LOCAL_LATENCY_NS: f64 = 90.0;
+
+/// Bytes that one access to memory moves: a cache line on every machine we know but a few.
+pub const ACCESS_BYTES: f64 = 64.0;
+
+/// Accesses that one core keeps in flight: the 10 to 12 line-fill buffers of server cores.
+pub const OVERLAP: f64 = 10.0;
+
+/// Share of a node's cores that saturate its controller: PTB (section 4.1) reaches the plateau with
+/// three to four of eight.
+const SATURATING_SHARE: f64 = 3.5 / 8.0;
+
+/// What one core takes from idle local memory, in bytes per nanosecond: 64 * 10 / 90, about 7.
+const CORE_BANDWIDTH: f64 = ACCESS_BYTES * OVERLAP / LOCAL_LATENCY_NS;
+
+/// How fast every node reaches the memory of every other when nobody else does. Nodes are named by
+/// position in `Topology::nodes`.
+///
+/// Figures that the machine tells (HMAT, measurement) are taken. The others are estimated:
+/// latency from the distance, which the SLIT defines as relative latency; a controller from the
+/// cores of its node; a link as a local path that is slower in proportion to the distance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineModel {
+    nodes: usize,
+    latency_ns: Vec<f64>,
+    /// Bytes per nanosecond, which is GB/s; the diagonal is the controller's.
+    link: Vec<f64>,
+    controller: Vec<f64>,
+    origins: Vec<Origin>,
+}
+
+impl MachineModel {
+    /// The model of a machine.
+    #[must_use]
+    pub fn new(topology: &Topology) -> Self {
+        let ids: Vec<NodeId> = topology.nodes().iter().map(|node| node.id).collect();
+        let nodes = ids.len();
+        let controllers: Vec<Guess> = (0..nodes)
+            .map(|memory| controller(topology, &ids, memory))
+            .collect();
+        let mut model = Self {
+            nodes,
+            latency_ns: Vec::with_capacity(nodes * nodes),
+            link: Vec::with_capacity(nodes * nodes),
+            controller: controllers.iter().map(|guess| guess.value).collect(),
+            origins: Vec::with_capacity(nodes * nodes),
+        };
+        for from in 0..nodes {
+            for to in 0..nodes {
+                let latency = latency(topology, ids[from], ids[to]).unwrap_or(
+                    LOCAL_LATENCY_NS * relative_distance(topology.distances(), from, to),
+                );
+                let link = link(topology, ids[from], ids[to]).unwrap_or(Guess {
+                    value: controllers[to].value
+                        / relative_distance(topology.distances(), from, to),
+                    origin: Origin::Estimated,
+                });
+                model.latency_ns.push(latency);
+                model.link.push(link.value);
+                model.origins.push(link.origin);
+            }
+        }
+        model
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub const fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Latency of an access from the processors of one node to the memory of another, when the
+    /// machine is idle.
+    #[must_use]
+    pub fn latency_ns(&self, from: usize, to: usize) -> f64 {
+        self.latency_ns[from * self.nodes + to]
+    }
+
+    /// Bandwidth from the processors of one node to the memory of another, in GB/s, when nobody
+    /// else uses it.
+    #[must_use]
+    pub fn link_gbps(&self, from: usize, to: usize) -> f64 {
+        self.link[from * self.nodes + to]
+    }
+
+    /// Who told [`Self::link_gbps`].
+    #[must_use]
+    pub fn link_origin(&self, from: usize, to: usize) -> Origin {
+        self.origins[from * self.nodes + to]
+    }
+
+    /// Bandwidth of the memory of a node, in GB/s.
+    #[must_use]
+    pub fn controller_gbps(&self, memory: usize) -> f64 {
+        self.controller[memory]
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Guess {
+    value: f64,
+    origin: Origin,
+}
+
+/// A controller gives its own node's figure, else the best that anybody gets from it, else an
+/// estimate from the cores beside it; a memory-only node is estimated like the largest node.
+fn controller(topology: &Topology, ids: &[NodeId], memory: usize) -> Guess {
+    if let Some(local) = link(topology, ids[memory], ids[memory]) {
+        return local;
+    }
+    let best = ids
+        .iter()
+        .filter_map(|&from| link(topology, from, ids[memory]))
+        .max_by(|a, b| a.value.total_cmp(&b.value));
+    best.unwrap_or_else(|| Guess {
+        value: estimated_controller(topology, memory),
+        origin: Origin::Estimated,
+    })
+}
+
+fn estimated_controller(topology: &Topology, memory: usize) -> f64 {
+    let cores = |node: usize| topology.cores_in(&topology.nodes()[node].cpus);
+    let own = match cores(memory) {
+        0 => (0..topology.nodes().len()).map(cores).max().unwrap_or(0),
+        some => some,
+    };
+    // Even a node of one core has a controller that one core cannot saturate twice.
+    (own as f64 * SATURATING_SHARE).max(1.0) * CORE_BANDWIDTH
+}
+
+/// Reads outnumber writes by far, so their figure speaks for the link. Firmware that knows nothing
+/// sometimes says 0, which is no bandwidth but silence.
+fn link(topology: &Topology, from: NodeId, to: NodeId) -> Option<Guess> {
+    let link = topology.bandwidth().link(from, to);
+    let figure = told(link.read_mbps).or_else(|| told(link.write_mbps))?;
+    Some(Guess {
+        value: figure.value as f64 / 1000.0,
+        origin: figure.origin,
+    })
+}
+
+fn latency(topology: &Topology, from: NodeId, to: NodeId) -> Option<f64> {
+    told(topology.bandwidth().link(from, to).latency_ns).map(|figure| figure.value as f64)
+}
+
+fn told(figure: Option<Figure>) -> Option<Figure> {
+    figure.filter(|figure| figure.value > 0)
+}
+
+fn relative_distance(distances: &Distances, from: usize, to: usize) -> f64 {
+    f64::from(distances.between(from, to)) / f64::from(topology::distance::LOCAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() < 1e-9 * expected.max(1.0)
+    }
+
+    #[test]
+    fn what_nobody_told_is_estimated_from_cores_and_distance() {
+        let model = MachineModel::new(&topology::synthetic::parse("2x8@10,20").unwrap());
+        assert!(near(model.latency_ns(0, 0), 90.0) && near(model.latency_ns(0, 1), 180.0));
+        let controller = 3.5 * 640.0 / 90.0;
+        assert!(near(model.controller_gbps(1), controller));
+        assert!(near(model.link_gbps(0, 1), controller / 2.0));
+        assert_eq!(model.link_origin(0, 1), Origin::Estimated);
+    }
+
+    #[test]
+    fn what_the_machine_tells_is_taken_and_zero_is_silence() {
+        let topology = topology::synthetic::parse("2x8@10,20").unwrap();
+        let mut graph = topology.bandwidth().clone();
+        let told = |value| {
+            Some(Figure {
+                value,
+                origin: Origin::Firmware,
+            })
+        };
+        *graph.link_mut(NodeId(0), NodeId(1)) = topology::Link {
+            read_mbps: told(3930),
+            write_mbps: None,
+            latency_ns: told(120),
+        };
+        graph.link_mut(NodeId(1), NodeId(0)).read_mbps = told(0);
+        let model = MachineModel::new(&topology.with_bandwidth(graph));
+        assert!(near(model.link_gbps(0, 1), 3.93) && near(model.latency_ns(0, 1), 120.0));
+        assert!(near(model.controller_gbps(1), 3.93));
+        assert_eq!(model.link_origin(0, 1), Origin::Firmware);
+        assert_eq!(model.link_origin(1, 0), Origin::Estimated);
+        assert!(near(model.latency_ns(1, 0), 180.0));
+    }
+}

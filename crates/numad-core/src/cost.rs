@@ -19,7 +19,7 @@ use topology::Distances;
 
 use crate::matrix::CommMatrix;
 
-pub use congestion::{Congestion, TaskLoad, queue, solve};
+pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP};
 
 /// Amount of communication times distance, summed over all pairs: lower is better.

@@ -32,6 +32,12 @@ pub trait PolicyFactory: Sync + fmt::Debug {
     /// Its settings with bounds and defaults.
     fn settings(&self) -> &'static [SettingSpec];
 
+    /// Whether its proposals are meant to pay, so that the cost model may refuse them. A baseline
+    /// that people choose for its order says false.
+    fn seeks_gain(&self) -> bool {
+        true
+    }
+
     /// Makes one. `seed` is the only randomness it gets.
     ///
     /// # Errors

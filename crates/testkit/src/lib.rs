@@ -1,1 +1,16 @@
-//! Empty room.
+//! For tests alone: made-up programs, and the jury that every policy faces.
+//!
+//! [`Scene`] builds what a policy sees, by hand or at random from a seed; [`jury::judge`] asks one
+//! policy everything that every policy must get right.
+
+#![forbid(unsafe_code)]
+
+mod dice;
+pub mod jury;
+mod machines;
+mod random;
+mod scene;
+
+pub use dice::Dice;
+pub use machines::{Shape, machine};
+pub use scene::Scene;

@@ -1,0 +1,143 @@
+//! `/proc/PID/maps`: ranges of addresses, what may be done with them, and what is behind them.
+
+use crate::error::ParseError;
+
+/// One range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// May be written.
+    pub write: bool,
+    /// May be run.
+    pub execute: bool,
+    /// Writes are seen by others that map the same object.
+    pub shared: bool,
+    /// The file's inode on its device; 0 where there is no file.
+    pub inode: u64,
+    /// The file, or `[heap]`, `[stack]` and the like; empty for nothing named. Lossily decoded.
+    pub name: String,
+}
+
+impl Mapping {
+    /// Whether an address lies in it.
+    #[must_use]
+    pub const fn contains(&self, address: u64) -> bool {
+        self.start <= address && address < self.end
+    }
+}
+
+/// Reads all lines, which the kernel gives in ascending order.
+///
+/// # Errors
+/// Names the line and the part that makes no sense.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
+    bytes
+        .split(|&byte| byte == b'\n')
+        .zip(1..)
+        .filter(|(line, _)| !line.is_empty())
+        .map(|(line, number)| parse_line(line, number))
+        .collect()
+}
+
+fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
+    // The name is the sixth field and may hold blanks.
+    let mut fields = line.splitn(6, |&byte| byte == b' ');
+    let mut next = |reason| {
+        fields
+            .next()
+            .ok_or_else(|| ParseError::new(number, line, reason))
+    };
+    let range = next("has no range")?;
+    let permissions = next("has no permissions")?;
+    next("has no offset")?;
+    next("has no device")?;
+    let inode = next("has no inode")?;
+    let name = next("").unwrap_or_default().trim_ascii_start();
+    let (start, end) =
+        ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
+    let [_, write, execute, shared] = permissions else {
+        return Err(ParseError::new(number, permissions, "is not four letters"));
+    };
+    Ok(Mapping {
+        start,
+        end,
+        write: *write == b'w',
+        execute: *execute == b'x',
+        shared: *shared == b's',
+        inode: std::str::from_utf8(inode)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| ParseError::new(number, inode, "is not an inode"))?,
+        name: String::from_utf8_lossy(name).into_owned(),
+    })
+}
+
+fn ends(range: &[u8]) -> Option<(u64, u64)> {
+    let (start, end) = std::str::from_utf8(range).ok()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    (start < end).then_some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_real_file_reads() {
+        let maps = parse(include_bytes!("../fixtures/dash.maps")).unwrap();
+        assert!(maps.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        assert!(
+            maps.iter()
+                .any(|map| map.name == "/usr/bin/dash" && map.execute)
+        );
+    }
+
+    /// Each kind of line; the shared one is made up.
+    const KINDS: &str = "\
+55b1a6a4f000-55b1a6a7e000 r--p 00000000 fe:00 1312                       /usr/bin/bash
+55b1a6a7e000-55b1a6b3d000 r-xp 0002f000 fe:00 1312                       /usr/bin/bash
+55b1d0f5c000-55b1d1057000 rw-p 00000000 00:00 0                          [heap]
+7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
+7f0e20000000-7f0e20001000 rw-s 00000000 00:01 2066                       /dev/zero (deleted)
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+";
+
+    #[test]
+    fn every_kind_of_line_reads() {
+        let maps = parse(KINDS.as_bytes()).unwrap();
+        assert_eq!(maps.len(), 6);
+        assert!(maps[1].execute && !maps[1].write && maps[1].inode == 1312);
+        assert_eq!(maps[2].name, "[heap]");
+        assert!(maps[3].name.is_empty() && maps[3].write && !maps[3].shared);
+        assert!(maps[4].shared && maps[4].name == "/dev/zero (deleted)");
+        assert!(maps[5].contains(0xffff_ffff_ff60_0fff) && !maps[5].contains(u64::MAX));
+    }
+
+    #[test]
+    fn damage_is_named() {
+        for (text, part) in [
+            ("2-1 rw-p 0 0:0 0", "2-1"),
+            ("1-2 rwp 0 0:0 0", "rwp"),
+            ("1-2 rw-p 0 0:0 x", "x"),
+            ("1-2 rw-p", "1-2 rw-p"),
+        ] {
+            assert_eq!(parse(text.as_bytes()).unwrap_err().part, part, "{text}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn never_panics_on_damage(cut in 0..KINDS.len(), at in 0..KINDS.len(), byte: u8) {
+            let mut bytes = KINDS.as_bytes().to_vec();
+            bytes[at] = byte;
+            drop(parse(&bytes[..cut]));
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Processes and threads.
+
+use std::time::Duration;
+
+use topology::{CpuId, Pid, StartTicks, TaskKey, Tid};
+
+use crate::error::{Presence, ReadError};
+use crate::maps::{self, Mapping};
+use crate::numa_maps::{self, NumaMapping};
+use crate::reader::Reader;
+use crate::stat::{self, Stat, TaskRun};
+use crate::status::{self, Status, Uids};
+
+/// A process, as those need it who want to attach to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: Pid,
+    /// When it began.
+    pub start: StartTicks,
+    /// The process that made it, or took it over; 0 for none.
+    pub parent: Pid,
+    /// On whose behalf it acts.
+    pub uids: Uids,
+    /// Its name, lossily decoded; at most 15 bytes.
+    pub name: String,
+    /// Whether it is part of the kernel.
+    pub kernel_thread: bool,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Who.
+    pub key: TaskKey,
+    /// Its name, lossily decoded; at most 15 bytes.
+    pub name: String,
+    /// What it does.
+    pub run: TaskRun,
+    /// The processor it ran on last.
+    pub cpu: CpuId,
+    /// Processor time used since it began, in steps of 10 ms; [`Reader::run_time`] is finer.
+    pub cpu_time: Duration,
+}
+
+impl Reader {
+    /// A process. One that has ended and waits for its parent counts as gone.
+    ///
+    /// # Errors
+    /// When it exists and its files cannot be read.
+    pub fn process(&self, pid: Pid) -> Result<Presence<Process>, ReadError> {
+        let Presence::Here(stat) = self.stat(pid)? else {
+            return Ok(Presence::Gone);
+        };
+        let status = self.parsed(format!("proc/{pid}/status"), status::parse)?;
+        Ok(match status {
+            // The number of a mere thread answers in /proc too, but is no process.
+            Presence::Here(status) if status.pid == pid && stat.run != TaskRun::Ended => {
+                Presence::Here(Process {
+                    pid,
+                    start: stat.start,
+                    parent: stat.parent,
+                    uids: status.uids,
+                    name: stat.name,
+                    kernel_thread: stat.kernel_thread,
+                })
+            }
+            _ => Presence::Gone,
+        })
+    }
+
+    /// The line of a process in `stat`, whatever state it is in.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
+        self.parsed(format!("proc/{pid}/stat"), stat::parse)
+    }
+
+    /// When a thread began; gone also if it has ended or belongs to another process.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn start(&self, pid: Pid, tid: Tid) -> Result<Presence<StartTicks>, ReadError> {
+        let path = format!("proc/{pid}/task/{tid}/stat");
+        Ok(match self.parsed(path, stat::parse)? {
+            Presence::Here(stat) if stat.run != TaskRun::Ended => Presence::Here(stat.start),
+            _ => Presence::Gone,
+        })
+    }
+
+    /// The threads of a process, by ascending number, at most [`THREADS_MAX`]. Those that have ended are left out.
+    ///
+    /// # Errors
+    /// When one exists and cannot be read.
+    pub fn threads(&self, pid: Pid) -> Result<Presence<Vec<Thread>>, ReadError> {
+        let path = format!("proc/{pid}/task");
+        let Presence::Here(tids) = self.numbered(path, "", THREADS_MAX)? else {
+            return Ok(Presence::Gone);
+        };
+        let mut threads = Vec::with_capacity(tids.len());
+        for tid in tids {
+            if let Presence::Here(thread) = self.thread(pid, Tid(tid))? {
+                threads.push(thread);
+            }
+        }
+        Ok(if threads.is_empty() {
+            Presence::Gone
+        } else {
+            Presence::Here(threads)
+        })
+    }
+
+    /// One thread of a process; gone if it has ended.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn thread(&self, pid: Pid, tid: Tid) -> Result<Presence<Thread>, ReadError> {
+        let path = format!("proc/{pid}/task/{tid}/stat");
+        Ok(match self.parsed(path, stat::parse)? {
+            Presence::Here(stat) if stat.run != TaskRun::Ended => Presence::Here(Thread {
+                key: TaskKey {
+                    pid,
+                    tid,
+                    start: stat.start,
+                },
+                name: stat.name,
+                run: stat.run,
+                cpu: stat.cpu,
+                cpu_time: stat.cpu_time,
+            }),
+            _ => Presence::Gone,
+        })
+    }
+
+    /// Owner, affinity and allowed nodes of a thread.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn thread_status(&self, pid: Pid, tid: Tid) -> Result<Presence<Status>, ReadError> {
+        self.parsed(format!("proc/{pid}/task/{tid}/status"), status::parse)
+    }
+
+    /// Processor time of a thread in nanoseconds; gone also where the kernel keeps no such record
+    /// (`CONFIG_SCHED_INFO`), and [`Thread::cpu_time`] is all there is.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn run_time(&self, pid: Pid, tid: Tid) -> Result<Presence<Duration>, ReadError> {
+        let text = self.text(format!("proc/{pid}/task/{tid}/schedstat"))?;
+        let first = text.here().and_then(|text| {
+            let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
+            Some(Duration::from_nanos(nanoseconds))
+        });
+        Ok(first.map_or(Presence::Gone, Presence::Here))
+    }
+
+    /// All processes, by ascending number, at most [`PIDS_MAX`].
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn pids(&self) -> Result<Vec<Pid>, ReadError> {
+        let numbers = self.numbered("proc", "", PIDS_MAX)?;
+        let numbers = numbers.here().unwrap_or_default();
+        Ok(numbers.into_iter().map(Pid).collect())
+    }
+
+    /// Every process with the process that made it, or took it over. Those that cannot be read are left out.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn parents(&self) -> Result<Vec<(Pid, Pid)>, ReadError> {
+        let parent = |pid| Some((pid, self.stat(pid).ok()?.here()?.parent));
+        Ok(self.pids()?.into_iter().filter_map(parent).collect())
+    }
+
+    /// Every process with exactly this name, by ascending number; none of the kernel's.
+    ///
+    /// The kernel keeps 15 bytes of a name, so a longer one is compared by its first 15 bytes.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn pids_by_name(&self, name: &str) -> Result<Vec<Pid>, ReadError> {
+        let kept = &name.as_bytes()[..name.len().min(NAME_BYTES)];
+        let kept = String::from_utf8_lossy(kept);
+        let named = |pid: &Pid| {
+            let stat = self.stat(*pid).ok().and_then(Presence::here);
+            stat.is_some_and(|stat| {
+                stat.name == kept && !stat.kernel_thread && stat.run != TaskRun::Ended
+            })
+        };
+        Ok(self.pids()?.into_iter().filter(named).collect())
+    }
+
+    /// The mappings of a process with the nodes of their pages.
+    ///
+    /// Costly: the kernel walks every page under the process's memory lock. Not for every window.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read or understood.
+    pub fn numa_maps(&self, pid: Pid) -> Result<Presence<Vec<NumaMapping>>, ReadError> {
+        self.parsed(format!("proc/{pid}/numa_maps"), numa_maps::parse)
+    }
+
+    /// The address ranges of a process.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read or understood.
+    pub fn maps(&self, pid: Pid) -> Result<Presence<Vec<Mapping>>, ReadError> {
+        self.parsed(format!("proc/{pid}/maps"), maps::parse)
+    }
+}
+
+/// Most threads of one process that are looked at; four times what the product promises to carry.
+pub const THREADS_MAX: usize = 40_000;
+/// Most processes that are looked at: the kernel's default limit of numbers on large machines is
+/// 32 times this, of which most are threads and so are not listed.
+pub const PIDS_MAX: usize = 131_072;
+/// `TASK_COMM_LEN` less the final NUL.
+const NAME_BYTES: usize = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Tree;
+
+    fn stat(id: u32, name: &str, state: char, parent: u32, start: u64) -> String {
+        format!(
+            "{id} ({name}) {state} {parent} 1 1 0 -1 4194304 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0 5 0 \
+             0 0 0 0 0 0 0 0 0 0 0 0 17 6 0 0 0 0 0\n"
+        )
+    }
+
+    fn tree() -> Tree {
+        let tree = Tree::new("process");
+        for (pid, name, state, parent) in [
+            (7, "a b) (c", 'S', 1),
+            (9, "solver", 'Z', 7),
+            (11, "solver", 'R', 7),
+        ] {
+            tree.file(
+                &format!("proc/{pid}/stat"),
+                &stat(pid, name, state, parent, 50),
+            );
+            tree.file(
+                &format!("proc/{pid}/status"),
+                &format!("Tgid:\t{pid}\nUid:\t5\t5\t5\t5\n"),
+            );
+        }
+        tree.file("proc/7/task/7/stat", &stat(7, "a", 'S', 1, 50));
+        tree.file("proc/7/task/8/stat", &stat(8, "b", 'R', 1, 51));
+        tree.file("proc/7/task/10/stat", &stat(10, "c", 'X', 1, 52));
+        tree.file("proc/7/task/8/schedstat", "123456789 5 1\n");
+        tree
+    }
+
+    #[test]
+    fn a_process_and_its_threads_read() {
+        let tree = tree();
+        let reader = tree.reader();
+        let process = reader.process(Pid(7)).unwrap().here().unwrap();
+        assert_eq!(process.name, "a b) (c");
+        assert!(process.uids.all(5) && !process.kernel_thread);
+        let threads = reader.threads(Pid(7)).unwrap().here().unwrap();
+        let tids: Vec<u32> = threads.iter().map(|thread| thread.key.tid.0).collect();
+        assert_eq!(tids, [7, 8]);
+        assert_eq!(threads[1].key.start, StartTicks(51));
+        assert_eq!(threads[1].cpu, CpuId(6));
+        assert_eq!(threads[1].cpu_time, Duration::from_millis(70));
+        let fine = reader.run_time(Pid(7), Tid(8)).unwrap();
+        assert_eq!(fine, Presence::Here(Duration::from_nanos(123_456_789)));
+    }
+
+    #[test]
+    fn the_gone_and_the_ended_are_gone() {
+        let tree = tree();
+        let reader = tree.reader();
+        assert_eq!(reader.process(Pid(6)).unwrap(), Presence::Gone);
+        assert_eq!(reader.process(Pid(9)).unwrap(), Presence::Gone);
+        assert_eq!(reader.threads(Pid(6)).unwrap(), Presence::Gone);
+        assert_eq!(reader.start(Pid(7), Tid(10)).unwrap(), Presence::Gone);
+        assert_eq!(reader.run_time(Pid(7), Tid(7)).unwrap(), Presence::Gone);
+        assert_eq!(reader.numa_maps(Pid(7)).unwrap(), Presence::Gone);
+    }
+
+    #[test]
+    fn names_and_parents_are_found() {
+        let tree = tree();
+        let reader = tree.reader();
+        assert_eq!(reader.pids_by_name("solver").unwrap(), [Pid(11)]);
+        assert_eq!(reader.pids_by_name("solve").unwrap(), []);
+        assert!(reader.parents().unwrap().contains(&(Pid(11), Pid(7))));
+    }
+
+    #[test]
+    fn damage_names_the_file() {
+        let tree = tree();
+        tree.file("proc/7/stat", "7 (a");
+        let error = tree.reader().process(Pid(7)).unwrap_err();
+        assert!(error.to_string().contains("proc/7/stat"), "{error}");
+    }
+
+    #[test]
+    fn this_process_reads_on_the_live_machine() {
+        let reader = Reader::new("/");
+        let own = Pid(std::process::id());
+        let process = reader.process(own).unwrap().here().unwrap();
+        assert!(!process.kernel_thread);
+        let threads = reader.threads(own).unwrap().here().unwrap();
+        assert_eq!(threads[0].key.start, process.start);
+        assert!(reader.maps(own).unwrap().here().unwrap().len() > 5);
+        let status = reader.thread_status(own, Tid(own.0)).unwrap();
+        assert!(!status.here().unwrap().cpus_allowed.is_empty());
+        // Absent on kernels without NUMA; where it is there, it must be understood.
+        reader.numa_maps(own).unwrap();
+    }
+}

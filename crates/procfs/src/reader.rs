@@ -1,0 +1,122 @@
+//! The door: a root directory, and reading one file under it.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Cause, ParseError, Presence, ReadError};
+
+/// Reads a machine, real or laid out in a directory.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    root: PathBuf,
+}
+
+impl Reader {
+    /// A reader of what is under `root`; `/` for this machine. Reads nothing yet.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The place of an absolute or relative path under the root.
+    pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// A file's bytes.
+    pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Result<Presence<Vec<u8>>, ReadError> {
+        let path = self.path(path);
+        presence(read_bounded(&path)).map_err(|source| failed(path, source))
+    }
+
+    /// A file's bytes, understood.
+    pub(crate) fn parsed<T>(
+        &self,
+        path: impl AsRef<Path>,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<Presence<T>, ReadError> {
+        match self.bytes(&path)? {
+            Presence::Here(bytes) => match parse(&bytes) {
+                Ok(value) => Ok(Presence::Here(value)),
+                Err(error) => Err(ReadError {
+                    path: self.path(path),
+                    cause: Cause::Text(error),
+                }),
+            },
+            Presence::Gone => Ok(Presence::Gone),
+        }
+    }
+
+    /// A small file's text, lossily decoded, without white space and NUL around it.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Result<Presence<String>, ReadError> {
+        Ok(self.bytes(path)?.map(|bytes| {
+            String::from_utf8_lossy(&bytes)
+                .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+                .to_owned()
+        }))
+    }
+
+    /// Names of the entries of a directory that are numbers after `prefix`, ascending.
+    ///
+    /// At most `most` are kept, the lowest ones.
+    pub(crate) fn numbered(
+        &self,
+        path: impl AsRef<Path>,
+        prefix: &str,
+        most: usize,
+    ) -> Result<Presence<Vec<u32>>, ReadError> {
+        let path = self.path(path);
+        let list = || -> io::Result<Vec<u32>> {
+            let mut numbers = Vec::new();
+            for entry in fs::read_dir(&path)? {
+                let name = entry?.file_name();
+                let number = name.to_str().and_then(|name| name.strip_prefix(prefix));
+                numbers.extend(number.and_then(|number| number.parse::<u32>().ok()));
+            }
+            numbers.sort_unstable();
+            numbers.truncate(most);
+            Ok(numbers)
+        };
+        presence(list()).map_err(|source| failed(path, source))
+    }
+}
+
+/// Turns "is not there" into a value. ESRCH is what files of a process say that ended while they were open.
+pub(crate) fn presence<T>(result: io::Result<T>) -> io::Result<Presence<T>> {
+    match result {
+        Ok(value) => Ok(Presence::Here(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Presence::Gone),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(Presence::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+pub(crate) const fn failed(path: PathBuf, source: io::Error) -> ReadError {
+    ReadError {
+        path,
+        cause: Cause::Io(source),
+    }
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let taken = File::open(path)?
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    if u64::try_from(taken).is_ok_and(|taken| taken > FILE_BYTES_MAX) {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    Ok(bytes)
+}
+
+/// The largest file that is read. A `numa_maps` of 65,530 mappings (the kernel's default limit) with
+/// long file names is about 13 MB; more than this is taken for damage.
+const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -1,0 +1,148 @@
+//! `/proc/PID/status` and `/proc/PID/task/TID/status`: who owns it and where it may run.
+
+use topology::{CpuSet, NodeSet, Pid};
+
+use crate::error::ParseError;
+
+/// What the kernel tells of a process or thread in many lines; those that are needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The process it belongs to.
+    pub pid: Pid,
+    /// On whose behalf it acts.
+    pub uids: Uids,
+    /// Processors it may run on: its affinity within its cpuset, those offline included.
+    pub cpus_allowed: CpuSet,
+    /// Nodes it may allocate on: its cpuset's.
+    pub mems_allowed: NodeSet,
+}
+
+/// On whose behalf a process acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uids {
+    /// Who started it.
+    pub real: u32,
+    /// Whose rights it has.
+    pub effective: u32,
+    /// Whose rights it can take again.
+    pub saved: u32,
+}
+
+impl Uids {
+    /// Whether it is this user's alone: no set-user-id program that has, or can take, another's rights.
+    #[must_use]
+    pub const fn all(self, uid: u32) -> bool {
+        self.real == uid && self.effective == uid && self.saved == uid
+    }
+}
+
+/// Reads the lines.
+///
+/// `Cpus_allowed_list` and `Mems_allowed_list` may be missing (kernels without cpusets); they are
+/// empty then, which means: not limited.
+///
+/// # Errors
+/// Names the line that makes no sense, or says which is missing.
+pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
+    let mut pid = None;
+    let mut uids = None;
+    let mut cpus_allowed = CpuSet::new();
+    let mut mems_allowed = NodeSet::new();
+    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else {
+            continue;
+        };
+        let (key, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        // The name is written with its line feeds escaped, so that no name can pose as another line.
+        match key {
+            b"Tgid" => pid = Some(Pid(numbers::<1>(number, value)?[0])),
+            b"Uid" => uids = Some(numbers::<3>(number, value)?),
+            b"Cpus_allowed_list" => cpus_allowed = list(number, value, CpuSet::parse_list)?,
+            b"Mems_allowed_list" => mems_allowed = list(number, value, NodeSet::parse_list)?,
+            _ => {}
+        }
+    }
+    let (Some(pid), Some([real, effective, saved])) = (pid, uids) else {
+        return Err(ParseError::new(1, bytes, "has no `Tgid` or no `Uid`"));
+    };
+    Ok(Status {
+        pid,
+        uids: Uids {
+            real,
+            effective,
+            saved,
+        },
+        cpus_allowed,
+        mems_allowed,
+    })
+}
+
+fn numbers<const N: usize>(line: usize, value: &[u8]) -> Result<[u32; N], ParseError> {
+    let mut found = [0; N];
+    let mut fields = value
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty());
+    for slot in &mut found {
+        *slot = fields
+            .next()
+            .and_then(|field| std::str::from_utf8(field).ok())
+            .and_then(|field| field.parse().ok())
+            .ok_or_else(|| ParseError::new(line, value, "is not as many numbers as needed"))?;
+    }
+    Ok(found)
+}
+
+pub(crate) fn list<T, E>(
+    line: usize,
+    value: &[u8],
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, ParseError> {
+    std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| parse(text).ok())
+        .ok_or_else(|| ParseError::new(line, value, "is not a list of numbers and ranges"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REAL: &[u8] = include_bytes!("../fixtures/dash.status");
+
+    #[test]
+    fn real_lines_read() {
+        let status = parse(REAL).unwrap();
+        assert_eq!(status.pid, Pid(22931));
+        assert!(status.uids.all(0) && !status.uids.all(1000));
+        assert_eq!(status.cpus_allowed.to_string(), "0-1");
+        assert_eq!(status.mems_allowed.to_string(), "0");
+    }
+
+    #[test]
+    fn a_set_user_id_program_is_nobody_s_alone() {
+        let status = parse(b"Tgid:\t1\nUid:\t1000\t0\t0\t0\n").unwrap();
+        assert!(!status.uids.all(1000) && !status.uids.all(0));
+    }
+
+    #[test]
+    fn lists_may_be_missing_but_not_wrong() {
+        let status = parse(b"Tgid:\t1\nUid:\t0\t0\t0\t0\n").unwrap();
+        assert!(status.cpus_allowed.is_empty() && status.uids.all(0));
+        let error = parse(b"Tgid:\t1\nUid:\t0\t0\t0\nCpus_allowed_list:\t3-1\n").unwrap_err();
+        assert_eq!((error.line, error.part.as_str()), (3, "3-1"));
+        parse(b"Tgid:\t1\n").unwrap_err();
+        parse(b"Tgid:\t1\nUid:\t0\t0\n").unwrap_err();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn never_panics(cut in 0..REAL.len(), at in 0..REAL.len(), byte: u8) {
+            let mut bytes = REAL.to_vec();
+            bytes[at] = byte;
+            drop(parse(&bytes[..cut]));
+        }
+    }
+}

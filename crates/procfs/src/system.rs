@@ -1,0 +1,313 @@
+//! The machine as a whole: kernel modes, other actors, and what this process itself uses.
+
+use std::fmt;
+use std::time::Duration;
+
+use topology::{Pid, StartTicks};
+
+use crate::error::{Cause, ParseError, Presence, ReadError};
+use crate::reader::Reader;
+use crate::stat::TICKS_PER_SECOND;
+
+/// What `kernel.numa_balancing` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BalancingMode {
+    /// The kernel was built without it.
+    Absent,
+    /// Off.
+    Off,
+    /// The kernel moves pages towards those who use them.
+    Balancing,
+    /// The kernel moves hot pages up between tiers of memory.
+    Tiering,
+    /// Both.
+    Both,
+}
+
+impl BalancingMode {
+    /// Whether the kernel moves pages by itself.
+    #[must_use]
+    pub const fn acts(self) -> bool {
+        !matches!(self, Self::Absent | Self::Off)
+    }
+}
+
+/// State of the extensible scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedExt {
+    /// The kernel was built without it.
+    Absent,
+    /// There, but no scheduler is loaded.
+    Idle,
+    /// A scheduler is loaded; its name where the kernel tells.
+    Loaded(String),
+}
+
+/// Another actor that places threads or memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rival {
+    /// The kernel's automatic NUMA balancing.
+    Balancing(BalancingMode),
+    /// A loaded extensible scheduler, by name.
+    SchedExt(String),
+    /// A daemon, by name.
+    Daemon {
+        /// Its process.
+        pid: Pid,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl fmt::Display for Rival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Balancing(_) => f.write_str(
+                "the kernel's automatic NUMA balancing is on and may move pages back; \
+                 `sysctl kernel.numa_balancing=0` turns it off",
+            ),
+            Self::SchedExt(name) => write!(
+                f,
+                "the extensible scheduler `{name}` is loaded and may stall on narrow affinity masks"
+            ),
+            Self::Daemon { pid, name } => write!(
+                f,
+                "`{name}` (process {pid}) runs and may change affinity as well; stop one of the two"
+            ),
+        }
+    }
+}
+
+/// What a process uses of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time since it began, in steps of 10 ms.
+    pub cpu_time: Duration,
+    /// Resident memory in pages; the size of a page is for the caller to ask.
+    pub resident_pages: u64,
+}
+
+impl Reader {
+    /// Whether, and how, the kernel balances NUMA memory by itself.
+    ///
+    /// # Errors
+    /// When the setting exists and cannot be read.
+    pub fn numa_balancing(&self) -> Result<BalancingMode, ReadError> {
+        let mode = self.number("proc/sys/kernel/numa_balancing")?;
+        Ok(match mode {
+            Presence::Gone => BalancingMode::Absent,
+            Presence::Here(0) => BalancingMode::Off,
+            Presence::Here(mode) if mode & 3 == 3 => BalancingMode::Both,
+            Presence::Here(mode) if mode & 2 != 0 => BalancingMode::Tiering,
+            Presence::Here(_) => BalancingMode::Balancing,
+        })
+    }
+
+    /// State of the extensible scheduler.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn sched_ext(&self) -> Result<SchedExt, ReadError> {
+        Ok(match self.text("sys/kernel/sched_ext/state")? {
+            Presence::Gone => SchedExt::Absent,
+            Presence::Here(state) if state == "enabled" || state == "enabling" => {
+                let name = self.text("sys/kernel/sched_ext/root/ops")?;
+                SchedExt::Loaded(name.here().unwrap_or_default())
+            }
+            Presence::Here(_) => SchedExt::Idle,
+        })
+    }
+
+    /// `kernel.perf_event_paranoid`; gone where the kernel has no perf events.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn perf_event_paranoid(&self) -> Result<Presence<i64>, ReadError> {
+        self.number("proc/sys/kernel/perf_event_paranoid")
+    }
+
+    /// The number that tells this boot of the machine from every other.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not there: every Linux has it.
+    pub fn boot_id(&self) -> Result<String, ReadError> {
+        self.required("proc/sys/kernel/random/boot_id")
+    }
+
+    /// Now, on the clock of [`StartTicks`]: a task made after this has at least this start.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no time.
+    pub fn now(&self) -> Result<StartTicks, ReadError> {
+        const PATH: &str = "proc/uptime";
+        let text = self.required(PATH)?;
+        ticks(&text)
+            .map(StartTicks)
+            .ok_or_else(|| self.damaged(PATH, &text, "is not a time in seconds"))
+    }
+
+    /// What a process uses.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn usage(&self, pid: Pid) -> Result<Presence<Usage>, ReadError> {
+        Ok(self.stat(pid)?.map(|stat| Usage {
+            cpu_time: stat.cpu_time,
+            resident_pages: stat.resident_pages,
+        }))
+    }
+
+    /// Other actors that place threads or memory; `own` is this daemon's process. Reads every
+    /// process's name, so it is for start-up and for reports, not for every window.
+    ///
+    /// # Errors
+    /// When the kernel's settings or `/proc` cannot be read.
+    pub fn rivals(&self, own: Pid) -> Result<Vec<Rival>, ReadError> {
+        let mut rivals = Vec::new();
+        let mode = self.numa_balancing()?;
+        if mode.acts() {
+            rivals.push(Rival::Balancing(mode));
+        }
+        if let SchedExt::Loaded(name) = self.sched_ext()? {
+            rivals.push(Rival::SchedExt(name));
+        }
+        for name in DAEMONS {
+            let pids = self.pids_by_name(name)?;
+            rivals.extend(
+                pids.into_iter()
+                    .filter(|&pid| pid != own)
+                    .map(|pid| Rival::Daemon {
+                        pid,
+                        name: name.to_owned(),
+                    }),
+            );
+        }
+        Ok(rivals)
+    }
+
+    fn number(&self, path: &str) -> Result<Presence<i64>, ReadError> {
+        match self.text(path)? {
+            Presence::Gone => Ok(Presence::Gone),
+            Presence::Here(text) => match text.parse() {
+                Ok(number) => Ok(Presence::Here(number)),
+                Err(_) => Err(self.damaged(path, &text, "is not a number")),
+            },
+        }
+    }
+
+    fn required(&self, path: &str) -> Result<String, ReadError> {
+        match self.text(path)? {
+            Presence::Here(text) => Ok(text),
+            Presence::Gone => Err(ReadError {
+                path: self.path(path),
+                cause: Cause::Io(std::io::ErrorKind::NotFound.into()),
+            }),
+        }
+    }
+
+    fn damaged(&self, path: &str, text: &str, reason: &'static str) -> ReadError {
+        ReadError {
+            path: self.path(path),
+            cause: Cause::Text(ParseError::new(1, text.as_bytes(), reason)),
+        }
+    }
+}
+
+/// The first number of `uptime`, seconds with two digits after the point, in ticks.
+fn ticks(uptime: &str) -> Option<u64> {
+    const { assert!(TICKS_PER_SECOND == 100, "two digits are ticks") };
+    let (seconds, hundredths) = uptime.split_whitespace().next()?.split_once('.')?;
+    let whole: u64 = seconds.parse().ok()?;
+    let part: u64 = hundredths.get(..2)?.parse().ok()?;
+    whole.checked_mul(TICKS_PER_SECOND)?.checked_add(part)
+}
+
+/// Daemons that change affinity: Debian's and Red Hat's `numad` of 2012, and `irqbalance`, which moves
+/// the interrupts that threads were placed beside.
+const DAEMONS: [&str; 2] = ["numad", "irqbalance"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Tree;
+
+    #[track_caller]
+    fn mode(text: &str, expected: BalancingMode) {
+        let tree = Tree::new("balancing");
+        tree.file("proc/sys/kernel/numa_balancing", text);
+        assert_eq!(tree.reader().numa_balancing().unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn balancing_modes_read() {
+        mode("0\n", BalancingMode::Off);
+        mode("1\n", BalancingMode::Balancing);
+        mode("2\n", BalancingMode::Tiering);
+        mode("3\n", BalancingMode::Both);
+        let absent = Tree::new("no-balancing").reader().numa_balancing().unwrap();
+        assert!(absent == BalancingMode::Absent && !absent.acts());
+    }
+
+    #[test]
+    fn rivals_are_found_and_this_daemon_is_none() {
+        let tree = Tree::new("rivals");
+        tree.file("proc/sys/kernel/numa_balancing", "1\n");
+        tree.file("sys/kernel/sched_ext/state", "enabled\n");
+        tree.file("sys/kernel/sched_ext/root/ops", "scx_lavd\n");
+        for (pid, name) in [(3, "numad"), (4, "numad"), (5, "irqbalance")] {
+            tree.file(
+                &format!("proc/{pid}/stat"),
+                &format!(
+                    "{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 9 0 5 0 0 0 0 0 0 0 0 0 \
+                     0 0 0 0 0 17 6 0\n"
+                ),
+            );
+        }
+        let rivals = tree.reader().rivals(Pid(3)).unwrap();
+        let daemon = |pid, name: &str| Rival::Daemon {
+            pid: Pid(pid),
+            name: name.into(),
+        };
+        assert_eq!(
+            rivals,
+            [
+                Rival::Balancing(BalancingMode::Balancing),
+                Rival::SchedExt("scx_lavd".into()),
+                daemon(4, "numad"),
+                daemon(5, "irqbalance"),
+            ]
+        );
+    }
+
+    #[test]
+    fn uptime_is_ticks() {
+        let tree = Tree::new("uptime");
+        tree.file("proc/uptime", "2105.81 3946.69\n");
+        assert_eq!(tree.reader().now().unwrap(), StartTicks(210_581));
+        for damaged in ["", "x", "5", "5.1", "-5.10", "99999999999999999999.00"] {
+            tree.file("proc/uptime", damaged);
+            tree.reader().now().unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_live_machine_reads() {
+        let reader = Reader::new("/");
+        assert_eq!(reader.boot_id().unwrap().len(), 36);
+        let own = Pid(std::process::id());
+        let start = reader.start(own, topology::Tid(own.0)).unwrap();
+        assert!(start.here().unwrap() <= reader.now().unwrap());
+        assert!(reader.usage(own).unwrap().here().unwrap().resident_pages > 0);
+        reader.sched_ext().unwrap();
+        reader.perf_event_paranoid().unwrap();
+        reader.rivals(own).unwrap();
+        reader.node_memory().unwrap();
+    }
+
+    #[test]
+    fn what_must_be_there_and_is_not_is_an_error() {
+        let tree = Tree::new("empty");
+        let error = tree.reader().boot_id().unwrap_err();
+        assert!(error.to_string().contains("boot_id"), "{error}");
+    }
+}

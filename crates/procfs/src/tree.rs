@@ -1,0 +1,42 @@
+//! A directory that looks like a root, for tests.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::reader::Reader;
+
+/// Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    pub(crate) fn new(name: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!(
+            "numad-procfs-{name}-{}-{number}",
+            std::process::id()
+        ));
+        fs::create_dir_all(&root).unwrap();
+        Self { root }
+    }
+
+    pub(crate) fn file(&self, path: &str, text: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn reader(&self) -> Reader {
+        Reader::new(&self.root)
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.root).unwrap();
+    }
+}

@@ -1,0 +1,435 @@
+//! The one list of settings.
+
+use numad_core::{PolicyFactory, SettingKind, SettingSpec};
+
+/// A group of settings: one table of the settings file.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// Name of the table.
+    pub name: &'static str,
+    /// One sentence: what its settings are about.
+    pub help: &'static str,
+    /// Its settings, in the order in which people read them.
+    pub entries: &'static [Entry],
+}
+
+/// A setting, with what a [`SettingSpec`] cannot say.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Name, type, bounds, default, help.
+    pub spec: SettingSpec,
+    /// When a change takes effect.
+    pub effect: Effect,
+    /// What else must hold.
+    pub rule: Rule,
+}
+
+/// When a changed setting takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// With the reload.
+    AtOnce,
+    /// For programs attached after the reload.
+    NextAttach,
+    /// When the daemon starts the next time.
+    Restart,
+}
+
+impl Effect {
+    /// In words, as in "takes effect ...".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AtOnce => "at reload",
+            Self::NextAttach => "for programs attached after a reload",
+            Self::Restart => "at the next start",
+        }
+    }
+}
+
+/// What must hold of a value beyond its type and bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Nothing.
+    None,
+    /// It is a power of two.
+    PowerOfTwo,
+    /// It is an absolute path.
+    AbsolutePath,
+    /// It is an absolute path short enough for the address of a socket.
+    SocketPath,
+    /// It is the name of a policy.
+    PolicyName,
+}
+
+/// Longest path that fits the address of a Unix socket with its closing NUL (`sun_path` has 108 bytes).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+impl Rule {
+    /// In words, to follow type and bounds; empty when there is nothing to say.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::PowerOfTwo => ", a power of two",
+            Self::AbsolutePath => ", an absolute path",
+            Self::SocketPath => ", an absolute path of at most 107 bytes",
+            Self::PolicyName => ", the name of a policy",
+        }
+    }
+
+    /// Whether a text value obeys the rule, [`Self::PolicyName`] aside, which needs the registry.
+    pub(crate) fn holds_for_text(self, text: &str) -> bool {
+        match self {
+            Self::None | Self::PowerOfTwo | Self::PolicyName => true,
+            Self::AbsolutePath => text.starts_with('/') && !text.contains('\0'),
+            Self::SocketPath => {
+                text.starts_with('/') && !text.contains('\0') && text.len() <= SOCKET_PATH_BYTES_MAX
+            }
+        }
+    }
+
+    /// Whether a whole number obeys the rule.
+    pub(crate) fn holds_for_integer(self, number: i64) -> bool {
+        match self {
+            Self::PowerOfTwo => number > 0 && number & (number - 1) == 0,
+            Self::None | Self::AbsolutePath | Self::SocketPath | Self::PolicyName => true,
+        }
+    }
+}
+
+/// Name of the table that holds one table for each policy.
+pub const POLICY_SECTION: &str = "policy";
+
+/// The policies whose settings may stand in a settings file.
+#[must_use]
+pub fn policies() -> &'static [&'static dyn PolicyFactory] {
+    &[]
+}
+
+/// Every section but those of policies.
+pub const SECTIONS: &[Section] = &[DAEMON, SAMPLING, ENGINE, ACCESS];
+
+const DAEMON: Section = Section {
+    name: "daemon",
+    help: "Where the daemon lives and how much it takes on.",
+    entries: &[
+        Entry {
+            spec: text(
+                "socket",
+                "/run/numad/numad.sock",
+                "Path of the Unix socket on which the daemon answers.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::SocketPath,
+        },
+        Entry {
+            spec: text(
+                "state_dir",
+                "/var/lib/numad",
+                "Directory of the undo journal; must survive a crash of the daemon.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::AbsolutePath,
+        },
+        Entry {
+            spec: choice(
+                "log_level",
+                &["error", "warn", "info", "debug"],
+                "info",
+                "How much is logged.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "attachments_max",
+                1,
+                1024,
+                64,
+                "Most programs under a policy at a time.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "connections_max",
+                1,
+                1024,
+                64,
+                "Most connections to the socket at a time; more are turned away.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: text(
+                "default_policy",
+                "deloc",
+                "The policy of an attach that names none.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::PolicyName,
+        },
+    ],
+};
+
+const SAMPLING: Section = Section {
+    name: "sampling",
+    help: "How it is learned which thread uses which memory.",
+    entries: &[
+        Entry {
+            spec: choice(
+                "source",
+                &["auto", "faults"],
+                "auto",
+                "Where samples come from; `auto` takes the best that this machine has.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: choice(
+                "provoke",
+                &["auto", "soft-dirty", "off"],
+                "auto",
+                "What makes a program fault on memory it already has, so that the source `faults` sees it; `auto` uses soft-dirty bits where the kernel has them.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "ring_pages",
+                1,
+                4096,
+                64,
+                "Pages of the ring buffer of each processor; samples are lost and counted when it is full.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::PowerOfTwo,
+        },
+        Entry {
+            spec: float(
+                "clear_budget_percent",
+                0.0,
+                10.0,
+                0.5,
+                "Most of the time of one processor, in percent, that clearing soft-dirty bits may take.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "clear_interval_min_ms",
+                100,
+                3_600_000,
+                1_000,
+                "Least time between two clearings of soft-dirty bits of a program, in milliseconds.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+    ],
+};
+
+const ENGINE: Section = Section {
+    name: "engine",
+    help: "What is done around every policy: how often it is asked, and what of its wishes is granted.",
+    entries: &[
+        per_program(choice(
+            "interval",
+            &["ondeloc", "lapt"],
+            "ondeloc",
+            "How windows get longer while nothing changes and shorter when something does: `ondeloc` multiplies and divides by `interval_factor`, `lapt` adds 50 ms and halves.",
+        )),
+        per_program(integer(
+            "interval_min_ms",
+            50,
+            60_000,
+            500,
+            "Shortest window, in milliseconds.",
+        )),
+        per_program(integer(
+            "interval_max_ms",
+            50,
+            600_000,
+            8_000,
+            "Longest window, in milliseconds; at least `interval_min_ms`.",
+        )),
+        per_program(float(
+            "interval_factor",
+            1.05,
+            16.0,
+            2.0,
+            "Factor of the interval law `ondeloc`.",
+        )),
+        per_program(integer(
+            "busy_min_percent",
+            0,
+            100,
+            5,
+            "A thread that used less of one processor in a window than this, in percent, takes no part.",
+        )),
+        per_program(integer(
+            "samples_min",
+            0,
+            1_000_000,
+            32,
+            "A window with fewer samples of a program decides nothing about it.",
+        )),
+        per_program(integer(
+            "task_moves_max",
+            1,
+            100_000,
+            1_024,
+            "Most threads of a program that are moved in one window.",
+        )),
+        per_program(integer(
+            "page_moves_max",
+            0,
+            1_000_000,
+            4_096,
+            "Most pages of a program that are moved in one window.",
+        )),
+        per_program(integer(
+            "hold_ms",
+            0,
+            3_600_000,
+            2_000,
+            "How long a moved thread or page stays before it may move again, in milliseconds; doubles with each return.",
+        )),
+        per_program(integer(
+            "headroom_percent",
+            0,
+            50,
+            5,
+            "Share of the memory of a node, in percent, that page moves leave free.",
+        )),
+        per_program(choice(
+            "bind",
+            &["node", "core"],
+            "node",
+            "Whether a placed thread may run on all processors of its node or on one core.",
+        )),
+        per_program(SettingSpec {
+            name: "move_threads",
+            kind: SettingKind::Bool { default: true },
+            help: "Whether threads are moved.",
+        }),
+        per_program(SettingSpec {
+            name: "move_pages",
+            kind: SettingKind::Bool { default: true },
+            help: "Whether pages are moved.",
+        }),
+        Entry {
+            spec: integer(
+                "page_slots",
+                1_024,
+                4_194_304,
+                65_536,
+                "Pages of each program that are tracked; the least used are forgotten first.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::PowerOfTwo,
+        },
+        Entry {
+            spec: integer(
+                "tasks_max",
+                2,
+                4_096,
+                1_024,
+                "Most threads of a program that take part; the busiest do.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+    ],
+};
+
+const ACCESS: Section = Section {
+    name: "access",
+    help: "Who may do what; the kernel says who is asking.",
+    entries: &[
+        Entry {
+            spec: choice(
+                "users",
+                &["own", "none"],
+                "own",
+                "What users other than root and members of the admin group may do: see and attach their `own` processes, or nothing.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: text(
+                "admin_group",
+                "numad",
+                "Group whose members may do all that root may; empty for no such group.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+    ],
+};
+
+/// A setting that is copied into each attachment when it is made.
+const fn per_program(spec: SettingSpec) -> Entry {
+    Entry {
+        spec,
+        effect: Effect::NextAttach,
+        rule: Rule::None,
+    }
+}
+
+const fn text(name: &'static str, default: &'static str, help: &'static str) -> SettingSpec {
+    SettingSpec {
+        name,
+        kind: SettingKind::Text { default },
+        help,
+    }
+}
+
+const fn choice(
+    name: &'static str,
+    of: &'static [&'static str],
+    default: &'static str,
+    help: &'static str,
+) -> SettingSpec {
+    SettingSpec {
+        name,
+        kind: SettingKind::Choice { of, default },
+        help,
+    }
+}
+
+const fn integer(
+    name: &'static str,
+    min: i64,
+    max: i64,
+    default: i64,
+    help: &'static str,
+) -> SettingSpec {
+    SettingSpec {
+        name,
+        kind: SettingKind::Integer { min, max, default },
+        help,
+    }
+}
+
+const fn float(
+    name: &'static str,
+    min: f64,
+    max: f64,
+    default: f64,
+    help: &'static str,
+) -> SettingSpec {
+    SettingSpec {
+        name,
+        kind: SettingKind::Float { min, max, default },
+        help,
+    }
+}

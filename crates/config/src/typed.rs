@@ -1,0 +1,393 @@
+//! Settings as the daemon uses them: checked, typed, in one value that does not change.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use numad_core::{
+    AttachOptions, EngineOptions, IntervalLaw, PolicyFactory, SettingSpec, SettingValue, Settings,
+};
+
+use crate::schema::{self, POLICY_SECTION, SECTIONS};
+
+/// Events the engine keeps until the daemon polls them. It polls after every step, so this only
+/// has to hold what one window of 1,024 tasks and 4,096 page moves can say.
+const EVENTS_MAX: usize = 16_384;
+
+/// LAPT's first window (ALGORITHMS section 2), brought within the bounds that are set.
+const LAPT_START: Duration = Duration::from_millis(300);
+
+/// All settings. Every one is within its bounds, so no reader checks again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Where the daemon lives and how much it takes on.
+    pub daemon: Daemon,
+    /// How samples are taken.
+    pub sampling: Sampling,
+    /// What is done around every policy.
+    pub engine: Engine,
+    /// Who may do what.
+    pub access: Access,
+    /// Settings of each policy, by its name.
+    policies: BTreeMap<&'static str, Settings>,
+    values: Values,
+}
+
+/// Section `daemon`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Daemon {
+    /// Path of the socket; absolute, short enough for an address.
+    pub socket: PathBuf,
+    /// Directory of the journal; absolute.
+    pub state_dir: PathBuf,
+    /// How much is logged.
+    pub log_level: LogLevel,
+    /// Most programs attached at a time, at least 1.
+    pub attachments_max: usize,
+    /// Most connections at a time, at least 1.
+    pub connections_max: usize,
+    /// Name of a policy that is in the registry.
+    pub default_policy: String,
+}
+
+/// How much is logged; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// An operator must act.
+    Error,
+    /// Something is worse than it should be.
+    Warn,
+    /// Rare changes of state.
+    Info,
+    /// Everything.
+    Debug,
+}
+
+/// Section `sampling`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// Where samples come from.
+    pub source: SourceChoice,
+    /// What provokes faults.
+    pub provoke: Provoke,
+    /// Pages of each processor's ring, a power of two.
+    pub ring_pages: usize,
+    /// Share of one processor that clearing may take, 0 to 0.1.
+    pub clear_budget: f64,
+    /// Least time between two clearings of one program.
+    pub clear_interval_min: Duration,
+}
+
+/// Where samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceChoice {
+    /// The best that is there.
+    Auto,
+    /// Page faults.
+    Faults,
+}
+
+/// What provokes faults on memory that is already mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provoke {
+    /// Soft-dirty clearing where the kernel has it, else nothing.
+    Auto,
+    /// Soft-dirty clearing; it is an error when the kernel lacks it.
+    SoftDirty,
+    /// Nothing: only faults that happen anyway are seen.
+    Off,
+}
+
+/// Section `engine`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Engine {
+    /// How the length of windows follows what happens.
+    pub interval: IntervalKind,
+    /// Shortest window.
+    pub interval_min: Duration,
+    /// Longest window, not below the shortest.
+    pub interval_max: Duration,
+    /// Factor of the law `ondeloc`, above 1.
+    pub interval_factor: f64,
+    /// Share of one processor below which a thread takes no part, 0 to 1.
+    pub busy_min: f64,
+    /// Samples below which a window decides nothing.
+    pub samples_min: u64,
+    /// Thread moves per window and program.
+    pub task_moves_max: usize,
+    /// Page moves per window and program.
+    pub page_moves_max: usize,
+    /// How long what was moved stays.
+    pub hold: Duration,
+    /// Share of a node's memory that stays free, 0 to 0.5.
+    pub headroom: f64,
+    /// Bind to one core instead of a whole node.
+    pub bind_core: bool,
+    /// Move threads.
+    pub move_threads: bool,
+    /// Move pages.
+    pub move_pages: bool,
+    /// Slots of each program's page table, a power of two.
+    pub page_slots: usize,
+    /// Most tasks of a program that take part.
+    pub tasks_max: usize,
+}
+
+/// Which law windows follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntervalKind {
+    /// Multiplies and divides.
+    OnDeLoc,
+    /// Adds and halves.
+    Lapt,
+}
+
+/// Section `access`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What others than root and the admin group may do.
+    pub users: Users,
+    /// Group whose members may do all; none when there is no such group.
+    pub admin_group: Option<String>,
+}
+
+/// What users without special rights may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// See and attach their own processes.
+    Own,
+    /// Nothing.
+    None,
+}
+
+impl Default for Config {
+    /// Every setting at its default.
+    fn default() -> Self {
+        Self::from_values(Values::defaults(schema::policies()), schema::policies())
+    }
+}
+
+impl Config {
+    /// The settings of a policy; none when there is no such policy.
+    #[must_use]
+    pub fn policy(&self, name: &str) -> Option<&Settings> {
+        self.policies.get(name)
+    }
+
+    /// Limits of the engine, for pages of this size.
+    #[must_use]
+    pub const fn engine_options(&self, page_bytes: u64) -> EngineOptions {
+        EngineOptions {
+            page_slots: self.engine.page_slots,
+            page_bytes,
+            tasks_max: self.engine.tasks_max,
+            events_max: EVENTS_MAX,
+        }
+    }
+
+    /// What the engine does around the policy of a program attached now.
+    #[must_use]
+    pub fn attach_options(&self) -> AttachOptions {
+        let engine = &self.engine;
+        let (min, max) = (engine.interval_min, engine.interval_max);
+        AttachOptions {
+            interval: match engine.interval {
+                IntervalKind::OnDeLoc => IntervalLaw::OnDeLoc {
+                    min,
+                    max,
+                    factor: engine.interval_factor,
+                },
+                IntervalKind::Lapt => IntervalLaw::Lapt {
+                    start: LAPT_START.clamp(min, max),
+                    min,
+                    max,
+                },
+            },
+            busy_min: engine.busy_min,
+            samples_min: engine.samples_min,
+            page_moves_max: engine.page_moves_max,
+            task_moves_max: engine.task_moves_max,
+            hold: engine.hold,
+            headroom: engine.headroom,
+            bind_core: engine.bind_core,
+            move_threads: engine.move_threads,
+            move_pages: engine.move_pages,
+        }
+    }
+
+    /// Every setting by full name, as in `engine.hold_ms` and `policy.deloc.strict`.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &SettingValue)> {
+        self.values
+            .0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The value of a setting by full name.
+    #[must_use]
+    pub fn value(&self, full_name: &str) -> Option<&SettingValue> {
+        self.values.0.get(full_name)
+    }
+
+    /// `values` must hold every setting of the schema and of these policies, checked.
+    pub(crate) fn from_values(values: Values, policies: &[&'static dyn PolicyFactory]) -> Self {
+        Self {
+            daemon: daemon(&values),
+            sampling: sampling(&values),
+            engine: engine(&values),
+            access: access(&values),
+            policies: policies
+                .iter()
+                .map(|policy| (policy.name(), values.of_policy(*policy)))
+                .collect(),
+            values,
+        }
+    }
+}
+
+fn daemon(values: &Values) -> Daemon {
+    Daemon {
+        socket: values.text("daemon.socket").into(),
+        state_dir: values.text("daemon.state_dir").into(),
+        log_level: match values.text("daemon.log_level") {
+            "error" => LogLevel::Error,
+            "warn" => LogLevel::Warn,
+            "debug" => LogLevel::Debug,
+            _info => LogLevel::Info,
+        },
+        attachments_max: values.number("daemon.attachments_max"),
+        connections_max: values.number("daemon.connections_max"),
+        default_policy: values.text("daemon.default_policy").to_owned(),
+    }
+}
+
+fn sampling(values: &Values) -> Sampling {
+    Sampling {
+        source: match values.text("sampling.source") {
+            "faults" => SourceChoice::Faults,
+            _auto => SourceChoice::Auto,
+        },
+        provoke: match values.text("sampling.provoke") {
+            "soft-dirty" => Provoke::SoftDirty,
+            "off" => Provoke::Off,
+            _auto => Provoke::Auto,
+        },
+        ring_pages: values.number("sampling.ring_pages"),
+        clear_budget: values.float("sampling.clear_budget_percent") / 100.0,
+        clear_interval_min: values.duration("sampling.clear_interval_min_ms"),
+    }
+}
+
+fn engine(values: &Values) -> Engine {
+    Engine {
+        interval: match values.text("engine.interval") {
+            "lapt" => IntervalKind::Lapt,
+            _ondeloc => IntervalKind::OnDeLoc,
+        },
+        interval_min: values.duration("engine.interval_min_ms"),
+        interval_max: values.duration("engine.interval_max_ms"),
+        interval_factor: values.float("engine.interval_factor"),
+        busy_min: values.percent("engine.busy_min_percent"),
+        samples_min: values.number("engine.samples_min"),
+        task_moves_max: values.number("engine.task_moves_max"),
+        page_moves_max: values.number("engine.page_moves_max"),
+        hold: values.duration("engine.hold_ms"),
+        headroom: values.percent("engine.headroom_percent"),
+        bind_core: values.text("engine.bind") == "core",
+        move_threads: values.bool("engine.move_threads"),
+        move_pages: values.bool("engine.move_pages"),
+        page_slots: values.number("engine.page_slots"),
+        tasks_max: values.number("engine.tasks_max"),
+    }
+}
+
+fn access(values: &Values) -> Access {
+    let group = values.text("access.admin_group");
+    Access {
+        users: match values.text("access.users") {
+            "none" => Users::None,
+            _own => Users::Own,
+        },
+        admin_group: (!group.is_empty()).then(|| group.to_owned()),
+    }
+}
+
+/// Values by full name.
+///
+/// The readers panic when a setting is absent or of another type: values come from the schema, so
+/// that is a mistake of ours, and the test `every_setting_is_read` would find it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Values(pub(crate) BTreeMap<String, SettingValue>);
+
+impl Values {
+    pub(crate) fn defaults(policies: &[&'static dyn PolicyFactory]) -> Self {
+        let fixed = SECTIONS.iter().flat_map(|section| {
+            section.entries.iter().map(move |entry| {
+                (
+                    full_name(section.name, &entry.spec),
+                    entry.spec.default_value(),
+                )
+            })
+        });
+        let of_policies = policies.iter().flat_map(|policy| {
+            policy
+                .settings()
+                .iter()
+                .map(move |spec| (policy_setting(policy.name(), spec), spec.default_value()))
+        });
+        Self(fixed.chain(of_policies).collect())
+    }
+
+    fn of_policy(&self, policy: &dyn PolicyFactory) -> Settings {
+        let given = policy.settings().iter().filter_map(|spec| {
+            let value = self.0.get(&policy_setting(policy.name(), spec))?;
+            Some((spec.name.to_owned(), value.clone()))
+        });
+        Settings::with(policy.settings(), given).expect("values were checked one by one")
+    }
+
+    fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(SettingValue::Text(text)) => text,
+            other => panic!("setting `{name}` is not a text but {other:?}"),
+        }
+    }
+
+    fn bool(&self, name: &str) -> bool {
+        match self.0.get(name) {
+            Some(SettingValue::Bool(value)) => *value,
+            other => panic!("setting `{name}` is not a bool but {other:?}"),
+        }
+    }
+
+    fn float(&self, name: &str) -> f64 {
+        match self.0.get(name) {
+            Some(SettingValue::Float(value)) => *value,
+            other => panic!("setting `{name}` is not a number but {other:?}"),
+        }
+    }
+
+    fn number<T: TryFrom<i64>>(&self, name: &str) -> T {
+        match self.0.get(name) {
+            Some(SettingValue::Integer(value)) => T::try_from(*value)
+                .unwrap_or_else(|_too_large| panic!("setting `{name}` is out of its bounds")),
+            other => panic!("setting `{name}` is not a whole number but {other:?}"),
+        }
+    }
+
+    fn percent(&self, name: &str) -> f64 {
+        f64::from(self.number::<u32>(name)) / 100.0
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        Duration::from_millis(self.number(name))
+    }
+}
+
+pub(crate) fn full_name(section: &str, spec: &SettingSpec) -> String {
+    format!("{section}.{}", spec.name)
+}
+
+pub(crate) fn policy_setting(policy: &str, spec: &SettingSpec) -> String {
+    format!("{POLICY_SECTION}.{policy}.{}", spec.name)
+}

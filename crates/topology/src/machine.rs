@@ -125,6 +125,15 @@ impl Topology {
     /// # Errors
     /// Says what is missing or said twice in two ways.
     pub fn new(parts: Parts) -> Result<Self, Contradiction> {
+        Self::with_shared_places(parts, &[])
+    }
+
+    /// As [`Self::new`]. The nodes of each set of `together` claim the same processors, so it makes
+    /// sense that they are no further from each other than from themselves.
+    pub(crate) fn with_shared_places(
+        parts: Parts,
+        together: &[NodeSet],
+    ) -> Result<Self, Contradiction> {
         let Parts {
             mut nodes,
             mut cpus,
@@ -141,7 +150,7 @@ impl Topology {
         check_nodes(&nodes, &cpus)?;
         check_cpus(&cpus, &nodes)?;
         let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
-        let distances = Distances::from_firmware(&ids, &distance_rows, &mut notes);
+        let distances = Distances::from_firmware(&ids, &distance_rows, together, &mut notes);
         Ok(Self {
             nodes,
             cpus,
@@ -241,6 +250,32 @@ impl Topology {
             .collect()
     }
 
+    /// Processors that were taken from the scheduler at boot.
+    #[must_use]
+    pub fn isolated(&self) -> CpuSet {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.isolated)
+            .map(|cpu| cpu.id)
+            .collect()
+    }
+
+    /// How many packages there are.
+    #[must_use]
+    pub fn package_count(&self) -> usize {
+        let mut packages: Vec<PackageId> = self.cpus.iter().map(|cpu| cpu.package).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        packages.len()
+    }
+
+    /// How much memory all nodes have together.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let sizes = self.nodes.iter().map(|node| node.memory_bytes);
+        sizes.fold(0, u64::saturating_add)
+    }
+
     /// Nodes that have memory.
     #[must_use]
     pub fn nodes_with_memory(&self) -> NodeSet {
@@ -309,16 +344,25 @@ fn check_cpus(cpus: &[Cpu], nodes: &[Node]) -> Result<(), Contradiction> {
     if !cpus.iter().any(|cpu| cpu.online) {
         return Err(Contradiction("no cpu is online".into()));
     }
+    let disagree =
+        |cpu: CpuId| Contradiction(format!("cpu {cpu} and the nodes disagree about its node"));
+    for node in nodes {
+        for id in node.cpus.iter() {
+            let agrees = cpus
+                .binary_search_by_key(&id, |cpu| cpu.id)
+                .is_ok_and(|index| cpus[index].node == Some(node.id));
+            if !agrees {
+                return Err(disagree(id));
+            }
+        }
+    }
     for cpu in cpus {
-        let by_node = nodes
-            .iter()
-            .find(|node| node.cpus.contains(cpu.id))
-            .map(|node| node.id);
-        if by_node != cpu.node {
-            return Err(Contradiction(format!(
-                "cpu {} and the nodes disagree about its node",
-                cpu.id
-            )));
+        let Some(id) = cpu.node else { continue };
+        let named = nodes
+            .binary_search_by_key(&id, |node| node.id)
+            .is_ok_and(|index| nodes[index].cpus.contains(cpu.id));
+        if !named {
+            return Err(disagree(cpu.id));
         }
     }
     Ok(())

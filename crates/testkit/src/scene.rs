@@ -171,7 +171,7 @@ impl Scene {
         }
     }
 
-    /// Does what proposals ask for, and says how many of them changed something.
+    /// Does what proposals ask for, memory included, and says how many of them changed something.
     ///
     /// # Panics
     /// When a proposal names a task that is not there.
@@ -184,8 +184,12 @@ impl Scene {
                 Proposal::MovePage { page, node, .. } => {
                     let home = u16::try_from(node).ok();
                     let found = self.pages.iter_mut().find(|found| found.key == page);
-                    if let Some(found) = found {
-                        found.home = home;
+                    let Some(found) = found else { continue };
+                    let before = std::mem::replace(&mut found.home, home);
+                    let taken = &mut self.free_bytes[node];
+                    *taken = taken.saturating_sub(PAGE_BYTES);
+                    if let Some(before) = before {
+                        self.free_bytes[usize::from(before)] += PAGE_BYTES;
                     }
                 }
             }

@@ -7,13 +7,19 @@
 
 pub mod bandwidth;
 pub mod distance;
+mod draft;
 pub mod ids;
+pub mod load;
 mod machine;
+mod number;
 pub mod set;
 pub mod synthetic;
+pub mod sysfs;
+pub mod xml;
 
 pub use bandwidth::{BandwidthGraph, Figure, Link};
 pub use distance::{Distances, Origin};
 pub use ids::{CoreId, CpuId, NodeId, PackageId, Pid, StartTicks, TaskKey, Tid};
+pub use load::{LoadError, Reason, load};
 pub use machine::{Cache, CacheKind, Contradiction, Cpu, Node, Note, Parts, Topology};
 pub use set::{CpuSet, IdSet, NodeSet};

@@ -1,41 +1,80 @@
-//! Machines from a short text: `NODESxCORES[@LOCAL,REMOTE]`, as in `4x16@10,21`.
+//! Machines from a short text, for tests, the simulator and `--topology`.
+//!
+//! ```text
+//! machine   = shape [ "@" distances ]
+//! shape     = NODES "x" CORES [ "x" THREADS ] [ "+" MEMORY ]
+//! distances = "10," REMOTE           every other node equally far
+//!           | row { ";" row }        one row per node, a figure per node in each
+//! row       = FIGURE { "," FIGURE }
+//! ```
+//!
+//! | text | machine |
+//! | --- | --- |
+//! | `4x16` | 4 nodes of 16 cores, 20 apart |
+//! | `4x16@10,21` | the same, 21 apart |
+//! | `2x8x2` | 2 nodes of 8 cores of 2 threads |
+//! | `2x8+1` | 2 nodes of 8 cores, and node 2 that is memory alone |
+//! | `2x4@10,21;31,10` | every distance given; node 1 to node 0 is 31 |
+//!
+//! Each node is a package and has 16 GiB. Processors are numbered node by node, core by core, thread
+//! by thread; nodes of memory alone come last. Distances are in the scale of ACPI: local is 10,
+//! remote from 11 to 254. There are no caches, and nothing is known of bandwidth.
 
+use crate::bandwidth::BandwidthGraph;
+use crate::distance::{LOCAL, REMOTE_DEFAULT, UNREACHABLE};
 use crate::ids::{CoreId, CpuId, NodeId, PackageId};
 use crate::machine::{Contradiction, Cpu, Node, Parts, Topology};
 use crate::set::CpuSet;
 
 /// Memory of each made-up node.
-const NODE_BYTES: u64 = 16 << 30;
+pub const NODE_BYTES: u64 = 16 << 30;
+/// The most nodes; four times what the product promises to serve, and a matrix that stays small.
+const NODES_MAX: u32 = 256;
+/// The most processors; sixteen times what the product promises to serve.
+const CPUS_MAX: u32 = 16_384;
+
+/// Whether a text is made of nothing but what the short form is made of.
+#[must_use]
+pub fn looks_like(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"x@,;+".contains(&byte))
+}
 
 /// Reads the short form.
 ///
 /// # Errors
-/// Says which part of the text is wrong.
+/// Says which part of the text is wrong and how it should be.
 pub fn parse(text: &str) -> Result<Topology, Contradiction> {
-    let (shape, distances) = text.split_once('@').unwrap_or((text, "10,20"));
-    let bad =
-        |what: &str| Contradiction(format!("{what} in `{text}`: expected as in `4x16@10,21`"));
-    let number = |text: &str| {
-        text.parse::<u32>()
-            .ok()
-            .filter(|&number| (1..=4096).contains(&number))
+    let (shape, distances) = match text.split_once('@') {
+        Some((shape, distances)) => (shape, Some(distances)),
+        None => (text, None),
     };
-    let (nodes, cores) = shape.split_once('x').ok_or_else(|| bad("no `x`"))?;
-    let nodes = number(nodes).ok_or_else(|| bad("bad number of nodes"))?;
-    let cores = number(cores).ok_or_else(|| bad("bad number of cores"))?;
-    let (local, remote) = distances
-        .split_once(',')
-        .ok_or_else(|| bad("no remote distance"))?;
-    let local = number(local).ok_or_else(|| bad("bad local distance"))?;
-    let remote = number(remote).ok_or_else(|| bad("bad remote distance"))?;
-    let mut parts = Parts::default();
-    for node in 0..nodes {
-        let cpus: CpuSet = (node * cores..(node + 1) * cores).map(CpuId).collect();
+    let shape = Shape::parse(shape)?;
+    let distance_rows = shape.rows(distances)?;
+    let mut parts = Parts {
+        nodes: Vec::new(),
+        cpus: Vec::new(),
+        caches: Vec::new(),
+        distance_rows,
+        bandwidth: BandwidthGraph::default(),
+        notes: Vec::new(),
+    };
+    let per_node = shape.cores * shape.threads;
+    for node in 0..shape.all_nodes() {
+        let cpus: CpuSet = if node < shape.nodes {
+            (node * per_node..(node + 1) * per_node)
+                .map(CpuId)
+                .collect()
+        } else {
+            CpuSet::new()
+        };
         parts.cpus.extend(cpus.iter().map(|id| Cpu {
             id,
             online: true,
             isolated: false,
-            core: CoreId(id.0),
+            core: CoreId(id.0 / shape.threads),
             package: PackageId(node),
             node: Some(NodeId(node)),
         }));
@@ -44,10 +83,193 @@ pub fn parse(text: &str) -> Result<Topology, Contradiction> {
             cpus,
             memory_bytes: NODE_BYTES,
         });
-        let row = (0..nodes)
-            .map(|to| if to == node { local } else { remote })
-            .collect();
-        parts.distance_rows.push(row);
     }
     Topology::new(parts)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    nodes: u32,
+    cores: u32,
+    threads: u32,
+    memory_only: u32,
+}
+
+impl Shape {
+    fn parse(text: &str) -> Result<Self, Contradiction> {
+        let (shape, memory_only) = match text.split_once('+') {
+            Some((shape, memory)) => (shape, number(memory, "number of memory nodes", NODES_MAX)?),
+            None => (text, 0),
+        };
+        let fields: Vec<&str> = shape.split('x').collect();
+        let (nodes, cores, threads) = match fields[..] {
+            [nodes, cores] => (nodes, cores, "1"),
+            [nodes, cores, threads] => (nodes, cores, threads),
+            _ => {
+                return Err(Contradiction(format!(
+                    "`{shape}` is not NODESxCORES or NODESxCORESxTHREADS, as in `4x16`"
+                )));
+            }
+        };
+        let shape = Self {
+            nodes: number(nodes, "number of nodes", NODES_MAX)?,
+            cores: number(cores, "number of cores", CPUS_MAX)?,
+            threads: number(threads, "number of threads", CPUS_MAX)?,
+            memory_only,
+        };
+        if shape.all_nodes() > NODES_MAX {
+            return Err(Contradiction(format!(
+                "{} nodes are more than {NODES_MAX}",
+                shape.all_nodes()
+            )));
+        }
+        let cpus = [shape.cores, shape.threads]
+            .iter()
+            .try_fold(shape.nodes, |product, &factor| product.checked_mul(factor));
+        if cpus.is_none_or(|cpus| cpus > CPUS_MAX) {
+            return Err(Contradiction(format!(
+                "`{text}` has more than {CPUS_MAX} processors"
+            )));
+        }
+        Ok(shape)
+    }
+
+    const fn all_nodes(self) -> u32 {
+        self.nodes + self.memory_only
+    }
+
+    /// The matrix that a text of distances describes.
+    fn rows(self, text: Option<&str>) -> Result<Vec<Vec<u32>>, Contradiction> {
+        let nodes = self.all_nodes() as usize;
+        let Some(text) = text else {
+            return Ok(uniform(nodes, REMOTE_DEFAULT));
+        };
+        let mut rows: Vec<Vec<u32>> = text.split(';').map(row).collect::<Result<_, _>>()?;
+        if let [row] = &rows[..]
+            && let [LOCAL, remote] = row[..]
+        {
+            check(&uniform(2, remote))?;
+            rows = uniform(nodes, remote);
+        }
+        if rows.len() != nodes || rows.iter().any(|row| row.len() != nodes) {
+            return Err(Contradiction(format!(
+                "`{text}` is not {nodes} rows of {nodes} distances, nor `10,` and a remote one"
+            )));
+        }
+        check(&rows)?;
+        Ok(rows)
+    }
+}
+
+fn uniform(nodes: usize, remote: u32) -> Vec<Vec<u32>> {
+    let figure = |from, to| if from == to { LOCAL } else { remote };
+    (0..nodes)
+        .map(|from| (0..nodes).map(|to| figure(from, to)).collect())
+        .collect()
+}
+
+fn row(text: &str) -> Result<Vec<u32>, Contradiction> {
+    text.split(',')
+        .map(|figure| number(figure, "distance", UNREACHABLE - 1))
+        .collect()
+}
+
+/// What a user types is refused where the same from firmware would be replaced.
+fn check(rows: &[Vec<u32>]) -> Result<(), Contradiction> {
+    for (from, row) in rows.iter().enumerate() {
+        for (to, &distance) in row.iter().enumerate() {
+            if (from == to) != (distance == LOCAL) || distance < LOCAL {
+                return Err(Contradiction(format!(
+                    "distance {distance} of node {from} to node {to}: local is {LOCAL}, remote from \
+                     {} to {}",
+                    LOCAL + 1,
+                    UNREACHABLE - 1
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn number(text: &str, what: &str, most: u32) -> Result<u32, Contradiction> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse()
+        .ok()
+        .filter(|number| digits && (1..=most).contains(number))
+        .ok_or_else(|| {
+            let shown: String = text.chars().take(40).collect();
+            Contradiction(format!("{what} `{shown}` is not from 1 to {most}"))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, nodes: &[&str], cores: usize, rows: &[&[u32]]) {
+        let topology = parse(text).unwrap();
+        let cpus: Vec<String> = topology
+            .nodes()
+            .iter()
+            .map(|n| n.cpus.to_string())
+            .collect();
+        assert_eq!(cpus, nodes);
+        assert_eq!(topology.cores_in(&topology.online()), cores);
+        for (from, &row) in rows.iter().enumerate() {
+            assert_eq!(topology.distances().row(from), row);
+        }
+        assert_eq!(topology.notes(), []);
+        assert!(looks_like(text), "{text}");
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        check("1x4", &["0-3"], 4, &[&[10]]);
+        check("2x4", &["0-3", "4-7"], 8, &[&[10, 20], &[20, 10]]);
+        check("2x4@10,31", &["0-3", "4-7"], 8, &[&[10, 31], &[31, 10]]);
+        check("2x2x2", &["0-3", "4-7"], 4, &[]);
+        check("1x2+1", &["0-1", ""], 2, &[&[10, 20], &[20, 10]]);
+        check("2x1@10,21;31,10", &["0", "1"], 2, &[&[10, 21], &[31, 10]]);
+        let rows: &[&[u32]] = &[&[10, 20, 17], &[20, 10, 28], &[17, 28, 10]];
+        check(
+            "2x1x2+1@10,20,17;20,10,28;17,28,10",
+            &["0-1", "2-3", ""],
+            2,
+            rows,
+        );
+    }
+
+    #[test]
+    fn the_promised_size_is_made() {
+        let topology = parse("64x8x2").unwrap();
+        assert_eq!((topology.nodes().len(), topology.cpus().len()), (64, 1024));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, words) in [
+            ("", "`` is not NODESxCORES"),
+            ("4", "`4` is not NODESxCORES"),
+            ("4x", "number of cores `` is not from 1"),
+            ("0x4", "number of nodes `0` is not from 1 to 256"),
+            ("257x1", "number of nodes `257`"),
+            ("256x1+1", "257 nodes are more than 256"),
+            ("+4x+4", "number of memory nodes `4x+4`"),
+            ("256x100", "more than 16384 processors"),
+            ("100x16384x16384", "more than 16384 processors"),
+            ("2x2x2x2", "`2x2x2x2` is not"),
+            ("2x2@", "distance `` is not"),
+            ("2x2@10", "is not 2 rows of 2"),
+            ("2x2@10,20;20", "is not 2 rows of 2"),
+            ("3x2@10,20;20,10", "is not 3 rows of 3"),
+            ("2x2@10,10", "distance 10 of node 0 to node 1"),
+            ("2x2@11,21;21,10", "distance 11 of node 0 to node 0"),
+            ("2x2@10,255", "distance `255`"),
+            ("2x2@10,9", "distance 9 of node 0"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
 }

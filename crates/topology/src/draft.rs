@@ -1,0 +1,316 @@
+//! A machine as hwloc tells it, on its way to a [`Topology`]: from its XML or from its library.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::bandwidth::{BandwidthGraph, Figure, Link};
+use crate::distance::Origin;
+use crate::ids::{CpuId, NodeId};
+use crate::machine::{Cache, Contradiction, Node, Note, Parts, Topology};
+use crate::number::{NODES_MAX, NamedCpu, number};
+use crate::set::{CpuSet, NodeSet};
+
+/// What hwloc told, in its own terms.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// In hwloc's logical order.
+    pub(crate) nodes: Vec<DraftNode>,
+    /// Every processor that there is an object for, in any order.
+    pub(crate) cpus: Vec<CpuId>,
+    /// Those of them that are said to be offline.
+    pub(crate) offline: CpuSet,
+    /// The processors of each core.
+    pub(crate) cores: Vec<CpuSet>,
+    /// The processors of each package.
+    pub(crate) packages: Vec<CpuSet>,
+    pub(crate) caches: Vec<Cache>,
+    /// All memory, for a machine that names no node.
+    pub(crate) memory_bytes: u64,
+    pub(crate) distances: Option<DraftDistances>,
+    pub(crate) figures: Vec<DraftFigure>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A memory node.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftNode {
+    pub(crate) id: NodeId,
+    /// The processors it is near to. hwloc 2 says so of memory-only nodes as well, for which these
+    /// are not their processors.
+    pub(crate) near: CpuSet,
+    pub(crate) memory_bytes: u64,
+    /// Whether it is said to be another kind of memory than main memory (HBM, NVM, a GPU's).
+    pub(crate) special: bool,
+}
+
+/// A matrix of distances, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftDistances {
+    pub(crate) order: Vec<NodeId>,
+    pub(crate) values: Vec<u32>,
+}
+
+/// What a memory attribute says.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftFigure {
+    pub(crate) kind: FigureKind,
+    pub(crate) target: NodeId,
+    pub(crate) initiators: Rc<CpuSet>,
+    pub(crate) value: u64,
+}
+
+/// The memory attributes that are understood, general ones before those that refine them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FigureKind {
+    Bandwidth,
+    Latency,
+    WriteLatency,
+    ReadLatency,
+    ReadBandwidth,
+    WriteBandwidth,
+}
+
+impl FigureKind {
+    /// The kind of hwloc's attribute of this name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "Bandwidth" => Self::Bandwidth,
+            "ReadBandwidth" => Self::ReadBandwidth,
+            "WriteBandwidth" => Self::WriteBandwidth,
+            "Latency" => Self::Latency,
+            "ReadLatency" => Self::ReadLatency,
+            "WriteLatency" => Self::WriteLatency,
+            _ => return None,
+        })
+    }
+}
+
+impl DraftNode {
+    /// Whether hwloc's subtype of a node names another kind of memory than main memory.
+    pub(crate) fn is_special(subtype: &str) -> bool {
+        ["HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL"]
+            .iter()
+            .any(|kind| subtype.starts_with(kind))
+    }
+}
+
+impl Draft {
+    /// Makes the machine.
+    pub(crate) fn finish(mut self) -> Result<Topology, Contradiction> {
+        self.add_node_if_none();
+        let owners = self.owners()?;
+        let named = self.named(&owners)?;
+        let mut notes = std::mem::take(&mut self.notes);
+        let mut members: BTreeMap<NodeId, CpuSet> = BTreeMap::new();
+        for (&cpu, &owner) in &owners {
+            members.entry(owner).or_default().insert(cpu);
+        }
+        let nodes: Vec<Node> = self
+            .nodes
+            .iter()
+            .map(|node| Node {
+                id: node.id,
+                cpus: members.get(&node.id).cloned().unwrap_or_default(),
+                memory_bytes: node.memory_bytes,
+            })
+            .collect();
+        let distance_rows = self.distance_rows()?;
+        let known: CpuSet = named.iter().map(|cpu| cpu.id).collect();
+        let mut caches = self.caches;
+        for cache in &mut caches {
+            cache.cpus = cache.cpus.intersection(&known);
+        }
+        caches.retain(|cache| !cache.cpus.is_empty());
+        let bandwidth = bandwidth(self.figures, &nodes);
+        Topology::new(Parts {
+            cpus: number(&named, &mut notes),
+            nodes,
+            caches,
+            distance_rows,
+            bandwidth,
+            notes,
+        })
+    }
+
+    /// Version 1 names no node on a machine without NUMA.
+    fn add_node_if_none(&mut self) {
+        if !self.nodes.is_empty() {
+            return;
+        }
+        let id = NodeId(0);
+        self.nodes.push(DraftNode {
+            id,
+            near: self.cpus.iter().copied().collect(),
+            memory_bytes: self.memory_bytes,
+            special: false,
+        });
+        self.notes.push(Note {
+            subject: "nodes".into(),
+            text: format!("none is named; all cpus and all memory count as node {id}"),
+        });
+    }
+
+    /// Whose each processor is: that of the node which is nearest, that is, near to the fewest. Main
+    /// memory goes before other kinds, low numbers before high ones.
+    fn owners(&mut self) -> Result<BTreeMap<CpuId, NodeId>, Contradiction> {
+        if self.nodes.len() > NODES_MAX {
+            return Err(Contradiction(format!(
+                "{} nodes are more than the {NODES_MAX} that Linux knows",
+                self.nodes.len()
+            )));
+        }
+        let known: CpuSet = self.cpus.iter().copied().collect();
+        let mut ranked: Vec<&DraftNode> = self.nodes.iter().collect();
+        ranked.sort_by_key(|node| (node.special, node.near.len(), node.id));
+        let mut owners = BTreeMap::new();
+        let mut shared = NodeSet::new();
+        for (rank, node) in ranked.iter().enumerate() {
+            if let Some(cpu) = node.near.difference(&known).first() {
+                return Err(Contradiction(format!(
+                    "node {} names cpu {cpu}, which does not exist",
+                    node.id
+                )));
+            }
+            for nearer in &ranked[..rank] {
+                check_nested(nearer, node)?;
+                if nearer.near == node.near && !node.near.is_empty() {
+                    shared.insert(node.id);
+                }
+            }
+            for cpu in node.near.iter() {
+                owners.entry(cpu).or_insert(node.id);
+            }
+        }
+        if !shared.is_empty() {
+            self.notes.push(Note {
+                subject: format!("nodes {shared}"),
+                text: "near the same processors as another node; taken as memory without \
+                       processors"
+                    .into(),
+            });
+        }
+        Ok(owners)
+    }
+
+    fn named(&mut self, owners: &BTreeMap<CpuId, NodeId>) -> Result<Vec<NamedCpu>, Contradiction> {
+        let cores = group_of(&self.cores, "cores")?;
+        let packages = group_of(&self.packages, "packages")?;
+        self.cpus.sort_unstable();
+        let mut untold = CpuSet::new();
+        let mut named = Vec::with_capacity(self.cpus.len());
+        for &id in &self.cpus {
+            let package = packages.get(&id).copied();
+            if package.is_none() {
+                untold.insert(id);
+            }
+            named.push(NamedCpu {
+                id,
+                online: !self.offline.contains(id),
+                isolated: false,
+                node: owners.get(&id).copied(),
+                core: cores.get(&id).and_then(|&index| self.cores[index].first()),
+                package: package.and_then(|index| u64::try_from(index).ok()),
+            });
+        }
+        if !untold.is_empty() {
+            self.notes.push(Note {
+                subject: format!("cpus {untold}"),
+                text: "no package is told; they count as one package".into(),
+            });
+        }
+        Ok(named)
+    }
+
+    /// Rows by ascending node, or none where the matrix does not cover every node.
+    fn distance_rows(&self) -> Result<Vec<Vec<u32>>, Contradiction> {
+        let Some(DraftDistances { order, values }) = &self.distances else {
+            return Ok(Vec::new());
+        };
+        if order.len().checked_mul(order.len()) != Some(values.len()) {
+            return Err(Contradiction(format!(
+                "{} distances are told between {} nodes",
+                values.len(),
+                order.len()
+            )));
+        }
+        let mut places = BTreeMap::new();
+        for (place, id) in order.iter().enumerate() {
+            if !self.nodes.iter().any(|node| node.id == *id) {
+                return Err(Contradiction(format!(
+                    "distances are told of node {id}, which does not exist"
+                )));
+            }
+            if places.insert(*id, place).is_some() {
+                return Err(Contradiction(format!(
+                    "distances of node {id} are told twice"
+                )));
+            }
+        }
+        let row = |from: usize| {
+            places
+                .values()
+                .map(|to| values[from * order.len() + to])
+                .collect()
+        };
+        Ok(places.values().map(|&from| row(from)).collect())
+    }
+}
+
+fn check_nested(nearer: &DraftNode, node: &DraftNode) -> Result<(), Contradiction> {
+    let common = nearer.near.intersection(&node.near);
+    let nested = common.is_empty() || common == nearer.near || common == node.near;
+    if nested {
+        return Ok(());
+    }
+    Err(Contradiction(format!(
+        "cpus {common} belong to node {} and to node {}, whose other cpus differ",
+        nearer.id, node.id
+    )))
+}
+
+/// The index of the set that each processor is in.
+fn group_of(sets: &[CpuSet], what: &str) -> Result<BTreeMap<CpuId, usize>, Contradiction> {
+    let mut groups = BTreeMap::new();
+    for (index, set) in sets.iter().enumerate() {
+        for cpu in set.iter() {
+            if groups.insert(cpu, index).is_some() {
+                return Err(Contradiction(format!("cpu {cpu} belongs to two {what}")));
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// Links from each node whose processors are all among the initiators. What is told of fewer
+/// initiators goes before what is told of more, a refined kind before a general one.
+fn bandwidth(mut figures: Vec<DraftFigure>, nodes: &[Node]) -> BandwidthGraph {
+    figures.sort_by_key(|figure| (figure.kind, usize::MAX - figure.initiators.len()));
+    let mut graph = BandwidthGraph::default();
+    for told in figures.iter().filter(|told| told.value > 0) {
+        let asking = nodes
+            .iter()
+            .filter(|node| !node.cpus.is_empty() && node.cpus.is_subset(&told.initiators));
+        for node in asking {
+            set(graph.link_mut(node.id, told.target), told);
+        }
+    }
+    graph
+}
+
+fn set(link: &mut Link, told: &DraftFigure) {
+    let figure = Some(Figure {
+        value: told.value,
+        origin: Origin::Firmware,
+    });
+    match told.kind {
+        FigureKind::Bandwidth => {
+            link.read_mbps = figure;
+            link.write_mbps = figure;
+        }
+        FigureKind::ReadBandwidth => link.read_mbps = figure,
+        FigureKind::WriteBandwidth => link.write_mbps = figure,
+        FigureKind::Latency | FigureKind::ReadLatency | FigureKind::WriteLatency => {
+            link.latency_ns = figure;
+        }
+    }
+}

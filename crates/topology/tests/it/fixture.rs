@@ -1,0 +1,108 @@
+//! Where the real machines are, and how a packed one becomes a directory again.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use topology::Topology;
+
+/// A file below `tests/fixtures/topology`.
+pub(crate) fn path(below: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/topology")
+        .join(below)
+}
+
+/// The names of all files in one of its directories.
+pub(crate) fn names(dir: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(path(dir)).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A directory that is gone when the value is.
+pub(crate) struct TempDir(pub(crate) PathBuf);
+
+impl TempDir {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("topology-test-{}-{count}", std::process::id());
+        // Thousands of small files: memory, where there is some, saves seconds.
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() {
+            memory.to_path_buf()
+        } else {
+            std::env::temp_dir()
+        };
+        let dir = parent.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    /// Writes a file and the directories it is in.
+    pub(crate) fn write(&self, below: &str, content: impl AsRef<[u8]>) {
+        let path = self.0.join(below);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn make_dir(&self, below: &str) {
+        std::fs::create_dir_all(self.0.join(below)).unwrap();
+    }
+
+    pub(crate) fn read(&self) -> Result<Topology, topology::LoadError> {
+        topology::sysfs::read(&self.0)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // What stays behind in the directory for temporary files is no reason to fail.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Unpacks `trees/NAME.tree`; the form is described in `examples/pack_tree.rs`.
+pub(crate) fn unpack(name: &str) -> TempDir {
+    let text = std::fs::read_to_string(path(&format!("trees/{name}.tree"))).unwrap();
+    let root = TempDir::new();
+    let mut dir = PathBuf::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(below) = line.strip_prefix('@') {
+            dir = root.0.join(below);
+            std::fs::create_dir_all(&dir).unwrap();
+        } else if let Some(name) = line.strip_suffix('/') {
+            std::fs::create_dir_all(dir.join(name)).unwrap();
+        } else {
+            let (name, content) = line.split_once('=').unwrap();
+            std::fs::write(dir.join(name), unescape(content)).unwrap();
+        }
+    }
+    root
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        match rest.next().unwrap() {
+            b'n' => bytes.push(b'\n'),
+            b'0' => bytes.push(0),
+            b'\\' => bytes.push(b'\\'),
+            b'x' => {
+                let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                let digits = std::str::from_utf8(&digits).unwrap();
+                bytes.push(u8::from_str_radix(digits, 16).unwrap());
+            }
+            other => panic!("unknown escape {other}"),
+        }
+    }
+    bytes
+}

@@ -1,0 +1,234 @@
+//! Balance: equal communication load on every node (ALGORITHMS section 3).
+//!
+//! Tasks by what they say in all, most first (ties: the lower id), each to the node with the least
+//! load so far that has room; among equal nodes to the one that holds the least communication with
+//! this task; then to the first.
+//!
+//! Two things the method leaves open are settled so that it does no harm when it runs again and
+//! again. Tasks that say nothing have no load to even out: they stay, and keep their places. And a
+//! placement that is even enough stays: a new plan is wanted only if some task has no proper place now,
+//! or if the plan lowers the highest load of a node by more than `tolerance` times the mean.
+
+use std::cmp::Reverse;
+
+use numad_core::{
+    CommMatrix, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Settings, SettingsError, Time,
+};
+
+use crate::matrix_choice::MatrixChoice;
+use crate::seats::Seats;
+
+/// Makes the policy `balance`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Balance;
+
+/// How much more even a plan must be.
+const TOLERANCE: SettingSpec = SettingSpec {
+    name: "tolerance",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 10.0,
+        default: 0.1,
+    },
+    help: "Threads move only if that lowers the highest load of a node by more than this share of \
+           the mean load.",
+};
+
+impl PolicyFactory for Balance {
+    fn name(&self) -> &'static str {
+        "balance"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Evens out communication over the nodes: helps where one memory controller is the bottleneck."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const { &[MatrixChoice::SPEC, TOLERANCE] }
+    }
+
+    fn seeks_gain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Balancer {
+            matrix: MatrixChoice::new(settings),
+            tolerance: settings.float(TOLERANCE.name),
+        }))
+    }
+}
+
+/// The policy `balance` with its settings.
+#[derive(Clone, Copy, Debug)]
+struct Balancer {
+    matrix: MatrixChoice,
+    tolerance: f64,
+}
+
+/// A task with what it says in all, and the node it is to be on.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    task: usize,
+    load: u64,
+    node: usize,
+}
+
+impl Policy for Balancer {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let matrix = self.matrix.of(program);
+        let loads: Vec<u64> = (0..matrix.count())
+            .map(|task| matrix.row_sum(task))
+            .collect();
+        let silent = (0..loads.len()).filter(|&task| loads[task] == 0);
+        let seats = Seats::without(program, silent);
+        let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
+        order.sort_by_key(|&task| Reverse(loads[task]));
+        let planned = plan(program, matrix, seats.clone(), &loads, &order);
+        let kept = keep(program, seats, &loads, &order);
+        let wanted = match kept {
+            Some(kept) if !self.pays(&kept, &planned, program) => kept,
+            _ => planned,
+        };
+        out.extend(
+            wanted
+                .into_iter()
+                .map(|Placed { task, load, node }| Proposal::PlaceTask {
+                    task,
+                    node,
+                    reason: Reason::Load { amount: load },
+                }),
+        );
+    }
+}
+
+impl Balancer {
+    /// Whether a plan is enough more even than what is.
+    fn pays(self, kept: &[Placed], planned: &[Placed], program: &Program<'_>) -> bool {
+        let highest = |placed: &[Placed]| {
+            let mut loads = vec![0_u64; program.capacity.len()];
+            for placed in placed {
+                loads[placed.node] = loads[placed.node].saturating_add(placed.load);
+            }
+            loads.into_iter().max().unwrap_or(0) as f64
+        };
+        let nodes = program
+            .capacity
+            .iter()
+            .filter(|&&capacity| capacity > 0)
+            .count();
+        let total: f64 = kept.iter().map(|placed| placed.load as f64).sum();
+        highest(kept) - highest(planned) > self.tolerance * total / nodes.max(1) as f64
+    }
+}
+
+/// The method. Tasks without room anywhere are left out.
+fn plan(
+    program: &Program<'_>,
+    matrix: &CommMatrix,
+    mut seats: Seats,
+    loads: &[u64],
+    order: &[usize],
+) -> Vec<Placed> {
+    let mut held = vec![0_u64; seats.nodes()];
+    let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
+    for &task in order {
+        let row = matrix.row(task);
+        let mut near = vec![0_u64; seats.nodes()];
+        for earlier in &placed {
+            near[earlier.node] = near[earlier.node].saturating_add(row[earlier.task]);
+        }
+        let open = (0..seats.nodes()).filter(|&node| seats.takes(node, &program.tasks[task]));
+        if let Some(node) = open.min_by_key(|&node| (held[node], near[node], node)) {
+            seats.take(node);
+            let load = loads[task];
+            held[node] = held[node].saturating_add(load);
+            placed.push(Placed { task, load, node });
+        }
+    }
+    placed
+}
+
+/// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.
+fn keep(
+    program: &Program<'_>,
+    mut seats: Seats,
+    loads: &[u64],
+    order: &[usize],
+) -> Option<Vec<Placed>> {
+    let stay = |&task: &usize| {
+        let node = program.tasks[task].node?;
+        seats
+            .takes(node, &program.tasks[task])
+            .then(|| seats.take(node))?;
+        let load = loads[task];
+        Some(Placed { task, load, node })
+    };
+    order.iter().map(stay).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scene;
+
+    use crate::tests::{nodes_after, nodes_after_with};
+
+    #[track_caller]
+    fn check(scene: &Scene, expected: &[Option<usize>]) {
+        assert_eq!(nodes_after("balance", scene), expected);
+    }
+
+    #[test]
+    fn heavy_talkers_are_spread_and_light_ones_fill_up() {
+        // Row sums 9, 9, 5, 5: 0 to node 0, 1 to node 1, then 2 and 3 to one each.
+        let talk = [(0, 1, 9), (2, 3, 5)];
+        let scene = Scene::new("2x2").with_tasks(&[None; 4]).with_talk(&talk);
+        check(&scene, &[Some(0), Some(1), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn among_equal_nodes_the_one_with_least_talk_to_the_task_is_taken() {
+        // Row sums 4, 4, 2, 2. After 0 and 1 both nodes hold 4; 2 talks to 0 alone, so it goes to 1.
+        let talk = [(0, 2, 2), (1, 3, 2), (0, 1, 2)];
+        let scene = Scene::new("2x2").with_tasks(&[None; 4]).with_talk(&talk);
+        check(&scene, &[Some(0), Some(1), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn full_and_forbidden_nodes_are_passed_over() {
+        let talk = [(0, 1, 9), (2, 3, 5)];
+        let scene = Scene::new("2x4").with_tasks(&[None; 4]).with_talk(&talk);
+        check(
+            &scene.clone().with_capacity(&[1, 4]),
+            &[Some(0), Some(1), Some(1), Some(1)],
+        );
+        check(&scene.with_ban(1, 1), &[Some(0), Some(0), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn silent_tasks_stay_and_keep_their_places() {
+        let talk = [(0, 1, 9)];
+        let scene = Scene::new("2x2")
+            .with_tasks_on(&[1, 1, 0, 0])
+            .with_talk(&talk);
+        check(&scene, &[Some(1), Some(1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn what_is_even_enough_stays() {
+        // Loads 10, 10, 9, 9; now 20 and 18, the plan has 19 and 19: better by 1 of a mean of 19.
+        let talk = [(0, 1, 10), (2, 3, 9)];
+        let scene = Scene::new("2x2")
+            .with_tasks_on(&[0, 0, 1, 1])
+            .with_talk(&talk);
+        check(&scene, &[Some(0), Some(0), Some(1), Some(1)]);
+        let eager = nodes_after_with("balance", &[("tolerance", "0")], &scene);
+        assert_eq!(eager, [Some(0), Some(1), Some(0), Some(1)]);
+        let lopsided = [(0, 1, 10), (2, 3, 5)];
+        let scene = Scene::new("2x2")
+            .with_tasks_on(&[0, 0, 1, 1])
+            .with_talk(&lopsided);
+        check(&scene, &[Some(0), Some(1), Some(0), Some(1)]);
+    }
+}

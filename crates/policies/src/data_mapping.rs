@@ -1,0 +1,398 @@
+//! LAPT's data mapping: a page goes to the node whose threads use it most (ALGORITHMS section 6).
+//!
+//! Every page has a counter per node, its row of the NUMA access table. A call adds one for the node of
+//! each accessor the page remembers, and proposes the page for the node with the most if that has at
+//! least `pages_ratio` times the mean, memory free, and is not where the page is. After a move all
+//! counters of the page are halved, if they are one or more on average.
+//!
+//! A call is made when a task changed nodes since the last, or after `pages_interval_ms`.
+//!
+//! # Reading
+//!
+//! - The mean is over the nodes that have processors. Tasks run on no other, and counting those too would
+//!   make the bar lower the more memory-only nodes a machine has.
+//! - If several nodes have the most, a page that is on one of them is where it should be; else the
+//!   first of them is meant.
+//! - An accessor whose weight has decayed to nothing, or whose node is not known, counts for no node.
+//! - A page whose home is not known is counted but not proposed.
+//! - The page's move is taken for done when its fate says so, not when it is proposed.
+//!
+//! # Forgetting
+//!
+//! The paper's counters only saturate. Then on two nodes, where twice the mean is everything, one use
+//! from the other node holds a page back for ever, and pages do not follow when threads move, which
+//! is what the paper calls the data mapping for. So the past fades in two ways: when a counter is to pass
+//! `pages_history`, the counters of its page are halved first; and when one of a page's accessors has
+//! changed nodes since the page was last counted, its counters start from nothing, because they are
+//! about where threads were. As long as no thread moves, `pages_history = 255` is the paper.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use numad_core::{
+    Fate, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec, Settings, Time,
+};
+use topology::TaskKey;
+
+/// How much more often than the mean the best node must use a page.
+pub(crate) const RATIO: SettingSpec = SettingSpec {
+    name: "pages_ratio",
+    kind: SettingKind::Float {
+        min: 1.0,
+        max: 64.0,
+        default: 2.0,
+    },
+    help: "A page moves to the node that uses it most if that uses it this many times as often as \
+           nodes do on average.",
+};
+
+/// How far back counters remember. At 16 a thread that alone uses a page has outweighed an old use
+/// after 16 calls, 8 s at the default interval; the least, 8, still holds two calls of four accessors.
+pub(crate) const HISTORY: SettingSpec = SettingSpec {
+    name: "pages_history",
+    kind: SettingKind::Integer {
+        min: 8,
+        max: 255,
+        default: 16,
+    },
+    help: "Highest count of uses of a page from a node; beyond it all counts of the page are halved, \
+           so that old uses fade.",
+};
+
+/// How often pages are looked at when threads stay.
+pub(crate) const INTERVAL: SettingSpec = SettingSpec {
+    name: "pages_interval_ms",
+    kind: SettingKind::Integer {
+        min: 50,
+        max: 60_000,
+        default: 500,
+    },
+    help: "Pages are looked at when a thread changed nodes, else after this many milliseconds.",
+};
+
+/// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
+const PROPOSALS_MAX: usize = 16_384;
+
+/// Slots that are remembered: pages beyond are not proposed. At 64 nodes the table is then 352 MiB,
+/// for 16 GiB tracked in pages of 4 KiB; the engine's own table ends long before.
+const SLOTS_MAX: usize = 1 << 22;
+
+/// What is remembered of the pages of one program.
+#[derive(Debug)]
+pub(crate) struct DataMapping {
+    ratio: f64,
+    interval: Duration,
+    table: AccessTable,
+    tasks: BTreeMap<TaskKey, Whereabouts>,
+    last_call: Option<Time>,
+    /// Numbers the calls.
+    call: NonZeroU32,
+    /// Slots of the pages last proposed, by key.
+    proposed: Vec<(PageKey, u32)>,
+}
+
+/// Where a task was seen last, and in which call it first was there after having been elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Whereabouts {
+    node: usize,
+    since: Option<NonZeroU32>,
+}
+
+/// A task as far as pages are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    node: Option<usize>,
+    since: Option<NonZeroU32>,
+}
+
+/// A page that should be elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    samples: u32,
+    key: PageKey,
+    slot: u32,
+    node: usize,
+    there: u8,
+    mean: f64,
+}
+
+impl DataMapping {
+    /// Nothing is remembered yet.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let history = settings.integer(HISTORY.name);
+        let interval = settings.integer(INTERVAL.name);
+        Self {
+            ratio: settings.float(RATIO.name),
+            interval: Duration::from_millis(interval.unsigned_abs()),
+            table: AccessTable::new(u8::try_from(history).unwrap_or(u8::MAX)),
+            tasks: BTreeMap::new(),
+            last_call: None,
+            call: NonZeroU32::MIN,
+            proposed: Vec::new(),
+        }
+    }
+
+    /// Appends page moves, the most used pages first.
+    pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let (seats, moved) = self.seats(program);
+        let waited = self.last_call.map(|last| now.since(last));
+        if !moved && waited.is_some_and(|waited| waited < self.interval) {
+            return;
+        }
+        self.last_call = Some(now);
+        self.table.fit(program.topology.nodes().len());
+        let mut candidates = self.count(program, &seats);
+        keep_hottest(&mut candidates, PROPOSALS_MAX);
+        self.call = self.call.saturating_add(1);
+        let mut free = program.free_bytes.to_vec();
+        self.proposed.clear();
+        for found in candidates {
+            let Some(left) = free[found.node].checked_sub(program.page_bytes) else {
+                continue;
+            };
+            free[found.node] = left;
+            self.proposed.push((found.key, found.slot));
+            out.push(Proposal::MovePage {
+                page: found.key,
+                node: found.node,
+                reason: Reason::Accesses {
+                    there: u32::from(found.there),
+                    mean: found.mean,
+                },
+            });
+        }
+        self.proposed.sort_unstable();
+    }
+
+    /// Halves the counters of a page that was moved.
+    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+        let Proposal::MovePage { page, .. } = proposal else {
+            return;
+        };
+        let found = self.proposed.binary_search_by_key(page, |&(key, _)| key);
+        if let (Fate::Done, Ok(index)) = (fate, found) {
+            let (key, slot) = self.proposed[index];
+            self.table.note_move(key, slot);
+        }
+    }
+
+    /// Where tasks are, in the order of the program, and whether any is elsewhere than before.
+    fn seats(&mut self, program: &Program<'_>) -> (Vec<Seat>, bool) {
+        let mut moved = false;
+        let mut known = BTreeMap::new();
+        let seats = program.tasks.iter().map(|task| {
+            let before = self.tasks.get(&task.key).copied();
+            let now = match (before, task.node) {
+                (Some(before), Some(node)) if before.node != node => {
+                    moved = true;
+                    Some(Whereabouts {
+                        node,
+                        since: Some(self.call),
+                    })
+                }
+                (Some(before), _) => Some(before),
+                (None, node) => node.map(|node| Whereabouts { node, since: None }),
+            };
+            known.extend(now.map(|now| (task.key, now)));
+            Seat {
+                node: task
+                    .node
+                    .filter(|&node| node < program.topology.nodes().len()),
+                since: now.and_then(|now| now.since),
+            }
+        });
+        let seats = seats.collect();
+        self.tasks = known;
+        (seats, moved)
+    }
+
+    /// Counts every page once, and returns those that should be elsewhere.
+    fn count(&mut self, program: &Program<'_>, seats: &[Seat]) -> Vec<Candidate> {
+        let homes = program
+            .topology
+            .nodes()
+            .iter()
+            .filter(|node| !node.cpus.is_empty());
+        self.table.runners = homes.count().max(1);
+        let mut candidates = Vec::new();
+        for page in program.pages {
+            let users = page
+                .accessors()
+                .iter()
+                .filter(|accessor| accessor.weight > 0);
+            let users =
+                users.filter_map(|accessor| seats.get(usize::try_from(accessor.task).ok()?));
+            let Some(row) = self.table.count(page, self.call, users) else {
+                continue;
+            };
+            let mean = row.mean();
+            let Some(node) = row.best(page.home) else {
+                continue;
+            };
+            let there = row.counts[node];
+            let room = program
+                .free_bytes
+                .get(node)
+                .is_some_and(|&free| free >= program.page_bytes);
+            if room && f64::from(there) >= self.ratio * mean {
+                candidates.push(Candidate {
+                    samples: page.samples,
+                    key: page.key,
+                    slot: page.slot,
+                    node,
+                    there,
+                    mean,
+                });
+            }
+        }
+        candidates
+    }
+}
+
+/// Brings the most used pages to the front, in order, and drops what is beyond the limit.
+fn keep_hottest(candidates: &mut Vec<Candidate>, limit: usize) {
+    let order = |candidate: &Candidate| (std::cmp::Reverse(candidate.samples), candidate.key);
+    if candidates.len() > limit {
+        candidates.select_nth_unstable_by_key(limit, order);
+        candidates.truncate(limit);
+    }
+    candidates.sort_unstable_by_key(order);
+}
+
+/// The NUMA access table: how often each page was used from each node.
+#[derive(Debug)]
+struct AccessTable {
+    nodes: usize,
+    /// How many of the nodes have processors.
+    runners: usize,
+    history: u8,
+    owners: Vec<Owner>,
+    /// A row of `nodes` counters per slot.
+    counts: Vec<u8>,
+}
+
+/// Whose row a slot holds.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    key: PageKey,
+    /// The call in which it was last counted; none while nobody had the slot.
+    counted: Option<NonZeroU32>,
+}
+
+/// The counters of one page.
+#[derive(Debug)]
+struct Row<'a> {
+    counts: &'a mut [u8],
+    runners: usize,
+}
+
+const NOBODY: Owner = Owner {
+    key: PageKey {
+        space: numad_core::SpaceId(0),
+        page: 0,
+    },
+    counted: None,
+};
+
+impl AccessTable {
+    const fn new(history: u8) -> Self {
+        Self {
+            nodes: 0,
+            runners: 1,
+            history,
+            owners: Vec::new(),
+            counts: Vec::new(),
+        }
+    }
+
+    /// Starts anew if the machine has another number of nodes.
+    fn fit(&mut self, nodes: usize) {
+        if self.nodes != nodes {
+            self.nodes = nodes;
+            self.owners.clear();
+            self.counts.clear();
+        }
+    }
+
+    /// Adds one for the node of each user of a page. None if its slot is beyond the limit.
+    fn count<'a>(
+        &mut self,
+        page: &Page,
+        call: NonZeroU32,
+        users: impl Iterator<Item = &'a Seat> + Clone,
+    ) -> Option<Row<'_>> {
+        let history = self.history;
+        let slot = usize::try_from(page.slot)
+            .ok()
+            .filter(|&slot| slot < SLOTS_MAX)?;
+        if slot >= self.owners.len() {
+            self.owners.resize(slot + 1, NOBODY);
+            self.counts.resize((slot + 1) * self.nodes, 0);
+        }
+        let owner = &mut self.owners[slot];
+        let mut row = Row {
+            counts: &mut self.counts[slot * self.nodes..][..self.nodes],
+            runners: self.runners,
+        };
+        let moved = users
+            .clone()
+            .any(|user| user.since >= owner.counted && user.since.is_some());
+        if owner.key != page.key || moved {
+            row.counts.fill(0);
+        }
+        *owner = Owner {
+            key: page.key,
+            counted: Some(call),
+        };
+        for node in users.filter_map(|user| user.node) {
+            if row.counts[node] >= history {
+                row.halve();
+            }
+            row.counts[node] += 1;
+        }
+        Some(row)
+    }
+
+    /// Halves the counters of a page that was moved, if they are one or more on average.
+    fn note_move(&mut self, key: PageKey, slot: u32) {
+        let Some(slot) = usize::try_from(slot)
+            .ok()
+            .filter(|&slot| slot < self.owners.len())
+        else {
+            return;
+        };
+        let mut row = Row {
+            counts: &mut self.counts[slot * self.nodes..][..self.nodes],
+            runners: self.runners,
+        };
+        if self.owners[slot].key == key && row.mean() >= 1.0 {
+            row.halve();
+        }
+    }
+}
+
+impl Row<'_> {
+    fn halve(&mut self) {
+        for count in &mut *self.counts {
+            *count /= 2;
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        let sum: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
+        f64::from(sum) / self.runners as f64
+    }
+
+    /// The node a page should go to; none if nobody uses it, or if it is where it should be, or if
+    /// nobody knows where it is.
+    fn best(&self, home: Option<u16>) -> Option<usize> {
+        let home = usize::from(home?);
+        let most = self.counts.iter().copied().max().filter(|&most| most > 0)?;
+        let node = self.counts.iter().position(|&count| count == most)?;
+        (self.counts.get(home) != Some(&most)).then_some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests;

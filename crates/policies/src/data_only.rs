@@ -1,0 +1,74 @@
+//! LAPT's data mapping without thread mapping; the LAPT paper compares itself with it as Marathe.
+
+use numad_core::{
+    Fate, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
+};
+
+use crate::data_mapping::{self, DataMapping};
+
+/// Makes the policy `data-only`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataOnly;
+
+impl PolicyFactory for DataOnly {
+    fn name(&self) -> &'static str {
+        "data-only"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Moves pages to the node that uses them most and leaves threads alone: for threads that are pinned already."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const {
+            &[
+                data_mapping::RATIO,
+                data_mapping::HISTORY,
+                data_mapping::INTERVAL,
+            ]
+        }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Pages(DataMapping::new(settings))))
+    }
+}
+
+/// The policy `data-only`.
+#[derive(Debug)]
+struct Pages(DataMapping);
+
+impl Policy for Pages {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.0.propose(now, program, out);
+    }
+
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+        self.0.note_fate(proposal, fate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{Proposal, Reason};
+    use testkit::Scene;
+
+    use crate::tests::proposals;
+
+    #[test]
+    fn pages_move_and_threads_do_not() {
+        let scene = Scene::new("4x1")
+            .with_tasks_on(&[0, 1, 1, 1])
+            .with_talk(&[(0, 1, 100)])
+            .with_page(Some(0), &[3, 0, 2, 1]);
+        let expected = Proposal::MovePage {
+            page: scene.pages[0].key,
+            node: 1,
+            reason: Reason::Accesses {
+                there: 3,
+                mean: 1.0,
+            },
+        };
+        assert_eq!(proposals("data-only", &[], &scene), [expected]);
+    }
+}

@@ -1,0 +1,261 @@
+//! `OnDeLocMap+`: tasks to nodes, heaviest pairs first, few migrations (ALGORITHMS section 5).
+//!
+//! # Reading
+//!
+//! The paper's listing, taken at its word, never changes a complete mapping, so the method is defined
+//! by its stated aim. This is exactly what is computed:
+//!
+//! - *Places.* Every node has `Program::capacity` places. A task that said nothing to anyone stays where
+//!   it is and has a place there. All other places are free at the start; what a talking task has now
+//!   counts only once the task was decided.
+//! - *Order.* Pairs by amount, largest first, equal ones by lower, then by higher position. Every task is
+//!   decided when its first pair comes up, so only the first pair of each task is looked at; all
+//!   others come up when both their tasks are decided.
+//! - *Both undecided.* If they are on one node now, and it has two places, they stay. If they are on two,
+//!   they go to whichever of the two has two places; if both do, to the one with which the pair has
+//!   more communication besides its own (so it leaves less behind), then to the first. A task whose
+//!   node is not known has none to offer. Else they go to the next node in round-robin order with two
+//!   places. Else each goes where a single task goes that has no partner: see next.
+//! - *One undecided.* It goes to its partner's node, else stays on its own, else goes to the next node in
+//!   round-robin order with a place.
+//! - *Round robin* starts at the first node, in order of position, and goes on behind the node it gave.
+//! - A node where one of the tasks is not allowed does not count as having places for it. That includes
+//!   the node it is on.
+//! - A task for which no place is left stays where it is, without having a place, and is not decided
+//!   again.
+//!
+//! An unchanged matrix is a fixed point: with every task where the first call put it, each decision of
+//! the second finds the same places left and its tasks already where it would put them.
+//!
+//! [`Method::Listing`] is the listing to the letter (`strict`): both tasks stay on their own nodes if
+//! these have a place each; else both go to the next node in round-robin order with a place, the
+//! second to the one after it if that was the last place. The paper supposes a place for everyone;
+//! where there is none for both, each stays on its own node if that has one, else goes to the next.
+
+use numad_core::{CommMatrix, Program, Task};
+
+use crate::seats::{Seats, may_run};
+
+/// How pairs are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// As the paper means it.
+    FewMigrations,
+    /// As the paper's listing says.
+    Listing,
+}
+
+/// One task's place, and the partner for whose sake it was decided then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) task: usize,
+    pub(crate) node: usize,
+    pub(crate) with: usize,
+    pub(crate) amount: u64,
+}
+
+/// Places every task that talks, in the order of decision. Tasks without a place are left out.
+pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) -> Vec<Decision> {
+    let firsts: Vec<Option<Pair>> = (0..matrix.count())
+        .map(|task| first_pair(matrix, task))
+        .collect();
+    let silent = (0..firsts.len()).filter(|&task| firsts[task].is_none());
+    let mut mapper = Mapper {
+        tasks: program.tasks,
+        matrix,
+        seats: Seats::without(program, silent),
+        round_robin: 0,
+        places: program.tasks.iter().map(|task| task.node).collect(),
+        decided: vec![false; firsts.len()],
+        decisions: Vec::with_capacity(firsts.len()),
+    };
+    let mut pairs: Vec<Pair> = firsts.into_iter().flatten().collect();
+    pairs.sort_unstable_by_key(|pair| (std::cmp::Reverse(pair.amount), pair.low, pair.high));
+    pairs.dedup();
+    for pair in &pairs {
+        match method {
+            Method::FewMigrations => mapper.gather(pair),
+            Method::Listing => mapper.follow_listing(pair),
+        }
+    }
+    mapper.decisions
+}
+
+/// Two tasks that talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pair {
+    low: usize,
+    high: usize,
+    amount: u64,
+}
+
+/// The pair of this task that comes first of all its pairs; none if it says nothing.
+fn first_pair(matrix: &CommMatrix, task: usize) -> Option<Pair> {
+    let mut first: Option<(usize, u64)> = None;
+    // Of equal partners the lowest gives the pair that comes first, so only more is better.
+    for (other, &amount) in matrix.row(task).iter().enumerate() {
+        if amount > first.map_or(0, |(_, most)| most) {
+            first = Some((other, amount));
+        }
+    }
+    first.map(|(other, amount)| Pair {
+        low: task.min(other),
+        high: task.max(other),
+        amount,
+    })
+}
+
+/// A placement in the making.
+struct Mapper<'a> {
+    tasks: &'a [Task],
+    matrix: &'a CommMatrix,
+    seats: Seats,
+    /// Where the search for the next node begins.
+    round_robin: usize,
+    /// Where each task is to be, and until that is decided, where it is.
+    places: Vec<Option<usize>>,
+    decided: Vec<bool>,
+    decisions: Vec<Decision>,
+}
+
+impl Mapper<'_> {
+    fn gather(&mut self, pair: &Pair) {
+        match (self.decided[pair.low], self.decided[pair.high]) {
+            (false, false) => match self.common_node(pair) {
+                Some(node) => {
+                    self.put(pair.low, pair, Some(node));
+                    self.put(pair.high, pair, Some(node));
+                }
+                None => {
+                    self.put_single(pair.low, None, pair);
+                    self.put_single(pair.high, None, pair);
+                }
+            },
+            (true, false) => self.put_single(pair.high, self.places[pair.low], pair),
+            (false, true) => self.put_single(pair.low, self.places[pair.high], pair),
+            (true, true) => {}
+        }
+    }
+
+    fn follow_listing(&mut self, pair: &Pair) {
+        let pending = [pair.low, pair.high]
+            .into_iter()
+            .filter(|&task| !self.decided[task]);
+        let pending: Vec<usize> = pending.collect();
+        let own = |&task: &usize| self.places[task].is_some_and(|node| self.takes(task, node));
+        if pending.iter().all(own) || !self.all_have_places(&pending) {
+            for task in pending {
+                self.put_single(task, None, pair);
+            }
+            return;
+        }
+        let start = self.round_robin;
+        for (index, &task) in pending.iter().enumerate() {
+            let after = &pending[index + 1..];
+            let node = self.next_node(start, |mapper, node| {
+                mapper.takes(task, node) && mapper.leaves_places(node, after)
+            });
+            self.put(task, pair, node);
+        }
+    }
+
+    /// Whether these tasks, two at most, find a place each.
+    fn all_have_places(&self, tasks: &[usize]) -> bool {
+        let Some((&first, after)) = tasks.split_first() else {
+            return true;
+        };
+        (0..self.seats.nodes())
+            .any(|node| self.takes(first, node) && self.leaves_places(node, after))
+    }
+
+    /// Whether a task finds a place after another took one on this node.
+    fn leaves_places(&self, taken: usize, after: &[usize]) -> bool {
+        after.iter().all(|&task| {
+            (0..self.seats.nodes())
+                .any(|node| self.takes(task, node) && (node != taken || self.seats.has(node, 2)))
+        })
+    }
+
+    fn takes(&self, task: usize, node: usize) -> bool {
+        self.seats.takes(node, &self.tasks[task])
+    }
+
+    /// The node that takes both tasks of a pair.
+    fn common_node(&mut self, pair: &Pair) -> Option<usize> {
+        let [one, other] = [pair.low, pair.high]
+            .map(|task| self.places[task].filter(|&node| self.takes_both(pair, node)));
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                let (low, high) = (one.min(other), one.max(other));
+                let [at_low, at_high] = [low, high].map(|node| self.talk_with(pair, node));
+                Some(if at_high > at_low { high } else { low })
+            }
+            (Some(node), None) | (None, Some(node)) => Some(node),
+            (None, None) => self.next_node(self.round_robin, |mapper, node| {
+                mapper.takes_both(pair, node)
+            }),
+        }
+    }
+
+    fn takes_both(&self, pair: &Pair, node: usize) -> bool {
+        self.seats.has(node, 2)
+            && may_run(&self.tasks[pair.low], node)
+            && may_run(&self.tasks[pair.high], node)
+    }
+
+    /// What a pair says to the other tasks on a node.
+    fn talk_with(&self, pair: &Pair, node: usize) -> u64 {
+        let rows = self
+            .matrix
+            .row(pair.low)
+            .iter()
+            .zip(self.matrix.row(pair.high));
+        let others = rows
+            .zip(&self.places)
+            .enumerate()
+            .filter(|&(task, (_, place))| {
+                *place == Some(node) && task != pair.low && task != pair.high
+            });
+        others.fold(0, |sum, (_, ((low, high), _))| {
+            sum.saturating_add(low.saturating_add(*high))
+        })
+    }
+
+    /// Puts a task on the wished node, else leaves it on its own, else gives it the next with a place.
+    fn put_single(&mut self, task: usize, wish: Option<usize>, pair: &Pair) {
+        let near = [wish, self.places[task]].into_iter().flatten();
+        let near = near.into_iter().find(|&node| self.takes(task, node));
+        let node = near
+            .or_else(|| self.next_node(self.round_robin, |mapper, node| mapper.takes(task, node)));
+        self.put(task, pair, node);
+    }
+
+    /// The next node that is fit, from `start` on; round robin goes on behind it.
+    fn next_node(&mut self, start: usize, fit: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let node = self.seats.round_from(start).find(|&node| fit(self, node))?;
+        self.round_robin = (node + 1) % self.seats.nodes();
+        Some(node)
+    }
+
+    /// Decides a task; without a node it stays where it is.
+    fn put(&mut self, task: usize, pair: &Pair, node: Option<usize>) {
+        self.decided[task] = true;
+        if let Some(node) = node {
+            self.seats.take(node);
+            self.places[task] = Some(node);
+            self.decisions.push(Decision {
+                task,
+                node,
+                with: if task == pair.low {
+                    pair.high
+                } else {
+                    pair.low
+                },
+                amount: pair.amount,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

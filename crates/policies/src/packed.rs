@@ -1,0 +1,102 @@
+//! Packed: tasks in id order fill the first node, then the next (ALGORITHMS section 3).
+//!
+//! A task that is not allowed on the node being filled goes to the first later or earlier node that
+//! is allowed and has room; one that has none stays where it is.
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+};
+
+use crate::seats::Seats;
+
+/// Makes the policy `packed`, and is it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packed;
+
+impl PolicyFactory for Packed {
+    fn name(&self) -> &'static str {
+        "packed"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Fills node after node with threads in id order: neighbours by id share a node."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        &[]
+    }
+
+    fn seeks_gain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Policy for Packed {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        fill(program, 0..program.tasks.len(), &Reason::Order, out);
+    }
+}
+
+/// Fills node after node with tasks in the given order.
+pub(crate) fn fill(
+    program: &Program<'_>,
+    order: impl IntoIterator<Item = usize>,
+    reason: &Reason,
+    out: &mut Vec<Proposal>,
+) {
+    let mut seats = Seats::new(program);
+    for task in order {
+        let open = seats
+            .round_from(0)
+            .find(|&node| seats.takes(node, &program.tasks[task]));
+        if let Some(node) = open {
+            seats.take(node);
+            out.push(Proposal::PlaceTask {
+                task,
+                node,
+                reason: reason.clone(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scene;
+
+    use crate::tests::nodes_after;
+
+    #[track_caller]
+    fn check(scene: &Scene, expected: &[Option<usize>]) {
+        assert_eq!(nodes_after("packed", scene), expected);
+    }
+
+    #[test]
+    fn nodes_fill_in_order() {
+        let scene = Scene::new("2x2").with_tasks(&[None; 4]);
+        check(&scene, &[Some(0), Some(0), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn full_and_forbidden_nodes_are_passed_over() {
+        let scene = Scene::new("3x2")
+            .with_tasks(&[None; 4])
+            .with_capacity(&[0, 2, 2]);
+        check(&scene, &[Some(1), Some(1), Some(2), Some(2)]);
+        let scene = Scene::new("2x2").with_tasks(&[None; 3]).with_ban(0, 0);
+        check(&scene, &[Some(1), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn without_room_a_task_stays() {
+        let scene = Scene::new("2x1")
+            .with_tasks_on(&[1, 1])
+            .with_ban(1, 1)
+            .with_capacity(&[1, 0]);
+        check(&scene, &[Some(0), Some(1)]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Random: a seeded shuffle of the tasks, then packed (ALGORITHMS section 3).
+//!
+//! Each task draws a number from the seed and its place in the list, and the numbers give the order.
+//! So every window shuffles alike, and a task that comes last draws without disturbing what the
+//! others drew, as it would with a shuffle by exchanges.
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+};
+
+use crate::packed;
+
+/// Makes the policy `random`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random;
+
+impl PolicyFactory for Random {
+    fn name(&self) -> &'static str {
+        "random"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Shuffles threads over the nodes once, by seed: shows whether placement matters to a program at all."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        &[]
+    }
+
+    fn seeks_gain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, _settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Shuffled { seed }))
+    }
+}
+
+/// The policy `random` with its seed.
+#[derive(Clone, Copy, Debug)]
+struct Shuffled {
+    seed: u64,
+}
+
+impl Policy for Shuffled {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut order: Vec<(u64, usize)> = (0_u64..)
+            .zip(0..program.tasks.len())
+            .map(|(place, task)| (draw(self.seed, place), task))
+            .collect();
+        order.sort_unstable();
+        let order = order.into_iter().map(|(_, task)| task);
+        packed::fill(program, order, &Reason::Shuffle, out);
+    }
+}
+
+/// The number that a place in the list draws: the place-th output of `SplitMix64` from this seed
+/// (Steele, Lea and Flood 2014), of which each can be had without those before it.
+fn draw(seed: u64, place: u64) -> u64 {
+    let step = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut bits = seed.wrapping_add(step);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use testkit::Scene;
+
+    use super::*;
+
+    fn places(seed: u64, scene: &Scene) -> Vec<Option<usize>> {
+        let mut scene = scene.clone();
+        let mut out = Vec::new();
+        Shuffled { seed }.propose(Time(0), &scene.as_program(), &mut out);
+        scene.apply(&out);
+        scene.placement()
+    }
+
+    #[test]
+    fn draws_are_those_of_the_published_generator() {
+        // The first three outputs of SplitMix64 from seed 1234567, as commonly used to check it.
+        let drawn = [0, 1, 2].map(|place| draw(1_234_567, place));
+        assert_eq!(
+            drawn,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+    }
+
+    #[test]
+    fn the_seed_alone_decides() {
+        let scene = Scene::new("4x4").with_tasks(&[None; 16]);
+        assert_eq!(
+            places(3, &scene),
+            places(3, &scene.clone().with_tasks_on(&[2; 16]))
+        );
+        let distinct: BTreeSet<_> = (0..50).map(|seed| places(seed, &scene)).collect();
+        assert!(distinct.len() > 45, "{} of 50 differ", distinct.len());
+    }
+
+    #[test]
+    fn every_task_has_every_node_about_as_often() {
+        let scene = Scene::new("2x2").with_tasks(&[None; 4]);
+        let mut counts = [0_i32; 4];
+        for seed in 0..1000 {
+            for (count, node) in counts.iter_mut().zip(places(seed, &scene)) {
+                *count += i32::from(node == Some(0));
+            }
+        }
+        // 500 expected; a standard deviation is 16.
+        assert!(
+            counts.iter().all(|count| (count - 500).abs() < 80),
+            "{counts:?}"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Scatter: task i goes to node i mod N (ALGORITHMS section 3); RCLB calls it socket-span.
+//!
+//! The N nodes are those that take tasks of this program at all: a node of memory alone would only
+//! load the one after it. A task whose node is full or forbidden goes to the next that is neither.
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+};
+
+use crate::seats::Seats;
+
+/// Makes the policy `scatter`, and is it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scatter;
+
+impl PolicyFactory for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Deals threads out to the nodes in turn: the most memory bandwidth for threads that share nothing."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        &[]
+    }
+
+    fn seeks_gain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Policy for Scatter {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut seats = Seats::new(program);
+        let nodes: Vec<usize> = (0..seats.nodes())
+            .filter(|&node| seats.has(node, 1))
+            .collect();
+        for (task, known) in program.tasks.iter().enumerate() {
+            let turns = nodes.iter().cycle().skip(task % nodes.len().max(1));
+            let mut turns = turns.take(nodes.len()).copied();
+            if let Some(node) = turns.find(|&node| seats.takes(node, known)) {
+                seats.take(node);
+                out.push(Proposal::PlaceTask {
+                    task,
+                    node,
+                    reason: Reason::Order,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Scene, Shape, machine};
+
+    use crate::tests::nodes_after;
+
+    #[track_caller]
+    fn check(scene: &Scene, expected: &[usize]) {
+        let expected: Vec<Option<usize>> = expected.iter().copied().map(Some).collect();
+        assert_eq!(nodes_after("scatter", scene), expected);
+    }
+
+    #[test]
+    fn tasks_are_dealt_out_in_turn() {
+        check(&Scene::new("3x2").with_tasks(&[None; 5]), &[0, 1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn full_and_forbidden_nodes_are_passed_over() {
+        let scene = Scene::new("3x2").with_tasks(&[None; 5]);
+        check(&scene.clone().with_capacity(&[1, 1, 3]), &[0, 1, 2, 2, 2]);
+        check(&scene.clone().with_capacity(&[2, 0, 3]), &[0, 2, 0, 2, 2]);
+        check(&scene.with_ban(1, 1), &[0, 2, 2, 0, 1]);
+    }
+
+    #[test]
+    fn nodes_of_memory_alone_do_not_count() {
+        let shapes = [(0, 0), (2, 2), (5, 2)].map(|(id, cores)| Shape {
+            id,
+            cores,
+            memory_bytes: 1 << 30,
+        });
+        let scene = Scene::on(machine(&shapes)).with_tasks(&[None; 4]);
+        check(&scene, &[1, 2, 1, 2]);
+    }
+}

@@ -13,7 +13,9 @@
 //!   make the bar lower the more memory-only nodes a machine has.
 //! - If several nodes have the most, a page that is on one of them is where it should be; else the
 //!   first of them is meant.
-//! - An accessor whose weight has decayed to nothing, or whose node is not known, counts for no node.
+//! - An accessor counts for no node if its node is not known, or if its weight is below a sixteenth of
+//!   the greatest: it used the page once, and the vector has not yet dropped it. Where all weights have
+//!   decayed to nothing all count, as a page seen once is still known to be theirs.
 //! - A page whose home is not known is counted but not proposed.
 //! - The page's move is taken for done when its fate says so, not when it is proposed.
 //!
@@ -24,14 +26,16 @@
 //! is what the paper calls the data mapping for. So the past fades in two ways: when a counter is to pass
 //! `pages_history`, the counters of its page are halved first; and when one of a page's accessors has
 //! changed nodes since the page was last counted, its counters start from nothing, because they are
-//! about where threads were. As long as no thread moves, `pages_history = 255` is the paper.
+//! about where threads were. While no thread moves and no counter passes `pages_history`, all is as in
+//! the paper, whose counters take a byte: 255.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use numad_core::{
-    Fate, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec, Settings, Time,
+    Accessor, Fate, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    Time,
 };
 use topology::TaskKey;
 
@@ -77,6 +81,10 @@ const PROPOSALS_MAX: usize = 16_384;
 /// Slots that are remembered: pages beyond are not proposed. At 64 nodes the table is then 352 MiB,
 /// for 16 GiB tracked in pages of 4 KiB; the engine's own table ends long before.
 const SLOTS_MAX: usize = 1 << 22;
+
+/// How many times less than the one who uses a page most someone must use it to be overlooked. Weights
+/// halve with every window, so an even use by two is overlooked some four windows after one of them stops.
+const OUTWEIGHED: u32 = 16;
 
 /// What is remembered of the pages of one program.
 #[derive(Debug)]
@@ -217,10 +225,7 @@ impl DataMapping {
         self.table.runners = homes.count().max(1);
         let mut candidates = Vec::new();
         for page in program.pages {
-            let users = page
-                .accessors()
-                .iter()
-                .filter(|accessor| accessor.weight > 0);
+            let users = current(page.accessors());
             let users =
                 users.filter_map(|accessor| seats.get(usize::try_from(accessor.task).ok()?));
             let Some(row) = self.table.count(page, self.call, users) else {
@@ -248,6 +253,15 @@ impl DataMapping {
         }
         candidates
     }
+}
+
+/// The accessors that still use a page, as far as weights tell.
+fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
+    let greatest = accessors.iter().map(|accessor| accessor.weight).max();
+    let least = greatest.unwrap_or(0).div_ceil(OUTWEIGHED);
+    accessors
+        .iter()
+        .filter(move |accessor| accessor.weight >= least)
 }
 
 /// Brings the most used pages to the front, in order, and drops what is beyond the limit.
@@ -335,9 +349,7 @@ impl AccessTable {
             counts: &mut self.counts[slot * self.nodes..][..self.nodes],
             runners: self.runners,
         };
-        let moved = users
-            .clone()
-            .any(|user| user.since >= owner.counted && user.since.is_some());
+        let moved = users.clone().any(|user| user.since > owner.counted);
         if owner.key != page.key || moved {
             row.counts.fill(0);
         }

@@ -111,14 +111,32 @@ fn a_page_already_at_one_of_the_best_nodes_stays() {
 }
 
 #[test]
-fn unknown_nodes_and_spent_weights_count_for_nothing() {
+fn unknown_nodes_and_tasks_count_for_nothing() {
     let scene = Scene::new("2x4").with_tasks(&[None, Some(1), Some(0)]);
-    let mut scene = scene.with_page(Some(0), &[0, 1, 2]);
-    check(&scene, None);
-    scene.pages[0].recent[2].weight = 0;
+    let mut scene = scene.with_page(Some(0), &[0, 1]);
     check(&scene, Some(1));
     scene.pages[0].recent[1].task = 77;
     check(&scene, None);
+}
+
+#[test]
+fn who_used_a_page_long_ago_counts_for_nothing() {
+    let scene = Scene::new("2x4")
+        .with_tasks_on(&[0, 1])
+        .with_page(Some(0), &[1, 0]);
+    let weights = |new, old| {
+        let mut scene = scene.clone();
+        scene.pages[0].recent[0].weight = new;
+        scene.pages[0].recent[1].weight = old;
+        scene
+    };
+    check(&weights(1, 1), None);
+    check(&weights(16, 1), None);
+    check(&weights(17, 1), Some(1));
+    check(&weights(1, 0), Some(1));
+    check(&weights(0, 0), None);
+    check(&weights(u32::MAX, 1 << 27), Some(1));
+    check(&weights(u32::MAX, 1 << 28), None);
 }
 
 #[test]
@@ -180,6 +198,9 @@ fn on_two_nodes_pages_follow_a_thread_that_moves() {
     }
     scene.tasks[0].node = Some(1);
     assert_eq!(targets(&call(&mut mapping, &scene)), [1]);
+    assert_eq!(mapping.table.counts, [0, 1]);
+    call(&mut mapping, &scene);
+    assert_eq!(mapping.table.counts, [0, 2]);
 }
 
 #[test]

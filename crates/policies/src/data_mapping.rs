@@ -180,8 +180,7 @@ impl DataMapping {
         };
         let found = self.proposed.binary_search_by_key(page, |&(key, _)| key);
         if let (Fate::Done, Ok(index)) = (fate, found) {
-            let (key, slot) = self.proposed[index];
-            self.table.note_move(key, slot);
+            self.table.note_move(self.proposed[index].1);
         }
     }
 
@@ -366,8 +365,9 @@ impl AccessTable {
         Some(row)
     }
 
-    /// Halves the counters of a page that was moved, if they are one or more on average.
-    fn note_move(&mut self, key: PageKey, slot: u32) {
+    /// Halves the counters of a page that was moved, if they are one or more on average. Nobody else
+    /// has its slot: slots change hands only when pages are counted, and then all is proposed anew.
+    fn note_move(&mut self, slot: u32) {
         let Some(slot) = usize::try_from(slot)
             .ok()
             .filter(|&slot| slot < self.owners.len())
@@ -378,7 +378,7 @@ impl AccessTable {
             counts: &mut self.counts[slot * self.nodes..][..self.nodes],
             runners: self.runners,
         };
-        if self.owners[slot].key == key && row.mean() >= 1.0 {
+        if row.mean() >= 1.0 {
             row.halve();
         }
     }

@@ -238,6 +238,17 @@ mod tests {
     }
 
     #[test]
+    fn what_two_moved_tasks_say_to_each_other_counts_once() {
+        // Both go to node 2: 10 become local of the 20 that they say, 10 each.
+        let scene = Scene::new("3x2")
+            .with_tasks_on(&[0, 1, 0, 1])
+            .with_talk(&[(0, 1, 10)]);
+        let place = |gain_min| nodes_after_with("deloc", &[("gain_min", gain_min)], &scene);
+        assert_eq!(place("0.5")[..2], [Some(2), Some(2)]);
+        assert_eq!(place("0.51")[..2], [Some(0), Some(1)]);
+    }
+
+    #[test]
     fn chance_moves_nobody() {
         for (seed, nodes) in (0..20).flat_map(|seed| [(seed, 4), (seed, 8)]) {
             let mut dice = testkit::Dice::new(seed);

@@ -8,10 +8,12 @@
 pub mod bandwidth;
 pub mod distance;
 mod draft;
+mod fingerprint;
 pub mod ids;
 pub mod load;
 mod machine;
 mod number;
+pub mod render;
 pub mod set;
 pub mod synthetic;
 pub mod sysfs;
@@ -19,6 +21,7 @@ pub mod xml;
 
 pub use bandwidth::{BandwidthGraph, Figure, Link};
 pub use distance::{Distances, Origin};
+pub use fingerprint::Fingerprint;
 pub use ids::{CoreId, CpuId, NodeId, PackageId, Pid, StartTicks, TaskKey, Tid};
 pub use load::{LoadError, Reason, load};
 pub use machine::{Cache, CacheKind, Contradiction, Cpu, Node, Note, Parts, Topology};

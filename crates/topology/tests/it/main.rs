@@ -7,3 +7,5 @@ mod facts;
 mod fixture;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod render;

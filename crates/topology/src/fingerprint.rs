@@ -1,0 +1,149 @@
+//! One number for the hardware, so that what was learned on a machine is used on that machine alone.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::distance::Origin;
+use crate::machine::{CacheKind, Topology};
+
+/// The hardware in 64 bits; prints as 16 hexadecimal digits.
+///
+/// Equal for the same hardware whatever is online, isolated or noted, and across kernels: it covers
+/// the numbers of the processors that are present, which node each belongs to, the memory of each
+/// node (rounded, because kernels reserve different amounts), distances told by firmware, and the
+/// sizes of caches by level and kind. It leaves out what a processor tells only while online (its
+/// core and package) and figures of bandwidth, which may be measured anew.
+///
+/// It changes when a whole node goes offline, when every processor with one size of cache does, and,
+/// on kernels before 2.6.33, when any processor does: then the machine does not tell of them.
+/// Different machines may by chance share one: it finds the right memory, it protects nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// The bits, for storing.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// From stored bits.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Topology {
+    /// See [`Fingerprint`].
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hash = Fnv::default();
+        // Writing to a hash cannot fail, so the results say nothing.
+        let written = self.write_canonical(&mut hash);
+        debug_assert!(written.is_ok(), "a hash takes every write");
+        Fingerprint(hash.0)
+    }
+
+    /// The text that is hashed. Changing it changes every fingerprint: raise its number then.
+    fn write_canonical(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        writeln!(out, "topology 1")?;
+        for node in self.nodes() {
+            let memory = rounded(node.memory_bytes);
+            writeln!(out, "node {} cpus {} memory {memory}", node.id, node.cpus)?;
+        }
+        let homeless = self.cpus().iter().filter(|cpu| cpu.node.is_none());
+        for cpu in homeless {
+            writeln!(out, "cpu {}", cpu.id)?;
+        }
+        if self.distances().origin() == Origin::Firmware {
+            for from in 0..self.nodes().len() {
+                writeln!(out, "distances {:?}", self.distances().row(from))?;
+            }
+        }
+        let caches = self.caches().iter();
+        let sizes: BTreeSet<(u8, CacheKind, u64)> = caches
+            .map(|cache| (cache.level, cache.kind, cache.size_bytes))
+            .collect();
+        for (level, kind, bytes) in sizes {
+            writeln!(out, "cache {level} {kind:?} {bytes}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Up to a sixteenth of the power of two below: kernels report up to a few percent less than is
+/// built in, never more.
+fn rounded(bytes: u64) -> u64 {
+    let step = bytes
+        .checked_ilog2()
+        .map_or(1, |log| 1 << log.saturating_sub(4));
+    bytes.checked_next_multiple_of(step).unwrap_or(u64::MAX)
+}
+
+/// FNV-1a. The standard hasher promises no fixed result across versions of Rust.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        let mut hash = Fnv::default();
+        hash.write_str("foobar").unwrap();
+        assert_eq!(hash.0, 0x8594_4171_f739_67e8, "published test vector");
+    }
+
+    /// Stored fingerprints must stay what they are.
+    #[test]
+    fn it_never_changes() {
+        let shown = synthetic::parse("2x4x2@10,21").unwrap().fingerprint();
+        assert_eq!(shown.to_string(), "81e60953b960a0a5");
+        assert_eq!(Fingerprint::from_bits(shown.bits()), shown);
+    }
+
+    #[test]
+    fn different_machines_differ() {
+        let texts = ["2x4", "4x2", "1x8", "2x4@10,21", "2x4+1", "2x4@10,20;21,10"];
+        let prints: BTreeSet<Fingerprint> = texts
+            .iter()
+            .map(|text| synthetic::parse(text).unwrap().fingerprint())
+            .collect();
+        assert_eq!(prints.len(), texts.len());
+    }
+
+    #[test]
+    fn memory_is_rounded_up_in_steps() {
+        for (megabytes, expected) in [(0, 0), (31_714, 31_744), (31_728, 31_744), (97_728, 98_304)]
+        {
+            assert_eq!(rounded(megabytes << 20), expected << 20, "{megabytes} MB");
+        }
+        assert_eq!(rounded(u64::MAX), u64::MAX);
+        assert_eq!(rounded(17), 17);
+    }
+}

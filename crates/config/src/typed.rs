@@ -212,6 +212,7 @@ impl Config {
             bind_core: engine.bind_core,
             move_threads: engine.move_threads,
             move_pages: engine.move_pages,
+            ..AttachOptions::default()
         }
     }
 

@@ -3,188 +3,425 @@
 //! Order of calls: `handle_attach`, then any number of `handle_record`; when `deadline` has come,
 //! `wanted_pages` tells what to look up, `handle_observation` closes the window, then
 //! `poll_action` until it gives none, with one `handle_outcome` after each action; `poll_event` any time.
+//!
+//! An observation of a program that is not due only brings its threads up to date. One right after
+//! `handle_attach` lets the first window see how busy threads are; without it the first window
+//! knows no thread's share of a processor and nobody takes part yet.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use topology::{NodeId, Pid, TaskKey, Topology};
+use topology::{CpuSet, Pid, Topology};
 
 use crate::action::{Action, AttachmentId, Outcome};
-use crate::event::Event;
-use crate::matrix::CommMatrix;
-use crate::observation::{AttachSpec, Observation, TaskState};
-use crate::policy::{Page, PageKey};
-use crate::sample::Record;
+use crate::event::{Event, EventKind};
+use crate::observation::{AttachSpec, Observation, ObservedProgram};
+use crate::policy::PageKey;
+use crate::sample::{Lifecycle, Record, Sample};
+use crate::tables::index::Spot;
 use crate::time::Time;
 
-/// Limits of the engine as a whole.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EngineOptions {
-    /// Slots of each program's page table; a power of two.
-    pub page_slots: usize,
-    /// Bytes in a page.
-    pub page_bytes: u64,
-    /// Most tasks of one program that take part; the busiest do.
-    pub tasks_max: usize,
-    /// Events kept until they are polled; older ones are dropped and counted.
-    pub events_max: usize,
-}
+mod attachment;
+mod judge;
+mod options;
+mod orders;
+mod outcome;
+mod queue;
+mod registry;
+mod show;
+mod sync;
+mod trial;
+mod window;
 
-/// What the engine does around one program's policy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AttachOptions {
-    /// How windows get longer and shorter.
-    pub interval: IntervalLaw,
-    /// Share of one processor below which a thread takes no part, 0 to 1.
-    pub busy_min: f64,
-    /// Samples in the window below which nothing is done.
-    pub samples_min: u64,
-    /// Page moves per window.
-    pub page_moves_max: usize,
-    /// Thread moves per window.
-    pub task_moves_max: usize,
-    /// How long a moved task or page stays before it may move again; doubles with each return.
-    pub hold: Duration,
-    /// Share of a node's memory that stays free.
-    pub headroom: f64,
-    /// Bind to one core instead of a whole node.
-    pub bind_core: bool,
-    /// Move threads.
-    pub move_threads: bool,
-    /// Move pages.
-    pub move_pages: bool,
-}
+pub use crate::interval::{IntervalError, IntervalLaw};
+pub use options::{AttachError, AttachOptions, EngineOptions, Totals};
 
-/// How the length of windows follows what happens (ALGORITHMS section 2).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum IntervalLaw {
-    /// LAPT: adds 50 ms when nothing changed, halves when something did.
-    Lapt {
-        /// First window.
-        start: Duration,
-        /// Shortest.
-        min: Duration,
-        /// Longest.
-        max: Duration,
-    },
-    /// `OnDeLoc`: multiplies by `factor` when nothing changed, divides by it when something did.
-    OnDeLoc {
-        /// Shortest, and the first.
-        min: Duration,
-        /// Longest.
-        max: Duration,
-        /// Above 1.
-        factor: f64,
-    },
-}
-
-/// Why a program cannot be put under a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AttachError {
-    /// A process already belongs to an attachment.
-    AlreadyAttached {
-        /// The process.
-        pid: Pid,
-        /// To which.
-        to: AttachmentId,
-    },
-    /// No process was named.
-    NoProcess,
-}
+use attachment::Attachment;
+use queue::Events;
+use registry::Registry;
+use window::{Context, Scratch};
 
 /// All attached programs of one machine.
 #[derive(Debug)]
 pub struct Engine {
     topology: Arc<Topology>,
     options: EngineOptions,
+    registry: Registry,
+    /// Attachments by place; a place is used again after a detach, a number never.
+    places: Vec<Option<Attachment>>,
+    by_id: BTreeMap<AttachmentId, u32>,
+    next_id: u32,
+    actions: VecDeque<Action>,
+    events: Events,
+    /// Samples that sources lost so far.
+    lost: u64,
+    /// Processors online at the last observation.
+    online: CpuSet,
+    scratch: Scratch,
 }
 
 impl Engine {
     /// An engine with nothing attached.
+    ///
+    /// Slots are rounded up to a power of two and every limit to what the tables can hold.
+    ///
+    /// # Panics
+    /// When a page's size is no power of two from 64 bytes on: no machine has such pages.
     #[must_use]
     pub fn new(topology: Arc<Topology>, options: EngineOptions) -> Self {
-        Self { topology, options }
+        let options = options.within_limits();
+        let online = topology.online();
+        Self {
+            topology,
+            registry: Registry::default(),
+            places: Vec::new(),
+            by_id: BTreeMap::new(),
+            next_id: 1,
+            actions: VecDeque::new(),
+            events: Events::new(options.events_max),
+            lost: 0,
+            online,
+            scratch: Scratch::default(),
+            options,
+        }
     }
 
     /// Puts a program under a policy.
     ///
     /// # Errors
-    /// See [`AttachError`].
+    /// See [`AttachError`]; nothing is attached then.
     pub fn handle_attach(
         &mut self,
-        _now: Time,
-        _spec: AttachSpec,
+        now: Time,
+        spec: AttachSpec,
     ) -> Result<AttachmentId, AttachError> {
-        let _ = (&self.topology, self.options);
-        Err(AttachError::NoProcess)
+        let mut pids: Vec<Pid> = spec.pids.iter().copied().filter(|pid| pid.0 != 0).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        if pids.is_empty() {
+            return Err(AttachError::NoProcess);
+        }
+        for &pid in &pids {
+            if let Some(to) = self.attachment_of(pid) {
+                return Err(AttachError::AlreadyAttached { pid, to });
+            }
+        }
+        let place = self
+            .places
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(self.places.len());
+        let number = u32::try_from(place).expect("there are fewer attachments than processes");
+        let id = AttachmentId(self.next_id);
+        let mut attachment = Attachment::new(id, number, now, spec, &self.options)?;
+        attachment.lost_seen = self.lost;
+        for pid in pids {
+            if attachment.join(&mut self.registry, pid).is_none() {
+                attachment.leave(&mut self.registry);
+                return Err(AttachError::TooManyProcesses);
+            }
+        }
+        self.next_id += 1;
+        self.by_id.insert(id, number);
+        if place == self.places.len() {
+            self.places.push(None);
+        }
+        self.places[place] = Some(attachment);
+        Ok(id)
     }
 
     /// Forgets a program; true if there was one. What it changed is undone by whoever keeps the journal.
-    pub fn handle_detach(&mut self, _now: Time, _attachment: AttachmentId) -> bool {
-        false
+    pub fn handle_detach(&mut self, _now: Time, attachment: AttachmentId) -> bool {
+        let Some(place) = self.by_id.remove(&attachment) else {
+            return false;
+        };
+        self.actions
+            .retain(|action| action.attachment() != attachment);
+        if let Some(mut gone) = self.places[place as usize].take() {
+            gone.leave(&mut self.registry);
+        }
+        if self.by_id.is_empty() {
+            self.scratch = Scratch::default();
+        }
+        true
     }
 
     /// Takes one record of a source. Records of programs that are not attached are ignored.
-    pub fn handle_record(&mut self, _record: &Record) {}
+    pub fn handle_record(&mut self, record: &Record) {
+        match record {
+            Record::Sample(sample) => self.fold(sample),
+            Record::Lifecycle(change) => self.change(change),
+            Record::Lost(count) => self.lost = self.lost.saturating_add(*count),
+        }
+    }
 
     /// When the next window ends; none when nothing is attached.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        None
+        self.attached()
+            .filter_map(|attachment| attachment.window_end)
+            .min()
     }
 
     /// Programs whose window has ended by now, by ascending number.
     #[must_use]
-    pub fn due(&self, _now: Time) -> Vec<AttachmentId> {
-        Vec::new()
+    pub fn due(&self, now: Time) -> Vec<AttachmentId> {
+        self.attached()
+            .filter(|attachment| attachment.is_due(now))
+            .map(|attachment| attachment.id)
+            .collect()
     }
 
-    /// Pages of a program whose place the next decision wants to know, at most `max`, hottest first.
+    /// Closes the window of every program in the observation that is due, and decides.
+    ///
+    /// Programs are judged by ascending number, each with what the ones before were granted taken
+    /// off the machine. A program that is not due is brought up to date and goes on. Programs that the
+    /// observation does not have, or that do not exist, are left alone.
+    pub fn handle_observation(&mut self, now: Time, observation: &Observation) {
+        self.lost = self.lost.saturating_add(observation.lost);
+        let topology = Arc::clone(&self.topology);
+        let before = self.online.clone();
+        if !observation.online.is_empty() {
+            self.online = observation.online.clone();
+        }
+        let mut looked_at: Vec<&ObservedProgram> = observation.programs.iter().collect();
+        looked_at.sort_by_key(|program| program.attachment);
+        looked_at.dedup_by_key(|program| program.attachment);
+        for program in &looked_at {
+            let Some(place) = self.by_id.get(&program.attachment) else {
+                continue;
+            };
+            if let Some(attachment) = &mut self.places[*place as usize] {
+                let look = sync::Look {
+                    now,
+                    topology: &topology,
+                    online: &self.online,
+                    online_changed: before != self.online,
+                };
+                attachment.sync(&mut self.registry, program, &look, &mut self.events);
+            }
+        }
+        let mut free = vec![0; topology.nodes().len()];
+        for (node, bytes) in &observation.free_bytes {
+            if let Some(position) = topology.position(*node) {
+                free[position] = *bytes;
+            }
+        }
+        for program in looked_at {
+            self.close(now, program, &mut free);
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// What came of an action that was polled.
+    pub fn handle_outcome(&mut self, now: Time, action: &Action, outcome: &Outcome) {
+        let id = action.attachment();
+        let Some(place) = self.by_id.get(&id) else {
+            return;
+        };
+        if let Some(attachment) = &mut self.places[*place as usize] {
+            let kind = EventKind::Ended {
+                action: action.clone(),
+                outcome: outcome.clone(),
+            };
+            self.events.push(now, id, kind);
+            let handed_off =
+                attachment.outcome(now, action, outcome, (&self.registry, &self.topology));
+            if let Some(task) = handed_off {
+                self.events.push(now, id, EventKind::HandsOff { task });
+            }
+        }
+    }
+
+    /// The next thing to tell people.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    /// Events dropped because nobody polled them.
     #[must_use]
-    pub fn wanted_pages(&self, _attachment: AttachmentId, _max: usize) -> Vec<PageKey> {
-        Vec::new()
+    pub const fn events_dropped(&self) -> u64 {
+        self.events.dropped()
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub const fn options(&self) -> &EngineOptions {
+        &self.options
     }
 
     /// Which process's address space a page key names; none once the program is gone.
     #[must_use]
-    pub fn process_of(&self, _page: PageKey) -> Option<Pid> {
-        None
+    pub fn process_of(&self, page: PageKey) -> Option<Pid> {
+        self.registry.process_of(page.space)
     }
 
-    /// Closes the window of every program in the observation that is due, and decides.
-    pub fn handle_observation(&mut self, _now: Time, _observation: &Observation) {}
-
-    /// The next thing to do.
-    pub fn poll_action(&mut self) -> Option<Action> {
-        None
-    }
-
-    /// What came of an action that was polled.
-    pub fn handle_outcome(&mut self, _now: Time, _action: &Action, _outcome: &Outcome) {}
-
-    /// The next thing to tell people.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        None
-    }
-
-    /// Threads of a program, for those who show them; empty when there is no such program.
+    /// The attachment that a process belongs to.
     #[must_use]
-    pub fn tasks(&self, _attachment: AttachmentId) -> Vec<TaskState> {
-        Vec::new()
+    pub fn attachment_of(&self, pid: Pid) -> Option<AttachmentId> {
+        let spot = self.registry.processes.find(pid.0)?;
+        Some(self.places.get(spot.place as usize)?.as_ref()?.id)
     }
 
-    /// The tasks that take part and what they say to each other: in the last window, and decayed.
-    #[must_use]
-    pub fn matrices(
-        &self,
-        _attachment: AttachmentId,
-    ) -> Option<(Vec<TaskKey>, CommMatrix, CommMatrix)> {
-        None
+    fn attached(&self) -> impl Iterator<Item = &Attachment> {
+        self.by_id
+            .values()
+            .filter_map(|&place| self.places[place as usize].as_ref())
     }
 
-    /// Tracked pages of a program with their homes, hottest first, at most `max`.
+    fn attachment(&self, id: AttachmentId) -> Option<&Attachment> {
+        self.places[*self.by_id.get(&id)? as usize].as_ref()
+    }
+
+    #[inline]
+    fn fold(&mut self, sample: &Sample) {
+        if let Some(Spot { place, slot }) = self.registry.threads.find(sample.tid.0)
+            && let Some(attachment) = &mut self.places[place as usize]
+            && attachment.fold(slot, sample)
+        {
+            return;
+        }
+        self.fold_newcomer(sample);
+    }
+
+    /// A sample of a thread that is not known, or of one that has the number of another.
+    fn fold_newcomer(&mut self, sample: &Sample) {
+        let registry = &mut self.registry;
+        let Some(process) = registry.processes.find(sample.pid.0) else {
+            return;
+        };
+        if let Some(old) = registry.threads.find(sample.tid.0)
+            && let Some(attachment) = &mut self.places[old.place as usize]
+        {
+            attachment.retire(registry, old.slot);
+        }
+        if let Some(attachment) = &mut self.places[process.place as usize] {
+            let newcomer = attachment::Newcomer {
+                pid: sample.pid,
+                tid: sample.tid,
+                seen: sample.time,
+                born: None,
+            };
+            match attachment.add(registry, newcomer) {
+                Some(slot) => {
+                    attachment.fold(slot, sample);
+                }
+                None => attachment.totals.samples_aside += 1,
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Lifecycle) {
+        match *change {
+            Lifecycle::Fork {
+                time,
+                pid,
+                tid,
+                parent,
+            } => self.forked(time, pid, tid, parent),
+            Lifecycle::Exit { time, pid, tid } => {
+                if let Some(spot) = self.registry.threads.find(tid.0)
+                    && let Some(attachment) = &mut self.places[spot.place as usize]
+                {
+                    attachment.exited(spot.slot, pid, time);
+                }
+            }
+            Lifecycle::Renamed {
+                pid,
+                tid,
+                ref name,
+                exec,
+                ..
+            } => {
+                let Some(process) = self.registry.processes.find(pid.0) else {
+                    return;
+                };
+                if let Some(attachment) = &mut self.places[process.place as usize] {
+                    attachment.renamed(&mut self.registry, (pid, tid), name, exec);
+                }
+            }
+        }
+    }
+
+    /// A new thread of an attached process, or a new process that an attached one made.
+    fn forked(&mut self, time: Time, pid: Pid, tid: topology::Tid, parent: Pid) {
+        let registry = &mut self.registry;
+        let known = registry.processes.find(pid.0);
+        let Some(spot) = known.or_else(|| registry.processes.find(parent.0)) else {
+            return;
+        };
+        if let Some(old) = registry.threads.find(tid.0)
+            && let Some(attachment) = &mut self.places[old.place as usize]
+        {
+            // Records of different processors come in any order: a thread whose first sample came
+            // before its birth is still the same.
+            if attachment.is_newborn(old.slot, pid, time) {
+                attachment.born(old.slot, time);
+                return;
+            }
+            attachment.retire(registry, old.slot);
+        }
+        let Some(attachment) = &mut self.places[spot.place as usize] else {
+            return;
+        };
+        if known.is_none() && attachment.join(registry, pid).is_none() {
+            attachment.totals.processes_ignored += 1;
+            return;
+        }
+        let newcomer = attachment::Newcomer {
+            pid,
+            tid,
+            seen: time,
+            born: Some(time),
+        };
+        // When there are too many threads, this one's samples are counted as they come.
+        attachment.add(registry, newcomer);
+    }
+
+    fn close(&mut self, now: Time, program: &ObservedProgram, free: &mut [u64]) {
+        let Some(&place) = self.by_id.get(&program.attachment) else {
+            return;
+        };
+        let Some(mut attachment) = self.places[place as usize].take() else {
+            return;
+        };
+        if attachment.is_due(now) {
+            let topology = Arc::clone(&self.topology);
+            // Not those that were online at start: processors come and go.
+            let cpus = topology.cpus().iter().filter(|cpu| !cpu.isolated);
+            let usable = cpus
+                .map(|cpu| cpu.id)
+                .filter(|&cpu| self.online.contains(cpu))
+                .collect();
+            let mut context = Context {
+                now,
+                topology: &topology,
+                usable,
+                others: window::Others::of(self.attached(), &topology),
+                nodes_allowed: &program.nodes_allowed,
+                free,
+                page_bytes: self.options.page_bytes,
+                tasks_max: self.options.tasks_max,
+                lost: self.lost,
+                actions: &mut self.actions,
+                events: &mut self.events,
+            };
+            attachment.close(&mut context, &mut self.scratch);
+        }
+        self.places[place as usize] = Some(attachment);
+    }
+}
+
+impl Action {
+    /// The program it is for.
     #[must_use]
-    pub fn pages(&self, _attachment: AttachmentId, _max: usize) -> Vec<(Page, Option<NodeId>)> {
-        Vec::new()
+    pub const fn attachment(&self) -> AttachmentId {
+        match self {
+            Self::Bind { attachment, .. } | Self::MovePages { attachment, .. } => *attachment,
+        }
     }
 }

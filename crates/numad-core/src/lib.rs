@@ -6,25 +6,34 @@
 #![forbid(unsafe_code)]
 
 pub mod action;
+mod activity;
+mod capacity;
 pub mod cost;
 pub mod engine;
 pub mod event;
+mod guard;
+mod hold;
+pub mod interval;
 pub mod matrix;
 pub mod observation;
 pub mod policy;
+pub mod recorder;
 pub mod sample;
 pub mod setting;
+mod tables;
 pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Refusal};
-pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, IntervalLaw};
+pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals};
 pub use event::{Event, EventKind, WindowSummary};
+pub use interval::{Change, Interval, IntervalError, IntervalLaw};
 pub use matrix::CommMatrix;
 pub use observation::{AttachSpec, Observation, ObservedProgram, ObservedTask, TaskState};
 pub use policy::{
     Accessor, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, Reason, SpaceId, Task,
     Veto,
 };
+pub use recorder::Recorder;
 pub use sample::{AccessKind, Lifecycle, Record, Sample, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};
 pub use time::Time;

@@ -20,6 +20,13 @@ impl CommMatrix {
         }
     }
 
+    /// Forgets everything and becomes a matrix of `count` tasks; keeps its memory.
+    pub fn reset(&mut self, count: usize) {
+        self.count = count;
+        self.amounts.clear();
+        self.amounts.resize(count * count, 0);
+    }
+
     /// How many tasks there are.
     #[must_use]
     pub const fn count(&self) -> usize {

@@ -32,8 +32,9 @@ pub trait PolicyFactory: Sync + fmt::Debug {
     /// Its settings with bounds and defaults.
     fn settings(&self) -> &'static [SettingSpec];
 
-    /// Whether its proposals are meant to pay, so that the cost model may refuse them. A baseline
-    /// that people choose for its order says false.
+    /// Whether it is after a gain, so that moves which do not pay are not made and a placement that
+    /// made things worse is put back. False for one that people choose for what it does, such as a
+    /// baseline; see `AttachOptions::require_gain`.
     fn seeks_gain(&self) -> bool {
         true
     }

@@ -1,0 +1,90 @@
+//! Which threads take part in mapping.
+//!
+//! A thread takes part when it used at least `busy_min` of a processor between two observations; it
+//! goes on taking part until it uses less than half of that, so that one at the limit does not come and
+//! go. Are there more than `tasks_max`, the busiest take part, those who did already counting a
+//! quarter more; ties go to the lowest thread number.
+
+use topology::Tid;
+
+/// A thread that may take part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub slot: u32,
+    pub tid: Tid,
+    /// Share of one processor; none while there was only one look.
+    pub busy: Option<f64>,
+    pub took_part: bool,
+}
+
+/// Keeps those who take part, by ascending thread number.
+pub(crate) fn select(candidates: &mut Vec<Candidate>, busy_min: f64, tasks_max: usize) {
+    candidates.retain(|candidate| {
+        let enough = if candidate.took_part {
+            busy_min / 2.0
+        } else {
+            busy_min
+        };
+        candidate.busy.is_some_and(|busy| busy >= enough)
+    });
+    if candidates.len() > tasks_max {
+        candidates
+            .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
+        candidates.truncate(tasks_max);
+    }
+    candidates.sort_unstable_by_key(|candidate| candidate.tid);
+}
+
+/// In hundredths of a per cent, so that noise below that does not decide.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0 to 12,500"
+)]
+fn rank(candidate: &Candidate) -> u32 {
+    let bonus = if candidate.took_part { 1.25 } else { 1.0 };
+    (candidate.busy.unwrap_or(0.0) * bonus * 10_000.0).clamp(0.0, 12_500.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads as `tid:busy%`, with `+` if they took part; gives the chosen thread numbers.
+    #[track_caller]
+    fn check(threads: &str, tasks_max: usize, expected: &[u32]) {
+        let mut candidates: Vec<Candidate> = threads
+            .split_whitespace()
+            .map(|thread| {
+                let (tid, busy) = thread.split_once(':').unwrap();
+                let number = busy.trim_end_matches('+');
+                Candidate {
+                    slot: 0,
+                    tid: Tid(tid.parse().unwrap()),
+                    busy: number.parse().ok().map(|busy: f64| busy / 100.0),
+                    took_part: busy.ends_with('+'),
+                }
+            })
+            .collect();
+        select(&mut candidates, 0.05, tasks_max);
+        let chosen: Vec<u32> = candidates.iter().map(|candidate| candidate.tid.0).collect();
+        assert_eq!(chosen, expected, "{threads}");
+    }
+
+    #[test]
+    fn the_busy_take_part() {
+        check("3:100 1:5 2:4.9 4:?", 9, &[1, 3]);
+    }
+
+    #[test]
+    fn one_at_the_limit_does_not_come_and_go() {
+        check("1:2.5+ 2:2.4+ 3:4+ 4:4", 9, &[1, 3]);
+    }
+
+    #[test]
+    fn the_busiest_are_chosen_and_ties_go_to_the_lowest() {
+        check("4:50 3:50 2:50 1:10", 2, &[2, 3]);
+        check("1:50 2:45+ 3:60 4:10+", 2, &[2, 3]);
+        check("1:50 2:39+", 1, &[1]);
+    }
+}

@@ -1,0 +1,423 @@
+//! One program: its tables, and its threads coming and going.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use topology::{CpuSet, Pid, Tid};
+
+use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
+use super::registry::Registry;
+use super::trial::Trial;
+use crate::action::AttachmentId;
+use crate::hold::Stay;
+use crate::interval::Interval;
+use crate::observation::AttachSpec;
+use crate::policy::{PageKey, Policy, Reason, SpaceId};
+use crate::sample::{AccessKind, Sample};
+use crate::tables::Seat;
+use crate::tables::comm::CommTable;
+use crate::tables::index::Spot;
+use crate::tables::lines::LineTable;
+use crate::tables::pages::{PageTable, Tag};
+use crate::tables::seats::Seats;
+use crate::tables::spaces::{LocalSpace, Space, Spaces};
+use crate::tables::tasks::{Bond, Hot, Record, TaskTable};
+use crate::time::Time;
+
+/// One program under a policy.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    pub id: AttachmentId,
+    pub place: u32,
+    pub policy: Box<dyn Policy>,
+    pub options: AttachOptions,
+    pub interval: Interval,
+    pub window_start: Time,
+    /// None once the program has ended.
+    pub window_end: Option<Time>,
+    /// Since when the live tables collect: more than one window when samples are few.
+    pub live_since: Time,
+    pub live_samples: u64,
+    pub window_samples: u64,
+    /// Windows in a row that had too few samples.
+    pub quiet: u32,
+    pub spaces: Spaces,
+    pub tasks: TaskTable,
+    pub seats: Seats,
+    pub pages: PageTable,
+    pub comm: CommTable,
+    /// Present once the source tells loads from stores.
+    pub lines: Option<Box<Lines>>,
+    pub page_shift: u32,
+    seat_count: usize,
+    /// Observations so far.
+    pub observations: u64,
+    /// Affinities that we set and what stood there before, for threads that inherit ours.
+    pub masks: Vec<(CpuSet, CpuSet)>,
+    pub page_moves: BTreeMap<PageKey, PageMove>,
+    pub page_orders: BTreeMap<PageKey, PageOrder>,
+    /// Windows in a row that pages waited for threads.
+    pub pages_waited: u32,
+    pub trial: Option<Trial>,
+    pub revert_strikes: u32,
+    /// Until then no thread moves, because the last placement had to be put back.
+    pub threads_held_until: Time,
+    pub lost_seen: u64,
+    pub pages_dropped_seen: u64,
+    pub totals: Totals,
+}
+
+/// Cache lines that pass between threads.
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub table: LineTable,
+    pub comm: CommTable,
+}
+
+/// What is remembered of a page that was moved, or could not be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PageMove {
+    pub stay: Stay,
+    /// Node another than its own that the last judged window wanted it on.
+    pub wanted: Option<usize>,
+}
+
+/// A page move that was ordered and not yet answered.
+#[derive(Clone, Debug)]
+pub(super) struct PageOrder {
+    pub node: usize,
+    pub from: Option<usize>,
+    pub reason: Reason,
+}
+
+/// A thread that was not known before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newcomer {
+    pub pid: Pid,
+    pub tid: Tid,
+    pub seen: Time,
+    /// When it began, if that was seen; it has used no processor time then.
+    pub born: Option<Time>,
+}
+
+impl Attachment {
+    pub(super) fn new(
+        id: AttachmentId,
+        place: u32,
+        now: Time,
+        spec: AttachSpec,
+        limits: &EngineOptions,
+    ) -> Result<Self, AttachError> {
+        let interval = Interval::new(spec.options.interval).map_err(AttachError::Interval)?;
+        // A quarter more than take part, for threads that come within a window.
+        let seat_count = limits.tasks_max + limits.tasks_max / 4 + 16;
+        let mut options = spec.options;
+        options.accessors = options.accessors.clamp(1, crate::policy::ACCESSORS_MAX);
+        Ok(Self {
+            id,
+            place,
+            policy: spec.policy,
+            interval,
+            window_start: now,
+            window_end: Some(now.after(interval.current())),
+            live_since: now,
+            live_samples: 0,
+            window_samples: 0,
+            quiet: 0,
+            spaces: Spaces::new(),
+            tasks: TaskTable::default(),
+            seats: Seats::new(seat_count),
+            pages: PageTable::new(limits.page_slots, options.accessors),
+            comm: CommTable::new(seat_count),
+            lines: None,
+            page_shift: limits.page_bytes.trailing_zeros(),
+            seat_count,
+            observations: 0,
+            masks: Vec::new(),
+            page_moves: BTreeMap::new(),
+            page_orders: BTreeMap::new(),
+            pages_waited: 0,
+            trial: None,
+            revert_strikes: 0,
+            threads_held_until: Time::default(),
+            lost_seen: 0,
+            pages_dropped_seen: 0,
+            totals: Totals::default(),
+            options,
+        })
+    }
+
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.window_end.is_some_and(|end| end <= now)
+    }
+
+    /// Takes one sample; false if the slot's thread is not the one that was sampled.
+    #[inline]
+    pub(super) fn fold(&mut self, slot: u32, sample: &Sample) -> bool {
+        let hot = &mut self.tasks.hot[slot as usize];
+        if hot.pid != sample.pid {
+            return false;
+        }
+        let Some(seat) = hot.seat else {
+            return self.fold_unseated(slot, sample);
+        };
+        hot.samples += 1;
+        let space = hot.space;
+        self.fold_seated(seat, space, sample);
+        true
+    }
+
+    #[inline]
+    fn fold_seated(&mut self, seat: Seat, space: LocalSpace, sample: &Sample) {
+        self.window_samples += 1;
+        // The upper half of all addresses is the kernel's; what a thread does there is not its own.
+        let page = sample.address >> self.page_shift;
+        let user = sample.address >> 63 == 0;
+        let Some(tag) = Tag::new(space, page).filter(|_| user) else {
+            self.totals.samples_aside += 1;
+            return;
+        };
+        let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
+        for &other in self.pages.touch(tag, seat, weight).seats() {
+            self.comm.add(seat, other, weight);
+        }
+        if sample.kind != AccessKind::Unknown {
+            self.fold_line(seat, space, sample, weight);
+        }
+    }
+
+    fn fold_line(&mut self, seat: Seat, space: LocalSpace, sample: &Sample, weight: u32) {
+        let seats = self.seat_count;
+        let lines = self.lines.get_or_insert_with(|| {
+            Box::new(Lines {
+                table: LineTable::new(),
+                comm: CommTable::new(seats),
+            })
+        });
+        if let Some(writer) = lines.table.touch(space, sample.address, seat, sample.kind) {
+            lines.comm.add(writer, seat, weight);
+            self.totals.line_events += 1;
+        }
+    }
+
+    /// A thread without a seat takes one if it may. One that has ended is still meant by samples
+    /// from before; later ones are of another thread with its number.
+    fn fold_unseated(&mut self, slot: u32, sample: &Sample) -> bool {
+        let ended = self.tasks.record(slot).and_then(|record| record.exited);
+        if ended.is_some_and(|ended| sample.time > ended) {
+            return false;
+        }
+        let hot = &mut self.tasks.hot[slot as usize];
+        hot.samples += 1;
+        let space = hot.space;
+        if hot.may_sit && ended.is_none() {
+            hot.seat = self.seats.take();
+        }
+        match hot.seat {
+            Some(seat) => self.fold_seated(seat, space, sample),
+            None => {
+                self.window_samples += 1;
+                self.totals.samples_aside += 1;
+            }
+        }
+        true
+    }
+
+    /// Gives a process an address space here; none when there are too many.
+    pub(super) fn join(&mut self, registry: &mut Registry, pid: Pid) -> Option<LocalSpace> {
+        let space = Space {
+            pid,
+            id: registry.open(pid),
+            joined: self.observations,
+        };
+        let Some(local) = self.spaces.add(space) else {
+            registry.shut(space.id);
+            return None;
+        };
+        registry
+            .processes
+            .insert(pid.0, self.spot(u32::from(local)));
+        Some(local)
+    }
+
+    /// Takes every number of this program out of the registry.
+    pub(super) fn leave(&mut self, registry: &mut Registry) {
+        for (slot, _, record) in self.tasks.iter() {
+            registry.threads.remove(record.tid.0, self.spot(slot));
+        }
+        for (local, space) in self.spaces.iter() {
+            registry
+                .processes
+                .remove(space.pid.0, self.spot(u32::from(local)));
+            registry.shut(space.id);
+        }
+    }
+
+    /// Takes a process out whose threads are gone.
+    pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
+        if let Some(space) = self.spaces.remove(local) {
+            registry
+                .processes
+                .remove(space.pid.0, self.spot(u32::from(local)));
+            registry.shut(space.id);
+            self.forget_pages_of(space.id);
+        }
+    }
+
+    /// Takes a slot for a thread of a process that is here; none when there are too many threads.
+    pub(super) fn add(&mut self, registry: &mut Registry, newcomer: Newcomer) -> Option<u32> {
+        let process = registry.processes.find(newcomer.pid.0)?;
+        if process.place != self.place || newcomer.tid.0 == 0 {
+            return None;
+        }
+        let hot = Hot {
+            pid: newcomer.pid,
+            space: LocalSpace::try_from(process.slot).ok()?,
+            seat: None,
+            may_sit: true,
+            samples: 0,
+        };
+        let record = Record {
+            tid: newcomer.tid,
+            pid: newcomer.pid,
+            start: None,
+            name: String::new(),
+            cpu: None,
+            first_seen: newcomer.seen,
+            base: newcomer.born.map(|born| (born, Duration::ZERO)),
+            cpu_time: Duration::ZERO,
+            busy: None,
+            takes_part: false,
+            samples_last: 0,
+            exited: None,
+            observed: self.observations,
+            original: CpuSet::new(),
+            cgroup: CpuSet::new(),
+            bond: Bond::Free,
+            order: None,
+            stay: Stay::default(),
+            wanted: None,
+        };
+        let slot = self.tasks.add(hot, record)?;
+        registry.threads.insert(newcomer.tid.0, self.spot(slot));
+        Some(slot)
+    }
+
+    /// Forgets a thread.
+    pub(super) fn retire(&mut self, registry: &mut Registry, slot: u32) {
+        if let Some((hot, record)) = self.tasks.remove(slot) {
+            registry.threads.remove(record.tid.0, self.spot(slot));
+            if let Some(seat) = hot.seat {
+                self.seats.give_back(seat);
+            }
+        }
+    }
+
+    /// Whether a thread that is known only by samples since then may be the one that began then.
+    pub(super) fn is_newborn(&self, slot: u32, pid: Pid, born: Time) -> bool {
+        self.tasks.record(slot).is_some_and(|record| {
+            record.pid == pid
+                && record.start.is_none()
+                && record.exited.is_none()
+                && record.first_seen >= born
+        })
+    }
+
+    /// A thread began then.
+    pub(super) fn born(&mut self, slot: u32, time: Time) {
+        if let Some(record) = self.tasks.record_mut(slot) {
+            record.base = Some((time, Duration::ZERO));
+        }
+    }
+
+    /// A thread ended. Its slot stays until the next observation, for samples that are still under way.
+    pub(super) fn exited(&mut self, slot: u32, pid: Pid, time: Time) {
+        let Some(record) = self.tasks.record_mut(slot) else {
+            return;
+        };
+        if record.pid != pid || record.first_seen > time {
+            return;
+        }
+        record.exited = Some(time);
+        record.takes_part = false;
+        self.unseat(slot);
+    }
+
+    /// A thread took a name; with `exec`, all addresses of its process mean something else now.
+    pub(super) fn renamed(
+        &mut self,
+        registry: &mut Registry,
+        (pid, tid): (Pid, Tid),
+        name: &str,
+        exec: bool,
+    ) {
+        let spot = registry
+            .threads
+            .find(tid.0)
+            .filter(|spot| spot.place == self.place);
+        if let Some(record) = spot.and_then(|spot| self.tasks.record_mut(spot.slot)) {
+            name.clone_into(&mut record.name);
+        }
+        let process = registry.processes.find(pid.0);
+        let Some(process) = process.filter(|spot| exec && spot.place == self.place) else {
+            return;
+        };
+        if let Ok(local) = LocalSpace::try_from(process.slot) {
+            self.part(registry, local);
+        }
+        let joined = self.join(registry, pid);
+        if joined.is_none() {
+            self.totals.processes_ignored += 1;
+        }
+        let slots: Vec<u32> = self.slots_of(pid).collect();
+        for slot in slots {
+            match joined {
+                Some(local) => {
+                    self.unseat(slot);
+                    self.tasks.hot[slot as usize].space = local;
+                }
+                None => self.retire(registry, slot),
+            }
+        }
+    }
+
+    /// Takes a thread's seat.
+    pub(super) fn unseat(&mut self, slot: u32) {
+        if let Some(seat) = self.tasks.hot[slot as usize].seat.take() {
+            self.seats.give_back(seat);
+        }
+    }
+
+    pub(super) const fn spot(&self, slot: u32) -> Spot {
+        Spot {
+            place: self.place,
+            slot,
+        }
+    }
+
+    /// The table's name for a page of this program.
+    pub(super) fn tag(&self, page: PageKey) -> Option<Tag> {
+        Tag::new(self.spaces.local_of(page.space)?, page.page)
+    }
+
+    /// What everyone calls a page of the table.
+    pub(super) fn key(&self, tag: Tag) -> Option<PageKey> {
+        let space = self.spaces.at(tag.space())?.id;
+        Some(PageKey {
+            space,
+            page: tag.page(),
+        })
+    }
+
+    fn slots_of(&self, pid: Pid) -> impl Iterator<Item = u32> {
+        self.tasks
+            .iter()
+            .filter(move |(_, hot, _)| hot.pid == pid)
+            .map(|(slot, ..)| slot)
+    }
+
+    fn forget_pages_of(&mut self, space: SpaceId) {
+        self.page_moves.retain(|page, _| page.space != space);
+        self.page_orders.retain(|page, _| page.space != space);
+    }
+}

@@ -1,0 +1,367 @@
+//! What the policy wants and what it gets.
+
+use std::collections::BTreeMap;
+
+use super::attachment::Attachment;
+use super::orders::{PageGrant, TaskGrant};
+use super::trial::{Measure, Verdict, measure};
+use super::window::{Context, Scratch};
+use crate::event::EventKind;
+use crate::guard::{PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase};
+use crate::policy::{Fate, PageKey, Program, Proposal, Reason, Veto};
+use crate::tables::tasks::Bond;
+use crate::time::Time;
+
+/// What was decided, before it is ordered.
+#[derive(Debug, Default)]
+pub(super) struct Decision {
+    pub threads: Vec<TaskGrant>,
+    pub pages: Vec<PageGrant>,
+    pub measure: Measure,
+    pub reverting: bool,
+    pub undecided: bool,
+}
+/// Proposals of a policy that are looked at.
+const PROPOSALS_MAX: usize = 1 << 20;
+
+impl Attachment {
+    /// Asks the policy and judges its wishes.
+    pub(super) fn decide(
+        &mut self,
+        context: &mut Context<'_>,
+        scratch: &mut Scratch,
+        evidence: bool,
+    ) -> Decision {
+        let mut proposals = std::mem::take(&mut scratch.proposals);
+        proposals.clear();
+        let program = Program {
+            topology: context.topology,
+            tasks: &scratch.tasks,
+            capacity: &scratch.capacity,
+            free_bytes: &scratch.free_bytes,
+            live: &scratch.live,
+            decayed: &scratch.decayed,
+            pages: &scratch.pages,
+            page_bytes: context.page_bytes,
+            window: context.now.since(self.live_since),
+            samples: self.live_samples,
+        };
+        let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
+        let measure = measure(&program, &nodes);
+        let remedy = self.judge_trial(context.now, &program, &measure, evidence);
+        // Nothing new was seen: a policy that goes by samples has nothing to say.
+        if self.window_samples > 0 || !self.options.require_gain {
+            self.policy.propose(context.now, &program, &mut proposals);
+            proposals.truncate(PROPOSALS_MAX);
+        }
+        let mut decision = Decision {
+            measure,
+            ..Decision::default()
+        };
+        let mut judge = Judge {
+            program: &program,
+            slots: &scratch.slots,
+            evidence,
+            proposals: &proposals,
+            decision: &mut decision,
+        };
+        self.judge_threads(context, &mut judge, remedy);
+        self.judge_pages(context, &mut judge, &scratch.nodes_allowed);
+        self.totals.proposals += proposals.len() as u64;
+        scratch.proposals = proposals;
+        decision
+    }
+
+    /// The nodes to put tasks back on when the last placement was a mistake.
+    fn judge_trial(
+        &mut self,
+        now: Time,
+        program: &Program<'_>,
+        measure: &Measure,
+        evidence: bool,
+    ) -> Option<Vec<TaskWish>> {
+        if !evidence {
+            return None;
+        }
+        let trial = self.trial.as_mut()?;
+        let mut old: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut remedy = Vec::new();
+        for (position, task) in program.tasks.iter().enumerate() {
+            let before = trial.old.iter().find(|(key, _)| *key == task.key);
+            if let Some(&(_, node)) = before.filter(|(_, node)| old[position] != Some(*node)) {
+                old[position] = Some(node);
+                remedy.push((position, node));
+            }
+        }
+        let in_old = self::measure(program, &old).figure();
+        match trial.judge(measure.figure(), in_old) {
+            Verdict::Wait => None,
+            Verdict::Keep => {
+                self.trial = None;
+                self.revert_strikes = self.revert_strikes.saturating_sub(1);
+                None
+            }
+            Verdict::Revert => {
+                self.trial = None;
+                let rest = self
+                    .options
+                    .hold
+                    .saturating_mul(1 << self.revert_strikes.min(10));
+                self.threads_held_until = now.after(rest);
+                self.revert_strikes += 1;
+                self.totals.reverts += 1;
+                Some(remedy)
+            }
+        }
+    }
+
+    fn judge_threads(
+        &mut self,
+        context: &mut Context<'_>,
+        judge: &mut Judge<'_, '_>,
+        remedy: Option<Vec<TaskWish>>,
+    ) {
+        let standings = self.standings(context.now, judge.slots, remedy.is_some());
+        let wished = |proposal: &Proposal| match proposal {
+            Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
+            Proposal::MovePage { .. } => None,
+        };
+        let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
+        let case = |reverting| ThreadCase {
+            program: judge.program,
+            standings: &standings,
+            options: &self.options,
+            evidence: judge.evidence,
+            reverting,
+        };
+        let verdicts = case(false).judge(&wishes);
+        if let Some(remedy) = remedy {
+            let verdicts = case(true).judge(&remedy);
+            for (&wish, _) in remedy
+                .iter()
+                .zip(&verdicts)
+                .filter(|(_, verdict)| verdict.is_ok())
+            {
+                judge.grant(wish, Reason::Revert);
+            }
+            judge.decision.reverting = true;
+        }
+        if judge.evidence {
+            self.note_wishes(judge, &wishes);
+        }
+        let placements = judge
+            .proposals
+            .iter()
+            .filter(|proposal| wished(proposal).is_some());
+        for ((proposal, &wish), verdict) in placements.zip(&wishes).zip(verdicts) {
+            let Proposal::PlaceTask { reason, .. } = proposal else {
+                continue;
+            };
+            match verdict {
+                Ok(()) => judge.grant(wish, reason.clone()),
+                Err(veto) => {
+                    judge.decision.undecided |= veto == Veto::Unconfirmed;
+                    self.drop_task(context, judge.program, proposal, veto);
+                }
+            }
+        }
+    }
+
+    /// What is known of tasks, by position. While an earlier placement is put back, and for some time
+    /// after, nobody moves.
+    fn standings(&self, now: Time, slots: &[u32], reverting: bool) -> Vec<Standing> {
+        let all_held = reverting || now < self.threads_held_until;
+        let records = slots.iter().filter_map(|&slot| self.tasks.record(slot));
+        records
+            .map(|record| Standing {
+                placed: record.placed(),
+                hands_off: record.bond == Bond::HandsOff,
+                held: all_held || !record.stay.is_over(now),
+                wanted: record.wanted,
+            })
+            .collect()
+    }
+
+    /// Keeps where tasks were wanted, so that the next window can agree.
+    fn note_wishes(&mut self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) {
+        for &slot in judge.slots {
+            if let Some(record) = self.tasks.record_mut(slot) {
+                record.wanted = None;
+            }
+        }
+        for &(task, node) in wishes.iter().rev() {
+            let slot = judge.slots.get(task);
+            if let Some(record) = slot.and_then(|&slot| self.tasks.record_mut(slot)) {
+                record.wanted = Some(node).filter(|_| record.placed() != Some(node));
+            }
+        }
+    }
+
+    fn drop_task(
+        &mut self,
+        context: &mut Context<'_>,
+        program: &Program<'_>,
+        proposal: &Proposal,
+        veto: Veto,
+    ) {
+        *self.totals.vetoes.entry(veto).or_default() += 1;
+        self.policy
+            .on_fate(context.now, proposal, Fate::Dropped(veto));
+        let Proposal::PlaceTask { task, node, reason } = proposal else {
+            return;
+        };
+        let (task, node) = (
+            program.tasks.get(*task),
+            program.topology.nodes().get(*node),
+        );
+        // That a task stays where it is was not dropped but granted long ago; telling it in every
+        // window would bury the rest.
+        if let (Some(task), Some(node), true) = (task, node, veto != Veto::AlreadyThere) {
+            let kind = EventKind::TaskDropped {
+                task: task.key,
+                node: node.id,
+                reason: reason.clone(),
+                veto,
+            };
+            context.events.push(context.now, self.id, kind);
+        }
+    }
+
+    fn judge_pages(
+        &mut self,
+        context: &mut Context<'_>,
+        judge: &mut Judge<'_, '_>,
+        nodes_allowed: &[bool],
+    ) {
+        let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
+        let moving = judge.decision.threads.iter().any(moves);
+        let wait = moving && self.pages_waited < PAGES_WAIT_MAX;
+        let mut wishes = Vec::new();
+        for proposal in judge.proposals {
+            if let Proposal::MovePage { page, node, .. } = proposal {
+                let wish = self.page_wish(context.now, judge.program, *page, *node);
+                wishes.push((proposal, *page, wish));
+            }
+        }
+        let case = PageCase {
+            program: judge.program,
+            options: &self.options,
+            allowed: nodes_allowed,
+            evidence: judge.evidence,
+            wait,
+        };
+        let nodes = context.topology.nodes().iter();
+        let kept = nodes.map(|node| share(node.memory_bytes, self.options.headroom));
+        let free = context.free.iter().zip(kept);
+        let before: Vec<u64> = free.map(|(free, kept)| free.saturating_sub(kept)).collect();
+        let mut room = before.clone();
+        let verdicts = case.judge(wishes.iter().map(|(_, _, wish)| wish), &mut room);
+        for ((free, before), room) in context.free.iter_mut().zip(before).zip(room) {
+            *free = free.saturating_sub(before - room);
+        }
+        if judge.evidence {
+            self.note_page_wishes(wishes.iter().map(|(_, page, wish)| (*page, wish.node)));
+        }
+        self.pages_waited = match wait && !wishes.is_empty() {
+            true => self.pages_waited + 1,
+            false => 0,
+        };
+        let mut dropped = BTreeMap::new();
+        for ((proposal, page, wish), verdict) in wishes.into_iter().zip(verdicts) {
+            let (Ok(()), Proposal::MovePage { reason, .. }) = (verdict, proposal) else {
+                if let Err(veto) = verdict {
+                    dropped.entry(veto).or_insert((0, page)).0 += 1;
+                    let fate = Fate::Dropped(veto);
+                    self.policy.on_fate(context.now, proposal, fate);
+                }
+                continue;
+            };
+            judge.decision.pages.push(PageGrant {
+                page,
+                node: wish.node,
+                from: wish.page.and_then(|page| page.home).map(usize::from),
+                reason: reason.clone(),
+            });
+        }
+        self.tell_dropped(context, dropped);
+    }
+
+    fn tell_dropped(&mut self, context: &mut Context<'_>, dropped: BTreeMap<Veto, (u64, PageKey)>) {
+        for (veto, (count, example)) in dropped {
+            *self.totals.vetoes.entry(veto).or_default() += count;
+            let kind = EventKind::PagesDropped {
+                count,
+                example,
+                veto,
+            };
+            context.events.push(context.now, self.id, kind);
+        }
+    }
+
+    fn page_wish<'a>(
+        &self,
+        now: Time,
+        program: &Program<'a>,
+        page: PageKey,
+        node: usize,
+    ) -> PageWish<'a> {
+        let slot = self
+            .tag(page)
+            .and_then(|tag| self.pages.entry(tag))
+            .map(|(slot, _)| slot);
+        let seen = slot.and_then(|slot| {
+            program
+                .pages
+                .binary_search_by_key(&slot, |page| page.slot)
+                .ok()
+        });
+        let history = self.page_moves.get(&page);
+        PageWish {
+            page: seen.map(|at| &program.pages[at]),
+            node,
+            held: history.is_some_and(|history| !history.stay.is_over(now)),
+            unconfirmed: history.is_some_and(|history| history.wanted != Some(node)),
+        }
+    }
+
+    fn note_page_wishes(&mut self, wishes: impl Iterator<Item = (PageKey, usize)>) {
+        for history in self.page_moves.values_mut() {
+            history.wanted = None;
+        }
+        for (page, node) in wishes {
+            if let Some(history) = self.page_moves.get_mut(&page) {
+                history.wanted = Some(node);
+            }
+        }
+    }
+}
+
+/// Wishes being judged.
+struct Judge<'a, 'p> {
+    program: &'a Program<'p>,
+    slots: &'a [u32],
+    evidence: bool,
+    proposals: &'a [Proposal],
+    decision: &'a mut Decision,
+}
+
+impl Judge<'_, '_> {
+    fn grant(&mut self, (position, node): TaskWish, reason: Reason) {
+        self.decision.threads.push(TaskGrant {
+            slot: self.slots[position],
+            position,
+            node,
+            from: self.program.tasks[position].node,
+            reason,
+        });
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a size is no larger than it; `as` saturates"
+)]
+fn share(bytes: u64, part: f64) -> u64 {
+    (bytes as f64 * part.clamp(0.0, 1.0)) as u64
+}

@@ -1,0 +1,193 @@
+//! Limits, choices, and what is counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use topology::Pid;
+
+use crate::action::{AttachmentId, Refusal};
+use crate::cost::Prices;
+use crate::interval::{IntervalError, IntervalLaw};
+use crate::policy::{ACCESSORS_MAX, Veto};
+
+/// Limits of the engine as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EngineOptions {
+    /// Slots of each program's page table; a power of two.
+    pub page_slots: usize,
+    /// Bytes in a page.
+    pub page_bytes: u64,
+    /// Most tasks of one program that take part; the busiest do.
+    pub tasks_max: usize,
+    /// Events kept until they are polled; older ones are dropped and counted.
+    pub events_max: usize,
+}
+
+/// Page slots by default: 2.6 MB for each program, of which only what is used is resident.
+const PAGE_SLOTS: usize = 65_536;
+const PAGE_SLOTS_MIN: usize = 64;
+const PAGE_SLOTS_MAX: usize = 1 << 24;
+/// The matrices of this many tasks are 67 MB each when all of them talk to all.
+const TASKS_MAX: usize = 4096;
+
+impl EngineOptions {
+    /// Defaults, for pages of this size.
+    #[must_use]
+    pub const fn for_pages_of(page_bytes: u64) -> Self {
+        Self {
+            page_slots: PAGE_SLOTS,
+            page_bytes,
+            tasks_max: 1024,
+            events_max: 4096,
+        }
+    }
+
+    pub(super) fn within_limits(self) -> Self {
+        assert!(
+            self.page_bytes.is_power_of_two() && self.page_bytes >= PAGE_BYTES_MIN,
+            "page size {} is no power of two from {PAGE_BYTES_MIN} on",
+            self.page_bytes
+        );
+        let slots = self.page_slots.clamp(PAGE_SLOTS_MIN, PAGE_SLOTS_MAX);
+        Self {
+            page_slots: slots.next_power_of_two(),
+            tasks_max: self.tasks_max.clamp(1, TASKS_MAX),
+            events_max: self.events_max.max(1),
+            ..self
+        }
+    }
+}
+
+/// Below this, page numbers would not fit into the tables, and no machine has such pages.
+const PAGE_BYTES_MIN: u64 = 4096;
+
+/// What the engine does around one program's policy.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
+pub struct AttachOptions {
+    /// How windows get longer and shorter.
+    pub interval: IntervalLaw,
+    /// Share of one processor below which a thread takes no part, 0 to 1.
+    pub busy_min: f64,
+    /// Samples below which nothing is done. A window with fewer is joined to the next, up to
+    /// eight of them. Not asked of policies that seek no gain (`require_gain`).
+    pub samples_min: u64,
+    /// Page moves per window.
+    pub page_moves_max: usize,
+    /// Thread moves per window.
+    pub task_moves_max: usize,
+    /// How long a moved task or page stays before it may move again; doubles with each return.
+    pub hold: Duration,
+    /// Share of a node's memory that stays free.
+    pub headroom: f64,
+    /// Bind to one core instead of a whole node.
+    pub bind_core: bool,
+    /// Move threads.
+    pub move_threads: bool,
+    /// Move pages.
+    pub move_pages: bool,
+    /// Whether moves must be predicted to pay, rest on samples, and are put back when they made things
+    /// worse. False for a policy that the user chose for what it does and not for a gain, see
+    /// `PolicyFactory::seeks_gain`.
+    pub require_gain: bool,
+    /// How many distinct accessors of a page are kept: K of LAPT, 1 to 4.
+    pub accessors: usize,
+    /// What moves cost and shorter distances save. `accesses_per_amount` depends on the source: a
+    /// sample with a true period stands for its period, a fault for the accesses it does not show.
+    pub prices: Prices,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        Self {
+            interval: IntervalLaw::ONDELOC,
+            busy_min: 0.05,
+            samples_min: 32,
+            page_moves_max: 4096,
+            task_moves_max: 1024,
+            hold: Duration::from_secs(2),
+            headroom: 0.05,
+            bind_core: false,
+            move_threads: true,
+            move_pages: true,
+            require_gain: true,
+            accessors: ACCESSORS_MAX,
+            prices: Prices::default(),
+        }
+    }
+}
+
+/// Why a program cannot be put under a policy.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttachError {
+    /// A process already belongs to an attachment.
+    AlreadyAttached {
+        /// The process.
+        pid: Pid,
+        /// To which.
+        to: AttachmentId,
+    },
+    /// No process was named.
+    NoProcess,
+    /// More processes than one attachment holds (4,095).
+    TooManyProcesses,
+    /// The interval law makes no sense.
+    Interval(IntervalError),
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyAttached { pid, to } => {
+                write!(f, "process `{pid}` already belongs to attachment `{to}`")
+            }
+            Self::NoProcess => f.write_str("no process was named"),
+            Self::TooManyProcesses => {
+                f.write_str("too many processes: one attachment holds at most 4095")
+            }
+            Self::Interval(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+/// What was counted of one program since it was attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Windows closed.
+    pub windows: u64,
+    /// Samples of it.
+    pub samples: u64,
+    /// Samples that are in no table: of threads that take no part, have ended, or are too many, or
+    /// with an address that no process has.
+    pub samples_aside: u64,
+    /// Communication events seen on cache lines.
+    pub line_events: u64,
+    /// Pages dropped from the table because their set was full.
+    pub pages_dropped: u64,
+    /// Processes that did not join because there are too many.
+    pub processes_ignored: u64,
+    /// Proposals of the policy.
+    pub proposals: u64,
+    /// Proposals dropped, by reason.
+    pub vetoes: BTreeMap<Veto, u64>,
+    /// Times a thread was bound, to whatever node.
+    pub threads_bound: u64,
+    /// Times a thread was bound to another node than it was on.
+    pub threads_moved: u64,
+    /// Pages moved.
+    pub pages_moved: u64,
+    /// What was refused by the kernel or the host, by reason.
+    pub refusals: BTreeMap<Refusal, u64>,
+    /// Placements of threads put back because they made things worse.
+    pub reverts: u64,
+    /// Nanoseconds in system calls that moved pages.
+    pub spent_ns: u64,
+    /// The longest single action of these.
+    pub longest_ns: u64,
+}

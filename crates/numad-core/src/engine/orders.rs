@@ -1,0 +1,174 @@
+//! From what was granted to actions: masks, cores, batches.
+
+use topology::{CoreId, CpuId, CpuSet, Topology};
+
+use super::attachment::{Attachment, PageOrder};
+use super::window::Context;
+use crate::action::{Action, MOVE_BATCH_MAX};
+use crate::event::EventKind;
+use crate::policy::{PageKey, Reason};
+use crate::tables::tasks::{Binding, Order, Record};
+
+/// A task that may be bound.
+#[derive(Clone, Debug)]
+pub(super) struct TaskGrant {
+    pub slot: u32,
+    /// In the program that the policy saw.
+    pub position: usize,
+    pub node: usize,
+    /// Node it is on.
+    pub from: Option<usize>,
+    pub reason: Reason,
+}
+
+/// A page that may move.
+#[derive(Clone, Debug)]
+pub(super) struct PageGrant {
+    pub page: PageKey,
+    pub node: usize,
+    pub from: Option<usize>,
+    pub reason: Reason,
+}
+
+/// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
+/// before ours. Sets that are not known limit nothing.
+pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
+    let mut allowed = usable.clone();
+    for limit in [&record.cgroup, &record.original] {
+        if !limit.is_empty() {
+            allowed = allowed.intersection(limit);
+        }
+    }
+    allowed
+}
+
+impl Attachment {
+    /// Orders a task onto a node. False when no processor is left for it there.
+    pub(super) fn order_bind(&mut self, context: &mut Context<'_>, grant: TaskGrant) -> bool {
+        let bind_core = self.options.bind_core;
+        let Some(record) = self.tasks.record_mut(grant.slot) else {
+            return false;
+        };
+        let place = &context.topology.nodes()[grant.node];
+        let mut cpus = allowed_cpus(record, &context.usable).intersection(&place.cpus);
+        let Some(task) = record.key().filter(|_| !cpus.is_empty()) else {
+            return false;
+        };
+        let mut core = None;
+        if bind_core {
+            let cores = &mut context.others.cores;
+            core = pick_core(context.topology, &cpus, record.cpu, cores);
+            cpus = cpus_of_core(context.topology, &cpus, core);
+            if let Some(taken) = core.and_then(|core| cores.get_mut(core.index())) {
+                *taken += 1;
+            }
+        }
+        assert!(!cpus.is_empty(), "a bind order names a processor");
+        record.order = Some(Order {
+            binding: Binding {
+                node: grant.node,
+                cpus: cpus.clone(),
+                core,
+                seen: false,
+            },
+            position: grant.position,
+            reason: grant.reason.clone(),
+            from: grant.from,
+        });
+        let action = Action::Bind {
+            attachment: self.id,
+            task,
+            node: place.id,
+            cpus,
+            reason: grant.reason,
+        };
+        self.push(context, action);
+        true
+    }
+
+    /// Orders pages, those of one address space, node and kind of reason together.
+    pub(super) fn order_pages(&mut self, context: &mut Context<'_>, mut grants: Vec<PageGrant>) {
+        grants.sort_by_key(|grant| {
+            let page = grant.page;
+            (page.space, grant.node, kind(&grant.reason), page.page)
+        });
+        let same = |a: &PageGrant, b: &PageGrant| {
+            a.page.space == b.page.space && a.node == b.node && kind(&a.reason) == kind(&b.reason)
+        };
+        for run in grants.chunk_by(same) {
+            for batch in run.chunks(MOVE_BATCH_MAX) {
+                self.order_batch(context, batch);
+            }
+        }
+    }
+
+    fn order_batch(&mut self, context: &mut Context<'_>, batch: &[PageGrant]) {
+        let first = &batch[0];
+        let local = self.spaces.local_of(first.page.space);
+        let Some(space) = local.and_then(|local| self.spaces.at(local)).copied() else {
+            return;
+        };
+        for grant in batch {
+            let order = PageOrder {
+                node: grant.node,
+                from: grant.from,
+                reason: grant.reason.clone(),
+            };
+            self.page_orders.insert(grant.page, order);
+        }
+        let action = Action::MovePages {
+            attachment: self.id,
+            pid: space.pid,
+            space: space.id,
+            pages: batch
+                .iter()
+                .map(|grant| grant.page.page * context.page_bytes)
+                .collect(),
+            node: context.topology.nodes()[first.node].id,
+            reason: first.reason.clone(),
+        };
+        self.push(context, action);
+    }
+
+    fn push(&self, context: &mut Context<'_>, action: Action) {
+        let kind = EventKind::Ordered(action.clone());
+        context.events.push(context.now, self.id, kind);
+        context.actions.push_back(action);
+    }
+}
+
+/// Reasons of one kind may share an action.
+const fn kind(reason: &Reason) -> u8 {
+    match reason {
+        Reason::Partner { .. } => 0,
+        Reason::Load { .. } => 1,
+        Reason::Order => 2,
+        Reason::Shuffle => 3,
+        Reason::Accesses { .. } => 4,
+        Reason::Revert => 5,
+    }
+}
+
+/// The core with the fewest tasks among those of `cpus`; the present one, then the lowest, where equal.
+fn pick_core(
+    topology: &Topology,
+    cpus: &CpuSet,
+    now: Option<CpuId>,
+    taken: &[usize],
+) -> Option<CoreId> {
+    let current = now
+        .filter(|&cpu| cpus.contains(cpu))
+        .and_then(|cpu| topology.cpu(cpu));
+    let current = current.map(|cpu| cpu.core);
+    let on = |core: CoreId| taken.get(core.index()).copied().unwrap_or(0);
+    cpus.iter()
+        .filter_map(|cpu| topology.cpu(cpu))
+        .map(|cpu| cpu.core)
+        .min_by_key(|&core| (on(core), Some(core) != current, core))
+}
+
+fn cpus_of_core(topology: &Topology, cpus: &CpuSet, core: Option<CoreId>) -> CpuSet {
+    cpus.iter()
+        .filter(|&cpu| topology.cpu(cpu).map(|cpu| cpu.core) == core)
+        .collect()
+}

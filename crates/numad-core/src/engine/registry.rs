@@ -1,0 +1,48 @@
+//! Numbers of the kernel, and where what they name is kept.
+
+use std::collections::BTreeMap;
+
+use topology::Pid;
+
+use crate::policy::SpaceId;
+use crate::tables::index::Index;
+
+/// Threads and processes of all attachments.
+#[derive(Debug)]
+pub(super) struct Registry {
+    /// Slots are those of the attachment's task table.
+    pub threads: Index,
+    /// Slots are local numbers of address spaces.
+    pub processes: Index,
+    spaces: BTreeMap<SpaceId, Pid>,
+    next_space: u32,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            threads: Index::new(),
+            processes: Index::new(),
+            spaces: BTreeMap::new(),
+            next_space: 1,
+        }
+    }
+}
+
+impl Registry {
+    /// A number for an address space, never given again.
+    pub(super) fn open(&mut self, pid: Pid) -> SpaceId {
+        let id = SpaceId(self.next_space);
+        self.next_space += 1;
+        self.spaces.insert(id, pid);
+        id
+    }
+
+    pub(super) fn shut(&mut self, space: SpaceId) {
+        self.spaces.remove(&space);
+    }
+
+    pub(super) fn process_of(&self, space: SpaceId) -> Option<Pid> {
+        self.spaces.get(&space).copied()
+    }
+}

@@ -1,0 +1,151 @@
+//! What the engine knows, for those who look things up and show them.
+
+use std::time::Duration;
+
+use topology::{CpuId, NodeId, Pid, TaskKey};
+
+use super::window::Positions;
+use super::{Attachment, Engine, Totals};
+use crate::action::AttachmentId;
+use crate::matrix::CommMatrix;
+use crate::observation::TaskState;
+use crate::policy::{Page, PageKey};
+use crate::time::Time;
+
+impl Engine {
+    /// Numbers of all attached programs, ascending.
+    #[must_use]
+    pub fn attachments(&self) -> Vec<AttachmentId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// Processes of a program, ascending, those included that it forked since.
+    #[must_use]
+    pub fn pids(&self, attachment: AttachmentId) -> Vec<Pid> {
+        let Some(attachment) = self.attachment(attachment) else {
+            return Vec::new();
+        };
+        let mut pids: Vec<Pid> = attachment
+            .spaces
+            .iter()
+            .map(|(_, space)| space.pid)
+            .collect();
+        pids.sort_unstable();
+        pids
+    }
+
+    /// What was counted of a program.
+    #[must_use]
+    pub fn totals(&self, attachment: AttachmentId) -> Option<&Totals> {
+        self.attachment(attachment)
+            .map(|attachment| &attachment.totals)
+    }
+
+    /// When a program's window ends and how long it is; none when it is not there or has ended.
+    #[must_use]
+    pub fn next_window(&self, attachment: AttachmentId) -> Option<(Time, Duration)> {
+        let attachment = self.attachment(attachment)?;
+        Some((attachment.window_end?, attachment.interval.current()))
+    }
+
+    /// Pages of a program whose place the next decision wants to know, at most `max`, hottest first.
+    #[must_use]
+    pub fn wanted_pages(&self, attachment: AttachmentId, max: usize) -> Vec<PageKey> {
+        let Some(attachment) = self.attachment(attachment) else {
+            return Vec::new();
+        };
+        let hottest = attachment.pages.hottest(max);
+        hottest
+            .into_iter()
+            .filter_map(|(_, tag, _)| attachment.key(tag))
+            .collect()
+    }
+
+    /// Threads of a program by ascending thread number, for those who show them; empty when there is
+    /// no such program. Only threads that an observation showed are there.
+    #[must_use]
+    pub fn tasks(&self, attachment: AttachmentId) -> Vec<TaskState> {
+        let Some(attachment) = self.attachment(attachment) else {
+            return Vec::new();
+        };
+        let mut tasks: Vec<TaskState> = attachment
+            .tasks
+            .iter()
+            .filter_map(|(_, _, record)| {
+                let placed = record.placed();
+                Some(TaskState {
+                    key: record.key()?,
+                    name: record.name.clone(),
+                    cpu: record.cpu.unwrap_or(CpuId(0)),
+                    placed: placed.map(|node| self.topology.nodes()[node].id),
+                    takes_part: record.takes_part,
+                    busy: record.busy.unwrap_or(0.0),
+                    samples: record.samples_last,
+                })
+            })
+            .collect();
+        tasks.sort_unstable_by_key(|task| task.key.tid);
+        tasks
+    }
+
+    /// The tasks that take part and what they say to each other: in the last window, and decayed.
+    #[must_use]
+    pub fn matrices(
+        &self,
+        attachment: AttachmentId,
+    ) -> Option<(Vec<TaskKey>, CommMatrix, CommMatrix)> {
+        let attachment = self.attachment(attachment)?;
+        let (keys, slots) = attachment.participants();
+        let (live, decayed) = attachment.comm.read_last(&attachment.seats_of(&slots));
+        Some((keys, live, decayed))
+    }
+
+    /// As [`Self::matrices`], from cache lines that passed from a writer to a reader. None as long as
+    /// the source does not tell loads from stores.
+    #[must_use]
+    pub fn line_matrices(
+        &self,
+        attachment: AttachmentId,
+    ) -> Option<(Vec<TaskKey>, CommMatrix, CommMatrix)> {
+        let attachment = self.attachment(attachment)?;
+        let lines = attachment.lines.as_ref()?;
+        let (keys, slots) = attachment.participants();
+        let (live, decayed) = lines.comm.read_last(&attachment.seats_of(&slots));
+        Some((keys, live, decayed))
+    }
+
+    /// Tracked pages of a program with their homes, hottest first, at most `max`. Accessors are
+    /// positions in the tasks of [`Self::matrices`].
+    #[must_use]
+    pub fn pages(&self, attachment: AttachmentId, max: usize) -> Vec<(Page, Option<NodeId>)> {
+        let Some(attachment) = self.attachment(attachment) else {
+            return Vec::new();
+        };
+        let (_, slots) = attachment.participants();
+        let positions = Positions::of(&attachment.seats_of(&slots));
+        let hottest = attachment.pages.hottest(max).into_iter();
+        hottest
+            .filter_map(|(slot, tag, entry)| {
+                let page = positions.page(attachment.key(tag)?, slot, &entry);
+                let home = page
+                    .home
+                    .map(|home| self.topology.nodes()[usize::from(home)].id);
+                Some((page, home))
+            })
+            .collect()
+    }
+}
+
+impl Attachment {
+    /// Tasks that take part by ascending thread number, with their slots.
+    fn participants(&self) -> (Vec<TaskKey>, Vec<u32>) {
+        let mut tasks: Vec<(TaskKey, u32)> = self
+            .tasks
+            .iter()
+            .filter(|(_, _, record)| record.takes_part)
+            .filter_map(|(slot, _, record)| Some((record.key()?, slot)))
+            .collect();
+        tasks.sort_unstable_by_key(|(key, _)| key.tid);
+        tasks.into_iter().unzip()
+    }
+}

@@ -1,0 +1,231 @@
+//! What an observation says of a program's threads and pages.
+
+use topology::{CpuSet, NodeId, Tid, Topology};
+
+use super::attachment::{Attachment, Newcomer};
+use super::queue::Events;
+use super::registry::Registry;
+use crate::event::EventKind;
+use crate::observation::{ObservedProgram, ObservedTask};
+use crate::policy::PageKey;
+use crate::tables::index::Spot;
+use crate::tables::spaces::LocalSpace;
+use crate::tables::tasks::{Bond, Record};
+use crate::time::Time;
+
+/// The machine as it was looked at.
+#[derive(Debug)]
+pub(super) struct Look<'a> {
+    pub now: Time,
+    pub topology: &'a Topology,
+    pub online: &'a CpuSet,
+    /// Other processors than at the look before.
+    pub online_changed: bool,
+}
+
+/// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
+const MASKS_MAX: usize = 256;
+
+impl Attachment {
+    /// Brings threads and pages up to date.
+    pub(super) fn sync(
+        &mut self,
+        registry: &mut Registry,
+        program: &ObservedProgram,
+        look: &Look<'_>,
+        events: &mut Events,
+    ) {
+        if self.window_end.is_none() {
+            return;
+        }
+        self.observations += 1;
+        self.retire_all(registry, |record| record.exited.is_some());
+        for task in &program.tasks {
+            let Some(slot) = self.slot_for(registry, task, look.now) else {
+                continue;
+            };
+            let masks = &self.masks;
+            if let Some(record) = self.tasks.record_mut(slot) {
+                record.observed = self.observations;
+                if update(record, task, look, masks) {
+                    let key = task.key;
+                    events.push(look.now, self.id, EventKind::HandsOff { task: key });
+                }
+            }
+        }
+        let current = self.observations;
+        // One that is known by samples alone may have come while we looked: it gets a second look.
+        self.retire_all(registry, |record| {
+            let grace = u64::from(record.start.is_none());
+            record.observed + grace < current
+        });
+        self.part_from_the_gone(registry);
+        self.learn_homes(&program.homes, look.topology);
+        if program.tasks.is_empty() {
+            self.window_end = None;
+            self.retire_all(registry, |_| true);
+            events.push(look.now, self.id, EventKind::ProgramEnded);
+        }
+    }
+
+    /// The slot of an observed thread; a new one if it is new, none if it belongs to another program
+    /// or there are too many.
+    fn slot_for(&mut self, registry: &mut Registry, task: &ObservedTask, now: Time) -> Option<u32> {
+        let key = task.key;
+        match registry.processes.find(key.pid.0) {
+            Some(process) if process.place != self.place => return None,
+            Some(_) => {}
+            None if key.pid.0 == 0 || key.tid.0 == 0 => return None,
+            None => {
+                // Its fork was not seen, but whoever looked says that it belongs to us.
+                self.join(registry, key.pid)?;
+            }
+        }
+        if let Some(Spot { place, slot }) = registry.threads.find(key.tid.0) {
+            if place != self.place {
+                return None;
+            }
+            let record = self.tasks.record(slot)?;
+            let same = record.pid == key.pid && record.start.is_none_or(|start| start == key.start);
+            if same {
+                return Some(slot);
+            }
+            self.retire(registry, slot);
+        }
+        let newcomer = Newcomer {
+            pid: key.pid,
+            tid: key.tid,
+            seen: now,
+            born: None,
+        };
+        self.add(registry, newcomer)
+    }
+
+    fn retire_all(&mut self, registry: &mut Registry, gone: impl Fn(&Record) -> bool) {
+        let slots: Vec<u32> = self
+            .tasks
+            .iter()
+            .filter(|(_, _, record)| gone(record))
+            .map(|(slot, ..)| slot)
+            .collect();
+        for slot in slots {
+            self.retire(registry, slot);
+        }
+    }
+
+    /// Processes without threads leave, except those that joined after the look began.
+    fn part_from_the_gone(&mut self, registry: &mut Registry) {
+        let mut alive: Vec<LocalSpace> = self.tasks.iter().map(|(_, hot, _)| hot.space).collect();
+        alive.sort_unstable();
+        alive.dedup();
+        let gone: Vec<LocalSpace> = self
+            .spaces
+            .iter()
+            .filter(|(local, space)| {
+                space.joined + 1 < self.observations && alive.binary_search(local).is_err()
+            })
+            .map(|(local, _)| local)
+            .collect();
+        for local in gone {
+            self.part(registry, local);
+        }
+    }
+
+    fn learn_homes(&mut self, homes: &[(PageKey, Option<NodeId>)], topology: &Topology) {
+        for (page, node) in homes {
+            if let Some(tag) = self.tag(*page) {
+                let position = node.and_then(|node| topology.position(node));
+                let home = position.and_then(|position| u16::try_from(position).ok());
+                self.pages.set_home(tag, home);
+            }
+        }
+    }
+
+    /// Remembers an affinity of ours and what it replaced.
+    pub(super) fn remember_mask(&mut self, ours: &CpuSet, original: &CpuSet) {
+        if self.masks.iter().any(|(known, _)| known == ours) {
+            return;
+        }
+        if self.masks.len() >= MASKS_MAX {
+            self.masks.remove(0);
+        }
+        self.masks.push((ours.clone(), original.clone()));
+    }
+
+    /// The slot of a thread of this program.
+    pub(super) fn slot_of(&self, registry: &Registry, tid: Tid) -> Option<u32> {
+        let spot = registry.threads.find(tid.0)?;
+        (spot.place == self.place).then_some(spot.slot)
+    }
+}
+
+/// Takes what was observed; true when someone else has changed an affinity that was ours.
+fn update(
+    record: &mut Record,
+    task: &ObservedTask,
+    look: &Look<'_>,
+    masks: &[(CpuSet, CpuSet)],
+) -> bool {
+    record.start = Some(task.key.start);
+    if record.name != task.name {
+        record.name.clone_from(&task.name);
+    }
+    record.cpu = Some(task.cpu);
+    record.cpu_time = task.cpu_time;
+    if record.base.is_none() {
+        record.base = Some((look.now, task.cpu_time));
+    }
+    let cgroup_changed = !record.cgroup.is_empty() && record.cgroup != task.cgroup_cpus;
+    if record.cgroup != task.cgroup_cpus {
+        record.cgroup = task.cgroup_cpus.clone();
+    }
+    let limits_changed = cgroup_changed || look.online_changed;
+    let taken = judge_affinity(record, &task.affinity, look.online, limits_changed);
+    let trusted = !limits_changed || record.original.is_empty();
+    if matches!(record.bond, Bond::Free) && trusted && record.original != task.affinity {
+        // A thread inherits the affinity of the one that made it. If that is ours, what counts is
+        // what stood there before.
+        let inherited = masks.iter().find(|(ours, _)| *ours == task.affinity);
+        let before = inherited.map_or(&task.affinity, |(_, original)| original);
+        record.original = before.clone();
+    }
+    taken
+}
+
+/// Whether the affinity is still ours. What a cpuset or the loss of a processor made of it counts as
+/// ours as long as something of it is left; when those changed and nothing of ours is left, the thread
+/// is free again. Anything else was someone who knew better.
+fn judge_affinity(
+    record: &mut Record,
+    affinity: &CpuSet,
+    online: &CpuSet,
+    limits_changed: bool,
+) -> bool {
+    let Bond::Bound(binding) = &mut record.bond else {
+        return false;
+    };
+    if affinity.is_empty() {
+        return false;
+    }
+    let mut clipped = binding.cpus.intersection(online);
+    if !record.cgroup.is_empty() {
+        clipped = clipped.intersection(&record.cgroup);
+    }
+    if *affinity == binding.cpus || *affinity == clipped {
+        binding.seen = true;
+        return false;
+    }
+    // Until our affinity was seen in force, what stood there before proves nothing: a dry run never
+    // sets any.
+    if !binding.seen && *affinity == record.original {
+        return false;
+    }
+    if limits_changed {
+        record.bond = Bond::Free;
+        record.wanted = None;
+        return false;
+    }
+    record.bond = Bond::HandsOff;
+    record.order = None;
+    true
+}

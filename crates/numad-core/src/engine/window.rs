@@ -1,0 +1,431 @@
+//! The end of a window: who takes part, what the policy sees, what it gets.
+
+use std::time::Duration;
+
+use topology::{CpuSet, NodeSet, TaskKey, Topology};
+
+use super::attachment::Attachment;
+use super::judge::Decision;
+use super::orders::allowed_cpus;
+use super::queue::Events;
+use super::trial::Trial;
+use crate::action::Action;
+use crate::activity::{self, Candidate};
+use crate::capacity::capacities;
+use crate::event::{EventKind, WindowSummary};
+use crate::interval::Change;
+use crate::matrix::CommMatrix;
+use crate::policy::{ACCESSORS_MAX, Accessor, Fate, Page, PageKey, Proposal, Task, Veto};
+use crate::tables::Seat;
+use crate::tables::pages::Entry;
+use crate::tables::tasks::Record;
+use crate::time::Time;
+
+/// What a decision is made in.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub now: Time,
+    pub topology: &'a Topology,
+    /// Processors that are online and not isolated.
+    pub usable: CpuSet,
+    pub others: Others,
+    /// Empty means all.
+    pub nodes_allowed: &'a NodeSet,
+    /// Free memory by position, less what was granted in this observation.
+    pub free: &'a mut [u64],
+    pub page_bytes: u64,
+    pub tasks_max: usize,
+    /// Samples lost so far.
+    pub lost: u64,
+    pub actions: &'a mut std::collections::VecDeque<Action>,
+    pub events: &'a mut Events,
+}
+
+/// What other programs hold.
+#[derive(Debug)]
+pub(super) struct Others {
+    /// Tasks of other programs placed on each node.
+    pub held: Vec<usize>,
+    /// Tasks bound to each core, by number; at the end those of the program itself as well.
+    pub cores: Vec<usize>,
+}
+
+impl Others {
+    pub(super) fn of<'a>(
+        others: impl Iterator<Item = &'a Attachment>,
+        topology: &Topology,
+    ) -> Self {
+        let cores = topology.cpus().iter().map(|cpu| cpu.core.index() + 1).max();
+        let mut all = Self {
+            held: vec![0; topology.nodes().len()],
+            cores: vec![0; cores.unwrap_or(0)],
+        };
+        for (_, _, record) in others.flat_map(|other| other.tasks.iter()) {
+            if record.takes_part
+                && let Some(node) = record.placed()
+            {
+                all.held[node] += 1;
+            }
+            all.take_core(record);
+        }
+        all
+    }
+
+    fn take_core(&mut self, record: &Record) {
+        let core = record
+            .core()
+            .and_then(|core| self.cores.get_mut(core.index()));
+        if let Some(held) = core {
+            *held += 1;
+        }
+    }
+}
+
+/// Buffers of a decision, kept between windows so that a window allocates little.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// Slots of the tasks that take part, by position.
+    pub slots: Vec<u32>,
+    pub tasks: Vec<Task>,
+    pub capacity: Vec<usize>,
+    pub free_bytes: Vec<u64>,
+    pub nodes_allowed: Vec<bool>,
+    pub live: CommMatrix,
+    pub decayed: CommMatrix,
+    pub pages: Vec<Page>,
+    pub proposals: Vec<Proposal>,
+}
+
+/// Windows that are joined for want of samples; after that the tables fade even so.
+const QUIET_MAX: u32 = 8;
+/// Pages whose moves are remembered; the ones that rest shortest are forgotten first.
+const PAGE_MOVES_MAX: usize = 65_536;
+
+impl Attachment {
+    /// Ends the window: decides, orders, and begins the next.
+    pub(super) fn close(&mut self, context: &mut Context<'_>, scratch: &mut Scratch) {
+        self.drop_stale_orders(context);
+        self.choose(context, &mut scratch.slots);
+        self.live_samples += self.window_samples;
+        self.fill(context, scratch);
+        let enough = self.live_samples >= self.options.samples_min;
+        let evidence = enough || !self.options.require_gain;
+        let decision = self.decide(context, scratch, evidence);
+        let mut summary = self.summary(context, scratch, &decision);
+        let change = self.order(context, scratch, decision, &mut summary);
+        self.turn_over(context.now, &scratch.slots, enough);
+        let next = self.interval.next(change);
+        self.window_start = context.now;
+        self.window_end = Some(context.now.after(next));
+        self.lost_seen = context.lost;
+        self.pages_dropped_seen = self.pages.dropped();
+        self.totals.windows += 1;
+        self.totals.samples += std::mem::take(&mut self.window_samples);
+        self.totals.pages_dropped = self.pages.dropped();
+        summary.next_ms = millis(next);
+        context
+            .events
+            .push(context.now, self.id, EventKind::Window(summary));
+    }
+
+    /// What was ordered in an earlier window and never polled or answered is void.
+    fn drop_stale_orders(&mut self, context: &mut Context<'_>) {
+        context
+            .actions
+            .retain(|action| action.attachment() != self.id);
+        self.page_orders.clear();
+        for (_, _, record) in self.tasks.iter_mut() {
+            record.order = None;
+        }
+    }
+
+    /// Judges how busy threads were and who takes part; the others lose their seats.
+    fn choose(&mut self, context: &mut Context<'_>, slots: &mut Vec<u32>) {
+        let (now, observations) = (context.now, self.observations);
+        let mut candidates = Vec::new();
+        for (slot, _, record) in self.tasks.iter_mut() {
+            if record.observed != observations || record.start.is_none() {
+                record.busy = None;
+            } else {
+                record.busy = busy(record, now);
+                record.base = Some((now, record.cpu_time));
+                candidates.push(Candidate {
+                    slot,
+                    tid: record.tid,
+                    busy: record.busy,
+                    took_part: record.takes_part,
+                });
+            }
+            record.takes_part = false;
+        }
+        activity::select(&mut candidates, self.options.busy_min, context.tasks_max);
+        slots.clear();
+        slots.extend(candidates.iter().map(|candidate| candidate.slot));
+        for &slot in slots.iter() {
+            if let Some(record) = self.tasks.record_mut(slot) {
+                record.takes_part = true;
+            }
+        }
+        let mut unseated = Vec::new();
+        for (slot, hot, record) in self.tasks.iter_mut() {
+            record.samples_last = std::mem::take(&mut hot.samples);
+            // One whose share is not known yet keeps the benefit of the doubt.
+            hot.may_sit = record.exited.is_none() && (record.takes_part || record.busy.is_none());
+            if !hot.may_sit {
+                unseated.push(slot);
+            }
+            context.others.take_core(record);
+        }
+        unseated.into_iter().for_each(|slot| self.unseat(slot));
+    }
+
+    /// Writes down what the policy will see.
+    fn fill(&self, context: &Context<'_>, scratch: &mut Scratch) {
+        let topology = context.topology;
+        let mut allowed = CpuSet::new();
+        let mut last = CpuSet::new();
+        let records = scratch
+            .slots
+            .iter()
+            .filter_map(|&slot| self.tasks.record(slot));
+        scratch.tasks.clear();
+        for record in records {
+            let cpus = allowed_cpus(record, &context.usable);
+            // Most threads are allowed the same; the union is made once for each run of them.
+            if cpus != last {
+                allowed = allowed.union(&cpus);
+                last = cpus;
+            }
+            let nodes = topology.nodes().iter();
+            scratch.tasks.push(Task {
+                key: record.key().expect("only observed threads take part"),
+                node: node_of(record, topology),
+                cpu: record.cpu,
+                allowed: nodes.map(|node| node.cpus.intersects(&last)).collect(),
+                busy: record.busy.unwrap_or(0.0),
+                samples: record.samples_last,
+            });
+        }
+        let tasks = scratch.tasks.len();
+        scratch.capacity = capacities(topology, &allowed, &context.others.held, tasks);
+        scratch.nodes_allowed.clear();
+        scratch.free_bytes.clear();
+        for (node, &free) in topology.nodes().iter().zip(context.free.iter()) {
+            let listed =
+                context.nodes_allowed.is_empty() || context.nodes_allowed.contains(node.id);
+            let may = listed && node.memory_bytes > 0;
+            scratch.nodes_allowed.push(may);
+            scratch.free_bytes.push(if may { free } else { 0 });
+        }
+        let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
+        self.comm
+            .read(&seats, &mut scratch.live, &mut scratch.decayed);
+        self.fill_pages(&seats, &mut scratch.pages);
+    }
+
+    pub(super) fn seats_of(&self, slots: &[u32]) -> Vec<Option<Seat>> {
+        slots
+            .iter()
+            .map(|&slot| self.tasks.hot[slot as usize].seat)
+            .collect()
+    }
+
+    fn fill_pages(&self, seats: &[Option<Seat>], pages: &mut Vec<Page>) {
+        let positions = Positions::of(seats);
+        pages.clear();
+        pages.extend(
+            self.pages.iter().filter_map(|(slot, tag, entry)| {
+                Some(positions.page(self.key(tag)?, slot, &entry))
+            }),
+        );
+    }
+
+    /// Orders what was decided: threads before pages.
+    fn order(
+        &mut self,
+        context: &mut Context<'_>,
+        scratch: &Scratch,
+        decision: Decision,
+        summary: &mut WindowSummary,
+    ) -> Change {
+        let before = context.actions.len();
+        let mut old: Vec<(TaskKey, usize)> = Vec::new();
+        let mut moved = false;
+        for grant in decision.threads {
+            let (position, node, from) = (grant.position, grant.node, grant.from);
+            let proposal = Proposal::PlaceTask {
+                task: position,
+                node,
+                reason: grant.reason.clone(),
+            };
+            if self.order_bind(context, grant) {
+                moved |= from != Some(node);
+                let key = scratch.tasks[position].key;
+                old.extend(from.filter(|&from| from != node).map(|from| (key, from)));
+            } else {
+                *self.totals.vetoes.entry(Veto::NotAllowed).or_default() += 1;
+                self.policy
+                    .on_fate(context.now, &proposal, Fate::Dropped(Veto::NotAllowed));
+            }
+        }
+        self.order_pages(context, decision.pages);
+        summary.actions = count(context.actions.len() - before);
+        if !old.is_empty() && self.options.require_gain && !decision.reverting {
+            match (&mut self.trial, decision.measure.figure()) {
+                (Some(trial), _) => trial.extend(old),
+                (None, Some(figure)) => self.trial = Some(Trial::new(figure, old)),
+                (None, None) => {}
+            }
+        }
+        match (moved, decision.undecided) {
+            (true, _) => Change::Changed,
+            (false, true) => Change::Undecided,
+            (false, false) => Change::Same,
+        }
+    }
+
+    fn summary(
+        &self,
+        context: &Context<'_>,
+        scratch: &Scratch,
+        decision: &Decision,
+    ) -> WindowSummary {
+        WindowSummary {
+            window_ms: millis(context.now.since(self.window_start)),
+            next_ms: 0,
+            samples: self.window_samples,
+            lost: context.lost.saturating_sub(self.lost_seen),
+            tasks: count(scratch.tasks.len()),
+            pages: count(self.pages.used()),
+            pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
+            proposals: count(scratch.proposals.len()),
+            actions: 0,
+            distance_centi: decision.measure.talk.map(rounded),
+            local_permille: decision.measure.local.map(|share| rounded(share * 1000.0)),
+        }
+    }
+
+    /// Lets the tables fade if the window had samples enough, and cleans them of who is gone.
+    fn turn_over(&mut self, now: Time, slots: &[u32], enough: bool) {
+        let fade = (enough && self.live_samples > 0) || self.quiet + 1 >= QUIET_MAX;
+        let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
+        self.pages.sweep(seats, spaces, fade);
+        self.comm.forget(seats);
+        if let Some(lines) = &mut self.lines {
+            if !(seats.is_empty() && spaces.is_empty()) {
+                lines.table.forget(seats, spaces);
+                lines.comm.forget(seats);
+            }
+            if fade {
+                lines.comm.roll();
+            }
+        }
+        self.seats.cleaned();
+        self.spaces.cleaned();
+        if fade {
+            self.comm.roll();
+            self.live_samples = 0;
+            self.live_since = now;
+            self.quiet = 0;
+        } else {
+            self.quiet += 1;
+        }
+        for &slot in slots {
+            let hot = &mut self.tasks.hot[slot as usize];
+            if hot.seat.is_none() {
+                hot.seat = self.seats.take();
+            }
+        }
+        self.forget_page_moves();
+    }
+
+    fn forget_page_moves(&mut self) {
+        if self.page_moves.len() <= PAGE_MOVES_MAX {
+            return;
+        }
+        let mut ends: Vec<Time> = self
+            .page_moves
+            .values()
+            .map(|history| history.stay.until())
+            .collect();
+        ends.sort_unstable();
+        let middle = ends[ends.len() / 2];
+        self.page_moves
+            .retain(|_, history| history.stay.until() > middle);
+    }
+}
+
+/// From seats to positions.
+pub(super) struct Positions(Vec<Option<u32>>);
+
+impl Positions {
+    pub(super) fn of(seats: &[Option<Seat>]) -> Self {
+        let end = seats
+            .iter()
+            .flatten()
+            .max()
+            .map_or(0, |&seat| usize::from(seat) + 1);
+        let mut positions = vec![None; end];
+        for (position, seat) in (0u32..).zip(seats) {
+            if let Some(seat) = seat {
+                positions[usize::from(*seat)] = Some(position);
+            }
+        }
+        Self(positions)
+    }
+
+    /// A page as the policy sees it: accessors that take no part are left out.
+    pub(super) fn page(&self, key: PageKey, slot: u32, entry: &Entry) -> Page {
+        let mut page = Page {
+            key,
+            slot,
+            home: entry.home(),
+            recent: [Accessor::default(); ACCESSORS_MAX],
+            accessor_count: 0,
+            samples: entry.samples(),
+        };
+        for (&seat, &weight) in entry.seats.iter().zip(&entry.weights).take(entry.count()) {
+            if let Some(task) = self.0.get(usize::from(seat)).copied().flatten() {
+                page.recent[usize::from(page.accessor_count)] = Accessor { task, weight };
+                page.accessor_count += 1;
+            }
+        }
+        page
+    }
+}
+
+/// Where we placed it, else where it ran last.
+fn node_of(record: &Record, topology: &Topology) -> Option<usize> {
+    record.placed().or_else(|| {
+        let node = topology.node_of(record.cpu?)?;
+        topology.position(node)
+    })
+}
+
+/// Share of one processor since the base; none when there is nothing to compare with.
+fn busy(record: &Record, now: Time) -> Option<f64> {
+    let (since, used) = record.base?;
+    let span = now.since(since);
+    if span.is_zero() {
+        return None;
+    }
+    let used = record.cpu_time.saturating_sub(used);
+    Some((used.as_secs_f64() / span.as_secs_f64()).clamp(0.0, 1.0))
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "distances and shares are small and not negative; `as` saturates"
+)]
+fn rounded(figure: f64) -> u32 {
+    (figure + 0.5) as u32
+}

@@ -1,0 +1,277 @@
+//! Mechanism overrules policy: what of its wishes a program gets.
+//!
+//! Threads are judged together, because they form one placement: two that change places between full
+//! nodes are no trouble, and whether a plan pays is a question about all of it. In this order: is it
+//! possible and allowed, is it so already, is there evidence, did it move too recently, did two
+//! windows agree, is there budget, is there room in the placement that comes out, does it pay.
+//!
+//! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that we
+//! placed before moves again only when two judged windows in a row want it on the same other node. A
+//! page moves a first time on one window's evidence, and again only when two agree. So a change of phase
+//! that lasts is followed in its second window.
+//!
+//! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
+//! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
+//! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::cost::{self, Prices};
+use crate::engine::AttachOptions;
+use crate::policy::{Page, Program, Veto};
+
+/// Windows in a row that pages wait for threads.
+pub(crate) const PAGES_WAIT_MAX: u32 = 3;
+
+/// What is known of a task beside what the policy saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Standing {
+    /// Node we placed it on.
+    pub placed: Option<usize>,
+    pub hands_off: bool,
+    /// It moved too recently.
+    pub held: bool,
+    /// Node that the window before wanted.
+    pub wanted: Option<usize>,
+}
+
+/// What threads are judged by.
+#[derive(Debug)]
+pub(crate) struct ThreadCase<'a> {
+    pub program: &'a Program<'a>,
+    pub standings: &'a [Standing],
+    pub options: &'a AttachOptions,
+    /// Enough samples stand behind the window.
+    pub evidence: bool,
+    /// An earlier placement is put back: neither agreement nor rest nor a gain is asked for.
+    pub reverting: bool,
+}
+
+/// A task and the node it is to go to, both by position.
+pub(crate) type TaskWish = (usize, usize);
+
+impl ThreadCase<'_> {
+    /// What becomes of each wish, in the same order.
+    pub(crate) fn judge(&self, wishes: &[TaskWish]) -> Vec<Result<(), Veto>> {
+        let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
+        self.spend(wishes, &mut verdicts);
+        self.make_room(wishes, &mut verdicts);
+        if self.options.require_gain && !self.reverting && !self.pays(wishes, &verdicts) {
+            for (&(task, node), verdict) in wishes.iter().zip(&mut verdicts) {
+                if verdict.is_ok() && self.program.tasks[task].node != Some(node) {
+                    *verdict = Err(Veto::DoesNotPay);
+                }
+            }
+            self.make_room(wishes, &mut verdicts);
+        }
+        verdicts
+    }
+
+    fn alone(&self, (task, node): TaskWish) -> Result<(), Veto> {
+        let (Some(seen), Some(standing)) = (self.program.tasks.get(task), self.standings.get(task))
+        else {
+            return Err(Veto::Gone);
+        };
+        if standing.hands_off {
+            return Err(Veto::HandsOff);
+        }
+        let room = self
+            .program
+            .capacity
+            .get(node)
+            .is_some_and(|&room| room > 0);
+        if !self.options.move_threads || !seen.allowed.get(node).is_some_and(|&allowed| allowed) {
+            return Err(Veto::NotAllowed);
+        }
+        if standing.placed == Some(node) {
+            return Err(Veto::AlreadyThere);
+        }
+        if !room {
+            return Err(Veto::NoRoom);
+        }
+        if !self.evidence {
+            return Err(Veto::Evidence);
+        }
+        if self.reverting {
+            return Ok(());
+        }
+        if standing.held {
+            return Err(Veto::MovedRecently);
+        }
+        if standing.placed.is_some() && standing.wanted != Some(node) {
+            return Err(Veto::Unconfirmed);
+        }
+        Ok(())
+    }
+
+    /// One move per task, and no more moves than the budget; the first are the policy's best.
+    fn spend(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+        let mut taken = BTreeSet::new();
+        for (&(task, _), verdict) in wishes.iter().zip(verdicts) {
+            let within = taken.len() < self.options.task_moves_max;
+            if verdict.is_ok() && !(within && taken.insert(task)) {
+                *verdict = Err(Veto::Budget);
+            }
+        }
+    }
+
+    /// Drops wishes, the last first, until the placement that comes out fits. A dropped task stays on
+    /// the node it was placed on, which may push out another: hence the rounds, each of which drops
+    /// at least one. A node that was over-full before gets nobody, but nobody is driven away.
+    fn make_room(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+        let capacity = self.program.capacity;
+        let mut on = vec![0usize; capacity.len()];
+        for standing in self.standings {
+            if let Some(node) = standing.placed {
+                on[node] += 1;
+            }
+        }
+        for (&(task, node), verdict) in wishes.iter().zip(verdicts.iter()) {
+            if verdict.is_ok() {
+                on[node] += 1;
+                if let Some(node) = self.standings[task].placed {
+                    on[node] -= 1;
+                }
+            }
+        }
+        let mut dropped = true;
+        while dropped {
+            dropped = false;
+            for (&(task, node), verdict) in wishes.iter().zip(verdicts.iter_mut()).rev() {
+                if verdict.is_ok() && on[node] > capacity[node] {
+                    *verdict = Err(Veto::NoRoom);
+                    dropped = true;
+                    on[node] -= 1;
+                    if let Some(node) = self.standings[task].placed {
+                        on[node] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether what is left of the plan earns more than it costs.
+    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> bool {
+        let program = self.program;
+        let before: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut after = before.clone();
+        let mut moved = 0;
+        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
+            if verdict.is_ok() {
+                moved += usize::from(after[task] != Some(node));
+                after[task] = Some(node);
+            }
+        }
+        if moved == 0 {
+            return true;
+        }
+        let distances = program.topology.distances();
+        let figure =
+            |nodes: &[Option<usize>]| cost::placement_distance(program.live, nodes, distances);
+        let prices = &self.options.prices;
+        cost::thread_plan_pays(
+            prices,
+            figure(&before),
+            figure(&after),
+            moved,
+            program.window,
+        )
+    }
+}
+
+/// A page and the node it is to go to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageWish<'a> {
+    /// None when it is not tracked any more.
+    pub page: Option<&'a Page>,
+    /// By position.
+    pub node: usize,
+    /// It was moved too recently.
+    pub held: bool,
+    /// It was moved before, and the window before did not want it on this node.
+    pub unconfirmed: bool,
+}
+
+/// What pages are judged by.
+#[derive(Debug)]
+pub(crate) struct PageCase<'a> {
+    pub program: &'a Program<'a>,
+    pub options: &'a AttachOptions,
+    /// Nodes that have memory and that the program may use.
+    pub allowed: &'a [bool],
+    pub evidence: bool,
+    /// Threads move in this window.
+    pub wait: bool,
+}
+
+impl PageCase<'_> {
+    /// What becomes of each wish, in the same order; takes what is granted from `free`, bytes that
+    /// may still be filled on each node.
+    pub(crate) fn judge<'b>(
+        &self,
+        wishes: impl Iterator<Item = &'b PageWish<'b>>,
+        free: &mut [u64],
+    ) -> Vec<Result<(), Veto>> {
+        let mut taken = BTreeSet::new();
+        wishes
+            .map(|wish| {
+                let page = self.alone(wish)?;
+                let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
+                let left = room
+                    .checked_sub(self.program.page_bytes)
+                    .ok_or(Veto::NoRoom)?;
+                let within = taken.len() < self.options.page_moves_max;
+                if !(within && taken.insert(page.key)) {
+                    return Err(Veto::Budget);
+                }
+                *room = left;
+                Ok(())
+            })
+            .collect()
+    }
+
+    fn alone<'b>(&self, wish: &PageWish<'b>) -> Result<&'b Page, Veto> {
+        let page = wish.page.ok_or(Veto::Gone)?;
+        if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
+        {
+            return Err(Veto::NotAllowed);
+        }
+        // A page whose place is not known may be gone, or shared: nothing to decide by.
+        let home = usize::from(page.home.ok_or(Veto::Evidence)?);
+        if home == wish.node {
+            return Err(Veto::AlreadyThere);
+        }
+        if !self.evidence {
+            return Err(Veto::Evidence);
+        }
+        if wish.held {
+            return Err(Veto::MovedRecently);
+        }
+        if wish.unconfirmed || self.wait {
+            return Err(Veto::Unconfirmed);
+        }
+        if self.options.require_gain && !self.pays(page, home, wish.node) {
+            return Err(Veto::DoesNotPay);
+        }
+        Ok(page)
+    }
+
+    fn pays(&self, page: &Page, home: usize, node: usize) -> bool {
+        let distances = self.program.topology.distances();
+        let mut saved = 0.0;
+        for accessor in page.accessors() {
+            let user = self.program.tasks.get(accessor.task as usize);
+            if let Some(from) = user.and_then(|user| user.node) {
+                let (before, after) =
+                    (distances.between(from, home), distances.between(from, node));
+                saved += f64::from(accessor.weight) * (f64::from(before) - f64::from(after));
+            }
+        }
+        page_pays(&self.options.prices, saved, self.program.window)
+    }
+}
+
+fn page_pays(prices: &Prices, saved: f64, window: Duration) -> bool {
+    cost::page_plan_pays(prices, saved, 1, window)
+}

@@ -1,0 +1,252 @@
+//! How the length of windows follows what happens (ALGORITHMS section 2).
+
+use std::fmt;
+use std::time::Duration;
+
+/// How the length of windows follows what happens (ALGORITHMS section 2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum IntervalLaw {
+    /// LAPT: adds 50 ms when nothing changed, halves when something did.
+    Lapt {
+        /// First window.
+        start: Duration,
+        /// Shortest.
+        min: Duration,
+        /// Longest.
+        max: Duration,
+    },
+    /// `OnDeLoc`: multiplies by `factor` when nothing changed, divides by it when something did.
+    OnDeLoc {
+        /// Shortest, and the first.
+        min: Duration,
+        /// Longest.
+        max: Duration,
+        /// Above 1.
+        factor: f64,
+    },
+}
+
+impl IntervalLaw {
+    /// LAPT's own figures: 300 ms, within 50 and 500 ms.
+    pub const LAPT: Self = Self::Lapt {
+        start: Duration::from_millis(300),
+        min: Duration::from_millis(50),
+        max: Duration::from_millis(500),
+    };
+
+    /// `OnDeLoc`'s own figures: from 500 ms by factors of 2, here up to 8 s.
+    pub const ONDELOC: Self = Self::OnDeLoc {
+        min: Duration::from_millis(500),
+        max: Duration::from_secs(8),
+        factor: 2.0,
+    };
+}
+
+/// Why figures make no interval law.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum IntervalError {
+    /// A window would have no length.
+    MinIsZero,
+    /// The shortest window is longer than the longest.
+    MinAboveMax {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// The first window is outside the bounds.
+    StartOutside {
+        /// The first.
+        start: Duration,
+    },
+    /// Windows would not get longer.
+    FactorNotAboveOne {
+        /// What was given.
+        factor: f64,
+    },
+}
+
+impl fmt::Display for IntervalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MinIsZero => f.write_str("the shortest window is 0, must be above"),
+            Self::MinAboveMax { min, max } => write!(
+                f,
+                "the shortest window `{min:?}` is longer than the longest `{max:?}`"
+            ),
+            Self::StartOutside { start } => {
+                write!(
+                    f,
+                    "the first window `{start:?}` is outside shortest and longest"
+                )
+            }
+            Self::FactorNotAboveOne { factor } => {
+                write!(f, "the factor is `{factor}`, must be above 1 and finite")
+            }
+        }
+    }
+}
+
+impl std::error::Error for IntervalError {}
+
+/// What a window did to the mapping of threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    Same,
+    /// A thread was ordered to another node.
+    Changed,
+    /// A move waits for a second window to agree; the length stays, so that the answer is not put off.
+    Undecided,
+}
+
+/// A law and the present length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    law: IntervalLaw,
+    current: Duration,
+}
+
+/// What LAPT adds.
+const LAPT_STEP: Duration = Duration::from_millis(50);
+
+impl Interval {
+    /// Begins with the law's first length.
+    ///
+    /// # Errors
+    /// Says which figure makes no sense.
+    pub fn new(law: IntervalLaw) -> Result<Self, IntervalError> {
+        let (start, min, max) = match law {
+            IntervalLaw::Lapt { start, min, max } => (start, min, max),
+            IntervalLaw::OnDeLoc { min, max, factor } => {
+                if !(factor.is_finite() && factor > 1.0) {
+                    return Err(IntervalError::FactorNotAboveOne { factor });
+                }
+                (min, min, max)
+            }
+        };
+        if min.is_zero() {
+            return Err(IntervalError::MinIsZero);
+        }
+        if min > max {
+            return Err(IntervalError::MinAboveMax { min, max });
+        }
+        if !(min..=max).contains(&start) {
+            return Err(IntervalError::StartOutside { start });
+        }
+        Ok(Self {
+            law,
+            current: start,
+        })
+    }
+
+    /// The length of the present window.
+    #[must_use]
+    pub const fn current(&self) -> Duration {
+        self.current
+    }
+
+    /// Ends a window and gives the length of the next.
+    pub fn next(&mut self, change: Change) -> Duration {
+        self.current = match (self.law, change) {
+            (_, Change::Undecided) => self.current,
+            (IntervalLaw::Lapt { max, .. }, Change::Same) => (self.current + LAPT_STEP).min(max),
+            (IntervalLaw::Lapt { min, .. }, Change::Changed) => (self.current / 2).max(min),
+            (IntervalLaw::OnDeLoc { max, factor, .. }, Change::Same) => {
+                scaled(self.current, factor, max).min(max)
+            }
+            (IntervalLaw::OnDeLoc { min, factor, .. }, Change::Changed) => {
+                scaled(self.current, 1.0 / factor, min).max(min)
+            }
+        };
+        self.current
+    }
+}
+
+/// The product, or `otherwise` where it is no duration.
+fn scaled(length: Duration, by: f64, otherwise: Duration) -> Duration {
+    Duration::try_from_secs_f64(length.as_secs_f64() * by).unwrap_or(otherwise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    /// Feeds `s`ame, `c`hanged and `u`ndecided windows.
+    #[track_caller]
+    fn check(law: IntervalLaw, windows: &str, expected: &[u64]) {
+        let mut interval = Interval::new(law).unwrap();
+        let lengths: Vec<Duration> = windows
+            .chars()
+            .map(|window| {
+                interval.next(match window {
+                    's' => Change::Same,
+                    'c' => Change::Changed,
+                    _ => Change::Undecided,
+                })
+            })
+            .collect();
+        let expected: Vec<Duration> = expected.iter().map(|&length| ms(length)).collect();
+        assert_eq!(lengths, expected, "{law:?} {windows}");
+    }
+
+    #[test]
+    fn both_laws_follow_their_papers() {
+        check(IntervalLaw::LAPT, "ssccs", &[350, 400, 200, 100, 150]);
+        check(IntervalLaw::LAPT, "cccc", &[150, 75, 50, 50]);
+        check(IntervalLaw::LAPT, "sssssu", &[350, 400, 450, 500, 500, 500]);
+        let windows = [1000, 2000, 4000, 8000, 8000, 4000];
+        check(IntervalLaw::ONDELOC, "sssssc", &windows);
+        check(IntervalLaw::ONDELOC, "scccu", &[1000, 500, 500, 500, 500]);
+        let gentle = IntervalLaw::OnDeLoc {
+            min: ms(1000),
+            max: ms(1400),
+            factor: 1.25,
+        };
+        check(gentle, "sscc", &[1250, 1400, 1120, 1000]);
+    }
+
+    #[track_caller]
+    fn refused(law: IntervalLaw, reason: &str) {
+        assert_eq!(Interval::new(law).unwrap_err().to_string(), reason);
+    }
+
+    #[test]
+    fn figures_without_sense_are_refused() {
+        let ondeloc = |min, max, factor| IntervalLaw::OnDeLoc {
+            min: ms(min),
+            max: ms(max),
+            factor,
+        };
+        for (factor, text) in [
+            (1.0, "1"),
+            (0.5, "0.5"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ] {
+            let reason = format!("the factor is `{text}`, must be above 1 and finite");
+            refused(ondeloc(1, 2, factor), &reason);
+        }
+        refused(
+            ondeloc(3, 2, 2.0),
+            "the shortest window `3ms` is longer than the longest `2ms`",
+        );
+        refused(
+            ondeloc(0, 2, 2.0),
+            "the shortest window is 0, must be above",
+        );
+        let late = IntervalLaw::Lapt {
+            start: ms(9),
+            min: ms(1),
+            max: ms(8),
+        };
+        refused(
+            late,
+            "the first window `9ms` is outside shortest and longest",
+        );
+    }
+}

@@ -1,0 +1,545 @@
+//! Which pages are used by whom: a set-associative table of fixed size.
+//!
+//! A set is five cache lines: eight tags in the first, eight entries of half a line in the others. A
+//! sample of a tracked page touches two lines that lie in one small page of memory. When a set is full,
+//! the page with the fewest (decayed) samples is dropped and counted; two pages never share an entry.
+
+use super::Seat;
+use super::bits::Bits;
+use super::spaces::LocalSpace;
+use crate::policy::ACCESSORS_MAX;
+
+/// Entries of a set.
+const WAYS: usize = 8;
+/// Words of an entry: four weights, four seats, samples, home, count.
+const ENTRY_WORDS: usize = 4;
+/// Words of a set: one tag and one entry for each way. Five cache lines.
+const SET_WORDS: usize = WAYS * (1 + ENTRY_WORDS);
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
+const _: () = assert!(SET_WORDS.is_multiple_of(LINE_WORDS));
+
+/// Bits of a page number; with more, an address is not one of a process.
+pub(crate) const PAGE_BITS: u32 = 52;
+
+/// What one sample counts: samples are kept in sixteenths, so that a page seen once outlives four
+/// decays instead of vanishing at the first.
+const SAMPLE: u32 = 16;
+
+/// A page and its address space in one word; never 0, because no space has the number 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    /// None for a page number that no process has.
+    #[inline]
+    pub(crate) fn new(space: LocalSpace, page: u64) -> Option<Self> {
+        (space != 0 && page >> PAGE_BITS == 0).then(|| Self(u64::from(space) << PAGE_BITS | page))
+    }
+
+    pub(crate) const fn space(self) -> LocalSpace {
+        (self.0 >> PAGE_BITS) as LocalSpace
+    }
+
+    pub(crate) const fn page(self) -> u64 {
+        self.0 & ((1 << PAGE_BITS) - 1)
+    }
+}
+
+/// What is known of one page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Decayed accesses of each accessor.
+    pub weights: [u32; ACCESSORS_MAX],
+    /// Last distinct accessors, most recent first.
+    pub seats: [Seat; ACCESSORS_MAX],
+    sixteenths: u32,
+    /// Position of the node plus one; 0 while unknown.
+    home_plus_one: u16,
+    count: u16,
+}
+
+/// The other threads that used a page lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sharers {
+    seats: [Seat; ACCESSORS_MAX],
+    count: usize,
+}
+
+impl Sharers {
+    #[inline]
+    pub(crate) fn seats(&self) -> &[Seat] {
+        &self.seats[..self.count]
+    }
+}
+
+impl Entry {
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.count).min(ACCESSORS_MAX)
+    }
+
+    /// Decayed samples, at least 1 for a page that is tracked.
+    pub(crate) const fn samples(&self) -> u32 {
+        self.sixteenths.div_ceil(SAMPLE)
+    }
+
+    pub(crate) const fn home(&self) -> Option<u16> {
+        self.home_plus_one.checked_sub(1)
+    }
+
+    /// LAPT's step: everyone else in the vector shares the page with this accessor, which then moves
+    /// to the front; the oldest falls off a vector longer than `depth`.
+    #[inline]
+    fn access(&mut self, seat: Seat, weight: u32, depth: usize) -> Sharers {
+        self.sixteenths = self.sixteenths.saturating_add(SAMPLE);
+        let count = self.count();
+        let found = self.seats[..count].iter().position(|&held| held == seat);
+        let mut sharers = Sharers {
+            seats: [0; ACCESSORS_MAX],
+            count: 0,
+        };
+        for &held in &self.seats[..count] {
+            if held != seat {
+                sharers.seats[sharers.count] = held;
+                sharers.count += 1;
+            }
+        }
+        let from = found.unwrap_or_else(|| count.min(depth - 1));
+        let before = if found.is_some() {
+            self.weights[from]
+        } else {
+            0
+        };
+        for at in (0..from).rev() {
+            self.seats[at + 1] = self.seats[at];
+            self.weights[at + 1] = self.weights[at];
+        }
+        self.seats[0] = seat;
+        self.weights[0] = before.saturating_add(weight);
+        if found.is_none() && count < depth {
+            self.count += 1;
+        }
+        sharers
+    }
+
+    fn forget(&mut self, seats: &Bits) {
+        let mut kept = 0;
+        for at in 0..self.count() {
+            if !seats.contains(usize::from(self.seats[at])) {
+                self.seats[kept] = self.seats[at];
+                self.weights[kept] = self.weights[at];
+                kept += 1;
+            }
+        }
+        for at in kept..ACCESSORS_MAX {
+            self.seats[at] = 0;
+            self.weights[at] = 0;
+        }
+        self.count = u16::try_from(kept).unwrap_or_default();
+    }
+
+    fn decay(&mut self) {
+        self.sixteenths /= 2;
+        for weight in &mut self.weights {
+            *weight /= 2;
+        }
+    }
+
+    #[inline]
+    fn read(words: &[u64]) -> Self {
+        let (low, high) = (halves(words[0]), halves(words[1]));
+        let (first, second) = (halves(words[2]), halves(words[3]));
+        let ((a, b), (c, d)) = (quarters(first.0), quarters(first.1));
+        let (home_plus_one, count) = quarters(second.1);
+        Self {
+            weights: [low.0, low.1, high.0, high.1],
+            seats: [a, b, c, d],
+            sixteenths: second.0,
+            home_plus_one,
+            count,
+        }
+    }
+
+    #[inline]
+    fn write(&self, words: &mut [u64]) {
+        let [a, b, c, d] = self.weights;
+        words[0] = u64::from(a) | u64::from(b) << 32;
+        words[1] = u64::from(c) | u64::from(d) << 32;
+        let [a, b, c, d] = self.seats.map(u64::from);
+        words[2] = a | b << 16 | c << 32 | d << 48;
+        words[3] = u64::from(self.sixteenths)
+            | u64::from(self.home_plus_one) << 32
+            | u64::from(self.count) << 48;
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "splitting is the point")]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "splitting is the point")]
+const fn quarters(half: u32) -> (u16, u16) {
+    (half as u16, (half >> 16) as u16)
+}
+
+/// The pages of one program.
+#[derive(Debug)]
+pub(crate) struct PageTable {
+    /// One flat run of zeroes at first: memory that was never touched is not resident.
+    words: Vec<u64>,
+    /// First word that begins a cache line.
+    start: usize,
+    sets_log2: u32,
+    /// Sets that hold a page.
+    occupied: Bits,
+    depth: usize,
+    used: usize,
+    dropped: u64,
+}
+
+impl PageTable {
+    /// `slots` is a power of two, at least one set; `depth` is K of LAPT, 1 to 4.
+    pub(crate) fn new(slots: usize, depth: usize) -> Self {
+        assert!(
+            slots.is_power_of_two() && slots >= WAYS,
+            "slots are a power of two"
+        );
+        assert!(
+            (1..=ACCESSORS_MAX).contains(&depth),
+            "1 to 4 accessors are kept"
+        );
+        let sets = slots / WAYS;
+        let words = vec![0u64; sets * SET_WORDS + LINE_WORDS];
+        let start = words.as_ptr().align_offset(LINE_WORDS * 8).min(LINE_WORDS);
+        Self {
+            words,
+            start,
+            sets_log2: sets.trailing_zeros(),
+            occupied: Bits::new(sets),
+            depth,
+            used: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Pages tracked.
+    pub(crate) const fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Pages dropped so far because their set was full.
+    pub(crate) const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Notes one access and tells who else used the page lately.
+    #[inline]
+    pub(crate) fn touch(&mut self, tag: Tag, seat: Seat, weight: u32) -> Sharers {
+        let number = self.set_of(tag);
+        let base = self.start + number * SET_WORDS;
+        let set = &mut self.words[base..base + SET_WORDS];
+        let (tags, entries) = set.split_at_mut(WAYS);
+        let way = match find(tags, tag.0) {
+            Some(way) => way,
+            None => {
+                let way = find(tags, 0).unwrap_or_else(|| least_touched(entries));
+                if tags[way] == 0 {
+                    self.used += 1;
+                    self.occupied.insert(number);
+                } else {
+                    self.dropped += 1;
+                }
+                tags[way] = tag.0;
+                entries[way * ENTRY_WORDS..][..ENTRY_WORDS].fill(0);
+                way
+            }
+        };
+        let words = &mut entries[way * ENTRY_WORDS..][..ENTRY_WORDS];
+        let mut entry = Entry::read(words);
+        let sharers = entry.access(seat, weight, self.depth);
+        entry.write(words);
+        sharers
+    }
+
+    /// The slot and entry of a tracked page.
+    pub(crate) fn entry(&self, tag: Tag) -> Option<(u32, Entry)> {
+        let number = self.set_of(tag);
+        let set = self.set(number);
+        let way = find(&set[..WAYS], tag.0)?;
+        Some((slot(number, way), read_way(set, way)))
+    }
+
+    /// Notes where a page is; pages that are not tracked are ignored.
+    pub(crate) fn set_home(&mut self, tag: Tag, home: Option<u16>) {
+        let number = self.set_of(tag);
+        let base = self.start + number * SET_WORDS;
+        let set = &mut self.words[base..base + SET_WORDS];
+        if let Some(way) = find(&set[..WAYS], tag.0) {
+            let mut entry = read_way(set, way);
+            entry.home_plus_one = home.and_then(|home| home.checked_add(1)).unwrap_or(0);
+            entry.write(&mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS]);
+        }
+    }
+
+    /// Tracked pages with slot and entry, by ascending slot.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Tag, Entry)> + '_ {
+        self.occupied.iter().flat_map(move |number| {
+            let set = self.set(number);
+            (0..WAYS)
+                .filter(move |&way| set[way] != 0)
+                .map(move |way| (slot(number, way), Tag(set[way]), read_way(set, way)))
+        })
+    }
+
+    /// Tracked pages, those with most samples first (ties: lowest slot), at most `max`.
+    pub(crate) fn hottest(&self, max: usize) -> Vec<(u32, Tag, Entry)> {
+        let mut all: Vec<(u32, Tag, Entry)> = self.iter().collect();
+        let hotter = |a: &(u32, Tag, Entry), b: &(u32, Tag, Entry)| {
+            (b.2.sixteenths, a.0).cmp(&(a.2.sixteenths, b.0))
+        };
+        if max == 0 {
+            return Vec::new();
+        }
+        if all.len() > max {
+            all.select_nth_unstable_by(max, hotter);
+            all.truncate(max);
+        }
+        all.sort_unstable_by(hotter);
+        all
+    }
+
+    /// Forgets seats and spaces that are void, and lets what is left fade if a window was judged.
+    /// Pages without samples after that are not tracked any more.
+    pub(crate) fn sweep(&mut self, seats: &Bits, spaces: &Bits, fade: bool) {
+        if !fade && seats.is_empty() && spaces.is_empty() {
+            return;
+        }
+        let mut emptied = Vec::new();
+        for number in self.occupied.iter() {
+            let base = self.start + number * SET_WORDS;
+            let set = &mut self.words[base..base + SET_WORDS];
+            for way in 0..WAYS {
+                if set[way] == 0 {
+                    continue;
+                }
+                let mut entry = read_way(set, way);
+                if fade {
+                    entry.decay();
+                }
+                if !seats.is_empty() {
+                    entry.forget(seats);
+                }
+                if entry.sixteenths == 0 || spaces.contains(usize::from(Tag(set[way]).space())) {
+                    set[way] = 0;
+                    self.used -= 1;
+                }
+                entry.write(&mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS]);
+            }
+            if set[..WAYS].iter().all(|&tag| tag == 0) {
+                emptied.push(number);
+            }
+        }
+        for number in emptied {
+            self.occupied.remove(number);
+        }
+    }
+
+    fn set(&self, number: usize) -> &[u64] {
+        &self.words[self.start + number * SET_WORDS..][..SET_WORDS]
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a table has far fewer than 2^32 sets"
+    )]
+    const fn set_of(&self, tag: Tag) -> usize {
+        // The product's upper bits depend on every bit of the tag, so that pages at equal offsets of
+        // large arrays, as threads use them, do not all fall into the same sets.
+        let spread = (tag.0 ^ tag.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // A shift by 64 is none; the table of one set has nothing to choose.
+        match self.sets_log2 {
+            0 => 0,
+            log2 => (spread >> (64 - log2)) as usize,
+        }
+    }
+}
+
+#[inline]
+fn find(tags: &[u64], tag: u64) -> Option<usize> {
+    // Without an early exit this is a few vector compares.
+    let hits = (0..WAYS).fold(0u32, |hits, way| hits | u32::from(tags[way] == tag) << way);
+    (hits != 0).then(|| hits.trailing_zeros() as usize)
+}
+
+fn read_way(set: &[u64], way: usize) -> Entry {
+    Entry::read(&set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS])
+}
+
+fn least_touched(entries: &[u64]) -> usize {
+    let samples = |way: usize| halves(entries[way * ENTRY_WORDS + 3]).0;
+    (0..WAYS)
+        .min_by_key(|&way| (samples(way), way))
+        .unwrap_or(0)
+}
+
+fn slot(set: usize, way: usize) -> u32 {
+    u32::try_from(set * WAYS + way).expect("a table has far fewer than 2^32 slots")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tag(page: u64) -> Tag {
+        Tag::new(1, page).unwrap()
+    }
+
+    fn none() -> Bits {
+        Bits::new(1)
+    }
+
+    #[test]
+    fn lapt_golden_case() {
+        let mut table = PageTable::new(64, 4);
+        for seat in [4, 1, 2, 0] {
+            table.touch(tag(9), seat, 1);
+        }
+        assert_eq!(table.entry(tag(9)).unwrap().1.seats, [0, 2, 1, 4]);
+        assert_eq!(table.touch(tag(9), 3, 1).seats(), [0, 2, 1, 4]);
+        assert_eq!(table.entry(tag(9)).unwrap().1.seats, [3, 0, 2, 1]);
+        // One that is in the vector already only moves to the front.
+        assert_eq!(table.touch(tag(9), 2, 5).seats(), [3, 0, 1]);
+        let entry = table.entry(tag(9)).unwrap().1;
+        assert_eq!((entry.seats, entry.weights), ([2, 3, 0, 1], [6, 1, 1, 1]));
+    }
+
+    #[track_caller]
+    fn vector(depth: usize, accesses: &[Seat], expected: &[Seat]) {
+        let mut table = PageTable::new(8, depth);
+        for &seat in accesses {
+            table.touch(tag(1), seat, 1);
+        }
+        let entry = table.entry(tag(1)).unwrap().1;
+        assert_eq!(&entry.seats[..entry.count()], expected);
+    }
+
+    #[test]
+    fn the_vector_is_as_deep_as_asked() {
+        vector(1, &[5, 6, 6, 5], &[5]);
+        vector(2, &[5, 6, 7, 6], &[6, 7]);
+        vector(3, &[1, 2, 3, 1, 4], &[4, 1, 3]);
+        vector(4, &[1, 1, 1], &[1]);
+    }
+
+    #[test]
+    fn the_least_touched_page_of_a_full_set_is_dropped_and_counted() {
+        let mut table = PageTable::new(8, 4);
+        for page in 0..8 {
+            for _ in 0..=page {
+                table.touch(tag(page), 1, 1);
+            }
+        }
+        table.touch(tag(99), 1, 1);
+        assert_eq!((table.used(), table.dropped()), (8, 1));
+        assert!(table.entry(tag(0)).is_none() && table.entry(tag(99)).is_some());
+        assert_eq!(
+            table
+                .hottest(3)
+                .iter()
+                .map(|page| page.1.page())
+                .collect::<Vec<_>>(),
+            [7, 6, 5]
+        );
+    }
+
+    #[test]
+    fn what_fades_away_is_not_tracked_any_more() {
+        let mut table = PageTable::new(8, 4);
+        table.touch(tag(1), 1, 64);
+        table.set_home(tag(1), Some(0));
+        table.set_home(tag(2), Some(0));
+        for round in 0..5 {
+            let entry = table.entry(tag(1)).unwrap().1;
+            assert_eq!((entry.samples(), entry.home()), (1, Some(0)));
+            assert_eq!(entry.weights[0], 64 >> round);
+            table.sweep(&none(), &none(), true);
+        }
+        assert_eq!(
+            (table.used(), table.entry(tag(1)), table.iter().count()),
+            (0, None, 0)
+        );
+    }
+
+    #[test]
+    fn void_seats_and_spaces_leave_no_trace() {
+        let mut table = PageTable::new(64, 4);
+        let other = Tag::new(2, 7).unwrap();
+        for seat in [1, 2, 3] {
+            table.touch(tag(7), seat, 1);
+            table.touch(other, seat, 1);
+        }
+        let (mut seats, mut spaces) = (Bits::new(8), Bits::new(8));
+        seats.insert(2);
+        spaces.insert(2);
+        table.sweep(&seats, &spaces, false);
+        let entry = table.entry(tag(7)).unwrap().1;
+        assert_eq!(
+            (&entry.seats[..entry.count()], entry.samples()),
+            (&[3, 1][..], 3)
+        );
+        assert_eq!((table.entry(other), table.used()), (None, 1));
+    }
+
+    #[test]
+    fn entries_survive_packing() {
+        let entry = Entry {
+            weights: [u32::MAX, 0, 7, 1 << 31],
+            seats: [u16::MAX, 1, 0, 0x8000],
+            sixteenths: u32::MAX - 1,
+            home_plus_one: 65,
+            count: 4,
+        };
+        let mut words = [0; ENTRY_WORDS];
+        entry.write(&mut words);
+        assert_eq!(Entry::read(&words), entry);
+        assert_eq!(Tag::new(0, 1), None);
+        assert_eq!(Tag::new(1, 1 << PAGE_BITS), None);
+        let tag = Tag::new(4095, (1 << PAGE_BITS) - 1).unwrap();
+        assert_eq!((tag.space(), tag.page()), (4095, (1 << PAGE_BITS) - 1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        // As long as nothing is dropped, the table is a map from pages to plain LAPT vectors.
+        #[test]
+        fn agrees_with_a_plain_model(accesses in prop::collection::vec((0u64..40, 0u16..6), 0..400)) {
+            let mut table = PageTable::new(1024, 4);
+            let mut model: BTreeMap<u64, Vec<Seat>> = BTreeMap::new();
+            for (page, seat) in accesses {
+                let vector = model.entry(page).or_default();
+                let mut others = vector.clone();
+                others.retain(|&held| held != seat);
+                let sharers = table.touch(tag(page), seat, 1);
+                prop_assert_eq!(sharers.seats(), &others[..]);
+                others.insert(0, seat);
+                others.truncate(4);
+                *vector = others;
+            }
+            prop_assert_eq!(table.dropped(), 0);
+            prop_assert_eq!(table.used(), model.len());
+            for (page, vector) in model {
+                let entry = table.entry(tag(page)).unwrap().1;
+                prop_assert_eq!(&entry.seats[..entry.count()], &vector[..]);
+            }
+        }
+    }
+}

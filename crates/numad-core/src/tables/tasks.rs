@@ -1,0 +1,175 @@
+//! The threads of one program: what every sample needs close together, the rest beside it.
+
+use std::time::Duration;
+
+use topology::{CoreId, CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
+
+use super::Seat;
+use super::spaces::LocalSpace;
+use crate::hold::Stay;
+use crate::time::Time;
+
+/// Threads of one program that are known at a time; samples of further ones are counted and ignored.
+pub(crate) const THREADS_MAX: usize = 16_384;
+
+/// What a sample needs of its thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hot {
+    pub pid: Pid,
+    pub space: LocalSpace,
+    /// None while it takes no part, has ended, or no seat is free.
+    pub seat: Option<Seat>,
+    /// Whether it may take a seat when it has none.
+    pub may_sit: bool,
+    /// Samples in this window.
+    pub samples: u64,
+}
+
+/// What is between a thread and us.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Bond {
+    /// Its affinity is not ours.
+    #[default]
+    Free,
+    /// We bound it.
+    Bound(Binding),
+    /// Someone else changed what we had set. There is no way out of this.
+    HandsOff,
+}
+
+/// An affinity that we set.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binding {
+    /// Position of the node.
+    pub node: usize,
+    pub cpus: CpuSet,
+    /// When bound to one core.
+    pub core: Option<CoreId>,
+    /// Whether an observation showed it in force. A dry run's never is.
+    pub seen: bool,
+}
+
+/// A binding that was ordered and not yet answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Order {
+    pub binding: Binding,
+    /// Position in the program that the policy saw, and its reason: to tell it what became of it.
+    pub position: usize,
+    pub reason: crate::Reason,
+    /// Node it was on.
+    pub from: Option<usize>,
+}
+
+/// Everything else about a thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub tid: Tid,
+    pub pid: Pid,
+    /// Known once it was observed.
+    pub start: Option<StartTicks>,
+    pub name: String,
+    pub cpu: Option<CpuId>,
+    /// When its first record came.
+    pub first_seen: Time,
+    /// Processor time at the beginning of the window, and when that was.
+    pub base: Option<(Time, Duration)>,
+    /// Processor time when last observed.
+    pub cpu_time: Duration,
+    pub busy: Option<f64>,
+    pub takes_part: bool,
+    pub samples_last: u64,
+    /// When it ended. Samples of before may still come in.
+    pub exited: Option<Time>,
+    /// The observation that last showed it; the one before its first sample if none did.
+    pub observed: u64,
+    /// Its affinity before it was ours. Empty while unknown: all.
+    pub original: CpuSet,
+    /// Empty while unknown: all.
+    pub cgroup: CpuSet,
+    pub bond: Bond,
+    pub order: Option<Order>,
+    pub stay: Stay,
+    /// Node another than its own that the last judged window wanted it on.
+    pub wanted: Option<usize>,
+}
+
+impl Record {
+    /// Position of the node it is bound or about to be bound to.
+    pub(crate) fn placed(&self) -> Option<usize> {
+        match (&self.order, &self.bond) {
+            (Some(order), _) => Some(order.binding.node),
+            (None, Bond::Bound(binding)) => Some(binding.node),
+            (None, _) => None,
+        }
+    }
+
+    /// The core it is bound or about to be bound to.
+    pub(crate) fn core(&self) -> Option<CoreId> {
+        match (&self.order, &self.bond) {
+            (Some(order), _) => order.binding.core,
+            (None, Bond::Bound(binding)) => binding.core,
+            (None, _) => None,
+        }
+    }
+
+    pub(crate) fn key(&self) -> Option<TaskKey> {
+        self.start.map(|start| TaskKey {
+            pid: self.pid,
+            tid: self.tid,
+            start,
+        })
+    }
+}
+
+/// Threads by slot. A slot is used again as soon as its thread is gone: nothing but the index names it.
+#[derive(Debug, Default)]
+pub(crate) struct TaskTable {
+    pub hot: Vec<Hot>,
+    records: Vec<Option<Record>>,
+    free: Vec<u32>,
+}
+
+impl TaskTable {
+    /// Takes a slot; none when there are too many threads.
+    pub(crate) fn add(&mut self, hot: Hot, record: Record) -> Option<u32> {
+        if let Some(slot) = self.free.pop() {
+            let at = slot as usize;
+            self.hot[at] = hot;
+            self.records[at] = Some(record);
+            return Some(slot);
+        }
+        if self.records.len() >= THREADS_MAX {
+            return None;
+        }
+        self.hot.push(hot);
+        self.records.push(Some(record));
+        u32::try_from(self.records.len() - 1).ok()
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<(Hot, Record)> {
+        let record = self.records.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some((self.hot[slot as usize], record))
+    }
+
+    pub(crate) fn record(&self, slot: u32) -> Option<&Record> {
+        self.records.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn record_mut(&mut self, slot: u32) -> Option<&mut Record> {
+        self.records.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// All threads by ascending slot.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Hot, &Record)> {
+        (0..)
+            .zip(self.hot.iter().zip(&self.records))
+            .filter_map(|(slot, (hot, record))| Some((slot, hot, record.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Hot, &mut Record)> {
+        (0..)
+            .zip(self.hot.iter_mut().zip(&mut self.records))
+            .filter_map(|(slot, (hot, record))| Some((slot, hot, record.as_mut()?)))
+    }
+}

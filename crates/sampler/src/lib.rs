@@ -1,22 +1,41 @@
 //! Where samples come from.
 //!
-//! A `Source` delivers [`numad_core::Record`]s: accesses that were seen, threads coming and going,
-//! and how much was lost. There are two: `Faults`, which reads the kernel's page-fault event on
+//! A [`Source`] delivers [`numad_core::Record`]s: accesses that were seen, threads coming and going,
+//! and how much was lost. There are two: [`Faults`], which reads the kernel's page-fault event on
 //! every processor and needs no hardware counters, and `Replay`, which reads a `recording`.
 //!
 //! From the kernel to a record it goes: [`ring`] (the memory shared with the kernel; the only
-//! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → `filter` (only attached
+//! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → [`filter`] (only attached
 //! programs pass) → the caller. Nothing on that way allocates per sample.
 //!
 //! This crate reads no clock: whoever needs the time is told it. It changes nothing on the machine,
-//! with one exception that belongs to sampling, described in `provoke`.
+//! with one exception that belongs to sampling, described in [`provoke`].
 
 #![deny(unsafe_code)]
 
 pub mod data_source;
 pub mod decode;
+pub mod faults;
+pub mod filter;
+pub mod kernel;
+pub mod law;
+pub mod open;
+pub mod provoke;
 #[expect(
     unsafe_code,
     reason = "the ring is memory shared with the kernel; nothing else here is unsafe"
 )]
 pub mod ring;
+pub mod source;
+
+pub use faults::{FaultOptions, Faults};
+pub use law::ClearOptions;
+pub use open::{OpenError, Refused};
+pub use provoke::{Provocation, ProvokeMode};
+pub use source::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
+
+/// Says why a test did nothing.
+#[cfg(test)]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}

@@ -1,0 +1,241 @@
+use std::thread;
+
+use super::*;
+use crate::ring::fake::FakeKernel;
+
+const TID: u64 = 1 << 1;
+
+fn shape(period: u64) -> EventShape {
+    EventShape {
+        ring_pages: 64,
+        period,
+        counts_losses: true,
+    }
+}
+
+fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
+    let size = u16::try_from(8 + words.len() * 8).unwrap();
+    let mut bytes = kind.to_ne_bytes().to_vec();
+    bytes.extend(misc.to_ne_bytes());
+    bytes.extend(size.to_ne_bytes());
+    bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    bytes
+}
+
+/// Two 32-bit numbers in memory order as one word.
+fn pair(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+/// A sample as the source's events write it: TID, TIME, ADDR, CPU, PERIOD.
+fn fault(pid: u32, tid: u32, time: u64, address: u64) -> Vec<u8> {
+    record(9, 0, &[pair(pid, tid), time, address, pair(3, 0), 1])
+}
+
+fn task(kind: u32, pid: u32, tid: u32, parent: u32) -> Vec<u8> {
+    let body = [pair(pid, parent), pair(tid, parent), 55];
+    record(
+        kind,
+        0,
+        &[&body[..], &[pair(pid, tid), 55, pair(3, 0)]].concat(),
+    )
+}
+
+fn lost(count: u64) -> Vec<u8> {
+    record(2, 0, &[1, count, pair(0, 0), 55, pair(3, 0)])
+}
+
+#[derive(Default)]
+struct State {
+    filter: Filter,
+    joined: Vec<Pid>,
+    losses: Losses,
+    lost_in_ring: u64,
+    lost_handed_on: u64,
+}
+
+impl State {
+    fn deliver(&mut self, bytes: &[u8], lost_in_total: Option<u64>) -> Vec<Record> {
+        let mut records = Vec::new();
+        let mut out = |record: &Record| records.push(record.clone());
+        let mut delivery = Delivery {
+            filter: &mut self.filter,
+            joined: &mut self.joined,
+            losses: &mut self.losses,
+            out: &mut out,
+            cpu: CpuId(3),
+            period: 1,
+            records: 0,
+            samples: 0,
+            lost_in_ring: self.lost_in_ring,
+            lost_handed_on: self.lost_handed_on,
+        };
+        stream(&shape(1).layout(), bytes, &[], &mut delivery).unwrap();
+        if let Some(total) = lost_in_total {
+            delivery.lost_in_total(total);
+        }
+        let (in_ring, handed_on) = (delivery.lost_in_ring, delivery.lost_handed_on);
+        let count = delivery.records;
+        (self.lost_in_ring, self.lost_handed_on) = (in_ring, handed_on);
+        assert_eq!(count, records.len() as u64);
+        records
+    }
+}
+
+#[test]
+fn only_user_addresses_of_attached_processes_are_delivered() {
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    let stream = [
+        fault(7, 8, 100, 0x5555_0000_1000),
+        fault(9, 9, 101, 0x5555_0000_1000),
+        fault(7, 7, 102, 0xffff_8880_0000_1000),
+        fault(u32::MAX, u32::MAX, 103, 0x1000),
+    ]
+    .concat();
+    let expected = Record::Sample(Sample {
+        time: Time(100),
+        pid: Pid(7),
+        tid: Tid(8),
+        address: 0x5555_0000_1000,
+        cpu: CpuId(3),
+        kind: AccessKind::Unknown,
+        served: ServedBy::Unknown,
+        weight: 0,
+        period: 1,
+    });
+    assert_eq!(state.deliver(&stream, None), [expected]);
+}
+
+#[test]
+fn children_are_followed_from_their_fork_on() {
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    let comm = [
+        pair(20, 20),
+        u64::from_ne_bytes(*b"sort\0\0\0\0"),
+        pair(20, 20),
+        56,
+        pair(3, 0),
+    ];
+    let stream = [
+        fault(20, 20, 1, 0x1000),
+        task(7, 20, 20, 7),
+        fault(20, 20, 2, 0x2000),
+        task(7, 7, 71, 7),
+        record(3, 1 << 13, &comm),
+        task(4, 20, 20, 7),
+        task(7, 30, 30, 29),
+        task(4, 30, 30, 29),
+    ]
+    .concat();
+    let seen = state.deliver(&stream, None);
+    assert_eq!(
+        seen[0],
+        Record::Lifecycle(Lifecycle::Fork {
+            time: Time(55),
+            pid: Pid(20),
+            tid: Tid(20),
+            parent: Pid(7)
+        })
+    );
+    assert!(matches!(&seen[1], Record::Sample(sample) if sample.address == 0x2000));
+    assert!(matches!(
+        &seen[2],
+        Record::Lifecycle(Lifecycle::Fork { tid: Tid(71), .. })
+    ));
+    assert_eq!(
+        seen[3],
+        Record::Lifecycle(Lifecycle::Renamed {
+            time: Time(56),
+            pid: Pid(20),
+            tid: Tid(20),
+            name: "sort".into(),
+            exec: true
+        })
+    );
+    assert!(matches!(
+        &seen[4],
+        Record::Lifecycle(Lifecycle::Exit { tid: Tid(20), .. })
+    ));
+    assert_eq!(seen.len(), 5);
+    assert_eq!(state.joined, [Pid(20)], "a new thread is no new process");
+    assert_eq!(state.filter.sweep(), [Pid(20)]);
+}
+
+#[test]
+fn losses_are_counted_once_whoever_tells_first() {
+    let mut state = State::default();
+    assert_eq!(state.deliver(&lost(5), None), [Record::Lost(5)]);
+    // The event counts 9 in all: 4 more. Then the ring tells of 4, which are these.
+    assert_eq!(state.deliver(&[], Some(9)), [Record::Lost(4)]);
+    assert_eq!(state.deliver(&lost(4), None), []);
+    assert_eq!(state.deliver(&lost(2), Some(11)), [Record::Lost(2)]);
+    assert_eq!(state.losses.lost, 11);
+    let by_hardware = record(13, 0, &[6, pair(0, 0), 55, pair(3, 0)]);
+    assert_eq!(state.deliver(&by_hardware, None), [Record::Lost(6)]);
+    let throttle = record(5, 0, &[1, 2, 3, pair(0, 0), 55, pair(3, 0)]);
+    assert_eq!(state.deliver(&throttle, None), []);
+    assert_eq!((state.losses.lost, state.losses.throttled), (17, 1));
+}
+
+/// With a period above one, samples carry none (the kernel would ignore the one asked for), and each
+/// stands for that many faults.
+#[test]
+fn a_period_above_one_is_not_asked_for_in_samples() {
+    let layout = |period| shape(period).layout();
+    assert_eq!(layout(1).sample_bytes(), 40);
+    assert_eq!(layout(10).sample_bytes(), 32);
+    assert_ne!(
+        layout(10),
+        Layout::new(TID, crate::decode::Trailer::Present).unwrap()
+    );
+}
+
+/// The whole way from a ring that a thread writes at full speed to records: every one that is not
+/// told to be lost arrives, in order.
+#[test]
+fn a_ring_at_full_speed_is_delivered_or_counted() {
+    const FAULTS: u64 = 100_000;
+    let (mut ring, mut kernel) = FakeKernel::new(4, 8).unwrap();
+    let writer = thread::spawn(move || {
+        for number in 0..FAULTS {
+            let pid = if number % 3 == 0 { 9 } else { 7 };
+            kernel.write(&fault(pid, 7, number, number * 4096));
+        }
+        // The reader is faster in the end, so the last loss record finds room.
+        let mut attempts = FAULTS + 1;
+        while !kernel.write(&fault(7, 7, FAULTS, 0)) {
+            attempts += 1;
+            thread::yield_now();
+        }
+        (attempts, kernel.lost)
+    });
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    state.filter.add(Pid(9));
+    let (mut last, mut seen, mut told) = (None, 0, 0);
+    while last != Some(FAULTS) {
+        let unread = ring.unread();
+        let (first, second) = unread.pieces();
+        let bytes = [first, second].concat();
+        unread.take();
+        for record in state.deliver(&bytes, None) {
+            match record {
+                Record::Sample(sample) => {
+                    assert!(last < Some(sample.time.0));
+                    assert_eq!(sample.address, sample.time.0 % FAULTS * 4096);
+                    last = Some(sample.time.0);
+                    seen += 1;
+                }
+                Record::Lost(count) => told += count,
+                Record::Lifecycle(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    let (attempts, lost) = writer.join().unwrap();
+    assert_eq!((told, seen + told), (lost, attempts));
+}

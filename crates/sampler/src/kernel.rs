@@ -1,0 +1,58 @@
+//! What the kernel is set to, as far as sampling depends on it.
+
+use std::fs;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Settings of the running kernel. A file that is missing or unreadable gives none, never an
+/// error: each of these only explains or refines something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelSettings {
+    /// `kernel.perf_event_paranoid`: from 1 on, whole processors need a capability.
+    pub perf_event_paranoid: Option<i32>,
+    /// `kernel.perf_event_mlock_kb`: ring memory that each user may lock per processor.
+    pub perf_event_mlock_kb: Option<u64>,
+    /// `kernel.numa_balancing`: 0 is off.
+    pub numa_balancing: Option<u32>,
+}
+
+impl KernelSettings {
+    /// Reads them below a root directory (`/` on a live machine).
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        let directory = root.join("proc/sys/kernel");
+        Self {
+            perf_event_paranoid: number(&directory.join("perf_event_paranoid")),
+            perf_event_mlock_kb: number(&directory.join("perf_event_mlock_kb")),
+            numa_balancing: number(&directory.join("numa_balancing")),
+        }
+    }
+}
+
+fn number<T: FromStr>(path: &Path) -> Option<T> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_nonsense_is_unknown() {
+        let root = std::env::temp_dir().join(format!("numad-kernel-{}", std::process::id()));
+        let directory = root.join("proc/sys/kernel");
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("perf_event_paranoid"), "-1\n").unwrap();
+        fs::write(directory.join("numa_balancing"), "zwei\n").unwrap();
+        let settings = KernelSettings::read(&root);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(
+            settings,
+            KernelSettings {
+                perf_event_paranoid: Some(-1),
+                perf_event_mlock_kb: None,
+                numa_balancing: None,
+            }
+        );
+    }
+}

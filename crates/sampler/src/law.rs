@@ -1,0 +1,419 @@
+//! When to clear soft-dirty bits, and of which process: a law in values, without clock or system call.
+//!
+//! Three bounds, from the hardest to the softest:
+//!
+//! 1. *No long pause.* A clear holds the target's address space for as long as it takes, so it is
+//!    not done if it would take longer than `pause_max`, judged by the pages the process has.
+//! 2. *The budget.* Each clear that took `c` is followed by a rest of `c / share` in which nobody is
+//!    cleared, so the time in clears stays below that share of one processor's time, always.
+//! 3. *A steady pace.* What clears cost others, the faults that follow, is counted too, and the
+//!    interval between two clears of a process is set so that all of it together stays within the
+//!    share. It changes only when the use of the budget leaves a dead band, at most once per dwell
+//!    time, and then so as to land in the band's middle: it settles instead of swinging.
+
+use std::time::Duration;
+
+use numad_core::Time;
+use topology::Pid;
+
+/// Limits of clearing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClearOptions {
+    /// Share of one processor's time for clears and the faults after them, in millionths.
+    /// At 0 nothing is ever cleared.
+    pub share_ppm: u32,
+    /// Least time between two clears of one process.
+    pub interval_min: Duration,
+    /// Most; where even that is too often, only the rest after each clear bounds the cost.
+    pub interval_max: Duration,
+    /// How long a single clear may hold a process.
+    pub pause_max: Duration,
+}
+
+impl Default for ClearOptions {
+    /// Half a per cent, at least a second apart, 5 ms at most (the promise about pauses).
+    fn default() -> Self {
+        Self {
+            share_ppm: 5_000,
+            interval_min: Duration::from_secs(1),
+            interval_max: Duration::from_secs(60),
+            pause_max: Duration::from_millis(5),
+        }
+    }
+}
+
+/// Most processes that take turns; the rest see natural faults only.
+pub const PROCESSES_MAX: usize = 256;
+
+/// What one fault costs the thread that has it: 3,200 instructions, measured on Linux 6.12, at three
+/// per nanosecond.
+const FAULT_COST: Duration = Duration::from_nanos(1_000);
+
+/// What a clear costs per page before anything was measured: 70 instructions with some misses.
+const PAGE_COST_START_PS: u64 = 25_000;
+
+/// Fewer pages than this say more about the fixed cost of a clear than about the cost of a page.
+const PAGES_TELLING_MIN: u64 = 1_024;
+
+/// Use of the budget within which the interval stays as it is, in millionths of the share.
+const BAND_PPM: std::ops::RangeInclusive<u64> = 500_000..=1_000_000;
+/// Where a changed interval aims.
+const BAND_MIDDLE_PPM: u64 = 750_000;
+
+/// Least time between two changes of the interval; also at least two rounds, so that the change
+/// before has shown its effect.
+const DWELL: Duration = Duration::from_secs(10);
+
+/// Whose turn it is, and how fast the turns follow.
+#[derive(Clone, Debug)]
+pub struct ClearLaw {
+    options: ClearOptions,
+    processes: Vec<Turn>,
+    interval: Duration,
+    /// Nobody is cleared before this.
+    rest_until: Time,
+    page_cost_ps: u64,
+    /// What was spent since the interval was last judged, and when that was.
+    spent: Duration,
+    judged: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    pid: Pid,
+    next: Time,
+    /// Pages with which a clear took too long.
+    pages_too_many: Option<u64>,
+    skipped: bool,
+}
+
+impl ClearLaw {
+    /// A law with nobody to clear, at its shortest interval.
+    #[must_use]
+    pub const fn new(options: ClearOptions) -> Self {
+        Self {
+            options,
+            processes: Vec::new(),
+            interval: options.interval_min,
+            rest_until: Time(0),
+            page_cost_ps: PAGE_COST_START_PS,
+            spent: Duration::ZERO,
+            judged: None,
+        }
+    }
+
+    /// Gives a process turns, the first after one interval: what it touches for the first time until
+    /// then comes without help. False if [`PROCESSES_MAX`] have turns already.
+    pub fn add(&mut self, now: Time, pid: Pid) -> bool {
+        if self.processes.iter().any(|turn| turn.pid == pid) {
+            return true;
+        }
+        if self.processes.len() >= PROCESSES_MAX {
+            return false;
+        }
+        self.processes.push(Turn {
+            pid,
+            next: now.after(self.interval),
+            pages_too_many: None,
+            skipped: false,
+        });
+        true
+    }
+
+    /// Gives a process no more turns.
+    pub fn remove(&mut self, pid: Pid) {
+        self.processes.retain(|turn| turn.pid != pid);
+    }
+
+    /// Time between two clears of one process, as it is now.
+    #[must_use]
+    pub const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Processes whose last turn was passed over because a clear would have taken too long.
+    #[must_use]
+    pub fn skipped(&self) -> usize {
+        self.processes.iter().filter(|turn| turn.skipped).count()
+    }
+
+    /// When it is somebody's turn next; none if it never is.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        if self.options.share_ppm == 0 {
+            return None;
+        }
+        let next = self.processes.iter().map(|turn| turn.next).min()?;
+        Some(next.max(self.rest_until))
+    }
+
+    /// Whose turn it is now: who has waited longest, the lowest number among equals.
+    #[must_use]
+    pub fn due(&self, now: Time) -> Option<Pid> {
+        if self.deadline()? > now {
+            return None;
+        }
+        let turn = self
+            .processes
+            .iter()
+            .min_by_key(|turn| (turn.next, turn.pid))?;
+        Some(turn.pid)
+    }
+
+    /// Whether a process with so many resident pages may be cleared. If not, its turn is over.
+    pub fn admit(&mut self, now: Time, pid: Pid, pages: u64) -> bool {
+        let most = nanoseconds(self.options.pause_max).saturating_mul(1_000);
+        let fits = pages.saturating_mul(self.page_cost_ps) <= most;
+        let next = now.after(self.interval);
+        let Some(turn) = self.turn(pid) else {
+            return false;
+        };
+        // Half of what was too much leaves room for the estimate to be wrong again.
+        let fits = fits && turn.pages_too_many.is_none_or(|many| pages < many / 2);
+        turn.skipped = !fits;
+        if !fits {
+            turn.next = next;
+        }
+        fits
+    }
+
+    /// Takes note of a clear that was admitted and how long it took.
+    pub fn cleared(&mut self, now: Time, pid: Pid, pages: u64, took: Duration) {
+        let (interval, pause_max) = (self.interval, self.options.pause_max);
+        if let Some(turn) = self.turn(pid) {
+            turn.next = now.after(interval);
+            if took > pause_max {
+                turn.pages_too_many = Some(pages);
+            }
+        }
+        if pages >= PAGES_TELLING_MIN {
+            let measured = nanoseconds(took).saturating_mul(1_000) / pages;
+            self.page_cost_ps = (self.page_cost_ps.saturating_mul(3)).saturating_add(measured) / 4;
+        }
+        let rest = self.rest_after(took);
+        self.rest_until = self.rest_until.max(now).after(rest);
+        self.spend(now, took);
+    }
+
+    /// Takes note of faults that followed processes had. They may have had them anyway; then there is
+    /// less need to provoke more.
+    pub fn faulted(&mut self, now: Time, faults: u64) {
+        let cost = u32::try_from(faults)
+            .ok()
+            .and_then(|faults| FAULT_COST.checked_mul(faults))
+            .unwrap_or(Duration::MAX);
+        self.spend(now, cost);
+    }
+
+    fn turn(&mut self, pid: Pid) -> Option<&mut Turn> {
+        self.processes.iter_mut().find(|turn| turn.pid == pid)
+    }
+
+    fn rest_after(&self, took: Duration) -> Duration {
+        let rest = nanoseconds(took).saturating_mul(1_000_000);
+        rest.checked_div(u64::from(self.options.share_ppm))
+            .map_or(Duration::MAX, Duration::from_nanos)
+    }
+
+    fn spend(&mut self, now: Time, cost: Duration) {
+        self.spent = self.spent.saturating_add(cost);
+        let Some(judged) = self.judged else {
+            self.judged = Some(now);
+            return;
+        };
+        let elapsed = now.since(judged);
+        if elapsed < DWELL.max(self.interval.saturating_mul(2)) {
+            return;
+        }
+        let allowed =
+            u128::from(self.options.share_ppm) * u128::from(nanoseconds(elapsed)) / 1_000_000;
+        let used_ppm = (u128::from(nanoseconds(self.spent)) * 1_000_000)
+            .checked_div(allowed)
+            .map_or(u64::MAX, |used| u64::try_from(used).unwrap_or(u64::MAX));
+        if !BAND_PPM.contains(&used_ppm) {
+            let scaled = u128::from(nanoseconds(self.interval)) * u128::from(used_ppm)
+                / u128::from(BAND_MIDDLE_PPM);
+            self.interval = Duration::from_nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
+                .min(self.options.interval_max)
+                .max(self.options.interval_min);
+        }
+        self.spent = Duration::ZERO;
+        self.judged = Some(now);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    const fn at(milliseconds: u64) -> Time {
+        Time(milliseconds * 1_000_000)
+    }
+
+    /// Runs the law for so many seconds with calls every 10 ms; each clear takes `clear` and is followed
+    /// by `faults`. Gives the times of the clears, in milliseconds, and the law.
+    fn run(
+        options: ClearOptions,
+        seconds: u64,
+        clear: Duration,
+        faults: u64,
+    ) -> (Vec<u64>, ClearLaw) {
+        let mut law = ClearLaw::new(options);
+        let mut clears = Vec::new();
+        law.add(at(0), Pid(7));
+        for now in (0..seconds * 1_000).step_by(10) {
+            if law.due(at(now)) == Some(Pid(7)) && law.admit(at(now), Pid(7), 2_000) {
+                law.cleared(at(now), Pid(7), 2_000, clear);
+                law.faulted(at(now), faults);
+                clears.push(now);
+            }
+        }
+        (clears, law)
+    }
+
+    #[test]
+    fn cheap_clears_come_at_the_shortest_interval() {
+        let (clears, _) = run(ClearOptions::default(), 5, Duration::from_micros(50), 10);
+        assert_eq!(clears, [1_000, 2_000, 3_000, 4_000]);
+    }
+
+    /// 4 ms at half a per cent rest 800 ms, which the second of the interval covers; 5 faults more are
+    /// nothing. 40,000 faults are 40 ms: eight times what a second allows, so the interval becomes 8 s
+    /// divided by three quarters, within the first dwell times, and stays.
+    #[test]
+    fn faults_after_a_clear_count_and_the_interval_settles() {
+        let (clears, law) = run(
+            ClearOptions::default(),
+            600,
+            Duration::from_micros(100),
+            40_000,
+        );
+        let gaps: Vec<u64> = clears.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let last = *gaps.last().unwrap();
+        assert!((8_020..=16_000).contains(&last), "{gaps:?}");
+        assert!(gaps.ends_with(&[last; 20]), "it settles: {gaps:?}");
+        assert_eq!(
+            u64::try_from(law.interval().as_millis())
+                .unwrap()
+                .div_ceil(10)
+                * 10,
+            last
+        );
+    }
+
+    #[test]
+    fn time_in_clears_stays_below_the_share() {
+        for clear_us in [10, 500, 4_000, 20_000, 300_000] {
+            let (clears, _) = run(
+                ClearOptions::default(),
+                300,
+                Duration::from_micros(clear_us),
+                0,
+            );
+            // All but the last have had their rest.
+            let spent_us = (clears.len() as u64 - 1) * clear_us;
+            assert!(spent_us * 200 <= 300_000_000, "{clear_us} us: {clears:?}");
+        }
+    }
+
+    #[test]
+    fn the_interval_stays_within_the_dead_band_and_for_the_dwell_time() {
+        // 4.2 faults-milliseconds per second of 5 allowed: inside the band.
+        let (_, law) = run(
+            ClearOptions::default(),
+            60,
+            Duration::from_micros(200),
+            4_000,
+        );
+        assert_eq!(law.interval(), Duration::from_secs(1));
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        law.faulted(at(0), 1_000_000);
+        law.faulted(at(9_999), 1_000_000);
+        assert_eq!(
+            law.interval(),
+            Duration::from_secs(1),
+            "not before the dwell time"
+        );
+        law.faulted(at(10_000), 0);
+        assert_eq!(
+            law.interval().as_millis(),
+            53_333,
+            "2 s used of 50 ms, over 3/4"
+        );
+    }
+
+    #[test]
+    fn a_process_that_would_stand_still_too_long_is_passed_over() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        assert!(
+            law.admit(at(1_000), Pid(7), 200_000),
+            "5 ms at 25 ns a page"
+        );
+        assert!(!law.admit(at(1_000), Pid(7), 200_001));
+        assert_eq!(
+            (law.skipped(), law.due(at(1_000))),
+            (1, None),
+            "its turn is over"
+        );
+        // Measured to be slower than thought: 30 ms for 100,000 pages.
+        law.admit(at(2_000), Pid(7), 100_000);
+        law.cleared(at(2_000), Pid(7), 100_000, Duration::from_millis(30));
+        assert!(
+            !law.admit(at(9_000), Pid(7), 50_000),
+            "half as many are too many too"
+        );
+        assert!(law.admit(at(9_000), Pid(7), 49_000));
+        assert!(
+            !law.admit(at(9_000), Pid(8), 1),
+            "who has no turn is not cleared"
+        );
+    }
+
+    #[test]
+    fn turns_go_round_and_end() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(10), Pid(9));
+        law.add(at(0), Pid(8));
+        law.add(at(0), Pid(7));
+        let mut order = Vec::new();
+        for now in (1_000..2_010).step_by(10) {
+            if let Some(pid) = law.due(at(now)) {
+                law.cleared(at(now), pid, 10, Duration::from_micros(20));
+                order.push(pid.0);
+            }
+        }
+        assert_eq!(order, [7, 8, 9, 7], "each 20 us rests the others 4 ms");
+        law.remove(Pid(7));
+        law.remove(Pid(8));
+        law.remove(Pid(9));
+        assert_eq!(law.deadline(), None);
+    }
+
+    #[test]
+    fn extremes_neither_panic_nor_clear() {
+        let nothing = ClearOptions {
+            share_ppm: 0,
+            ..ClearOptions::default()
+        };
+        let mut law = ClearLaw::new(nothing);
+        law.add(Time(0), Pid(1));
+        law.cleared(Time(5), Pid(1), 0, Duration::MAX);
+        law.faulted(Time(u64::MAX), u64::MAX);
+        assert_eq!((law.due(Time(u64::MAX)), law.deadline()), (None, None));
+        let mut law = ClearLaw::new(ClearOptions::default());
+        for pid in 0..300 {
+            assert_eq!(law.add(Time(SECOND), Pid(pid)), pid < 256);
+        }
+        assert!(law.add(Time(SECOND), Pid(0)), "it has a turn already");
+        law.cleared(Time(u64::MAX), Pid(3), u64::MAX, Duration::MAX);
+        law.faulted(Time(0), 1);
+    }
+}

@@ -1,0 +1,288 @@
+//! Making pages fault that a program touches again: soft-dirty clearing on a budget.
+//!
+//! Page faults tell who touches a page first, and then nothing more: the page is mapped. Writing `4`
+//! to `/proc/PID/clear_refs` takes write permission from the process's page-table entries, so that the
+//! next writer of each page faults, is seen, and goes on. Reads are not seen this way.
+//!
+//! **This is the one thing outside the actuator that touches a process.** It is here because it is
+//! sampling. It changes the soft-dirty bits and nothing else: no content, no placement, no
+//! permission that the program could notice, and there is nothing to undo. But these bits are one
+//! resource for the whole machine: CRIU's incremental dumps, QEMU-less live migration of containers,
+//! and some garbage collectors read them, and a dump taken while we clear would miss pages. Whoever
+//! uses such a tool on an attached program sets `sampling.provoke = "off"`.
+//!
+//! A clear costs about 70 instructions per page and a flush of translation caches, and each page
+//! written after it one fault, so [`crate::law`] decides when and for whom.
+//!
+//! Where the kernel is built without `CONFIG_MEM_SOFT_DIRTY`, the write succeeds and does nothing. So
+//! support is probed by what it must do: a page just written must be soft-dirty.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use numad_core::Time;
+use topology::Pid;
+
+use crate::law::{ClearLaw, ClearOptions};
+use crate::ring::page_bytes;
+
+/// What the user wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProvokeMode {
+    /// Soft-dirty clearing where the kernel can, else what the kernel does itself.
+    #[default]
+    Auto,
+    /// Soft-dirty clearing, and a word in the status where the kernel cannot.
+    SoftDirty,
+    /// No clearing.
+    Off,
+}
+
+/// What makes pages fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provocation {
+    /// We clear soft-dirty bits: writes are seen again and again.
+    SoftDirty,
+    /// The kernel's NUMA balancing unmaps pages now and then: reads and writes are seen.
+    KernelHintFaults,
+    /// Nothing: first touches, and pages that come back.
+    NaturalFaults,
+}
+
+impl Provocation {
+    /// What it will be, from what is wanted and what there is.
+    #[must_use]
+    pub const fn choose(mode: ProvokeMode, soft_dirty: bool, numa_balancing: Option<u32>) -> Self {
+        match (mode, numa_balancing) {
+            (ProvokeMode::Auto | ProvokeMode::SoftDirty, _) if soft_dirty => Self::SoftDirty,
+            (_, Some(1..)) => Self::KernelHintFaults,
+            _ => Self::NaturalFaults,
+        }
+    }
+
+    /// In a few words.
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::SoftDirty => "soft-dirty clearing",
+            Self::KernelHintFaults => "kernel NUMA hint faults",
+            Self::NaturalFaults => "natural faults only",
+        }
+    }
+}
+
+/// Whether this kernel keeps soft-dirty bits, found out on a page of our own.
+///
+/// # Errors
+/// When `proc/self/pagemap` below `root` cannot be read, or does not show our page.
+pub fn soft_dirty_supported(root: &Path) -> io::Result<bool> {
+    let page = page_bytes();
+    // Two pages hold one whole page wherever they begin.
+    let mut memory = vec![0u8; 2 * page];
+    let inside = memory.as_ptr().addr().next_multiple_of(page);
+    let index = inside - memory.as_ptr().addr();
+    // Written through a black box, or the compiler may never touch the page.
+    std::hint::black_box(&mut memory)[index] = 1;
+    let mut pagemap = File::open(root.join("proc/self/pagemap"))?;
+    let entry = inside / page * size_of::<u64>();
+    pagemap.seek(SeekFrom::Start(entry as u64))?;
+    let mut bits = [0; size_of::<u64>()];
+    pagemap.read_exact(&mut bits)?;
+    drop(std::hint::black_box(memory));
+    let bits = u64::from_ne_bytes(bits);
+    if bits & PAGE_PRESENT == 0 {
+        return Err(io::Error::other(
+            "a page just written is not shown as present",
+        ));
+    }
+    Ok(bits & PAGE_SOFT_DIRTY != 0)
+}
+
+const PAGE_SOFT_DIRTY: u64 = 1 << 55;
+const PAGE_PRESENT: u64 = 1 << 63;
+
+/// What clears a process's soft-dirty bits: the live machine, or a stand-in for tests.
+pub trait Clear: Send + fmt::Debug {
+    /// Prepares for a process; to be called while it is known to be the right one.
+    ///
+    /// # Errors
+    /// When its bits cannot be cleared by us.
+    fn watch(&mut self, pid: Pid) -> io::Result<()>;
+    /// Forgets a process.
+    fn forget(&mut self, pid: Pid);
+    /// Resident pages of a process; none if it is gone.
+    fn resident_pages(&mut self, pid: Pid) -> Option<u64>;
+    /// Clears a process and says how long it took.
+    ///
+    /// # Errors
+    /// `ESRCH` when it is gone.
+    fn clear(&mut self, pid: Pid) -> io::Result<Duration>;
+}
+
+/// Tells the time, for durations only.
+pub type Clock = Box<dyn Fn() -> Time + Send>;
+
+/// Clears on the live machine.
+pub struct LiveClear {
+    root: PathBuf,
+    clock: Clock,
+    /// Kept open: the descriptor means this very process, even when its number is used again.
+    open: BTreeMap<Pid, File>,
+}
+
+impl LiveClear {
+    /// Works on the processes in `proc` below `root`; `clock` measures how long a clear takes.
+    #[must_use]
+    pub fn new(root: &Path, clock: Clock) -> Self {
+        Self {
+            root: root.to_owned(),
+            clock,
+            open: BTreeMap::new(),
+        }
+    }
+}
+
+impl fmt::Debug for LiveClear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LiveClear")
+            .field("root", &self.root)
+            .field("processes", &self.open.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clear for LiveClear {
+    fn watch(&mut self, pid: Pid) -> io::Result<()> {
+        let path = self.root.join(format!("proc/{pid}/clear_refs"));
+        let file = File::options().write(true).open(path)?;
+        self.open.insert(pid, file);
+        Ok(())
+    }
+
+    fn forget(&mut self, pid: Pid) {
+        self.open.remove(&pid);
+    }
+
+    fn resident_pages(&mut self, pid: Pid) -> Option<u64> {
+        let text = fs::read_to_string(self.root.join(format!("proc/{pid}/statm"))).ok()?;
+        text.split(' ').nth(1)?.parse().ok()
+    }
+
+    fn clear(&mut self, pid: Pid) -> io::Result<Duration> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let mut file = self.open.get(&pid).ok_or_else(gone)?;
+        let start = (self.clock)();
+        file.write_all(b"4")?;
+        Ok((self.clock)().since(start))
+    }
+}
+
+/// Clears when the law says so.
+#[derive(Debug)]
+pub struct Provoker {
+    law: ClearLaw,
+    clear: Box<dyn Clear>,
+    /// Processes that wanted turns and got none: too many, or not ours to clear.
+    unprovoked: usize,
+    denied: Option<i32>,
+}
+
+impl Provoker {
+    /// With nobody to provoke.
+    #[must_use]
+    pub fn new(options: ClearOptions, clear: Box<dyn Clear>) -> Self {
+        Self {
+            law: ClearLaw::new(options),
+            clear,
+            unprovoked: 0,
+            denied: None,
+        }
+    }
+
+    /// Gives a process turns.
+    pub fn add(&mut self, now: Time, pid: Pid) {
+        match self.clear.watch(pid) {
+            Ok(()) if self.law.add(now, pid) => {}
+            Ok(()) => {
+                self.clear.forget(pid);
+                self.unprovoked += 1;
+            }
+            Err(error) if is_gone(&error) => {}
+            Err(error) => {
+                self.denied = error.raw_os_error();
+                self.unprovoked += 1;
+            }
+        }
+    }
+
+    /// Gives a process no more turns.
+    pub fn remove(&mut self, pid: Pid) {
+        self.law.remove(pid);
+        self.clear.forget(pid);
+    }
+
+    /// Takes note of faults seen.
+    pub fn faulted(&mut self, now: Time, faults: u64) {
+        self.law.faulted(now, faults);
+    }
+
+    /// Clears one process if it is its turn; says when the next turn is.
+    pub fn poll(&mut self, now: Time) -> Option<Time> {
+        if let Some(pid) = self.law.due(now) {
+            match self.clear.resident_pages(pid) {
+                None => self.remove(pid),
+                Some(pages) if self.law.admit(now, pid, pages) => match self.clear.clear(pid) {
+                    Ok(took) => self.law.cleared(now, pid, pages, took),
+                    Err(error) => {
+                        if !is_gone(&error) {
+                            self.denied = error.raw_os_error();
+                            self.unprovoked += 1;
+                        }
+                        self.remove(pid);
+                    }
+                },
+                Some(_) => {}
+            }
+        }
+        self.law.deadline()
+    }
+
+    /// What keeps it from doing more, one sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.law.skipped() > 0 {
+            notes.push(format!(
+                "{} processes are not provoked because clearing so many pages would hold them too long",
+                self.law.skipped()
+            ));
+        }
+        if self.unprovoked > 0 {
+            let why = self.denied.map_or_else(
+                || format!("at most {} are at a time", crate::law::PROCESSES_MAX),
+                |errno| {
+                    format!(
+                        "{}; grant CAP_DAC_OVERRIDE",
+                        io::Error::from_raw_os_error(errno)
+                    )
+                },
+            );
+            notes.push(format!(
+                "{} processes are not provoked: {why}",
+                self.unprovoked
+            ));
+        }
+        notes
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+#[derive(Clone, Debug, Default)]
+struct FakeProcesses {
+    alive: Arc<Mutex<BTreeMap<Pid, u64>>>,
+    forbidden: BTreeSet<Pid>,
+    cleared: Arc<Mutex<Vec<Pid>>>,
+}
+
+impl FakeProcesses {
+    fn errno(&self, pid: Pid) -> io::Result<u64> {
+        if self.forbidden.contains(&pid) {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        let alive = self.alive.lock().unwrap();
+        alive
+            .get(&pid)
+            .copied()
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
+    }
+}
+
+impl Clear for FakeProcesses {
+    fn watch(&mut self, pid: Pid) -> io::Result<()> {
+        self.errno(pid).map(drop)
+    }
+
+    fn forget(&mut self, _pid: Pid) {}
+
+    fn resident_pages(&mut self, pid: Pid) -> Option<u64> {
+        self.alive.lock().unwrap().get(&pid).copied()
+    }
+
+    fn clear(&mut self, pid: Pid) -> io::Result<Duration> {
+        let pages = self.errno(pid)?;
+        self.cleared.lock().unwrap().push(pid);
+        Ok(Duration::from_nanos(20 * pages))
+    }
+}
+
+const fn seconds(seconds: u64) -> Time {
+    Time(seconds * 1_000_000_000)
+}
+
+#[test]
+fn what_provokes_is_chosen_from_what_there_is() {
+    use ProvokeMode::{Auto, Off, SoftDirty};
+    for (mode, soft_dirty, balancing, expected) in [
+        (Auto, true, Some(0), Provocation::SoftDirty),
+        (Auto, true, Some(1), Provocation::SoftDirty),
+        (Auto, false, Some(1), Provocation::KernelHintFaults),
+        (Auto, false, Some(0), Provocation::NaturalFaults),
+        (Auto, false, None, Provocation::NaturalFaults),
+        (SoftDirty, false, Some(2), Provocation::KernelHintFaults),
+        (Off, true, Some(0), Provocation::NaturalFaults),
+        (Off, true, Some(1), Provocation::KernelHintFaults),
+    ] {
+        assert_eq!(
+            Provocation::choose(mode, soft_dirty, balancing),
+            expected,
+            "{mode:?} {soft_dirty} {balancing:?}"
+        );
+    }
+}
+
+/// The kernel's own configuration, where it shows it, must agree with the probe.
+#[test]
+fn the_probe_agrees_with_the_kernels_configuration() {
+    let found = soft_dirty_supported(Path::new("/")).unwrap();
+    assert_eq!(found, soft_dirty_supported(Path::new("/")).unwrap());
+    let config = std::process::Command::new("zcat")
+        .arg("/proc/config.gz")
+        .output();
+    match config {
+        Ok(output) if output.status.success() => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(found, text.contains("\nCONFIG_MEM_SOFT_DIRTY=y"));
+        }
+        _ => crate::skipped("the kernel does not show its configuration"),
+    }
+}
+
+#[test]
+fn a_root_without_pagemap_is_an_error() {
+    let error = soft_dirty_supported(Path::new("/nowhere")).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn processes_take_turns_until_they_are_gone() {
+    let fake = FakeProcesses::default();
+    let (alive, cleared) = (fake.alive.clone(), fake.cleared.clone());
+    alive.lock().unwrap().extend([(Pid(7), 100), (Pid(8), 100)]);
+    let mut provoker = Provoker::new(ClearOptions::default(), Box::new(fake));
+    provoker.add(seconds(0), Pid(7));
+    provoker.add(seconds(0), Pid(8));
+    provoker.add(seconds(0), Pid(9));
+    assert_eq!(provoker.poll(seconds(0)), Some(seconds(1)));
+    provoker.poll(seconds(1));
+    assert_eq!(*cleared.lock().unwrap(), [Pid(7)], "one at a time");
+    alive.lock().unwrap().remove(&Pid(8));
+    provoker.poll(seconds(2));
+    provoker.poll(seconds(2));
+    assert_eq!(*cleared.lock().unwrap(), [Pid(7), Pid(7)]);
+    provoker.remove(Pid(7));
+    assert_eq!(provoker.poll(seconds(9)), None, "nobody is left");
+    assert_eq!(provoker.notes(), Vec::<String>::new());
+}
+
+#[test]
+fn who_cannot_be_cleared_is_told() {
+    let fake = FakeProcesses {
+        forbidden: [Pid(7)].into(),
+        ..FakeProcesses::default()
+    };
+    fake.alive.lock().unwrap().insert(Pid(8), 10_000_000);
+    let mut provoker = Provoker::new(ClearOptions::default(), Box::new(fake));
+    provoker.add(seconds(0), Pid(7));
+    provoker.add(seconds(0), Pid(8));
+    provoker.poll(seconds(1));
+    let notes = provoker.notes();
+    assert!(
+        notes[0].starts_with("1 processes are not provoked because"),
+        "{notes:?}"
+    );
+    assert!(notes[1].contains("Permission denied") && notes[1].contains("CAP_DAC_OVERRIDE"));
+}
+
+/// Our own process: the write is taken, is timed with the clock that was given, and the process lives.
+#[test]
+fn clearing_ourselves_is_harmless() {
+    let ticks = std::sync::atomic::AtomicU64::new(0);
+    let clock = move || Time(ticks.fetch_add(250, std::sync::atomic::Ordering::Relaxed));
+    let mut live = LiveClear::new(Path::new("/"), Box::new(clock));
+    let own = Pid(std::process::id());
+    let memory = vec![7u8; 1 << 20];
+    if let Err(error) = live.watch(own) {
+        crate::skipped(&format!("cannot open our own clear_refs: {error}"));
+        return;
+    }
+    assert!(live.resident_pages(own).unwrap() > 100);
+    assert_eq!(live.clear(own).unwrap(), Duration::from_nanos(250));
+    assert!(memory.iter().all(|byte| *byte == 7));
+    live.forget(own);
+    assert!(is_gone(&live.clear(own).unwrap_err()));
+    assert_eq!(live.resident_pages(Pid(u32::MAX)), None);
+}

@@ -2,7 +2,7 @@
 //!
 //! A [`Source`] delivers [`numad_core::Record`]s: accesses that were seen, threads coming and going,
 //! and how much was lost. There are two: [`Faults`], which reads the kernel's page-fault event on
-//! every processor and needs no hardware counters, and `Replay`, which reads a `recording`.
+//! every processor and needs no hardware counters, and [`Replay`], which reads a [`recording`].
 //!
 //! From the kernel to a record it goes: [`ring`] (the memory shared with the kernel; the only
 //! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → [`filter`] (only attached
@@ -13,6 +13,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod checksum;
 pub mod data_source;
 pub mod decode;
 pub mod faults;
@@ -21,6 +22,8 @@ pub mod kernel;
 pub mod law;
 pub mod open;
 pub mod provoke;
+pub mod recording;
+pub mod replay;
 #[expect(
     unsafe_code,
     reason = "the ring is memory shared with the kernel; nothing else here is unsafe"
@@ -32,6 +35,8 @@ pub use faults::{FaultOptions, Faults};
 pub use law::ClearOptions;
 pub use open::{OpenError, Refused};
 pub use provoke::{Provocation, ProvokeMode};
+pub use recording::{Header, RecordingError, RecordingReader, RecordingWriter};
+pub use replay::Replay;
 pub use source::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
 
 /// Says why a test did nothing.

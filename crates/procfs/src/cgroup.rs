@@ -120,6 +120,18 @@ impl Reader {
         }))
     }
 
+    /// Processors that a thread may be given: its cpuset's, or all online where it has none.
+    ///
+    /// # Errors
+    /// As of [`Self::cpuset`].
+    pub fn allowed(&self, pid: Pid, tid: Tid) -> Result<Presence<CpuSet>, ReadError> {
+        Ok(match self.cpuset(pid, tid)? {
+            Presence::Gone => Presence::Gone,
+            Presence::Here(set) if set.cpus.is_empty() => Presence::Here(self.online()?),
+            Presence::Here(set) => Presence::Here(set.cpus),
+        })
+    }
+
     /// Every process in a control group and below, by ascending number.
     ///
     /// The path is under the control group file system, as in `/system.slice/solver.service`, and is
@@ -454,6 +466,9 @@ mod tests {
         assert_eq!(reader.cpuset(Pid(5), Tid(6)).unwrap(), Presence::Gone);
         tree.file("proc/5/task/6/cgroup", "0::/\n");
         assert_eq!(sets(&tree), pair("", ""));
+        tree.file("sys/devices/system/cpu/online", "0-5\n");
+        let allowed = reader.allowed(Pid(5), Tid(6)).unwrap().here().unwrap();
+        assert_eq!(allowed.to_string(), "0-5");
     }
 
     fn units() -> Tree {

@@ -319,7 +319,6 @@ mod tests {
 
     /// Texts of real machines of 2006 and 2013 whose licence does not let them into this tree.
     #[test]
-    #[expect(clippy::print_stdout, reason = "a skipped test says so")]
     fn shared_fixtures_read() {
         let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures/text");
         for (file, lines, pages) in [

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use topology::{Pid, StartTicks};
+use topology::{CpuSet, Pid, StartTicks};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
 use crate::reader::Reader;
 use crate::stat::TICKS_PER_SECOND;
+use crate::status::list;
 
 /// What `kernel.numa_balancing` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +145,17 @@ impl Reader {
         ticks(&text)
             .map(StartTicks)
             .ok_or_else(|| self.damaged(PATH, &text, "is not a time in seconds"))
+    }
+
+    /// Processors online now; empty where the machine does not tell.
+    ///
+    /// # Errors
+    /// When the list exists and cannot be read or understood.
+    pub fn online(&self) -> Result<CpuSet, ReadError> {
+        let online = self.parsed("sys/devices/system/cpu/online", |bytes| {
+            list(1, bytes, CpuSet::parse_list)
+        })?;
+        Ok(online.here().unwrap_or_default())
     }
 
     /// What a process uses.
@@ -302,6 +314,7 @@ mod tests {
         reader.perf_event_paranoid().unwrap();
         reader.rivals(own).unwrap();
         reader.node_memory().unwrap();
+        assert!(!reader.online().unwrap().is_empty());
     }
 
     #[test]

@@ -127,7 +127,9 @@ impl Reader {
     pub fn allowed(&self, pid: Pid, tid: Tid) -> Result<Presence<CpuSet>, ReadError> {
         Ok(match self.cpuset(pid, tid)? {
             Presence::Gone => Presence::Gone,
-            Presence::Here(set) if set.cpus.is_empty() => Presence::Here(self.online()?),
+            Presence::Here(set) if set.cpus.is_empty() => {
+                Presence::Here(self.online()?.here().unwrap_or_default())
+            }
             Presence::Here(set) => Presence::Here(set.cpus),
         })
     }

@@ -77,6 +77,19 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     })
 }
 
+/// Reads the effective capabilities.
+///
+/// # Errors
+/// Says that the line is missing or no hexadecimal number.
+pub(crate) fn parse_capabilities(bytes: &[u8]) -> Result<u64, ParseError> {
+    bytes
+        .split(|&byte| byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"CapEff:"))
+        .and_then(|value| std::str::from_utf8(value).ok())
+        .and_then(|value| u64::from_str_radix(value.trim(), 16).ok())
+        .ok_or_else(|| ParseError::new(1, bytes, "has no `CapEff` that is a number"))
+}
+
 fn numbers<const N: usize>(line: usize, value: &[u8]) -> Result<[u32; N], ParseError> {
     let mut found = [0; N];
     let mut fields = value
@@ -118,6 +131,13 @@ mod tests {
         assert!(status.uids.all(0) && !status.uids.all(1000));
         assert_eq!(status.cpus_allowed.to_string(), "0-1");
         assert_eq!(status.mems_allowed.to_string(), "0");
+    }
+
+    #[test]
+    fn capabilities_read() {
+        assert_eq!(parse_capabilities(REAL).unwrap(), 0x1ff_feff_ffff);
+        parse_capabilities(b"CapEff:\tx\n").unwrap_err();
+        parse_capabilities(b"").unwrap_err();
     }
 
     #[test]

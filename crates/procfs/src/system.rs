@@ -8,7 +8,7 @@ use topology::{CpuSet, Pid, StartTicks};
 use crate::error::{Cause, ParseError, Presence, ReadError};
 use crate::reader::Reader;
 use crate::stat::TICKS_PER_SECOND;
-use crate::status::list;
+use crate::status::{list, parse_capabilities};
 
 /// What `kernel.numa_balancing` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,15 +147,30 @@ impl Reader {
             .ok_or_else(|| self.damaged(PATH, &text, "is not a time in seconds"))
     }
 
-    /// Processors online now; empty where the machine does not tell.
+    /// Processors online now; gone where the machine does not tell.
     ///
     /// # Errors
     /// When the list exists and cannot be read or understood.
-    pub fn online(&self) -> Result<CpuSet, ReadError> {
-        let online = self.parsed("sys/devices/system/cpu/online", |bytes| {
+    pub fn online(&self) -> Result<Presence<CpuSet>, ReadError> {
+        self.parsed("sys/devices/system/cpu/online", |bytes| {
             list(1, bytes, CpuSet::parse_list)
-        })?;
-        Ok(online.here().unwrap_or_default())
+        })
+    }
+
+    /// The kernel's release, as in `6.18.0-3-amd64`.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn release(&self) -> Result<Presence<String>, ReadError> {
+        self.text("proc/sys/kernel/osrelease")
+    }
+
+    /// The effective capabilities of a process, one bit for each by number.
+    ///
+    /// # Errors
+    /// When they cannot be read or understood.
+    pub fn capabilities(&self, pid: Pid) -> Result<Presence<u64>, ReadError> {
+        self.parsed(format!("proc/{pid}/status"), parse_capabilities)
     }
 
     /// What a process uses.
@@ -314,7 +329,9 @@ mod tests {
         reader.perf_event_paranoid().unwrap();
         reader.rivals(own).unwrap();
         reader.node_memory().unwrap();
-        assert!(!reader.online().unwrap().is_empty());
+        assert!(!reader.online().unwrap().here().unwrap().is_empty());
+        assert!(reader.release().unwrap().here().unwrap().contains('.'));
+        assert!(reader.capabilities(own).unwrap().here().is_some());
     }
 
     #[test]

@@ -1,1 +1,43 @@
-//! Empty room.
+//! The only crate that changes the machine, and the journal that puts it back.
+//!
+//! [`Live`] carries out the engine's actions. Before each change the original is written to the
+//! [`Journal`]; [`Live::undo`] puts originals back, in the same run or at the next start after
+//! `kill -9`. System calls go through the trait [`Kernel`] ([`Linux`] is the real one), and what must
+//! be known of processes comes through the trait [`Census`], which the caller implements on `procfs`.
+//!
+//! Deliberately absent: deciding what to change, reading `/proc`, the clock (an argument of
+//! [`Live::new`]), and `migrate_pages`, which blocks for minutes (LESSONS 5).
+
+#![deny(unsafe_code)]
+
+mod affinity;
+mod census;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod fake;
+pub mod journal;
+mod kernel;
+mod live;
+#[cfg(test)]
+mod live_tests;
+mod pacer;
+#[cfg(test)]
+mod privileged;
+mod refusal;
+mod residency;
+#[expect(
+    unsafe_code,
+    reason = "affinity masks above 1,024 processors and move_pages are not in nix; nothing else is here"
+)]
+mod sys;
+mod undo;
+
+pub use affinity::{Kind, Origin};
+pub use census::Census;
+pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
+pub use kernel::{Errno, Kernel, Linux, Mask};
+pub use live::Live;
+pub use pacer::Pacer;
+pub use residency::{PageStatus, residency};
+pub use undo::{Scope, UndoReport};

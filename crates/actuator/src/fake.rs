@@ -1,0 +1,393 @@
+//! A kernel for tests: affinities with cpusets, pages on nodes, and a death at a chosen call.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use numad_core::{Action, AttachmentId, Host as _, Outcome, Reason, SpaceId, Time};
+use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+
+use crate::affinity::clipped;
+use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask};
+
+/// A thread. Two masks: what it has, and what it would have without us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FakeTask {
+    pub key: TaskKey,
+    pub mask: Option<CpuSet>,
+    pub natural: Option<CpuSet>,
+    /// Whether it was made after the first change.
+    pub newborn: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Free,
+    Busy,
+    Shared,
+    /// Isolated, but its migration fails: the kernel gives up there and tells nothing of the rest.
+    Stuck,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FakePage {
+    pub node: NodeId,
+    pub natural: NodeId,
+    pub hold: Hold,
+}
+
+/// When to die.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Death {
+    /// Changes that still succeed.
+    pub after: u32,
+    /// Whether the last one, at which we die, still takes effect.
+    pub applied: bool,
+}
+
+/// What is thrown at death, like `kill -9` caught at no other place.
+pub(crate) struct Killed;
+
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub tasks: BTreeMap<Tid, FakeTask>,
+    pub cpusets: BTreeMap<Pid, CpuSet>,
+    pub parents: BTreeMap<Pid, Pid>,
+    pub pages: BTreeMap<(Pid, u64), FakePage>,
+    pub now: u64,
+    pub death: Option<Death>,
+    /// Error of every changing call, if it is to fail.
+    pub errno: Option<Errno>,
+    /// Bytes of the journal when the last change was made.
+    pub settled: u64,
+    pub journal: PathBuf,
+    clock: Arc<AtomicU64>,
+}
+
+pub(crate) const NODES: u32 = 2;
+
+pub(crate) fn set(text: &str) -> CpuSet {
+    CpuSet::parse_list(text).unwrap()
+}
+
+impl World {
+    pub(crate) fn effective(&self, pid: Pid, mask: Option<&CpuSet>) -> CpuSet {
+        let cpuset = &self.cpusets[&pid];
+        mask.map_or_else(|| cpuset.clone(), |mask| clipped(mask, cpuset))
+    }
+
+    pub(crate) fn add_process(&mut self, pid: u32, parent: u32, cpuset: &str) -> TaskKey {
+        self.cpusets.insert(Pid(pid), set(cpuset));
+        self.parents.insert(Pid(pid), Pid(parent));
+        self.add_task(pid, pid, None)
+    }
+
+    pub(crate) fn add_task(&mut self, pid: u32, tid: u32, mask: Option<&str>) -> TaskKey {
+        self.now += 1;
+        let key = TaskKey {
+            pid: Pid(pid),
+            tid: Tid(tid),
+            start: StartTicks(self.now),
+        };
+        let mask = mask.map(set);
+        let task = FakeTask {
+            key,
+            natural: mask.clone(),
+            mask,
+            newborn: false,
+        };
+        self.tasks.insert(Tid(tid), task);
+        key
+    }
+
+    /// A thread makes another, of a process of its own or not.
+    pub(crate) fn spawn(&mut self, maker: Tid, pid: u32, tid: u32) -> TaskKey {
+        self.now += 1;
+        let maker = self.tasks[&maker].clone();
+        if maker.key.pid != Pid(pid) && !self.cpusets.contains_key(&Pid(pid)) {
+            self.cpusets
+                .insert(Pid(pid), self.cpusets[&maker.key.pid].clone());
+            self.parents.insert(Pid(pid), maker.key.pid);
+        }
+        let key = TaskKey {
+            pid: Pid(pid),
+            tid: Tid(tid),
+            start: StartTicks(self.now),
+        };
+        let task = FakeTask {
+            key,
+            newborn: true,
+            ..maker
+        };
+        self.tasks.insert(Tid(tid), task);
+        key
+    }
+
+    pub(crate) fn add_pages(&mut self, pid: u32, count: u64, node: u32) {
+        for index in 0..count {
+            let node = NodeId(node);
+            let page = FakePage {
+                node,
+                natural: node,
+                hold: Hold::Free,
+            };
+            self.pages.insert((Pid(pid), index * 4096), page);
+        }
+    }
+
+    /// Makes a change unless it is time to die.
+    fn change(&mut self, make: impl FnOnce(&mut Self)) -> Result<(), Errno> {
+        if let Some(errno) = self.errno {
+            return Err(errno);
+        }
+        match &mut self.death {
+            Some(Death { after: 0, applied }) => {
+                if *applied {
+                    make(self);
+                    self.settle();
+                }
+                resume_unwind(Box::new(Killed))
+            }
+            death => {
+                if let Some(death) = death {
+                    death.after -= 1;
+                }
+                make(self);
+                self.settle();
+                Ok(())
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.settled = fs::metadata(&self.journal).map_or(0, |file| file.len());
+    }
+}
+
+/// The world as kernel and as census.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fake(pub Rc<RefCell<World>>);
+
+impl Kernel for Fake {
+    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
+        let world = self.0.borrow();
+        let task = world.tasks.get(&tid).ok_or(Errno::ESRCH)?;
+        Ok(world.effective(task.key.pid, task.mask.as_ref()))
+    }
+
+    fn set_affinity(&mut self, tid: Tid, mask: Mask<'_>) -> Result<(), Errno> {
+        let mut world = self.0.borrow_mut();
+        let pid = world.tasks.get(&tid).ok_or(Errno::ESRCH)?.key.pid;
+        let mask = match mask {
+            Mask::These(mask) if !mask.intersects(&world.cpusets[&pid]) => {
+                return Err(Errno::EINVAL);
+            }
+            Mask::These(mask) => Some(mask.clone()),
+            // The same in effect, and so compared in tests.
+            Mask::Every => None,
+        };
+        world.change(|world| {
+            world.tasks.get_mut(&tid).unwrap().mask = mask;
+        })
+    }
+
+    fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno> {
+        let world = self.0.borrow();
+        if !world.tasks.values().any(|task| task.key.pid == pid) {
+            return Err(Errno::ESRCH);
+        }
+        for (page, status) in pages.iter().zip(statuses) {
+            *status = match world.pages.get(&(pid, *page)) {
+                Some(page) => i32::try_from(page.node.0).unwrap(),
+                None => -libc::ENOENT,
+            };
+        }
+        Ok(())
+    }
+
+    fn move_pages(
+        &mut self,
+        pid: Pid,
+        pages: &[u64],
+        node: NodeId,
+        statuses: &mut [i32],
+    ) -> Result<(), Errno> {
+        if node.0 >= NODES {
+            return Err(Errno::ENODEV);
+        }
+        let mut world = self.0.borrow_mut();
+        // 10 µs for each page.
+        let spent = 10_000 * u64::try_from(pages.len()).unwrap();
+        world.clock.fetch_add(spent, Ordering::Relaxed);
+        world.change(|world| {
+            let mut told = true;
+            for (page, status) in pages.iter().zip(statuses) {
+                let Some(page) = world.pages.get_mut(&(pid, *page)) else {
+                    *status = -libc::ENOENT;
+                    continue;
+                };
+                match page.hold {
+                    Hold::Free => page.node = node,
+                    Hold::Busy => *status = -libc::EBUSY,
+                    Hold::Shared => *status = -libc::EACCES,
+                    Hold::Stuck => told = false,
+                }
+                if !told {
+                    return;
+                }
+                if page.hold == Hold::Free {
+                    *status = i32::try_from(node.0).unwrap();
+                }
+            }
+        })
+    }
+}
+
+impl Census for Fake {
+    fn process(&self, pid: Pid) -> Option<StartTicks> {
+        let threads = self.threads(pid);
+        threads.first().map(|key| key.start)
+    }
+
+    fn thread(&self, pid: Pid, tid: Tid) -> Option<StartTicks> {
+        let world = self.0.borrow();
+        let task = world.tasks.get(&tid)?;
+        (task.key.pid == pid).then_some(task.key.start)
+    }
+
+    fn threads(&self, pid: Pid) -> Vec<TaskKey> {
+        let world = self.0.borrow();
+        let keys = world.tasks.values().map(|task| task.key);
+        keys.filter(|key| key.pid == pid).collect()
+    }
+
+    fn allowed(&self, pid: Pid, tid: Tid) -> Option<CpuSet> {
+        self.thread(pid, tid)?;
+        self.0.borrow().cpusets.get(&pid).cloned()
+    }
+
+    fn parent(&self, pid: Pid) -> Option<Pid> {
+        self.0.borrow().parents.get(&pid).copied()
+    }
+
+    fn processes(&self) -> Vec<(Pid, Pid)> {
+        let world = self.0.borrow();
+        world
+            .parents
+            .iter()
+            .map(|(&pid, &parent)| (pid, parent))
+            .collect()
+    }
+
+    fn now(&self) -> StartTicks {
+        StartTicks(self.0.borrow().now + 1)
+    }
+}
+
+/// A world with a journal of its own, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub fake: Fake,
+    pub directory: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let fake = Fake::default();
+        let directory = scratch("bench");
+        fake.0.borrow_mut().journal = directory.join("journal");
+        Self { fake, directory }
+    }
+
+    /// A daemon starts.
+    pub(crate) fn live(&self) -> Live<Fake, Fake> {
+        self.live_with(JournalLimits {
+            durability: crate::Durability::Kernel,
+            ..JournalLimits::default()
+        })
+    }
+
+    pub(crate) fn live_with(&self, limits: JournalLimits) -> Live<Fake, Fake> {
+        let journal = Journal::open(&self.directory, "boot", limits).unwrap();
+        let clock = Arc::clone(&self.fake.0.borrow().clock);
+        self.fake.0.borrow_mut().settle();
+        Live::new(journal, self.fake.clone(), self.fake.clone(), move || {
+            Time(clock.load(Ordering::Relaxed))
+        })
+    }
+
+    /// The mask of a thread as the kernel tells it.
+    #[track_caller]
+    pub(crate) fn mask(&self, key: TaskKey) -> String {
+        self.fake.clone().affinity(key.tid).unwrap().to_string()
+    }
+
+    pub(crate) fn nodes(&self, pid: u32) -> Vec<u32> {
+        let world = self.fake.0.borrow();
+        let pages = world
+            .pages
+            .iter()
+            .filter(|((owner, _), _)| *owner == Pid(pid));
+        pages.map(|(_, page)| page.node.0).collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.directory).unwrap();
+    }
+}
+
+/// A fresh directory.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Memory rather than disk where there is such a place: a thousand journals are written.
+    let base = Path::new("/dev/shm");
+    let base = if base.is_dir() {
+        base.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    let directory = base.join(format!(
+        "numad-actuator-{name}-{}-{number}",
+        std::process::id()
+    ));
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+pub(crate) fn bind(live: &mut Live<Fake, Fake>, task: TaskKey, cpus: &str) -> Outcome {
+    live.perform(&bind_action(task, &set(cpus)))
+}
+
+pub(crate) fn bind_action(task: TaskKey, cpus: &CpuSet) -> Action {
+    Action::Bind {
+        attachment: AttachmentId(1),
+        task,
+        node: NodeId(cpus.first().unwrap_or(CpuId(0)).0 / 4),
+        cpus: cpus.clone(),
+        reason: Reason::Order,
+    }
+}
+
+pub(crate) fn move_action(pid: Pid, pages: Vec<u64>, node: u32) -> Action {
+    Action::MovePages {
+        attachment: AttachmentId(1),
+        pid,
+        space: SpaceId(0),
+        pages,
+        node: NodeId(node),
+        reason: Reason::Order,
+    }
+}
+
+pub(crate) fn move_first(live: &mut Live<Fake, Fake>, pid: u32, count: u64, node: u32) -> Outcome {
+    let pages = (0..count).map(|index| index * 4096).collect();
+    live.perform(&move_action(Pid(pid), pages, node))
+}

@@ -1,0 +1,497 @@
+//! What things were before we changed them, on disk before each change.
+//!
+//! One file of text lines, appended to; [`rows`] is the format, docs/journal-format.md its description.
+//! There are no marks for what is undone: an undo ends in the file being written anew without it,
+//! and until then doing it again changes nothing. A second change of the same thread or page never
+//! replaces its original.
+
+mod records;
+pub mod rows;
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+pub(crate) use records::{Records, ThreadRecord, page_rows};
+use rows::{Foreign, Row};
+
+/// The open journal of this boot. One process holds it at a time.
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    boot: String,
+    limits: JournalLimits,
+    file: File,
+    length: u64,
+    records: Records,
+    found: Found,
+    _lock: Flock<File>,
+}
+
+/// How large a journal may become and how far its rows are pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalLimits {
+    /// Most bytes of the file. A change that would exceed it is refused.
+    pub bytes_max: u64,
+    /// Most pages that are moved and not undone. Each takes about 20 bytes of memory.
+    pub pages_max: usize,
+    /// How far a row is pushed before its change is made.
+    pub durability: Durability,
+}
+
+impl Default for JournalLimits {
+    fn default() -> Self {
+        Self {
+            bytes_max: 64 << 20,
+            pages_max: 1 << 20,
+            durability: Durability::Disk,
+        }
+    }
+}
+
+/// How far a row is pushed before its change is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// To the kernel: survives our death by any signal. A crash of the machine ends every program
+    /// that could be put back, so this is enough for correctness, and costs no write to the disk.
+    Kernel,
+    /// To the disk: also tells at once when the disk cannot take it.
+    Disk,
+}
+
+/// What was found when a journal was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// A file that was not for this boot, or not readable at all, and what it is called now.
+    pub set_aside: Option<PathBuf>,
+    /// Damaged lines, such as one that was cut by a crash. Their changes were never made, or were
+    /// lost to damage of the disk.
+    pub damaged: u64,
+}
+
+/// Why a journal cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Another daemon has it; its process where that is known.
+    InUse(PathBuf, Option<u32>),
+    /// It was written by a later version.
+    Newer(PathBuf, u32),
+    /// A file or directory failed.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(path, Some(pid)) => write!(
+                f,
+                "the journal in `{}` is in use by process {pid}; stop it first",
+                path.display()
+            ),
+            Self::InUse(path, None) => write!(
+                f,
+                "the journal in `{}` is in use by another numad; stop it first",
+                path.display()
+            ),
+            Self::Newer(path, version) => write!(
+                f,
+                "the journal `{}` has format {version}, which this numad does not know; run the newer \
+                 numad with --undo first",
+                path.display()
+            ),
+            Self::Io(path, _) => write!(f, "cannot open the journal `{}`", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, source) => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Why rows were not written; nothing may be changed then.
+#[derive(Debug)]
+pub struct WriteError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write the journal `{}`", self.path.display())
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Journal {
+    /// Opens the journal in a directory, which is made if it is not there, for this boot of the machine.
+    ///
+    /// What an earlier run left behind is in it; [`crate::Live::undo`] puts it back. A file of
+    /// another boot is set aside: everything it could undo ended with that boot.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(directory: &Path, boot: &str, limits: JournalLimits) -> Result<Self, OpenError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| OpenError::Io(path, source)
+        };
+        let mut builder = fs::DirBuilder::new();
+        // Addresses of programs are secrets of their users.
+        builder.recursive(true).mode(0o700);
+        builder.create(directory).map_err(failed(directory))?;
+        let lock = lock(directory)?;
+        let path = directory.join(FILE);
+        let bytes = read_existing(&path).map_err(failed(&path))?;
+        let mut found = Found::default();
+        let mut records = Records::default();
+        let mut clean = false;
+        match rows::decode(&bytes, boot) {
+            Err(Foreign::Newer(version)) => return Err(OpenError::Newer(path, version)),
+            Ok(decoded) if decoded.headed || !decoded.rows.is_empty() || bytes.is_empty() => {
+                clean = decoded.headed && decoded.damaged == 0;
+                found.damaged = decoded.damaged;
+                decoded.rows.into_iter().for_each(|row| records.fold(row));
+            }
+            Err(Foreign::OtherBoot) | Ok(_) => {
+                let aside = directory.join(ASIDE);
+                fs::rename(&path, &aside).map_err(failed(&path))?;
+                found.set_aside = Some(aside);
+            }
+        }
+        let file = open_file(&path).map_err(failed(&path))?;
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let mut journal = Self {
+            directory: directory.to_owned(),
+            boot: boot.to_owned(),
+            limits,
+            file,
+            length,
+            records,
+            found,
+            _lock: lock,
+        };
+        // A cut last line must not run into the next row.
+        if !clean {
+            journal
+                .rewrite()
+                .map_err(|error| OpenError::Io(error.path, error.source))?;
+        }
+        Ok(journal)
+    }
+
+    /// What was found when it was opened.
+    #[must_use]
+    pub const fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// How many threads and pages are changed and not undone.
+    #[must_use]
+    pub fn open_rows(&self) -> u64 {
+        self.records.open_rows()
+    }
+
+    pub(crate) const fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// For forgetting what is undone; [`Self::rewrite`] follows.
+    pub(crate) const fn records_mut(&mut self) -> &mut Records {
+        &mut self.records
+    }
+
+    /// Whether more pages may be recorded.
+    pub(crate) fn has_room_for(&self, pages: usize) -> bool {
+        self.records.page_count().saturating_add(pages) <= self.limits.pages_max
+    }
+
+    /// Whether the file has grown so far beyond what is open that writing it anew pays.
+    pub(crate) fn wants_rewrite(&self) -> bool {
+        self.length > REWRITE_BYTES.max(self.records.open_rows().saturating_mul(ROW_BYTES))
+    }
+
+    /// Writes rows, then takes them for true. When this fails nothing is taken and the file holds, as
+    /// before, whole rows alone.
+    pub(crate) fn record(&mut self, rows: Vec<Row>) -> Result<(), WriteError> {
+        let mut text = String::new();
+        for row in &rows {
+            rows::encode(row, &self.boot, &mut text);
+        }
+        let added = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let length = self.length.saturating_add(added);
+        let written = if length > self.limits.bytes_max {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.append(text.as_bytes())
+        };
+        written.map_err(|source| WriteError {
+            path: self.directory.join(FILE),
+            source,
+        })?;
+        self.length = length;
+        rows.into_iter().for_each(|row| self.records.fold(row));
+        Ok(())
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        // An earlier append may have failed half way; what it left must not stay in front of this.
+        self.file.set_len(self.length)?;
+        self.file.write_all_at(bytes, self.length)?;
+        self.push(&self.file)
+    }
+
+    fn push(&self, file: &File) -> io::Result<()> {
+        match self.limits.durability {
+            Durability::Kernel => Ok(()),
+            Durability::Disk => file.sync_data(),
+        }
+    }
+
+    /// Writes the file anew with what is open alone. When this fails the old file is still there.
+    pub(crate) fn rewrite(&mut self) -> Result<(), WriteError> {
+        let (new, path) = (self.directory.join(NEW), self.directory.join(FILE));
+        let mut text = rows::header(&self.boot);
+        for row in self.records.rows() {
+            rows::encode(&row, &self.boot, &mut text);
+        }
+        let write = || -> io::Result<File> {
+            let mut file = open_file(&new)?;
+            file.set_len(0)?;
+            file.write_all(text.as_bytes())?;
+            self.push(&file)?;
+            fs::rename(&new, &path)?;
+            self.push(&File::open(&self.directory)?)?;
+            Ok(file)
+        };
+        match write() {
+            Ok(file) => {
+                self.file = file;
+                self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+                Ok(())
+            }
+            Err(source) => Err(WriteError { path: new, source }),
+        }
+    }
+}
+
+/// Takes the lock that keeps two daemons from sharing one journal. The kernel releases it when we die.
+fn lock(directory: &Path) -> Result<Flock<File>, OpenError> {
+    let path = directory.join(LOCK);
+    let file = open_file(&path).map_err(|source| OpenError::Io(path.clone(), source))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => {
+            let written = lock.set_len(0).and_then(|()| {
+                let text = std::process::id().to_string();
+                lock.write_all_at(text.as_bytes(), 0)
+            });
+            // Only who holds it would be unknown; a full disk must not stop an undo.
+            drop(written);
+            Ok(lock)
+        }
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
+            let holder = fs::read_to_string(&path).ok();
+            let holder = holder.and_then(|text| text.trim().parse().ok());
+            Err(OpenError::InUse(directory.to_owned(), holder))
+        }
+        Err((_, errno)) => Err(OpenError::Io(path, errno.into())),
+    }
+}
+
+/// Opens or makes a file of ours. A symbolic link in its place is refused.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(path)
+}
+
+fn read_existing(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match open_existing(path) {
+        Ok(file) => {
+            // What is beyond was never written by us.
+            file.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_existing(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(path)
+}
+
+const FILE: &str = "journal";
+const NEW: &str = "journal.new";
+const ASIDE: &str = "journal.set-aside";
+const LOCK: &str = "lock";
+/// Far above any [`JournalLimits::bytes_max`] that makes sense.
+const READ_BYTES_MAX: u64 = 1 << 30;
+/// Below this a file is never worth writing anew while it is in use.
+const REWRITE_BYTES: u64 = 4 << 20;
+/// A row's length at which a file twice as long as needed is written anew: rows of threads have about
+/// 60 bytes, a page about 14.
+const ROW_BYTES: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::affinity::{Kind, Origin};
+    use crate::fake::{scratch, set};
+    use topology::{Pid, StartTicks, TaskKey, Tid};
+
+    const LIMITS: JournalLimits = JournalLimits {
+        bytes_max: 10_000,
+        pages_max: 100,
+        durability: Durability::Disk,
+    };
+
+    fn bind(tid: u32) -> Row {
+        Row::Bind {
+            key: TaskKey {
+                pid: Pid(7),
+                tid: Tid(tid),
+                start: StartTicks(1),
+            },
+            at: StartTicks(9),
+            origin: Origin {
+                kind: Kind::User,
+                mask: set("0-3"),
+            },
+            set: set("0"),
+        }
+    }
+
+    fn open(directory: &Path) -> Journal {
+        Journal::open(directory, "boot", LIMITS).unwrap()
+    }
+
+    #[test]
+    fn rows_are_there_at_the_next_start() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory.join("made/here"));
+        journal.record(vec![bind(1), bind(2)]).unwrap();
+        drop(journal);
+        let journal = open(&directory.join("made/here"));
+        assert_eq!(journal.open_rows(), 2);
+        assert_eq!(journal.found(), &Found::default());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn two_daemons_never_share_one() {
+        let directory = scratch("journal");
+        let first = open(&directory);
+        let error = Journal::open(&directory, "boot", LIMITS).unwrap_err();
+        let own = std::process::id().to_string();
+        assert!(error.to_string().contains(&own), "{error}");
+        drop(first);
+        drop(open(&directory));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn another_boot_s_is_set_aside_and_a_newer_one_is_refused() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        journal.record(vec![bind(1)]).unwrap();
+        drop(journal);
+        let journal = Journal::open(&directory, "later", LIMITS).unwrap();
+        assert_eq!(journal.open_rows(), 0);
+        let aside = journal.found().set_aside.clone().unwrap();
+        assert!(fs::read_to_string(aside).unwrap().contains("boot"));
+        drop(journal);
+        fs::write(directory.join(FILE), "not a journal").unwrap();
+        assert!(open(&directory).found().set_aside.is_some());
+        let newer = "numad-journal 2 boot";
+        let line = format!("{:08x} {newer}\n", rows::checksum("", newer));
+        fs::write(directory.join(FILE), line).unwrap();
+        let error = Journal::open(&directory, "boot", LIMITS).unwrap_err();
+        assert!(matches!(error, OpenError::Newer(_, 2)), "{error}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_torn_tail_does_not_run_into_the_next_row() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        journal.record(vec![bind(1), bind(2)]).unwrap();
+        drop(journal);
+        let text = fs::read(directory.join(FILE)).unwrap();
+        fs::write(directory.join(FILE), &text[..text.len() - 5]).unwrap();
+        let mut journal = open(&directory);
+        assert_eq!((journal.open_rows(), journal.found().damaged), (1, 1));
+        journal.record(vec![bind(3)]).unwrap();
+        drop(journal);
+        let journal = open(&directory);
+        assert_eq!((journal.open_rows(), journal.found().damaged), (2, 0));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_header_costs_no_row() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        journal.record(vec![bind(1)]).unwrap();
+        drop(journal);
+        let mut text = fs::read(directory.join(FILE)).unwrap();
+        text[12] ^= 1;
+        fs::write(directory.join(FILE), text).unwrap();
+        let journal = open(&directory);
+        assert_eq!((journal.open_rows(), journal.found().damaged), (1, 1));
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_leaves_nothing() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        let rows: Vec<Row> = (0..300).map(bind).collect();
+        let error = journal.record(rows).unwrap_err();
+        assert!(error.to_string().contains("journal"));
+        assert_eq!(journal.open_rows(), 0);
+        journal.record(vec![bind(1)]).unwrap();
+        drop(journal);
+        assert_eq!(open(&directory).open_rows(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_refused_and_files_are_ours_alone() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let directory = scratch("journal");
+        drop(open(&directory.join("own")));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory.join("own")), 0o700);
+        assert_eq!(mode(&directory.join("own").join(FILE)), 0o600);
+        fs::create_dir(directory.join("link")).unwrap();
+        symlink("/etc/passwd", directory.join("link").join(FILE)).unwrap();
+        let error = Journal::open(&directory.join("link"), "boot", LIMITS).unwrap_err();
+        assert!(matches!(error, OpenError::Io(..)), "{error}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

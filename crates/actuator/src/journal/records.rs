@@ -1,0 +1,363 @@
+//! What the journal says, in memory.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+
+use super::rows::Row;
+use crate::affinity::{Kind, Origin, clipped};
+
+/// Everything that is changed and not undone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    threads: BTreeMap<TaskKey, ThreadRecord>,
+    pages: BTreeMap<(Pid, StartTicks), BTreeMap<u64, NodeId>>,
+    page_count: usize,
+}
+
+/// A thread that we bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadRecord {
+    /// What it had before.
+    pub origin: Origin,
+    /// Masks that we gave it, each with the first time; never empty. All of them, because the
+    /// kernel may have refused the last.
+    pub set: Vec<(StartTicks, CpuSet)>,
+}
+
+impl ThreadRecord {
+    /// Whether a mask is one that we gave this thread.
+    pub(crate) fn set_exactly(&self, mask: &CpuSet) -> bool {
+        self.set.iter().any(|(_, set)| set == mask)
+    }
+
+    /// Whether a mask is one that we gave this thread, clipped by the cpuset that it is in.
+    pub(crate) fn set_within(&self, mask: &CpuSet, allowed: &CpuSet) -> bool {
+        self.set
+            .iter()
+            .any(|(_, set)| clipped(set, allowed) == *mask)
+    }
+
+    /// Whether a thread that began at `start` may have this mask from this one.
+    fn may_have_passed_on(&self, start: StartTicks, mask: &CpuSet, allowed: &CpuSet) -> bool {
+        self.set
+            .iter()
+            .any(|(at, set)| *at <= start && (set == mask || clipped(set, allowed) == *mask))
+    }
+}
+
+impl Records {
+    /// Takes a row for true. The first original of a thread or page stays.
+    pub(crate) fn fold(&mut self, row: Row) {
+        match row {
+            Row::Bind {
+                key,
+                at,
+                origin,
+                set,
+            } => {
+                let fresh = ThreadRecord {
+                    origin,
+                    set: Vec::new(),
+                };
+                add_mask(self.threads.entry(key).or_insert(fresh), at, set);
+            }
+            Row::Again { key, at, set } => {
+                // Without its first row, which was damaged, there is no original to put back.
+                if let Some(record) = self.threads.get_mut(&key) {
+                    add_mask(record, at, set);
+                }
+            }
+            Row::Pages {
+                pid,
+                start,
+                node,
+                pages,
+            } => {
+                let homes = self.pages.entry((pid, start)).or_default();
+                let before = homes.len();
+                for page in pages {
+                    homes.entry(page).or_insert(node);
+                }
+                self.page_count += homes.len() - before;
+            }
+        }
+    }
+
+    /// Everything as rows, to write a file anew.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
+        let threads = self
+            .threads
+            .iter()
+            .flat_map(|(&key, record)| thread_rows(key, record));
+        let pages = self
+            .pages
+            .iter()
+            .flat_map(|(&(pid, start), homes)| page_rows(pid, start, homes.iter()));
+        threads.chain(pages)
+    }
+
+    /// Threads and pages that are changed and not undone.
+    pub(crate) fn open_rows(&self) -> u64 {
+        u64::try_from(self.threads.len() + self.page_count).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) const fn page_count(&self) -> usize {
+        self.page_count
+    }
+
+    /// Processes that something is recorded of, ascending.
+    pub(crate) fn pids(&self) -> Vec<Pid> {
+        let threads = self.threads.keys().map(|key| key.pid);
+        let mut pids: Vec<Pid> = threads
+            .chain(self.pages.keys().map(|&(pid, _)| pid))
+            .collect();
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    pub(crate) fn thread(&self, key: TaskKey) -> Option<&ThreadRecord> {
+        self.threads.get(&key)
+    }
+
+    /// Bound threads of a process, ascending; of every process that ever had the number.
+    pub(crate) fn threads_of(&self, pid: Pid) -> impl Iterator<Item = (TaskKey, &ThreadRecord)> {
+        self.threads
+            .range(keys_of(pid))
+            .map(|(&key, record)| (key, record))
+    }
+
+    /// Moved pages of a process with their original nodes.
+    pub(crate) fn pages_of(&self, pid: Pid) -> Vec<(StartTicks, &BTreeMap<u64, NodeId>)> {
+        self.pages
+            .range((pid, StartTicks(0))..=(pid, StartTicks(u64::MAX)))
+            .map(|(&(_, start), homes)| (start, homes))
+            .collect()
+    }
+
+    /// Where a page was before we first moved it.
+    pub(crate) fn home(&self, pid: Pid, start: StartTicks, page: u64) -> Option<NodeId> {
+        self.pages.get(&(pid, start))?.get(&page).copied()
+    }
+
+    /// The origin of the thread of `pid` from which a thread that began at `start` may have its mask.
+    ///
+    /// Among several that had different ones: none if one of them had none, because too wide does less
+    /// harm than too narrow; else what most of them had; among as many, what the lowest had. A thread
+    /// that began before the mask was set has it from elsewhere.
+    pub(crate) fn origin_passed_on(
+        &self,
+        pid: Pid,
+        start: StartTicks,
+        mask: &CpuSet,
+        allowed: &CpuSet,
+    ) -> Option<&Origin> {
+        let mut origins: Vec<(usize, &Origin)> = Vec::new();
+        for (_, record) in self.threads_of(pid) {
+            if record.may_have_passed_on(start, mask, allowed) {
+                match origins
+                    .iter_mut()
+                    .find(|(_, known)| **known == record.origin)
+                {
+                    Some((votes, _)) => *votes += 1,
+                    None => origins.push((1, &record.origin)),
+                }
+            }
+        }
+        // Of several that are equal `max_by_key` gives the last, and the first is wanted.
+        let rank = |(votes, origin): &&(usize, &Origin)| (origin.kind == Kind::Unset, *votes);
+        let most = origins.iter().rev().max_by_key(rank);
+        most.map(|&(_, origin)| origin)
+    }
+
+    pub(crate) fn forget_thread(&mut self, key: TaskKey) {
+        self.threads.remove(&key);
+    }
+
+    /// Forgets the pages of a process but for those that `keep` names.
+    pub(crate) fn keep_pages(&mut self, pid: Pid, start: StartTicks, keep: &[u64]) {
+        let Some(homes) = self.pages.remove(&(pid, start)) else {
+            return;
+        };
+        self.page_count -= homes.len();
+        let kept: BTreeMap<u64, NodeId> = keep
+            .iter()
+            .filter_map(|page| Some((*page, *homes.get(page)?)))
+            .collect();
+        if !kept.is_empty() {
+            self.page_count += kept.len();
+            self.pages.insert((pid, start), kept);
+        }
+    }
+}
+
+fn add_mask(record: &mut ThreadRecord, at: StartTicks, set: CpuSet) {
+    if !record.set_exactly(&set) {
+        record.set.push((at, set));
+    }
+}
+
+fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row> + '_ {
+    record
+        .set
+        .iter()
+        .enumerate()
+        .map(move |(index, (at, set))| {
+            if index == 0 {
+                Row::Bind {
+                    key,
+                    at: *at,
+                    origin: record.origin.clone(),
+                    set: set.clone(),
+                }
+            } else {
+                Row::Again {
+                    key,
+                    at: *at,
+                    set: set.clone(),
+                }
+            }
+        })
+}
+
+/// Pages as rows, one or more for each node.
+pub(crate) fn page_rows<'a>(
+    pid: Pid,
+    start: StartTicks,
+    homes: impl Iterator<Item = (&'a u64, &'a NodeId)>,
+) -> Vec<Row> {
+    let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+    for (&page, &node) in homes {
+        by_node.entry(node).or_default().push(page);
+    }
+    let chunks = by_node.into_iter().flat_map(|(node, pages)| {
+        let chunks: Vec<Vec<u64>> = pages.chunks(PAGES_PER_ROW).map(<[u64]>::to_vec).collect();
+        chunks.into_iter().map(move |pages| (node, pages))
+    });
+    chunks
+        .map(|(node, pages)| Row::Pages {
+            pid,
+            start,
+            node,
+            pages,
+        })
+        .collect()
+}
+
+/// A damaged byte costs at most this many pages.
+const PAGES_PER_ROW: usize = 64;
+
+fn keys_of(pid: Pid) -> RangeInclusive<TaskKey> {
+    let key = |tid, start| TaskKey {
+        pid,
+        tid: Tid(tid),
+        start: StartTicks(start),
+    };
+    key(0, 0)..=key(u32::MAX, u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> CpuSet {
+        CpuSet::parse_list(text).unwrap()
+    }
+
+    fn bind(tid: u32, at: u64, origin: &str, mask: &str) -> Row {
+        Row::Bind {
+            key: TaskKey {
+                pid: Pid(5),
+                tid: Tid(tid),
+                start: StartTicks(1),
+            },
+            at: StartTicks(at),
+            origin: Origin {
+                kind: Kind::User,
+                mask: set(origin),
+            },
+            set: set(mask),
+        }
+    }
+
+    fn records(rows: Vec<Row>) -> Records {
+        let mut records = Records::default();
+        rows.into_iter().for_each(|row| records.fold(row));
+        records
+    }
+
+    #[test]
+    fn the_first_original_stays() {
+        let pages = |node, pages: &[u64]| Row::Pages {
+            pid: Pid(5),
+            start: StartTicks(1),
+            node: NodeId(node),
+            pages: pages.to_vec(),
+        };
+        let records = records(vec![
+            bind(5, 9, "0-3", "0-1"),
+            bind(5, 10, "0-1", "2-3"),
+            pages(0, &[0x1000, 0x2000]),
+            pages(1, &[0x2000, 0x3000]),
+        ]);
+        let (_, thread) = records.threads_of(Pid(5)).next().unwrap();
+        assert_eq!(thread.origin.mask, set("0-3"));
+        assert!(thread.set_exactly(&set("2-3")) && thread.set_exactly(&set("0-1")));
+        let home = |page| records.home(Pid(5), StartTicks(1), page);
+        assert_eq!(home(0x2000), Some(NodeId(0)));
+        assert_eq!(home(0x3000), Some(NodeId(1)));
+        assert_eq!(records.open_rows(), 4);
+    }
+
+    #[test]
+    fn what_is_written_anew_says_the_same() {
+        let first = records(vec![
+            bind(5, 9, "0-3", "0-1"),
+            bind(5, 10, "0-1", "2-3"),
+            bind(6, 11, "0", "2-3"),
+            Row::Pages {
+                pid: Pid(7),
+                start: StartTicks(2),
+                node: NodeId(1),
+                pages: (0..200).collect(),
+            },
+        ]);
+        let second = records(first.rows().collect());
+        assert_eq!(first.threads, second.threads);
+        assert_eq!(first.pages, second.pages);
+        assert_eq!(first.page_count, second.page_count);
+    }
+
+    #[test]
+    fn a_mask_is_passed_on_to_those_born_later_alone() {
+        let records = records(vec![
+            bind(5, 9, "0-3", "0-1"),
+            bind(6, 9, "0-2", "0-1"),
+            bind(7, 9, "0-2", "0-1"),
+        ]);
+        let passed = |start, mask| {
+            let origin =
+                records.origin_passed_on(Pid(5), StartTicks(start), &set(mask), &set("0-3"));
+            origin.map(|origin| origin.mask.to_string())
+        };
+        assert_eq!(passed(9, "0-1").as_deref(), Some("0-2"));
+        assert_eq!(passed(8, "0-1"), None);
+        assert_eq!(passed(9, "0-2"), None);
+    }
+
+    #[test]
+    fn pages_are_forgotten_but_those_that_could_not_be_put_back() {
+        let mut records = records(vec![Row::Pages {
+            pid: Pid(5),
+            start: StartTicks(1),
+            node: NodeId(0),
+            pages: vec![1, 2, 3],
+        }]);
+        records.keep_pages(Pid(5), StartTicks(1), &[2, 9]);
+        assert_eq!(records.open_rows(), 1);
+        records.keep_pages(Pid(5), StartTicks(1), &[]);
+        assert!(records.open_rows() == 0 && records.pids().is_empty());
+    }
+}

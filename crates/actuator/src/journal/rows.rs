@@ -1,0 +1,391 @@
+//! Rows of the journal as text. docs/journal-format.md describes the format for people.
+
+use std::fmt::Write as _;
+
+use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+
+use crate::affinity::{Kind, Origin};
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// A thread is about to be bound for the first time.
+    Bind {
+        /// Which.
+        key: TaskKey,
+        /// When, on the clock of starts.
+        at: StartTicks,
+        /// What it had.
+        origin: Origin,
+        /// What it gets.
+        set: CpuSet,
+    },
+    /// A thread of an earlier row is about to get another mask of ours.
+    Again {
+        /// Which.
+        key: TaskKey,
+        /// When.
+        at: StartTicks,
+        /// What it gets.
+        set: CpuSet,
+    },
+    /// Pages are about to be moved for the first time.
+    Pages {
+        /// Whose.
+        pid: Pid,
+        /// When that process began.
+        start: StartTicks,
+        /// The node they are on.
+        node: NodeId,
+        /// Their addresses.
+        pages: Vec<u64>,
+    },
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// Whole rows of this boot, in order.
+    pub rows: Vec<Row>,
+    /// Lines that are damaged: a changed byte, or a last line that was cut.
+    pub damaged: u64,
+    /// Whether the first line is a whole header of this boot.
+    pub headed: bool,
+}
+
+/// Why a file holds nothing for us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// It belongs to another boot of the machine: everything it could undo is gone.
+    OtherBoot,
+    /// It was written by a later version.
+    Newer(u32),
+}
+
+/// The first line of a file, with its line feed.
+#[must_use]
+pub fn header(boot: &str) -> String {
+    line("", &format!("{MAGIC} {VERSION} {boot}"))
+}
+
+/// Appends a row, with its line feed.
+pub fn encode(row: &Row, boot: &str, out: &mut String) {
+    let payload = match row {
+        Row::Bind {
+            key,
+            at,
+            origin,
+            set,
+        } => {
+            let kind = match origin.kind {
+                Kind::Unset => UNSET,
+                Kind::User => USER,
+            };
+            let TaskKey { pid, tid, start } = key;
+            let mask = &origin.mask;
+            format!("bind {pid} {tid} {} {} {kind} {mask} {set}", start.0, at.0)
+        }
+        Row::Again { key, at, set } => {
+            let TaskKey { pid, tid, start } = key;
+            format!("again {pid} {tid} {} {} {set}", start.0, at.0)
+        }
+        Row::Pages {
+            pid,
+            start,
+            node,
+            pages,
+        } => {
+            let mut text = format!("pages {pid} {} {node}", start.0);
+            for page in pages {
+                write!(text, " {page:x}").expect("writing to a string never fails");
+            }
+            text
+        }
+    };
+    out.push_str(&line(boot, &payload));
+}
+
+/// Reads a file. Total: takes any bytes, keeps every whole row of this boot, counts the rest.
+///
+/// # Errors
+/// When the header is whole and says that the file is not for us.
+pub fn decode(bytes: &[u8], boot: &str) -> Result<Decoded, Foreign> {
+    let mut decoded = Decoded::default();
+    let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
+    let mut first = true;
+    while let Some(line) = lines.next() {
+        let cut = lines.peek().is_none();
+        if cut && line.is_empty() {
+            break;
+        }
+        // A whole line without its line feed was cut as well: the next row would run into it.
+        if first
+            && !cut
+            && let Some(payload) = checked("", line)
+        {
+            judge_header(payload, boot)?;
+            decoded.headed = true;
+        } else {
+            let row = checked(boot, line).filter(|_| !cut).and_then(parse);
+            match row {
+                Some(row) => decoded.rows.push(row),
+                None => decoded.damaged += 1,
+            }
+        }
+        first = false;
+    }
+    Ok(decoded)
+}
+
+fn judge_header(payload: &str, boot: &str) -> Result<(), Foreign> {
+    let mut words = payload.split(' ');
+    let known = words.next() == Some(MAGIC);
+    let version = words.next().and_then(|word| word.parse::<u32>().ok());
+    match version {
+        Some(version) if known && version > VERSION => Err(Foreign::Newer(version)),
+        Some(VERSION) if known && words.next() == Some(boot) => Ok(()),
+        _ => Err(Foreign::OtherBoot),
+    }
+}
+
+fn parse(payload: &str) -> Option<Row> {
+    let mut words = payload.split(' ');
+    let row = match words.next()? {
+        "bind" => {
+            let key = task(&mut words)?;
+            let at = StartTicks(words.next()?.parse().ok()?);
+            let kind = match words.next()? {
+                UNSET => Kind::Unset,
+                USER => Kind::User,
+                _ => return None,
+            };
+            let mask = cpus(words.next()?)?;
+            Row::Bind {
+                key,
+                at,
+                origin: Origin { kind, mask },
+                set: cpus(words.next()?)?,
+            }
+        }
+        "again" => Row::Again {
+            key: task(&mut words)?,
+            at: StartTicks(words.next()?.parse().ok()?),
+            set: cpus(words.next()?)?,
+        },
+        "pages" => {
+            let pid = Pid(words.next()?.parse().ok()?);
+            let start = StartTicks(words.next()?.parse().ok()?);
+            let node = NodeId(words.next()?.parse().ok()?);
+            let pages: Option<Vec<u64>> = words
+                .by_ref()
+                .map(|word| u64::from_str_radix(word, 16).ok())
+                .collect();
+            Row::Pages {
+                pid,
+                start,
+                node,
+                pages: pages?,
+            }
+        }
+        _ => return None,
+    };
+    words.next().is_none().then_some(row)
+}
+
+fn task<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<TaskKey> {
+    Some(TaskKey {
+        pid: Pid(words.next()?.parse().ok()?),
+        tid: Tid(words.next()?.parse().ok()?),
+        start: StartTicks(words.next()?.parse().ok()?),
+    })
+}
+
+/// A mask; never empty, because no thread has an empty one.
+fn cpus(word: &str) -> Option<CpuSet> {
+    CpuSet::parse_list(word).ok().filter(|set| !set.is_empty())
+}
+
+/// A line: checksum, blank, payload, line feed.
+fn line(boot: &str, payload: &str) -> String {
+    format!("{:08x} {payload}\n", checksum(boot, payload))
+}
+
+/// The payload of a line whose checksum is right.
+fn checked<'a>(boot: &str, line: &'a [u8]) -> Option<&'a str> {
+    let (sum, payload) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    (sum == format!("{:08x}", checksum(boot, payload))).then_some(payload)
+}
+
+/// CRC-32 (IEEE 802.3) over the boot id and the payload, so that no row of another boot passes even
+/// where the header is lost.
+pub(super) fn checksum(boot: &str, payload: &str) -> u32 {
+    !boot
+        .bytes()
+        .chain(payload.bytes())
+        .fold(u32::MAX, |sum, byte| {
+            let [low, ..] = sum.to_le_bytes();
+            (sum >> 8) ^ CRC[usize::from(low ^ byte)]
+        })
+}
+
+const CRC: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index: u32 = 0;
+    while index < 256 {
+        let mut value = index;
+        let mut bit = 0;
+        while bit < 8 {
+            value = (value >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(value & 1));
+            bit += 1;
+        }
+        table[index as usize] = value;
+        index += 1;
+    }
+    table
+};
+
+const MAGIC: &str = "numad-journal";
+const VERSION: u32 = 1;
+const UNSET: &str = "unset";
+const USER: &str = "user";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOOT: &str = "5d2f0a7c-93f1-4e5e-b0f7-5b1f6a1a2c3d";
+
+    fn set(text: &str) -> CpuSet {
+        CpuSet::parse_list(text).unwrap()
+    }
+
+    fn key() -> TaskKey {
+        TaskKey {
+            pid: Pid(812),
+            tid: Tid(813),
+            start: StartTicks(4455),
+        }
+    }
+
+    fn rows() -> Vec<Row> {
+        vec![
+            Row::Bind {
+                key: key(),
+                at: StartTicks(9000),
+                origin: Origin {
+                    kind: Kind::Unset,
+                    mask: set("0-15"),
+                },
+                set: set("0-7"),
+            },
+            Row::Again {
+                key: key(),
+                at: StartTicks(9100),
+                set: set("8-15,2000"),
+            },
+            Row::Pages {
+                pid: Pid(812),
+                start: StartTicks(4450),
+                node: NodeId(3),
+                pages: vec![0x7f00_0000_1000, 0x7f00_0000_3000],
+            },
+        ]
+    }
+
+    fn file(rows: &[Row]) -> String {
+        let mut text = header(BOOT);
+        for row in rows {
+            encode(row, BOOT, &mut text);
+        }
+        text
+    }
+
+    #[test]
+    fn the_format_is_what_the_document_says() {
+        assert_eq!(
+            file(&rows()),
+            include_str!("../../fixtures/journal-1"),
+            "docs/journal-format.md shows this file"
+        );
+        assert_eq!(
+            checksum("", "123456789"),
+            0xcbf4_3926,
+            "CRC-32 as everyone's"
+        );
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let decoded = decode(file(&rows()).as_bytes(), BOOT).unwrap();
+        assert_eq!(decoded.rows, rows());
+        assert!(decoded.headed && decoded.damaged == 0);
+        assert_eq!(decode(b"", BOOT).unwrap(), Decoded::default());
+    }
+
+    #[test]
+    fn a_file_cut_at_any_byte_keeps_every_whole_row() {
+        let text = file(&rows());
+        for length in 0..=text.len() {
+            let decoded = decode(&text.as_bytes()[..length], BOOT).unwrap();
+            let whole = text[..length].matches('\n').count();
+            assert_eq!(decoded.rows, rows()[..whole.saturating_sub(1)], "{length}");
+            let torn = length > 0 && !text[..length].ends_with('\n');
+            assert_eq!(decoded.damaged, u64::from(torn), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_costs_one_row_and_no_more() {
+        let text = file(&rows());
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= 1 << bit;
+                let decoded = decode(&bytes, BOOT).unwrap();
+                // A line feed that is lost joins two lines, and both are lost.
+                assert!(decoded.rows.len() + 2 >= rows().len(), "{at} {bit}");
+                assert!(decoded.rows.iter().all(|row| rows().contains(row)));
+                assert!(decoded.damaged > 0, "{at} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_boot_and_a_later_version_are_not_for_us() {
+        let text = file(&rows());
+        assert_eq!(decode(text.as_bytes(), "other"), Err(Foreign::OtherBoot));
+        let later = line("", &format!("{MAGIC} 2 {BOOT} more"));
+        assert_eq!(decode(later.as_bytes(), BOOT), Err(Foreign::Newer(2)));
+        // With the header lost, rows of another boot do not pass either.
+        let headless = &text[text.find('\n').unwrap() + 1..];
+        assert_eq!(decode(headless.as_bytes(), "other").unwrap().rows, []);
+        assert_eq!(decode(headless.as_bytes(), BOOT).unwrap().rows.len(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn never_panics(bytes: Vec<u8>) {
+            drop(decode(&bytes, BOOT));
+        }
+
+        #[test]
+        fn any_row_reads_back(
+            pid: u32, tid: u32, start: u64, at: u64, user: bool,
+            mask in prop::collection::vec(0..5000_u32, 1..20),
+            pages in prop::collection::vec(any::<u64>(), 0..20),
+        ) {
+            let cpus: CpuSet = mask.into_iter().map(topology::CpuId).collect();
+            let key = TaskKey { pid: Pid(pid), tid: Tid(tid), start: StartTicks(start) };
+            let kind = if user { Kind::User } else { Kind::Unset };
+            let rows = [
+                Row::Bind { key, at: StartTicks(at), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
+                Row::Again { key, at: StartTicks(at), set: cpus },
+                Row::Pages { pid: Pid(pid), start: StartTicks(start), node: NodeId(tid), pages },
+            ];
+            prop_assert_eq!(decode(file(&rows).as_bytes(), BOOT).unwrap().rows, rows);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! System calls as a trait, so that tests have a kernel that dies when told to.
+
+use std::fmt;
+
+use topology::{CpuSet, NodeId, Pid, Tid};
+
+pub use nix::errno::Errno;
+
+use crate::sys;
+
+/// The system calls that are needed. Statuses of pages are as the kernel gives them: a node, or a
+/// negative error number.
+pub trait Kernel: fmt::Debug {
+    /// The affinity of a thread, processors online only.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno>;
+
+    /// Gives a thread another affinity.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn set_affinity(&mut self, tid: Tid, mask: Mask<'_>) -> Result<(), Errno>;
+
+    /// Writes where each page is to `statuses`, which is as long as `pages`.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno>;
+
+    /// Moves pages to a node, those alone that no other process maps. Statuses of pages that were not
+    /// tried, or not successfully, may be left as they are.
+    ///
+    /// # Errors
+    /// As the kernel gives them.
+    fn move_pages(
+        &mut self,
+        pid: Pid,
+        pages: &[u64],
+        node: NodeId,
+        statuses: &mut [i32],
+    ) -> Result<(), Errno>;
+}
+
+/// An affinity to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask<'a> {
+    /// These processors.
+    These(&'a CpuSet),
+    /// Every processor there can ever be: has the effect of no affinity at all, in that the thread
+    /// follows its cpuset, also when that grows (docs/decisions/0003).
+    Every,
+}
+
+/// The kernel that runs this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
+
+impl Kernel for Linux {
+    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
+        let mut words = [0; sys::MASK_WORDS];
+        sys::get_affinity(number(tid.0)?, &mut words)?;
+        Ok(CpuSet::from_words(&words))
+    }
+
+    fn set_affinity(&mut self, tid: Tid, mask: Mask<'_>) -> Result<(), Errno> {
+        let tid = number(tid.0)?;
+        match mask {
+            Mask::These(cpus) => sys::set_affinity(tid, cpus.words()),
+            Mask::Every => sys::set_affinity(tid, &[u64::MAX; sys::MASK_WORDS]),
+        }
+    }
+
+    fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno> {
+        sys::query_pages(number(pid.0)?, pages, statuses)
+    }
+
+    fn move_pages(
+        &mut self,
+        pid: Pid,
+        pages: &[u64],
+        node: NodeId,
+        statuses: &mut [i32],
+    ) -> Result<(), Errno> {
+        let node = i32::try_from(node.0).map_err(|_too_large| Errno::ENODEV)?;
+        let nodes = vec![node; pages.len()];
+        sys::move_pages(number(pid.0)?, pages, &nodes, statuses)
+    }
+}
+
+/// A number of a thread or process for a call. 0 would mean "myself", and is nobody's number.
+fn number(id: u32) -> Result<i32, Errno> {
+    i32::try_from(id)
+        .ok()
+        .filter(|&id| id > 0)
+        .ok_or(Errno::ESRCH)
+}

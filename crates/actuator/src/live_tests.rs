@@ -1,0 +1,383 @@
+//! What [`Live`] does case by case, against a kernel that is not there.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use numad_core::{Outcome, PageOutcome, Refusal};
+use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
+
+use crate::fake::{Bench, Hold, bind, move_first, set};
+use crate::{Durability, Errno, JournalLimits, Scope, UndoReport};
+
+fn refused(refusal: Refusal) -> Outcome {
+    Outcome::Refused(refusal)
+}
+
+/// A process 100 with two threads more, one of which has a mask of its own.
+fn bench() -> (Bench, [TaskKey; 3]) {
+    let bench = Bench::new();
+    let keys = {
+        let mut world = bench.fake.0.borrow_mut();
+        let first = world.add_process(100, 1, "0-7");
+        world.add_pages(100, 100, 0);
+        [
+            first,
+            world.add_task(100, 101, None),
+            world.add_task(100, 102, Some("1-2")),
+        ]
+    };
+    (bench, keys)
+}
+
+#[test]
+fn a_bind_is_clipped_to_the_cpuset_and_undone_by_kind() {
+    let (bench, keys) = bench();
+    let mut live = bench.live();
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .cpusets
+        .insert(Pid(100), set("2-7"));
+    for key in keys {
+        assert_eq!(bind(&mut live, key, "0-3"), Outcome::Bound);
+        assert_eq!(bench.mask(key), "2-3");
+    }
+    assert_eq!(live.journal().open_rows(), 3);
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.threads_restored, report.is_complete()), (3, true));
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .cpusets
+        .insert(Pid(100), set("0-15"));
+    // Its own was 1-2, of which the cpuset left 2 when it was read; the rest cannot be known.
+    let masks = keys.map(|key| bench.mask(key));
+    assert_eq!(masks, ["0-15", "0-15", "2"]);
+}
+
+#[test]
+fn a_place_outside_of_the_cpuset_is_refused_before_the_call() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    assert_eq!(bind(&mut live, first, "8-11"), refused(Refusal::NotAllowed));
+    assert_eq!(live.journal().open_rows(), 0);
+}
+
+#[test]
+fn the_gone_and_those_who_have_their_numbers_are_not_touched() {
+    let (bench, [first, second, _]) = bench();
+    let mut live = bench.live();
+    assert_eq!(bind(&mut live, second, "0-3"), Outcome::Bound);
+    assert_eq!(bind(&mut live, first, "0-3"), Outcome::Bound);
+    let mut world = bench.fake.0.borrow_mut();
+    world.tasks.remove(&Tid(101));
+    world.tasks.remove(&Tid(100));
+    world.now += 10;
+    let heir = world.add_task(100, 100, Some("0-3"));
+    drop(world);
+    assert_eq!(bind(&mut live, second, "4-7"), refused(Refusal::Gone));
+    assert_eq!(bind(&mut live, first, "4-7"), refused(Refusal::Gone));
+    let report = live.undo(&Scope::Pids(BTreeSet::from([Pid(100)])));
+    assert_eq!((report.threads_gone, report.threads_restored), (2, 1));
+    // It began later with a mask of ours, so that it is taken for one made by a bound thread.
+    assert_eq!(bench.mask(heir), "0-7");
+}
+
+#[test]
+fn what_someone_else_changed_is_left_alone() {
+    let (bench, [first, second, third]) = bench();
+    let mut live = bench.live();
+    for key in [first, second, third] {
+        bind(&mut live, key, "0-3");
+    }
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .tasks
+        .get_mut(&Tid(101))
+        .unwrap()
+        .mask = Some(set("6"));
+    assert_eq!(
+        bind(&mut live, second, "4-7"),
+        refused(Refusal::ChangedByOther)
+    );
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.threads_restored, report.threads_left), (2, 1));
+    assert_eq!(bench.mask(second), "6");
+    assert_eq!(live.undo(&Scope::All), UndoReport::default());
+}
+
+#[test]
+fn a_cpuset_that_clipped_or_emptied_our_mask_is_not_someone_else() {
+    let (bench, [first, second, third]) = bench();
+    let mut live = bench.live();
+    for key in [first, second, third] {
+        bind(&mut live, key, "0-3");
+    }
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .cpusets
+        .insert(Pid(100), set("4-7"));
+    assert_eq!(bench.mask(first), "4-7");
+    let report = live.undo(&Scope::All);
+    assert_eq!(
+        (report.threads_restored, report.threads_left),
+        (3, 0),
+        "{report:?}"
+    );
+    // 1-2 could not be given back in there; the thread has the cpuset, as it would without us.
+    assert_eq!(bench.mask(third), "4-7");
+}
+
+#[test]
+fn threads_and_children_of_bound_threads_get_what_their_makers_had() {
+    let (bench, [first, second, third]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, second, "0-3");
+    bind(&mut live, third, "4-7");
+    let mut world = bench.fake.0.borrow_mut();
+    let of_second = world.spawn(Tid(101), 100, 103);
+    let of_third = world.spawn(Tid(102), 100, 104);
+    let child = world.spawn(Tid(102), 300, 300);
+    let grandchild = world.spawn(Tid(300), 301, 301);
+    let of_first = world.spawn(Tid(100), 100, 105);
+    drop(world);
+    assert_eq!(bench.mask(grandchild), "4-7");
+    // One that is bound later has its maker's original in the journal, not our mask.
+    assert_eq!(bind(&mut live, of_third, "0-3"), Outcome::Bound);
+    let report = live.undo(&Scope::All);
+    assert_eq!(report.threads_restored, 6, "{report:?}");
+    for (key, mask) in [
+        (first, "0-7"),
+        (second, "0-7"),
+        (of_second, "0-7"),
+        (of_third, "1-2"),
+        (child, "1-2"),
+        (grandchild, "1-2"),
+        (of_first, "0-7"),
+    ] {
+        assert_eq!(bench.mask(key), mask, "{key}");
+    }
+}
+
+#[test]
+fn an_orphan_is_found_when_it_is_named() {
+    let (bench, [_, second, _]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, second, "0-3");
+    let mut world = bench.fake.0.borrow_mut();
+    let orphan = world.spawn(Tid(101), 300, 300);
+    world.parents.insert(Pid(300), Pid(1));
+    drop(world);
+    live.undo(&Scope::Pids(BTreeSet::from([Pid(100), Pid(300)])));
+    assert_eq!(bench.mask(orphan), "0-7");
+}
+
+#[test]
+fn an_older_thread_with_the_same_mask_has_it_from_itself() {
+    let (bench, [first, ..]) = bench();
+    let other = bench.fake.0.borrow_mut().add_task(100, 106, Some("0-3"));
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    live.undo(&Scope::All);
+    assert_eq!(bench.mask(other), "0-3");
+}
+
+#[test]
+fn another_program_s_processes_are_not_undone_with_a_parent_s() {
+    let (bench, [first, ..]) = bench();
+    let child = bench.fake.0.borrow_mut().add_process(300, 100, "0-7");
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    bind(&mut live, child, "4-7");
+    live.undo(&Scope::Pids(BTreeSet::from([Pid(100)])));
+    assert_eq!(
+        (bench.mask(first), bench.mask(child)),
+        ("0-7".into(), "4-7".into())
+    );
+    assert_eq!(live.journal().open_rows(), 1);
+}
+
+#[test]
+fn pages_move_in_batches_and_each_has_its_fate() {
+    let (bench, _) = bench();
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        for (page, hold) in [(3, Hold::Busy), (5, Hold::Shared)] {
+            world.pages.get_mut(&(Pid(100), page * 4096)).unwrap().hold = hold;
+        }
+        world.pages.remove(&(Pid(100), 6 * 4096));
+        world.pages.get_mut(&(Pid(100), 7 * 4096)).unwrap().node = NodeId(1);
+    }
+    let mut live = bench.live();
+    let Outcome::Moved { pages, spent_ns } = move_first(&mut live, 100, 100, 1) else {
+        panic!("moved");
+    };
+    for (page, refusal) in [(3, Refusal::Busy), (5, Refusal::Shared), (6, Refusal::Gone)] {
+        assert_eq!(pages[page], PageOutcome::Refused(refusal));
+    }
+    let there = pages
+        .iter()
+        .filter(|page| **page == PageOutcome::On(NodeId(1)));
+    assert_eq!((there.count(), pages.len()), (97, 100));
+    // 98 of them were tried, at 10 µs each, the first 64 in one call.
+    assert_eq!(spent_ns, 980_000);
+    assert_eq!(live.take_pause_max().as_micros(), 640);
+    assert_eq!(live.take_pause_max().as_micros(), 0);
+    // Of the two that stay nothing is to be undone, but they were written down before they were tried.
+    assert_eq!(live.journal().open_rows(), 98);
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.pages_restored, report.pages_gone), (98, 0));
+    assert_eq!(
+        bench.nodes(100).iter().filter(|&&node| node == 1).count(),
+        1
+    );
+}
+
+#[test]
+fn pages_the_kernel_tells_nothing_of_are_asked_about() {
+    let (bench, _) = bench();
+    let hold = |hold| {
+        let mut world = bench.fake.0.borrow_mut();
+        world.pages.get_mut(&(Pid(100), 10 * 4096)).unwrap().hold = hold;
+    };
+    hold(Hold::Stuck);
+    let mut live = bench.live();
+    let Outcome::Moved { pages, .. } = move_first(&mut live, 100, 64, 1) else {
+        panic!("moved");
+    };
+    assert_eq!(pages[9], PageOutcome::On(NodeId(1)));
+    assert!(
+        pages[10..]
+            .iter()
+            .all(|page| *page == PageOutcome::Refused(Refusal::Busy))
+    );
+    hold(Hold::Free);
+    move_first(&mut live, 100, 64, 1);
+    hold(Hold::Stuck);
+    let report = live.undo(&Scope::All);
+    // One stays, is named, and stays in the journal; those behind it are put back in the next rounds.
+    assert_eq!(report.failed.len(), 1, "{report:?}");
+    assert!(report.failed[0].contains("process `100`"), "{report:?}");
+    assert!(live.journal().open_rows() > 0);
+    hold(Hold::Free);
+    drop(live);
+    assert!(bench.live().undo(&Scope::All).is_complete());
+    assert!(bench.nodes(100).iter().all(|&node| node == 0));
+}
+
+#[test]
+fn errors_of_a_whole_call_change_nothing() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    assert_eq!(
+        move_first(&mut live, 100, 5, 9),
+        refused(Refusal::NoSuchNode)
+    );
+    assert_eq!(move_first(&mut live, 999, 5, 1), refused(Refusal::Gone));
+    for (errno, of_thread, of_pages) in [
+        (Errno::EPERM, Refusal::NotPermitted, Refusal::NotPermitted),
+        (Errno::EACCES, Refusal::NotPermitted, Refusal::NotAllowed),
+        (Errno::ENOMEM, Refusal::NoMemory, Refusal::NoMemory),
+    ] {
+        bench.fake.0.borrow_mut().errno = Some(errno);
+        assert_eq!(bind(&mut live, first, "0-3"), refused(of_thread));
+        assert_eq!(move_first(&mut live, 100, 5, 1), refused(of_pages));
+    }
+    bench.fake.0.borrow_mut().errno = Some(Errno::EPERM);
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .tasks
+        .get_mut(&Tid(100))
+        .unwrap()
+        .mask = Some(set("0-3"));
+    let report = live.undo(&Scope::All);
+    assert!(report.failed[0].contains("CAP_SYS_NICE"), "{report:?}");
+    assert_eq!(live.journal().open_rows(), 1);
+}
+
+#[test]
+fn a_process_that_has_another_s_number_keeps_its_pages() {
+    let (bench, [first, second, third]) = bench();
+    let mut live = bench.live();
+    move_first(&mut live, 100, 50, 1);
+    let mut world = bench.fake.0.borrow_mut();
+    for key in [first, second, third] {
+        world.tasks.remove(&key.tid);
+    }
+    world.add_process(100, 1, "0-7");
+    drop(world);
+    assert_eq!(move_first(&mut live, 100, 50, 0), refused(Refusal::Gone));
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.pages_gone, report.pages_restored), (50, 0));
+    assert_eq!(bench.nodes(100)[0], 1);
+    // After that the new one may be attached.
+    assert!(matches!(
+        move_first(&mut live, 100, 50, 0),
+        Outcome::Moved { .. }
+    ));
+}
+
+#[test]
+fn a_full_journal_refuses_the_change() {
+    let (bench, [first, second, _]) = bench();
+    let mut live = bench.live_with(JournalLimits {
+        bytes_max: 90,
+        pages_max: 20,
+        durability: Durability::Disk,
+    });
+    assert_eq!(bind(&mut live, first, "0-3"), Outcome::Bound);
+    assert_eq!(bind(&mut live, second, "0-3"), refused(Refusal::Journal));
+    assert_eq!(bench.mask(second), "0-7");
+    assert!(
+        live.take_write_error()
+            .unwrap()
+            .to_string()
+            .contains("journal")
+    );
+    assert!(live.take_write_error().is_none());
+    assert_eq!(move_first(&mut live, 100, 30, 1), refused(Refusal::Journal));
+    assert!(bench.nodes(100).iter().all(|&node| node == 0));
+    assert_eq!(live.undo(&Scope::All).threads_restored, 1);
+}
+
+#[test]
+fn pruning_forgets_processes_that_ended_and_no_others() {
+    let (bench, [first, second, _]) = bench();
+    let other = bench.fake.0.borrow_mut().add_process(200, 1, "0-7");
+    bench.fake.0.borrow_mut().add_pages(200, 10, 0);
+    let mut live = bench.live();
+    for key in [first, second, other] {
+        bind(&mut live, key, "0-3");
+    }
+    move_first(&mut live, 200, 10, 1);
+    bench.fake.0.borrow_mut().tasks.remove(&Tid(101));
+    live.prune();
+    assert_eq!(live.journal().open_rows(), 13);
+    bench.fake.0.borrow_mut().tasks.remove(&Tid(200));
+    live.prune();
+    assert_eq!(live.journal().open_rows(), 2);
+}
+
+#[test]
+fn a_second_mask_never_replaces_the_first_original() {
+    let (bench, [_, _, third]) = bench();
+    let mut live = bench.live();
+    for mask in ["0-3", "4-7", "0-3", "5"] {
+        assert_eq!(bind(&mut live, third, mask), Outcome::Bound);
+    }
+    drop(live);
+    let text = fs::read_to_string(bench.directory.join("journal")).unwrap();
+    assert_eq!(text.lines().count(), 4, "{text}");
+    let mut live = bench.live();
+    live.undo(&Scope::All);
+    assert_eq!(bench.mask(third), "1-2");
+    assert_eq!(third.start, StartTicks(3));
+}

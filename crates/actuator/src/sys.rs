@@ -1,0 +1,99 @@
+//! The room for raw system calls: affinity masks of any size, and `move_pages`.
+//!
+//! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors (LESSONS 21), and neither
+//! has `move_pages`. Nothing in here decides, converts units, or loops.
+
+use std::mem::size_of_val;
+use std::ptr;
+
+use libc::{c_int, c_long, c_void, pid_t};
+use nix::errno::Errno;
+
+/// Words of a mask that holds every processor number there can be.
+pub(crate) const MASK_WORDS: usize = 1024;
+
+/// Reads a thread's mask into `words`; the rest of them is left as it is.
+pub(crate) fn get_affinity(tid: pid_t, words: &mut [u64; MASK_WORDS]) -> Result<(), Errno> {
+    // SAFETY: the kernel writes at most the given number of bytes, and that is the size of the
+    // array the pointer comes from, which is borrowed for the length of the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            tid,
+            size_of_val(words),
+            words.as_mut_ptr(),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Sets a thread's mask. Bits beyond `words` are clear; bits beyond the kernel's own size are ignored.
+pub(crate) fn set_affinity(tid: pid_t, words: &[u64]) -> Result<(), Errno> {
+    // SAFETY: the kernel only reads, at most the given number of bytes, and that is the size of the
+    // slice the pointer comes from, which is borrowed for the length of the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setaffinity,
+            tid,
+            size_of_val(words),
+            words.as_ptr(),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Asks where pages of a process are: one status for each.
+pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> Result<(), Errno> {
+    assert_eq!(pages.len(), statuses.len(), "one status for each page");
+    // SAFETY: the kernel reads `pages.len()` pointers and writes as many statuses; both slices have
+    // that length (asserted), u64 and a pointer have the same size (below), and with no array of
+    // nodes it moves nothing. The addresses are looked up in the target's space, never followed here.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            pages.len(),
+            pages.as_ptr(),
+            ptr::null::<c_int>(),
+            statuses.as_mut_ptr(),
+            NO_FLAGS,
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Moves pages that no other process maps, each to its node; statuses of pages that were not tried
+/// are left as they are. The number of pages that did not move is not told: statuses say which.
+pub(crate) fn move_pages(
+    pid: pid_t,
+    pages: &[u64],
+    nodes: &[c_int],
+    statuses: &mut [c_int],
+) -> Result<(), Errno> {
+    assert_eq!(pages.len(), statuses.len(), "one status for each page");
+    assert_eq!(pages.len(), nodes.len(), "one node for each page");
+    // SAFETY: as in `query_pages`, and the kernel reads as many nodes as there are pages (asserted).
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            pages.len(),
+            pages.as_ptr(),
+            nodes.as_ptr(),
+            statuses.as_mut_ptr(),
+            MPOL_MF_MOVE,
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+const NO_FLAGS: c_int = 0;
+/// Move pages of this process alone. `MPOL_MF_MOVE_ALL`, which also moves what others share, is
+/// deliberately not defined here (LESSONS 10).
+const MPOL_MF_MOVE: c_int = 1 << 1;
+
+const _: () = assert!(
+    size_of::<u64>() == size_of::<*const c_void>(),
+    "64-bit machines only"
+);
+const _: () = assert!(size_of::<c_long>() == 8, "64-bit machines only");

@@ -1,1 +1,77 @@
-//! Empty room.
+//! The command line of numad: parses, asks the daemon over its socket, shows the answer.
+//!
+//! Decides nothing about placement and changes nothing itself; what works without a daemon
+//! (`topo`, `policies`, `config check`) reads and no more. Pictures are pure functions in
+//! [`render`].
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+mod client;
+mod commands;
+mod find;
+mod output;
+pub mod render;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Parser;
+use control::ErrorKind;
+
+use crate::cli::Cli;
+use crate::output::Output;
+
+/// Runs a command line to its end and gives the exit code (docs/exit-codes.md).
+///
+/// Answers go to `out`, everything else to `err`. `run` replaces the process when all goes well.
+pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let (mut out, mut err) = (Output::new(out), Output::new(err));
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return explain_usage(&error, &mut out, &mut err),
+    };
+    match commands::run(cli, &mut out, &mut err) {
+        Ok(()) => 0,
+        Err(failure) => {
+            for line in failure.to_string().lines() {
+                // When the error stream is gone too there is nobody left to tell.
+                drop(err.text(&format!("numadctl: {line}\n")));
+            }
+            failure.kind.exit_code()
+        }
+    }
+}
+
+/// Help and version are answers, the rest is an error; clap knows which. Errors are put on one line,
+/// as all of ours are.
+fn explain_usage(error: &clap::Error, out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return out
+            .text(&text)
+            .map_or_else(|failure| failure.kind.exit_code(), |()| 0);
+    }
+    let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let told = if is_help { text } else { on_one_line(&text) };
+    drop(err.text(&told));
+    ErrorKind::Usage.exit_code()
+}
+
+/// clap's report up to its usage line, and where to read more.
+fn on_one_line(text: &str) -> String {
+    let (what, usage) = text.split_once("Usage: ").unwrap_or((text, "numadctl"));
+    let what: Vec<&str> = what
+        .split_whitespace()
+        .filter(|word| *word != "error:")
+        .collect();
+    let command: Vec<&str> = usage
+        .split_whitespace()
+        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+        .collect();
+    format!(
+        "numadctl: {}; see `{} --help`\n",
+        what.join(" "),
+        command.join(" ")
+    )
+}

@@ -21,6 +21,8 @@ mod typed;
 pub use differ::Difference;
 pub use error::{ConfigError, Problem};
 pub use load::{Loaded, Paths, check_bytes, load};
+/// The known name nearest to a typed one; for those who report wrong names to people.
+pub use numad_core::setting::nearest;
 pub use render::{
     SectionDoc, SettingDoc, documented, render_default, render_effective, render_markdown,
 };

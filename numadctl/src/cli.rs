@@ -1,0 +1,406 @@
+//! Every command and flag, defined once: from here come parsing, `--help` and the man pages.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Puts programs under a NUMA policy, shows what that does, and takes it back.
+#[derive(Debug, Parser)]
+#[command(
+    name = "numadctl",
+    version,
+    color = ColorChoice::Never,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "EXAMPLE:\n  numadctl attach 4242 --policy deloc\n  numadctl status\n  numadctl explain 4242\n  \
+                  numadctl detach 4242\n\nExit codes are listed in numadctl(1) and docs/exit-codes.md.",
+)]
+pub struct Cli {
+    /// Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Put a running program under a policy
+    #[command(after_help = "EXAMPLE:\n  numadctl attach 4242 --policy deloc\n  \
+        numadctl attach --unit postgresql.service --policy deloc --set strict=true\n  \
+        numadctl attach --command solver --dry-run")]
+    Attach(Attach),
+    /// Take a program off its policy and put everything back
+    #[command(after_help = "EXAMPLE:\n  numadctl detach 4242")]
+    Detach(One),
+    /// Show the daemon and the programs under a policy
+    #[command(after_help = "EXAMPLE:\n  numadctl status --watch\n  numadctl status --json")]
+    Status(Status),
+    /// Start a program under a policy
+    ///
+    /// The program has the process number of this command, its standard streams and its exit code.
+    /// It is attached before its first instruction, and not started when it cannot be attached.
+    #[command(after_help = "EXAMPLE:\n  numadctl run --policy deloc -- ./solver --threads 32")]
+    Run(Run),
+    /// Tell what was done to a program and why, and what was not done and why not
+    #[command(after_help = "EXAMPLE:\n  numadctl explain 4242\n  numadctl explain 4242 --last 20")]
+    Explain(Explain),
+    /// Show which threads of a program share memory
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl matrix 4242\n  numadctl matrix 4242 --window live --csv\n  \
+        numadctl matrix 4242 --svg matrix.svg"
+    )]
+    Matrix(Matrix),
+    /// List the policies, or show one with its settings
+    #[command(after_help = "EXAMPLE:\n  numadctl policies\n  numadctl policies show deloc")]
+    Policies(Policies),
+    /// Tell what this machine can give and what it lacks, and what to do about it
+    #[command(after_help = "EXAMPLE:\n  numadctl doctor")]
+    Doctor(Plain),
+    /// Put back what was changed, for one process or for all
+    #[command(after_help = "EXAMPLE:\n  numadctl undo 4242\n  numadctl undo --all")]
+    Undo(Undo),
+    /// Check settings files, or show the settings in force
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl config check /etc/numad/numad.toml\n  numadctl config show"
+    )]
+    Config(Config),
+    /// Let the daemon read its settings again
+    #[command(after_help = "EXAMPLE:\n  numadctl config check && numadctl reload")]
+    Reload(Plain),
+}
+
+/// How a command answers.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Plain {
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which policy, and how.
+#[derive(Clone, Debug, Args)]
+pub struct Under {
+    /// Policy; the default policy of the settings when not given
+    #[arg(long, short, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Setting of the policy; `numadctl policies show NAME` lists them
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+    /// Decide and tell, but change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Arguments of `attach`.
+#[derive(Clone, Debug, Args)]
+pub struct Attach {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Which policy, and how.
+    #[command(flatten)]
+    pub under: Under,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+struct TargetArgs {
+    /// Processes that make up the program
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pids: Vec<u32>,
+    /// Every process in this control group and below
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+    /// Every process of this systemd unit
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<String>,
+    /// Every process whose command has this name
+    #[arg(long, value_name = "NAME")]
+    command: Option<String>,
+}
+
+impl Attach {
+    /// What to attach.
+    #[must_use]
+    pub fn target(&self) -> control::rows::Target {
+        use control::rows::Target;
+        let TargetArgs {
+            pids,
+            cgroup,
+            unit,
+            command,
+        } = &self.target;
+        match (cgroup, unit, command) {
+            (Some(path), _, _) => Target::Cgroup(path.clone()),
+            (_, Some(unit), _) => Target::Unit(unit.clone()),
+            (_, _, Some(name)) => Target::Command(name.clone()),
+            (None, None, None) => Target::Pids(pids.clone()),
+        }
+    }
+}
+
+/// An attached program, as people name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Attachment or process, whichever there is.
+    Either(u32),
+    /// Attachment, `id:3`.
+    Id(u32),
+    /// Process, `pid:4242`.
+    Pid(u32),
+}
+
+impl FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, number): (fn(u32) -> Self, &str) = match text.split_once(':') {
+            Some(("id", number)) => (Self::Id, number),
+            Some(("pid", number)) => (Self::Pid, number),
+            Some(_) => return Err("expected a number, `id:NUMBER` or `pid:NUMBER`".to_owned()),
+            None => (Self::Either, text),
+        };
+        number
+            .parse()
+            .map(kind)
+            .map_err(|_no_number| "expected a number, `id:NUMBER` or `pid:NUMBER`".to_owned())
+    }
+}
+
+/// Arguments of commands about one attached program.
+#[derive(Clone, Debug, Args)]
+pub struct One {
+    /// Attachment, or process of one; `id:3` and `pid:3` tell them apart
+    #[arg(value_name = "ID|PID")]
+    pub which: Which,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+/// Arguments of `status`.
+#[derive(Clone, Debug, Args)]
+pub struct Status {
+    /// Show it again and again until interrupted
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Seconds between two showings
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600), requires = "watch")]
+    pub every: u64,
+    /// End after this many showings
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "watch")]
+    pub count: Option<u64>,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+/// Arguments of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Which policy, and how.
+    #[command(flatten)]
+    pub under: Under,
+    /// Program and its arguments, after `--`
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `explain`.
+#[derive(Clone, Debug, Args)]
+pub struct Explain {
+    /// Which program, and how to answer.
+    #[command(flatten)]
+    pub one: One,
+    /// Show the last N events
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub last: u32,
+}
+
+/// Arguments of `matrix`.
+#[derive(Clone, Debug, Args)]
+pub struct Matrix {
+    /// Attachment, or process of one; `id:3` and `pid:3` tell them apart
+    #[arg(value_name = "ID|PID")]
+    pub which: Which,
+    /// What to show: the last window, or all windows with older ones counting less
+    #[arg(long, value_enum, default_value = "decayed")]
+    pub window: Window,
+    #[command(flatten)]
+    form: MatrixForm,
+    /// Most columns of the picture in the terminal; 0 takes the variable COLUMNS, else 80
+    #[arg(long, value_name = "COLUMNS", default_value_t = 0)]
+    pub width: usize,
+}
+
+#[derive(Clone, Debug, Args)]
+#[group(multiple = false)]
+struct MatrixForm {
+    /// Answer in comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// Draw a heat map into FILE; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a picture is given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For a terminal.
+    Text,
+    /// As comma-separated values.
+    Csv,
+    /// As JSON.
+    Json,
+    /// As a drawing, into this file or, with `-`, to standard output.
+    Svg(PathBuf),
+}
+
+impl Matrix {
+    /// How to answer.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        match &self.form {
+            MatrixForm {
+                svg: Some(file), ..
+            } => Form::Svg(file.clone()),
+            MatrixForm { csv: true, .. } => Form::Csv,
+            MatrixForm { json: true, .. } => Form::Json,
+            MatrixForm { .. } => Form::Text,
+        }
+    }
+}
+
+/// Which samples a matrix is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Window {
+    /// Those of the last window.
+    Live,
+    /// Those of all windows, older ones counting less.
+    Decayed,
+}
+
+impl Window {
+    /// As the daemon calls it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Decayed => "decayed",
+        }
+    }
+}
+
+/// Arguments of `policies`.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Policies {
+    /// What about them.
+    #[command(subcommand)]
+    pub action: Option<PoliciesAction>,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+/// What about policies.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PoliciesAction {
+    /// Show one policy with its settings
+    #[command(after_help = "EXAMPLE:\n  numadctl policies show deloc")]
+    Show {
+        /// Policy
+        name: String,
+        /// How to answer.
+        #[command(flatten)]
+        plain: Plain,
+    },
+}
+
+/// Arguments of `undo`.
+#[derive(Clone, Debug, Args)]
+pub struct Undo {
+    #[command(flatten)]
+    what: UndoWhat,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+#[derive(Clone, Debug, Args)]
+#[group(required = true, multiple = false)]
+struct UndoWhat {
+    /// Process whose threads and pages are put back
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// Everything of everyone; for root and the admin group
+    #[arg(long)]
+    all: bool,
+}
+
+impl Undo {
+    /// The process; none for everything.
+    #[must_use]
+    pub const fn pid(&self) -> Option<u32> {
+        self.what.pid
+    }
+}
+
+/// Arguments of `config`.
+#[derive(Clone, Debug, Args)]
+pub struct Config {
+    /// What about settings.
+    #[command(subcommand)]
+    pub action: ConfigAction,
+}
+
+/// What about settings.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Check settings files; works without a daemon
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl config check\n  numadctl config check ./numad.toml"
+    )]
+    Check {
+        /// Settings file, or directory that holds `numad.toml`; its drop-ins are checked too
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Show the settings in force, as a settings file
+    #[command(after_help = "EXAMPLE:\n  numadctl config show\n  numadctl config show --offline")]
+    Show {
+        /// Read the files here instead of asking the daemon
+        #[arg(long)]
+        offline: bool,
+        /// Settings file, or directory that holds `numad.toml`
+        #[arg(value_name = "FILE", requires = "offline")]
+        file: Option<PathBuf>,
+        /// How to answer.
+        #[command(flatten)]
+        plain: Plain,
+    },
+}
+
+/// The whole command line, for man pages.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}

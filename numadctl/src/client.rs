@@ -1,0 +1,267 @@
+//! The client side of the socket: one request, one answer, within limits of time and size.
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use control::{ErrorBody, ErrorKind, Failure};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
+
+/// What one answer may cost.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// From the connection to the last byte. The daemon promises to undo within a second, and a
+    /// matrix of 4,096 threads takes a few.
+    answer: Duration,
+    /// Bytes of the answer. A matrix of 4,096 threads with 9 digits in each cell has 160 MiB.
+    body_bytes: usize,
+}
+
+const LIMITS: Limits = Limits {
+    answer: Duration::from_secs(30),
+    body_bytes: 192 << 20,
+};
+
+/// Longest quotation of what the other side sent.
+const QUOTE_CHARS_MAX: usize = 120;
+
+/// Speaks to one daemon.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+    runtime: Runtime,
+    limits: Limits,
+}
+
+/// Why there is no good answer.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// No daemon listens there.
+    Down(Failure),
+    /// Everything else.
+    Failed(Failure),
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Down(failure) | CallError::Failed(failure) => failure,
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(socket: PathBuf) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| {
+                Failure::new(
+                    ErrorKind::Kernel,
+                    format!("cannot make an event loop: {error}"),
+                )
+            })?;
+        Ok(Self {
+            socket,
+            runtime,
+            limits: LIMITS,
+        })
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        self.call(Method::GET, path, Bytes::new())
+    }
+
+    pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
+        self.call(Method::DELETE, path, Bytes::new())
+    }
+
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, CallError> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let text = format!("cannot put the request into JSON: {error}");
+            CallError::Failed(Failure::new(ErrorKind::Internal, text))
+        })?;
+        self.call(Method::POST, path, Bytes::from(body))
+    }
+
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<T, CallError> {
+        let (status, bytes) = self.runtime.block_on(async {
+            tokio::time::timeout(self.limits.answer, self.exchange(method, path, body))
+                .await
+                .unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))
+        })?;
+        if !status.is_success() {
+            return Err(CallError::Failed(self.failure(status, &bytes)));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| CallError::Failed(self.garbage(&error)))
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), CallError> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| self.no_connection(&error))?;
+        let failed = |error: hyper::Error| CallError::Failed(self.broken(&error));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(failed)?;
+        // Ends by itself when the answer is complete; its errors reach us through the sender.
+        let driver = tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(hyper::header::HOST, "localhost")
+            .header(hyper::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|error| {
+                let text = format!("cannot make a request for `{path}`: {error}");
+                CallError::Failed(Failure::new(ErrorKind::Internal, text))
+            })?;
+        let answer = sender.send_request(request).await.map_err(failed)?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), self.limits.body_bytes)
+            .collect()
+            .await
+            .map_err(|error| CallError::Failed(self.no_body(&*error)))?;
+        driver.abort();
+        Ok((status, body.to_bytes()))
+    }
+
+    fn no_connection(&self, error: &io::Error) -> CallError {
+        let socket = self.socket.display();
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => CallError::Down(
+                Failure::new(
+                    ErrorKind::Prerequisite,
+                    format!("no daemon listens on `{socket}`"),
+                )
+                .remedy(format!(
+                    "start it with `systemctl start numad`, or with `numad --socket {socket}`"
+                )),
+            ),
+            io::ErrorKind::PermissionDenied => CallError::Failed(
+                Failure::new(
+                    ErrorKind::NotPermitted,
+                    format!("you may not connect to `{socket}`"),
+                )
+                .remedy("ask the administrator to set `access.users` to `own` or to add you to the group numad"),
+            ),
+            io::ErrorKind::WouldBlock => CallError::Failed(
+                Failure::new(
+                    ErrorKind::Busy,
+                    format!("too many wait for the daemon on `{socket}`"),
+                )
+                .remedy("try again in a moment"),
+            ),
+            _ => CallError::Failed(
+                Failure::new(
+                    ErrorKind::Prerequisite,
+                    format!("cannot connect to `{socket}`: {error}"),
+                )
+                .remedy("name the socket of the daemon with --socket"),
+            ),
+        }
+    }
+
+    fn too_slow(&self) -> Failure {
+        let seconds = self.limits.answer.as_secs();
+        Failure::new(
+            ErrorKind::Busy,
+            format!(
+                "the daemon on `{}` did not answer within {seconds} s",
+                self.socket.display()
+            ),
+        )
+        .remedy("try again, then see `systemctl status numad`")
+    }
+
+    /// The daemon's own word on what failed, if that is what it sent.
+    fn failure(&self, status: StatusCode, bytes: &[u8]) -> Failure {
+        match serde_json::from_slice::<ErrorBody>(bytes) {
+            Ok(body) => body.error,
+            Err(_other_body) => {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(QUOTE_CHARS_MAX)]);
+                self.garbage(&format!("status {status}, `{}`", text.trim()))
+            }
+        }
+    }
+
+    fn garbage(&self, what: &impl Display) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(
+            ErrorKind::Internal,
+            format!("what answers on `{socket}` does not speak as numad does: {what}"),
+        )
+        .remedy("check the socket, and that numad and numadctl have the same version")
+    }
+
+    fn broken(&self, error: &hyper::Error) -> Failure {
+        if error.is_parse() {
+            return self.garbage(error);
+        }
+        self.cut_off()
+    }
+
+    fn no_body(&self, error: &(dyn std::error::Error + 'static)) -> Failure {
+        if error.is::<LengthLimitError>() {
+            let mib = self.limits.body_bytes >> 20;
+            return self.garbage(&format!("its answer is larger than {mib} MiB"));
+        }
+        self.cut_off()
+    }
+
+    fn cut_off(&self) -> Failure {
+        Failure::new(
+            ErrorKind::Prerequisite,
+            format!(
+                "the daemon on `{}` ended in the middle of its answer",
+                self.socket.display()
+            ),
+        )
+        .remedy("see `journalctl -u numad`; it undoes everything when it starts again")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_says_nothing_is_not_waited_for_without_end() {
+        let socket = std::env::temp_dir().join(format!("numadctl-silent-{}", std::process::id()));
+        let _silent = UnixListener::bind(&socket).unwrap();
+        let mut client = Client::new(socket.clone()).unwrap();
+        client.limits.answer = Duration::from_millis(20);
+        let failure = Failure::from(client.get::<u32>("/v1/status").unwrap_err());
+        std::fs::remove_file(&socket).unwrap();
+        assert_eq!(failure.kind, ErrorKind::Busy);
+        assert!(
+            failure.message.contains("did not answer within"),
+            "{failure}"
+        );
+    }
+}

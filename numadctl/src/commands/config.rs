@@ -1,0 +1,77 @@
+//! `config` and `reload`.
+
+use std::path::{Path, PathBuf};
+
+use control::rows::{ConfigText, ReloadReport};
+use control::{ErrorKind, Failure};
+
+use crate::cli::{Config, ConfigAction, Plain};
+use crate::client::Client;
+use crate::output::Output;
+use crate::render;
+
+pub(super) fn config(
+    client: &Client,
+    arguments: &Config,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    match &arguments.action {
+        ConfigAction::Check { file } => {
+            let (paths, loaded) = load(file.as_deref())?;
+            out.text(&render::settings::checked(paths.file(), &loaded.files))
+        }
+        ConfigAction::Show {
+            offline,
+            file,
+            plain,
+        } => {
+            let text = if *offline {
+                let (_, loaded) = load(file.as_deref())?;
+                ConfigText {
+                    files: loaded
+                        .files
+                        .iter()
+                        .map(|file| file.display().to_string())
+                        .collect(),
+                    text: config::render_effective(&loaded.config),
+                }
+            } else {
+                client.get("/v1/config").map_err(|error| match error {
+                    crate::client::CallError::Down(failure) => Failure {
+                        remedy: format!(
+                            "{}; `numadctl config show --offline` reads the files",
+                            failure.remedy
+                        ),
+                        ..failure
+                    },
+                    crate::client::CallError::Failed(failure) => failure,
+                })?
+            };
+            if plain.json {
+                return out.json(&text);
+            }
+            out.text(&render::settings::shown(&text))
+        }
+    }
+}
+
+pub(super) fn reload(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    let report: ReloadReport = client.post("/v1/reload", &serde_json::json!({}))?;
+    if plain.json {
+        return out.json(&report);
+    }
+    out.text(&render::settings::reloaded(&report))
+}
+
+fn load(file: Option<&Path>) -> Result<(config::Paths, config::Loaded), Failure> {
+    let paths = file.map_or_else(config::Paths::default, config::Paths::named);
+    let named: PathBuf = paths.file().to_owned();
+    match config::load(&paths) {
+        Ok(loaded) => Ok((paths, loaded)),
+        Err(_) if file.is_some() && !named.exists() => Err(Failure::new(
+            ErrorKind::NotFound,
+            format!("there is no file `{}`", named.display()),
+        )),
+        Err(error) => Err(Failure::new(ErrorKind::Configuration, error.to_string())),
+    }
+}

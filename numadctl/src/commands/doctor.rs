@@ -1,0 +1,179 @@
+//! `doctor`: the daemon's findings or, without one, what can be told from here.
+
+use std::fs;
+use std::path::Path;
+
+use control::rows::Finding;
+use control::{ErrorKind, Failure};
+
+use crate::cli::Plain;
+use crate::client::{CallError, Client};
+use crate::output::Output;
+use crate::render;
+
+pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    let findings = match client.get::<Vec<Finding>>("/v1/doctor") {
+        Ok(findings) => findings,
+        Err(CallError::Down(failure)) => {
+            let mut findings = vec![finding(
+                "missing",
+                "daemon",
+                failure.message,
+                &failure.remedy,
+            )];
+            findings.extend(from_here(Path::new("/")));
+            findings
+        }
+        Err(CallError::Failed(failure)) => return Err(failure),
+    };
+    if plain.json {
+        out.json(&findings)?;
+    } else {
+        out.text(&render::doctor::text(&findings))?;
+    }
+    let missing = findings
+        .iter()
+        .filter(|finding| finding.level == "missing")
+        .count();
+    if missing == 0 {
+        return Ok(());
+    }
+    let things = if missing == 1 {
+        "thing is"
+    } else {
+        "things are"
+    };
+    Err(Failure::new(
+        ErrorKind::Prerequisite,
+        format!("{missing} {things} missing"),
+    )
+    .remedy("do what stands behind each `->`"))
+}
+
+/// What anyone may read below `root`; the daemon itself finds out more.
+fn from_here(root: &Path) -> Vec<Finding> {
+    let mut findings = vec![kernel(root), nodes(root), events(root), balancing(root)];
+    findings.extend(extensible_scheduler(root));
+    findings.push(settings());
+    findings
+}
+
+fn kernel(root: &Path) -> Finding {
+    match word(root, "proc/sys/kernel/osrelease") {
+        Some(release) => finding("ok", "kernel", release, ""),
+        None => finding(
+            "limited",
+            "kernel",
+            "its release cannot be read".to_owned(),
+            "mount /proc",
+        ),
+    }
+}
+
+fn nodes(root: &Path) -> Finding {
+    let list = word(root, "sys/devices/system/node/online");
+    let count = list
+        .as_deref()
+        .and_then(|list| topology::NodeSet::parse_list(list).ok())
+        .map_or(1, |nodes| nodes.len());
+    if count > 1 {
+        return finding("ok", "memory nodes", format!("{count} nodes"), "");
+    }
+    finding(
+        "limited",
+        "memory nodes",
+        "one node: sampling and mapping work, there is nowhere to move".to_owned(),
+        "",
+    )
+}
+
+/// `perf_event_paranoid` binds users; the daemon runs with the capability that overrules it.
+fn events(root: &Path) -> Finding {
+    match word(root, "proc/sys/kernel/perf_event_paranoid") {
+        Some(level) => finding(
+            "ok",
+            "perf events",
+            format!(
+                "the kernel has them (perf_event_paranoid is {level}; the daemon needs CAP_PERFMON or root)"
+            ),
+            "",
+        ),
+        None => finding(
+            "missing",
+            "perf events",
+            "this kernel has none, so there are no samples".to_owned(),
+            "run a kernel with CONFIG_PERF_EVENTS",
+        ),
+    }
+}
+
+fn balancing(root: &Path) -> Finding {
+    let subject = "kernel NUMA balancing";
+    match word(root, "proc/sys/kernel/numa_balancing").as_deref() {
+        None => finding("ok", subject, "not in this kernel".to_owned(), ""),
+        Some("0") => finding("ok", subject, "off".to_owned(), ""),
+        Some(_) => finding(
+            "limited",
+            subject,
+            "on: the kernel moves pages too, and may undo what numad does".to_owned(),
+            "consider `sysctl kernel.numa_balancing=0` while programs are attached",
+        ),
+    }
+}
+
+fn extensible_scheduler(root: &Path) -> Option<Finding> {
+    let state = word(root, "sys/kernel/sched_ext/state")?;
+    (state == "enabled").then(|| {
+        finding(
+            "limited",
+            "sched_ext",
+            "a loaded scheduler places threads, and may stall on narrow masks".to_owned(),
+            "keep `engine.bind` at `node`",
+        )
+    })
+}
+
+fn settings() -> Finding {
+    match config::load(&config::Paths::default()) {
+        Ok(loaded) if loaded.files.is_empty() => {
+            finding("ok", "settings", "no files, all defaults".to_owned(), "")
+        }
+        Ok(loaded) => {
+            let files: Vec<String> = loaded
+                .files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect();
+            finding("ok", "settings", files.join(", "), "")
+        }
+        Err(error) => {
+            let count = error.problems.len().saturating_add(error.more);
+            let first = error
+                .problems
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            finding(
+                "missing",
+                "settings",
+                format!("wrong in {count} places, the first: {first}"),
+                "`numadctl config check` lists them; the daemon does not start with wrong settings",
+            )
+        }
+    }
+}
+
+fn finding(level: &str, subject: &str, text: String, remedy: &str) -> Finding {
+    Finding {
+        level: level.to_owned(),
+        subject: subject.to_owned(),
+        text,
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// A small file of one line; none when it is not there or is no text.
+fn word(root: &Path, path: &str) -> Option<String> {
+    let text = fs::read_to_string(root.join(path)).ok()?;
+    Some(text.trim().to_owned())
+}

@@ -1,0 +1,97 @@
+//! `status`, `explain` and `matrix`.
+
+use std::time::Duration;
+
+use control::rows::{self, AttachmentDetail, EventRow};
+use control::{ErrorKind, Failure};
+
+use crate::cli::{Explain, Form, Matrix, Status};
+use crate::client::Client;
+use crate::output::Output;
+use crate::{find, render};
+
+use super::write_drawing;
+
+/// Width of pictures where nobody says how wide the terminal is.
+const WIDTH_DEFAULT: usize = 80;
+
+/// Moves the cursor home and clears what is below.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+pub(super) fn status(
+    client: &Client,
+    arguments: &Status,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    use std::io::IsTerminal;
+    let redraw = arguments.watch && !arguments.plain.json && std::io::stdout().is_terminal();
+    let mut left = match arguments.count {
+        _ if !arguments.watch => Some(1),
+        count => count,
+    };
+    loop {
+        let status: rows::Status = client.get("/v1/status")?;
+        if arguments.plain.json {
+            out.json(&status)?;
+        } else {
+            if redraw {
+                out.raw(CLEAR)?;
+            }
+            out.text(&render::status::text(&status))?;
+        }
+        left = left.map(|left| left.saturating_sub(1));
+        if left == Some(0) || out.closed() {
+            return Ok(());
+        }
+        if !arguments.plain.json && !redraw {
+            out.text("\n")?;
+        }
+        std::thread::sleep(Duration::from_secs(arguments.every));
+    }
+}
+
+pub(super) fn explain(
+    client: &Client,
+    arguments: &Explain,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let id = find::attachment(client, arguments.one.which)?;
+    let detail: AttachmentDetail = client.get(&format!("/v1/attachments/{id}"))?;
+    let path = format!("/v1/attachments/{id}/events?last={}", arguments.last);
+    let events: Vec<EventRow> = client.get(&path)?;
+    if arguments.one.plain.json {
+        return out.json(&serde_json::json!({ "detail": detail, "events": events }));
+    }
+    out.text(&render::explain::text(&detail, &events))
+}
+
+pub(super) fn matrix(
+    client: &Client,
+    arguments: &Matrix,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let id = find::attachment(client, arguments.which)?;
+    let word = arguments.window.word();
+    let matrix: rows::Matrix = client.get(&format!("/v1/attachments/{id}/matrix?window={word}"))?;
+    if !render::matrix::is_square(&matrix) {
+        return Err(Failure::new(
+            ErrorKind::Internal,
+            format!("the matrix of attachment `{id}` is not square"),
+        )
+        .remedy("check that numad and numadctl have the same version"));
+    }
+    match arguments.form() {
+        Form::Json => out.json(&matrix),
+        Form::Csv => out.text(&render::matrix::csv(&matrix)),
+        Form::Svg(file) => write_drawing(&file, &render::matrix_svg::drawing(&matrix), out),
+        Form::Text => out.text(&render::matrix::picture(&matrix, width(arguments.width))),
+    }
+}
+
+fn width(wanted: usize) -> usize {
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    match wanted {
+        0 => columns().unwrap_or(WIDTH_DEFAULT),
+        wanted => wanted,
+    }
+}

@@ -1,0 +1,55 @@
+//! `detach` and `undo`.
+
+use control::rows::{UndoReport, UndoRequest};
+use control::{ErrorKind, Failure};
+
+use crate::cli::{One, Plain, Undo};
+use crate::client::{CallError, Client};
+use crate::output::Output;
+use crate::{find, render};
+
+pub(super) fn detach(
+    client: &Client,
+    arguments: &One,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let id = find::attachment(client, arguments.which)?;
+    let report: UndoReport = client.delete(&format!("/v1/attachments/{id}"))?;
+    give(&report, arguments.plain, out)
+}
+
+pub(super) fn undo(client: &Client, arguments: &Undo, out: &mut Output<'_>) -> Result<(), Failure> {
+    let request = UndoRequest {
+        pid: arguments.pid(),
+    };
+    let report: UndoReport = client
+        .post("/v1/undo", &request)
+        .map_err(|error| match error {
+            CallError::Down(failure) => Failure {
+                remedy: "without a daemon `numad --undo` puts back what its journal holds"
+                    .to_owned(),
+                ..failure
+            },
+            CallError::Failed(failure) => failure,
+        })?;
+    give(&report, arguments.plain, out)
+}
+
+fn give(report: &UndoReport, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    if plain.json {
+        out.json(report)?;
+    } else {
+        out.text(&render::attachment::undone(report))?;
+    }
+    match report.failed.len() {
+        0 => Ok(()),
+        1 => Err(Failure::new(
+            ErrorKind::Kernel,
+            "1 change could not be undone",
+        )),
+        count => Err(Failure::new(
+            ErrorKind::Kernel,
+            format!("{count} changes could not be undone"),
+        )),
+    }
+}

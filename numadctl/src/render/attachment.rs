@@ -1,0 +1,54 @@
+//! What `attach`, `detach` and `undo` say.
+
+use control::rows::{Attachment, UndoReport};
+
+use super::units::count;
+
+/// One line: what was attached, as what, and where to look next.
+#[must_use]
+pub fn attached(row: &Attachment) -> String {
+    let processes = match row.pids.as_slice() {
+        [pid] => format!("process {pid}"),
+        [pid, rest @ ..] => format!(
+            "process {pid} and {}",
+            count(u64::try_from(rest.len()).unwrap_or(u64::MAX), "other")
+        ),
+        [] => "no process".to_owned(),
+    };
+    let dry = if row.dry_run {
+        ", changing nothing"
+    } else {
+        ""
+    };
+    format!(
+        "attached {processes} ({}) as {} under policy {}{dry}; `numadctl explain {}` tells what it does\n",
+        row.command, row.id, row.policy, row.id
+    )
+}
+
+/// What is back where it was, what is not, and why.
+#[must_use]
+pub fn undone(report: &UndoReport) -> String {
+    let mut text = format!(
+        "put back {} and {}\n",
+        count(report.threads_restored, "thread"),
+        count(report.pages_restored, "page")
+    );
+    if report.threads_gone > 0 || report.pages_gone > 0 {
+        let (threads, pages) = (
+            count(report.threads_gone, "thread"),
+            count(report.pages_gone, "page"),
+        );
+        text.push_str(&format!("gone meanwhile: {threads}, {pages}\n"));
+    }
+    if report.threads_left > 0 {
+        let threads = count(report.threads_left, "thread");
+        text.push_str(&format!(
+            "left alone: {threads} that someone else changed since\n"
+        ));
+    }
+    for failed in &report.failed {
+        text.push_str(&format!("not put back: {failed}\n"));
+    }
+    text
+}

@@ -1,0 +1,125 @@
+//! What `explain` shows: the program, its threads, what was done and what was not.
+
+use control::rows::{AttachmentDetail, EventRow, ThreadRow};
+
+use super::table::{Side, table};
+use super::units::{bytes, count, nanoseconds, seconds, share};
+
+/// Everything about one program.
+#[must_use]
+pub fn text(detail: &AttachmentDetail, events: &[EventRow]) -> String {
+    let mut text = head(detail);
+    text.push_str("\nthreads\n");
+    text.push_str(&threads(&detail.threads));
+    if events.is_empty() {
+        text.push_str("\nno window has been judged yet\n");
+        return text;
+    }
+    text.push_str("\nevents, oldest first\n");
+    let rows: Vec<Vec<String>> = events
+        .iter()
+        .map(|event| {
+            vec![
+                format!("{:.1} s", event.at_s),
+                event.kind.clone(),
+                event.tid.map_or_else(String::new, |tid| tid.to_string()),
+                event.text.clone(),
+            ]
+        })
+        .collect();
+    let columns = [
+        ("AT", Side::Right),
+        ("KIND", Side::Left),
+        ("THREAD", Side::Right),
+        ("WHAT", Side::Left),
+    ];
+    text.push_str(&table(&columns, &rows));
+    text
+}
+
+fn head(detail: &AttachmentDetail) -> String {
+    let row = &detail.attachment;
+    let ledger = &row.ledger;
+    let pids: Vec<String> = row.pids.iter().map(ToString::to_string).collect();
+    let settings: Vec<String> = detail
+        .settings
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let dry = if row.dry_run {
+        ", changing nothing (dry run)"
+    } else {
+        ""
+    };
+    let mut text = format!(
+        "attachment {}: {} (process {}), under policy {} for {}{dry}\n",
+        row.id,
+        row.command,
+        pids.join(", "),
+        row.policy,
+        seconds(row.attached_s)
+    );
+    if !settings.is_empty() {
+        text.push_str(&format!("settings  {}\n", settings.join(" ")));
+    }
+    text.push_str(&format!(
+        "seen      {} in {} by {}, {} in the last of {} ms; {} lost on the machine; {} tracked\n",
+        count(row.samples, "sample"),
+        count(row.windows, "window"),
+        row.source,
+        row.samples_window,
+        row.window_ms,
+        row.lost,
+        count(row.pages.into(), "page"),
+    ));
+    text.push_str(&format!(
+        "done      {} bound now, {} in all; {} ({}) moved, {} refused\n",
+        count(ledger.threads_bound.into(), "thread"),
+        count(ledger.thread_moves, "move"),
+        count(ledger.pages_moved, "page"),
+        bytes(ledger.bytes_moved),
+        ledger.pages_refused,
+    ));
+    text.push_str(&format!(
+        "cost      {} in system calls that moved, the longest {}\n",
+        nanoseconds(ledger.spent_ns),
+        nanoseconds(ledger.pause_max_ns),
+    ));
+    text.push_str(&format!(
+        "effect    mean distance of communication {} (10 is all local), local accesses {}\n",
+        row.distance
+            .map_or_else(|| "-".to_owned(), |distance| format!("{distance:.1}")),
+        share(row.local_share),
+    ));
+    text
+}
+
+fn threads(rows: &[ThreadRow]) -> String {
+    let number = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |node| node.to_string());
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.tid.to_string(),
+                row.name.clone(),
+                row.cpu.to_string(),
+                number(row.node),
+                number(row.placed),
+                if row.takes_part { "yes" } else { "no" }.to_owned(),
+                share(Some(row.busy)),
+                row.samples.to_string(),
+            ]
+        })
+        .collect();
+    let columns = [
+        ("THREAD", Side::Right),
+        ("NAME", Side::Left),
+        ("CPU", Side::Right),
+        ("NODE", Side::Right),
+        ("PLACED", Side::Right),
+        ("TAKES PART", Side::Left),
+        ("BUSY", Side::Right),
+        ("SAMPLES", Side::Right),
+    ];
+    table(&columns, &rows)
+}

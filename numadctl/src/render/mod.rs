@@ -1,0 +1,12 @@
+//! From rows to text and drawings. Pure: no clock, file or terminal in here.
+
+pub mod attachment;
+pub mod doctor;
+pub mod explain;
+pub mod matrix;
+pub mod matrix_svg;
+pub mod policies;
+pub mod settings;
+pub mod status;
+pub mod table;
+pub mod units;

@@ -1,0 +1,664 @@
+//! Every command rightly and wrongly, against a daemon that answers what the test says.
+
+#![cfg(test)]
+
+mod fake;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+
+use control::rows::{
+    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Ledger, Matrix, PolicyRow,
+    ReloadReport, Status, UndoReport,
+};
+use control::{ErrorBody, ErrorKind, Failure};
+use fake::{Fake, Replies, Reply};
+use serde_json::Value;
+
+fn json(row: &impl serde::Serialize) -> Reply {
+    Reply::Json(200, serde_json::to_string(row).unwrap())
+}
+
+fn program(id: u32, pids: &[u32]) -> Attachment {
+    Attachment {
+        id,
+        pids: pids.to_vec(),
+        command: "sol\u{1b}[31mver".to_owned(),
+        uid: 0,
+        policy: "deloc".to_owned(),
+        dry_run: false,
+        attached_s: 1.5,
+        source: "faults".to_owned(),
+        windows: 1,
+        window_ms: 500,
+        threads: 2,
+        tasks: 2,
+        samples: 10,
+        samples_window: 10,
+        lost: 0,
+        pages: 1,
+        ledger: Ledger::default(),
+        distance: None,
+        local_share: None,
+    }
+}
+
+fn daemon() -> Replies {
+    let programs = vec![program(3, &[4242, 4250]), program(9, &[3])];
+    let status = Status {
+        version: "0.1.0".to_owned(),
+        pid: 99,
+        up_s: 200.0,
+        machine: "4 nodes".to_owned(),
+        nodes: 4,
+        source: "faults".to_owned(),
+        cpu_s: 1.0,
+        resident_bytes: 1 << 20,
+        journal_open: 0,
+        attachments: programs.clone(),
+        rivals: Vec::new(),
+    };
+    let detail = AttachmentDetail {
+        attachment: program(3, &[4242]),
+        threads: Vec::new(),
+        settings: BTreeMap::new(),
+    };
+    let events = vec![EventRow {
+        at_s: 1.0,
+        kind: "dropped".to_owned(),
+        tid: None,
+        text: "does not pay".to_owned(),
+    }];
+    let undone = UndoReport {
+        threads_restored: 2,
+        ..UndoReport::default()
+    };
+    let policy = PolicyRow {
+        name: "deloc".to_owned(),
+        summary: "Puts together what talks.".to_owned(),
+        settings: Vec::new(),
+    };
+    let finding = Finding {
+        level: "ok".to_owned(),
+        subject: "kernel".to_owned(),
+        text: "6.18".to_owned(),
+        remedy: String::new(),
+    };
+    let settings = ConfigText {
+        files: vec!["/a.toml".to_owned()],
+        text: "[daemon]\n".to_owned(),
+    };
+    Replies::from([
+        ("GET /v1/status", json(&status)),
+        ("GET /v1/attachments", json(&programs)),
+        ("POST /v1/attachments", json(&program(3, &[4242]))),
+        ("GET /v1/attachments/3", json(&detail)),
+        ("GET /v1/attachments/3/events?last=40", json(&events)),
+        ("GET /v1/attachments/3/events?last=7", json(&events)),
+        (
+            "GET /v1/attachments/3/matrix?window=decayed",
+            json(&matrix("decayed")),
+        ),
+        (
+            "GET /v1/attachments/3/matrix?window=live",
+            json(&matrix("live")),
+        ),
+        ("DELETE /v1/attachments/3", json(&undone)),
+        ("POST /v1/undo", json(&undone)),
+        ("POST /v1/reload", json(&ReloadReport::default())),
+        ("GET /v1/policies", json(&[policy])),
+        ("GET /v1/doctor", json(&[finding])),
+        ("GET /v1/config", json(&settings)),
+    ])
+}
+
+fn matrix(window: &str) -> Matrix {
+    Matrix {
+        window: window.to_owned(),
+        tids: vec![11, 12],
+        nodes: vec![Some(0), None],
+        rows: vec![vec![0, 5], vec![5, 0]],
+        samples: 10,
+    }
+}
+
+/// What is typed, what must be in the answer, what must have been asked last.
+const RIGHT: &[(&str, &str, &str)] = &[
+    (
+        "attach 4242 4250 --policy deloc --set strict=true --set a=b=c --dry-run",
+        "attached process 4242",
+        r#"POST /v1/attachments {"target":{"pids":[4242,4250]},"policy":"deloc","set":{"a":"b=c","strict":"true"},"dry_run":true}"#,
+    ),
+    (
+        "attach --cgroup /a.slice",
+        "as 3 under policy deloc",
+        r#"POST /v1/attachments {"target":{"cgroup":"/a.slice"},"set":{},"dry_run":false}"#,
+    ),
+    (
+        "attach --unit a.service",
+        "numadctl explain 3",
+        r#"POST /v1/attachments {"target":{"unit":"a.service"},"set":{},"dry_run":false}"#,
+    ),
+    (
+        "attach --command solver -p none --json",
+        "\"pids\":[4242]",
+        r#"POST /v1/attachments {"target":{"command":"solver"},"policy":"none","set":{},"dry_run":false}"#,
+    ),
+    (
+        "detach 4242",
+        "put back 2 threads",
+        "DELETE /v1/attachments/3",
+    ),
+    (
+        "detach id:3 --json",
+        "\"threads_restored\":2",
+        "DELETE /v1/attachments/3",
+    ),
+    ("status", "numad 0.1.0", "GET /v1/status"),
+    ("status --json", "\"windows\":1", "GET /v1/status"),
+    (
+        "explain 4250",
+        "does not pay",
+        "GET /v1/attachments/3/events?last=40",
+    ),
+    (
+        "explain 4250 --last 7 --json",
+        "\"events\":[",
+        "GET /v1/attachments/3/events?last=7",
+    ),
+    (
+        "matrix 4242",
+        "decayed: 2 threads",
+        "GET /v1/attachments/3/matrix?window=decayed",
+    ),
+    (
+        "matrix id:3 --window live --csv",
+        "tid,node,11,12",
+        "GET /v1/attachments/3/matrix?window=live",
+    ),
+    (
+        "matrix id:3 --json",
+        "\"tids\":[11,12]",
+        "GET /v1/attachments/3/matrix?window=decayed",
+    ),
+    (
+        "matrix id:3 --svg -",
+        "<svg xmlns",
+        "GET /v1/attachments/3/matrix?window=decayed",
+    ),
+    (
+        "undo 4242",
+        "put back 2 threads",
+        r#"POST /v1/undo {"pid":4242}"#,
+    ),
+    ("undo --all", "put back 2 threads", "POST /v1/undo {}"),
+    ("policies", "deloc   Puts together", "GET /v1/policies"),
+    ("policies --json", "\"name\":\"deloc\"", "GET /v1/policies"),
+    (
+        "policies show deloc",
+        "it has no settings",
+        "GET /v1/policies",
+    ),
+    (
+        "policies show deloc --json",
+        "\"settings\":[]",
+        "GET /v1/policies",
+    ),
+    ("doctor", "ok  kernel: 6.18", "GET /v1/doctor"),
+    ("doctor --json", "\"level\":\"ok\"", "GET /v1/doctor"),
+    (
+        "config show",
+        "# from /a.toml\n[daemon]\n",
+        "GET /v1/config",
+    ),
+    (
+        "config show --json",
+        "\"files\":[\"/a.toml\"]",
+        "GET /v1/config",
+    ),
+    ("reload", "nothing is different", "POST /v1/reload {}"),
+    ("reload --json", "\"changed\":[]", "POST /v1/reload {}"),
+];
+
+#[test]
+fn every_command_asks_and_shows() {
+    let fake = Fake::answering(daemon());
+    for (typed, shown, asked) in RIGHT {
+        let told = fake.ok(typed);
+        assert!(told.contains(shown), "{typed}: {told}");
+        assert!(
+            !told.contains('\u{1b}'),
+            "{typed}: names cannot steer the terminal"
+        );
+        assert_eq!(
+            fake.asked().last().map(String::as_str),
+            Some(*asked),
+            "{typed}"
+        );
+    }
+}
+
+/// What is typed, the exit code, what the line must name.
+const WRONG: &[(&str, i32, &str)] = &[
+    ("attach", 2, "see `numadctl attach --help`"),
+    ("attach 0", 2, "see `numadctl"),
+    ("attach 1 --cgroup /a", 2, "cannot be used with"),
+    ("attach 1 --set strict", 2, "expected KEY=VALUE"),
+    (
+        "attach 1 --set a=1 --set a=2",
+        2,
+        "setting `a` is given twice",
+    ),
+    ("atach 1", 2, "attach"),
+    (
+        "detach 77",
+        6,
+        "`77` is neither an attachment nor a process of one; `numadctl status` lists",
+    ),
+    ("detach id:77", 6, "there is no such thing; look elsewhere"),
+    ("detach pid:9", 6, "process `9` is not attached"),
+    (
+        "detach 3",
+        2,
+        "`3` is an attachment and also a process of attachment 9; write `id:3` or `pid:3`",
+    ),
+    ("detach node:3", 2, "`pid:NUMBER`"),
+    ("status --count 3", 2, "--watch"),
+    ("explain 77", 6, "`77`"),
+    ("explain 4242 --last 0", 2, "--last"),
+    ("matrix 77", 6, "`77`"),
+    ("matrix 4242 --csv --json", 2, "cannot be used with"),
+    ("matrix 4242 --window now", 2, "decayed"),
+    (
+        "matrix 4242 --svg /no/such/folder/m.svg",
+        6,
+        "cannot write `/no/such/folder/m.svg`",
+    ),
+    ("run --policy deloc", 2, "numadctl run --help"),
+    ("run -- /no/such/program", 6, "`/no/such/program`"),
+    (
+        "run -- no-such-program-anywhere",
+        6,
+        "`no-such-program-anywhere`",
+    ),
+    (
+        "run -- /etc/passwd",
+        5,
+        "`/etc/passwd` is no file that can be started",
+    ),
+    ("undo", 2, "numadctl undo --help"),
+    ("undo 1 --all", 2, "cannot be used with"),
+    (
+        "policies show delok",
+        6,
+        "there is no policy `delok`; did you mean `deloc`?",
+    ),
+    ("config", 2, ""),
+    (
+        "config check /no/such/file.toml",
+        6,
+        "there is no file `/no/such/file.toml`",
+    ),
+    ("config show file.toml", 2, "--offline"),
+];
+
+#[test]
+fn every_mistake_is_one_line_and_a_code() {
+    let fake = Fake::answering(daemon());
+    for (typed, code, named) in WRONG.iter().filter(|(typed, _, _)| *typed != "config") {
+        let told = fake.refused(typed, *code);
+        assert!(told.contains(named), "{typed}: {told}");
+    }
+    assert_eq!(fake.run("config").status.code(), Some(2));
+    assert!(
+        fake.asked().iter().all(|asked| !asked.starts_with("POST")),
+        "nothing was changed"
+    );
+}
+
+/// Every command that needs the daemon.
+const NEEDS: &[&str] = &[
+    "attach 1",
+    "detach 1",
+    "status",
+    "run -- true",
+    "explain 1",
+    "matrix 1",
+    "undo --all",
+    "config show",
+    "reload",
+];
+
+#[test]
+fn without_a_daemon_it_says_how_to_start_one() {
+    let absent = Fake::absent();
+    let dead = Fake::absent();
+    drop(std::os::unix::net::UnixListener::bind(dead.socket()).unwrap());
+    for fake in [absent, dead] {
+        for typed in NEEDS {
+            let told = fake.refused(typed, 4);
+            let socket = fake.socket().display().to_string();
+            assert!(
+                told.contains(&format!("no daemon listens on `{socket}`")),
+                "{told}"
+            );
+            let remedy = if *typed == "undo --all" {
+                "numad --undo"
+            } else {
+                "systemctl start numad"
+            };
+            assert!(told.contains(remedy), "{typed}: {told}");
+        }
+    }
+}
+
+#[test]
+fn what_can_be_told_without_a_daemon_is_told() {
+    let fake = Fake::absent();
+    let output = fake.run("policies --json");
+    assert_eq!(output.status.code(), Some(0));
+    serde_json::from_slice::<Vec<PolicyRow>>(&output.stdout).unwrap();
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("no daemon listens")
+    );
+    let output = fake.run("doctor --json");
+    assert_eq!(output.status.code(), Some(4));
+    let findings: Vec<Finding> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (findings[0].level.as_str(), findings[0].subject.as_str()),
+        ("missing", "daemon")
+    );
+    assert!(findings[0].remedy.contains("systemctl start numad"));
+    assert!(findings.iter().any(|finding| finding.subject == "kernel"));
+}
+
+#[test]
+fn the_socket_can_come_from_the_environment() {
+    let fake = Fake::answering(daemon());
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_numadctl"))
+        .arg("status")
+        .env("NUMAD_SOCKET", fake.socket())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn the_daemons_word_is_passed_on_with_its_code() {
+    for kind in ErrorKind::ALL {
+        let body = ErrorBody {
+            error: Failure::new(kind, "`7` is\u{1b}[2J\n wrong").remedy("do better"),
+        };
+        let reply = Reply::Json(kind.http_status(), serde_json::to_string(&body).unwrap());
+        let fake = Fake::answering(Replies::from([("GET /v1/status", reply)]));
+        let output = fake.run("status");
+        assert_eq!(output.status.code(), Some(kind.exit_code().into()));
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(told, "numadctl: `7` is?[2J\nnumadctl:  wrong; do better\n");
+    }
+}
+
+/// Answers that are none, the exit code, and what the line must say.
+#[test]
+fn answers_that_are_none_are_told_apart() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".as_slice();
+    let long_line = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &vec![b'a'; 2 << 20]].concat();
+    for (reply, code, said) in [
+        (
+            Reply::Json(200, "{}".to_owned()),
+            1,
+            "does not speak as numad does: missing field",
+        ),
+        (
+            Reply::Json(200, "<html>".to_owned()),
+            1,
+            "does not speak as numad does",
+        ),
+        (
+            Reply::Json(500, "<html>oh\n</html>".to_owned()),
+            1,
+            "status 500",
+        ),
+        (
+            Reply::Json(204, String::new()),
+            1,
+            "does not speak as numad does",
+        ),
+        (
+            Reply::Raw(b"SSH-2.0-OpenSSH\r\n".to_vec()),
+            1,
+            "does not speak as numad does",
+        ),
+        (Reply::Raw(long_line), 1, "does not speak as numad does"),
+        (
+            Reply::Raw(Vec::new()),
+            4,
+            "ended in the middle of its answer",
+        ),
+        (
+            Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-".to_vec()),
+            4,
+            "ended in the middle",
+        ),
+        (
+            Reply::Raw([head, b"{\"version\":"].concat()),
+            4,
+            "ended in the middle of its answer",
+        ),
+        (Reply::Endless, 1, "larger than 192 MiB"),
+    ] {
+        let name = format!("{reply:?}").chars().take(60).collect::<String>();
+        let fake = Fake::answering(Replies::from([("GET /v1/status", reply)]));
+        let output = fake.run("status");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{name}: {told}");
+        assert!(told.contains(said), "{name}: {told}");
+        assert!(told.len() < 600, "{name}: {told}");
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_square_is_refused() {
+    let mut bad = matrix("decayed");
+    bad.rows.pop();
+    let fake = Fake::answering(Replies::from([(
+        "GET /v1/attachments/3/matrix?window=decayed",
+        json(&bad),
+    )]));
+    for form in ["", "--csv", "--svg -", "--json"] {
+        assert!(
+            fake.refused(&format!("matrix id:3 {form}"), 1)
+                .contains("not square")
+        );
+    }
+}
+
+#[test]
+fn what_could_not_be_undone_is_an_error() {
+    let report = UndoReport {
+        failed: vec!["thread 5: not permitted".to_owned()],
+        ..UndoReport::default()
+    };
+    let fake = Fake::answering(Replies::from([("POST /v1/undo", json(&report))]));
+    let output = fake.run("undo --all");
+    assert_eq!(output.status.code(), Some(8));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("not put back: thread 5: not permitted")
+    );
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "numadctl: 1 change could not be undone\n"
+    );
+}
+
+#[test]
+fn run_attaches_itself_and_becomes_the_program() {
+    let fake = Fake::answering(daemon());
+    let child = fake
+        .command()
+        .args([
+            "run",
+            "--policy",
+            "deloc",
+            "--",
+            "sh",
+            "-c",
+            "echo $$; exit 42",
+        ])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(42));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("{pid}\n")
+    );
+    assert_eq!(
+        fake.asked(),
+        [format!(
+            r#"POST /v1/attachments {{"target":{{"pids":[{pid}]}},"policy":"deloc","set":{{}},"dry_run":false}}"#
+        )]
+    );
+}
+
+#[test]
+fn a_program_that_cannot_start_is_detached_again() {
+    let fake = Fake::answering(daemon());
+    let path = fake.folder().join("broken");
+    fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&path, mode).unwrap();
+    let told = fake.refused(&format!("run -- {}", path.display()), 8);
+    assert!(told.contains("cannot start `"), "{told}");
+    assert_eq!(
+        fake.asked().last().map(String::as_str),
+        Some("DELETE /v1/attachments/3")
+    );
+}
+
+#[test]
+fn a_program_that_cannot_be_attached_is_not_started() {
+    let body = ErrorBody {
+        error: Failure::new(ErrorKind::Busy, "64 programs are attached"),
+    };
+    let reply = Reply::Json(503, serde_json::to_string(&body).unwrap());
+    let fake = Fake::answering(Replies::from([("POST /v1/attachments", reply)]));
+    let output = fake.run("run -- echo started");
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice()),
+        (Some(9), b"".as_slice())
+    );
+}
+
+#[test]
+fn settings_files_are_checked_offline() {
+    let fake = Fake::absent();
+    let file = fake.folder().join("numad.toml");
+    fs::write(&file, "[engine]\nhold_ms = 7\n").unwrap();
+    let shown = file.display().to_string();
+    assert_eq!(
+        fake.ok(&format!("config check {shown}")),
+        format!("{shown}: ok\n")
+    );
+    assert!(
+        fake.ok(&format!("config show --offline {shown}"))
+            .contains("\nhold_ms = 7\n")
+    );
+    fs::write(&file, "[engine]\nhold_ns = 7\n[access]\nusers = 3\n").unwrap();
+    for command in ["check", "show --offline"] {
+        let output = fake.run(&format!("config {command} {shown}"));
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            format!(
+                "numadctl: {shown}:2: setting `hold_ns` is not known in `[engine]`; did you mean `hold_ms`?\n\
+                 numadctl: {shown}:4: setting `access.users` is `3`, must be one of own, none\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn watching_ends_after_its_count_or_with_its_reader() {
+    let fake = Fake::answering(daemon());
+    let told = fake.ok("status --watch --every 1 --count 2 --json");
+    assert_eq!(told.lines().count(), 2);
+    for line in told.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    let mut child = fake
+        .command()
+        .args(["status", "--watch", "--every", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 5];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), b"".as_slice())
+    );
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let fake = Fake::answering(daemon());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = fake.command().arg("status").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(8));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("cannot write to standard output")
+    );
+}
+
+#[test]
+fn a_drawing_goes_into_its_file() {
+    let fake = Fake::answering(daemon());
+    let file = fake.folder().join("m.svg");
+    assert_eq!(
+        fake.ok(&format!("matrix id:3 --svg {}", file.display())),
+        ""
+    );
+    assert!(fs::read_to_string(&file).unwrap().starts_with("<svg"));
+}
+
+#[test]
+fn every_command_has_an_example() {
+    fn check(command: &clap::Command, path: &str) {
+        let name = format!("{path} {}", command.get_name());
+        let after = command
+            .get_after_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let has_work = command.get_subcommands().count() == 0 || command.get_after_help().is_some();
+        assert!(
+            has_work && after.contains("EXAMPLE:\n  numadctl"),
+            "{name} has no example"
+        );
+        for below in command.get_subcommands() {
+            check(below, &name);
+        }
+    }
+    let command = numadctl::cli::command();
+    command.clone().debug_assert();
+    check(&command, "");
+    let fake = Fake::absent();
+    assert!(fake.ok("--help").contains("EXAMPLE:"));
+    assert!(fake.ok("config check --help").contains("EXAMPLE:"));
+    assert_eq!(
+        fake.ok("--version"),
+        format!("numadctl {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

@@ -1,0 +1,445 @@
+//! Pictures and tables, golden: what people see is compared letter by letter.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use control::rows::{
+    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Ledger, Matrix, PolicyRow,
+    ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+};
+use numadctl::render::{
+    attachment, doctor, explain, matrix, matrix_svg, policies, settings, status,
+};
+use proptest::prelude::*;
+
+/// Threads 11, 12, ... that talk to their neighbour in pairs, on these nodes.
+fn pairs(nodes: &[Option<u32>]) -> Matrix {
+    let count = nodes.len();
+    Matrix {
+        window: "decayed".to_owned(),
+        tids: (11..).take(count).collect(),
+        nodes: nodes.to_vec(),
+        rows: (0..count)
+            .map(|one| {
+                let amount = |other: usize| match (one ^ 1 == other, one == other) {
+                    (true, _) => 900,
+                    (_, true) => 0,
+                    _ => 100,
+                };
+                (0..count).map(amount).collect()
+            })
+            .collect(),
+        samples: 1234,
+    }
+}
+
+#[test]
+fn a_matrix_is_drawn_by_node() {
+    let drawn = matrix::picture(&pairs(&[Some(1), Some(0), Some(1), Some(0), None]), 80);
+    assert_eq!(
+        drawn,
+        "communication, decayed: 5 threads, 1234 samples\n\
+        \x20           ┌────┬────┬──┐\n\
+         node 0   12 │  ░░│██░░│░░│\n\
+        \x20        14 │░░  │░░██│░░│\n\
+        \x20           ├────┼────┼──┤\n\
+         node 1   11 │██░░│  ░░│░░│\n\
+        \x20        13 │░░██│░░  │░░│\n\
+        \x20           ├────┼────┼──┤\n\
+         no node  15 │░░░░│░░░░│  │\n\
+        \x20           └────┴────┴──┘\n\
+         amount: blank 0  ░ to 225  ▒ to 450  ▓ to 675  █ to 900\n"
+    );
+}
+
+#[test]
+fn where_the_width_does_not_suffice_threads_share_a_row() {
+    let nodes: Vec<Option<u32>> = (0..24).map(|task| Some(task / 12)).collect();
+    assert_eq!(
+        matrix::picture(&pairs(&nodes), 31),
+        "communication, decayed: 24 threads, 1234 samples\n\
+        \x20               ┌──────┬──────┐\n\
+         node 0   11 +1  │█░░░░░│░░░░░░│\n\
+        \x20        13 +1  │░█░░░░│░░░░░░│\n\
+        \x20        15 +1  │░░█░░░│░░░░░░│\n\
+        \x20        17 +1  │░░░█░░│░░░░░░│\n\
+        \x20        19 +1  │░░░░█░│░░░░░░│\n\
+        \x20        21 +1  │░░░░░█│░░░░░░│\n\
+        \x20               ├──────┼──────┤\n\
+         node 1   23 +1  │░░░░░░│█░░░░░│\n\
+        \x20        25 +1  │░░░░░░│░█░░░░│\n\
+        \x20        27 +1  │░░░░░░│░░█░░░│\n\
+        \x20        29 +1  │░░░░░░│░░░█░░│\n\
+        \x20        31 +1  │░░░░░░│░░░░█░│\n\
+        \x20        33 +1  │░░░░░░│░░░░░█│\n\
+        \x20               └──────┴──────┘\n\
+         mean amount: blank 0  ░ to 225  ▒ to 450  ▓ to 675  █ to 900\n\
+         up to 2 threads share a row; --csv and --svg show each\n"
+    );
+}
+
+#[test]
+fn nothing_seen_is_said() {
+    let mut quiet = pairs(&[Some(0), Some(0)]);
+    quiet.rows = vec![vec![0; 2]; 2];
+    assert!(matrix::picture(&quiet, 80).ends_with("no communication seen\n"));
+    assert!(matrix::picture(&pairs(&[]), 80).ends_with("no thread takes part yet\n"));
+    assert!(matrix_svg::drawing(&quiet).contains("no communication seen"));
+    assert!(matrix_svg::drawing(&pairs(&[])).contains("0 threads"));
+}
+
+#[test]
+fn shades_go_by_quarters_of_the_largest() {
+    for (amount, shade) in [
+        (0, ' '),
+        (1, '░'),
+        (25, '░'),
+        (26, '▒'),
+        (75, '▓'),
+        (76, '█'),
+        (100, '█'),
+    ] {
+        assert_eq!(matrix::shade(amount, 100), shade, "{amount}");
+    }
+    assert_eq!(matrix::shade(u64::MAX, u64::MAX), '█');
+    assert_eq!(matrix::shade(1, u64::MAX), '░');
+    assert_eq!(matrix::shade(7, 0), ' ');
+}
+
+#[test]
+fn a_matrix_is_given_as_values() {
+    assert_eq!(
+        matrix::csv(&pairs(&[Some(1), None])),
+        "tid,node,11,12\n11,1,0,900\n12,,900,0\n"
+    );
+}
+
+#[test]
+fn a_heat_map_is_a_whole_drawing() {
+    let mut given = pairs(&[Some(0), Some(1), Some(1), None]);
+    given.window = "<&\u{1b}>".to_owned();
+    let svg = matrix_svg::drawing(&given);
+    let parsed = roxmltree::Document::parse(&svg).unwrap();
+    let named = |name: &str| {
+        parsed
+            .descendants()
+            .filter(|node| node.has_tag_name(name))
+            .count()
+    };
+    assert_eq!(
+        named("title"),
+        12,
+        "each cell that is not blank tells its amount"
+    );
+    assert!(
+        svg.contains("<title>11 - 12: 900</title>")
+            && svg.contains("node 1")
+            && svg.contains("no node")
+    );
+    assert!(svg.contains("&lt;&amp;?&gt;"));
+    assert!(
+        !svg.contains("href") && !svg.contains("url("),
+        "it needs nothing but itself"
+    );
+}
+
+#[test]
+fn a_large_heat_map_stays_small() {
+    let nodes: Vec<Option<u32>> = (0..700).map(|task| Some(task % 4)).collect();
+    let svg = matrix_svg::drawing(&pairs(&nodes));
+    roxmltree::Document::parse(&svg).unwrap();
+    assert!(svg.len() < 1 << 20, "{} bytes", svg.len());
+    assert!(svg.contains("mean amount of up to 2 threads"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn pictures_keep_within_their_width(
+        nodes in proptest::collection::vec(proptest::option::of(0u32..70), 0..150),
+        width in 0usize..200,
+        largest in any::<u64>(),
+    ) {
+        let mut given = pairs(&nodes);
+        if let Some(cell) = given.rows.last_mut().and_then(|row| row.first_mut()) {
+            *cell = largest;
+        }
+        prop_assert!(matrix::is_square(&given));
+        let drawn = matrix::picture(&given, width);
+        for line in drawn.lines().filter(|line| line.contains('│') || line.contains('─')) {
+            prop_assert!(line.chars().count() <= width.max(30), "{line}");
+        }
+        let svg = matrix_svg::drawing(&given);
+        prop_assert!(roxmltree::Document::parse(&svg).is_ok());
+    }
+}
+
+#[test]
+fn what_is_not_square_is_noticed() {
+    let good = pairs(&[Some(0), Some(1)]);
+    assert!(matrix::is_square(&good));
+    let mut short_row = good.clone();
+    short_row.rows[1].pop();
+    let mut no_node = good.clone();
+    no_node.nodes.pop();
+    let mut more_tids = good;
+    more_tids.tids.push(99);
+    assert!(
+        [short_row, no_node, more_tids]
+            .iter()
+            .all(|matrix| !matrix::is_square(matrix))
+    );
+}
+
+fn program() -> Attachment {
+    Attachment {
+        id: 3,
+        pids: vec![4242, 4250],
+        command: "solver".to_owned(),
+        uid: 1000,
+        policy: "deloc".to_owned(),
+        dry_run: false,
+        attached_s: 75.0,
+        source: "faults (soft-dirty)".to_owned(),
+        windows: 12,
+        window_ms: 2000,
+        threads: 9,
+        tasks: 8,
+        samples: 4711,
+        samples_window: 321,
+        lost: 2,
+        pages: 1000,
+        ledger: Ledger {
+            threads_bound: 8,
+            thread_moves: 10,
+            pages_moved: 512,
+            bytes_moved: 2 << 20,
+            pages_refused: 1,
+            spent_ns: 1_250_000,
+            pause_max_ns: 400_000,
+        },
+        distance: Some(10.4),
+        local_share: Some(0.934),
+    }
+}
+
+#[test]
+fn an_attach_is_confirmed() {
+    assert_eq!(
+        attachment::attached(&program()),
+        "attached process 4242 and 1 other (solver) as 3 under policy deloc; `numadctl explain 3` tells what it does\n"
+    );
+    let dry = Attachment {
+        pids: vec![7],
+        dry_run: true,
+        ..program()
+    };
+    assert!(
+        attachment::attached(&dry)
+            .contains("process 7 (solver) as 3 under policy deloc, changing nothing;")
+    );
+}
+
+#[test]
+fn an_undo_tells_what_is_back_and_what_is_not() {
+    let report = UndoReport {
+        threads_restored: 8,
+        pages_restored: 1,
+        ..UndoReport::default()
+    };
+    assert_eq!(
+        attachment::undone(&report),
+        "put back 8 threads and 1 page\n"
+    );
+    let report = UndoReport {
+        threads_gone: 1,
+        threads_left: 2,
+        pages_gone: 3,
+        failed: vec!["thread 5: not permitted".to_owned()],
+        ..report
+    };
+    assert_eq!(
+        attachment::undone(&report),
+        "put back 8 threads and 1 page\ngone meanwhile: 1 thread, 3 pages\n\
+         left alone: 2 threads that someone else changed since\nnot put back: thread 5: not permitted\n"
+    );
+}
+
+fn daemon() -> Status {
+    Status {
+        version: "0.1.0".to_owned(),
+        pid: 99,
+        up_s: 200.0,
+        machine: "4 nodes, 64 cpus, 2 packages, 256 GiB".to_owned(),
+        nodes: 4,
+        source: "faults (soft-dirty)".to_owned(),
+        cpu_s: 1.0,
+        resident_bytes: 11 << 20,
+        journal_open: 520,
+        attachments: vec![program()],
+        rivals: vec!["kernel NUMA balancing is on".to_owned()],
+    }
+}
+
+#[test]
+fn status_is_a_head_and_a_table() {
+    assert_eq!(
+        status::text(&daemon()),
+        "numad 0.1.0, process 99, up 3 min 20 s\n\
+         machine  4 nodes, 64 cpus, 2 packages, 256 GiB\n\
+         source   faults (soft-dirty)\n\
+         cost     1.0 s (0.50 % of one processor), 11.0 MiB resident\n\
+         journal  520 changes not undone\n\
+         rival    kernel NUMA balancing is on\n\
+         \n\
+         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  BOUND  PAGES MOVED  DISTANCE  LOCAL\n\
+         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12     4711     2      8          512      10.4   93 %\n"
+    );
+    let idle = Status {
+        nodes: 1,
+        attachments: Vec::new(),
+        ..daemon()
+    };
+    let told = status::text(&idle);
+    assert!(
+        told.contains("nothing is attached; `numadctl attach PID")
+            && told.contains("one memory node"),
+        "{told}"
+    );
+}
+
+#[test]
+fn explain_tells_the_program_its_threads_and_events() {
+    let detail = AttachmentDetail {
+        attachment: program(),
+        threads: vec![ThreadRow {
+            pid: 4242,
+            tid: 4243,
+            name: "worker".to_owned(),
+            cpu: 17,
+            node: Some(1),
+            placed: None,
+            takes_part: true,
+            busy: 0.98,
+            samples: 40,
+        }],
+        settings: BTreeMap::from([("strict".to_owned(), "false".to_owned())]),
+    };
+    let events = [EventRow {
+        at_s: 12.34,
+        kind: "ordered".to_owned(),
+        tid: Some(4243),
+        text: "bind to node 1: shares memory with thread 4244 (amount 900)".to_owned(),
+    }];
+    assert_eq!(
+        explain::text(&detail, &events),
+        "attachment 3: solver (process 4242, 4250), under policy deloc for 1 min 15 s\n\
+         settings  strict=false\n\
+         seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last of 2000 ms; 2 lost on the machine; 1000 pages tracked\n\
+         done      8 threads bound now, 10 moves in all; 512 pages (2.0 MiB) moved, 1 refused\n\
+         cost      1.25 ms in system calls that moved, the longest 400.00 us\n\
+         effect    mean distance of communication 10.4 (10 is all local), local accesses 93 %\n\
+         \n\
+         threads\n\
+         THREAD  NAME    CPU  NODE  PLACED  TAKES PART  BUSY  SAMPLES\n\
+         \x20 4243  worker   17     1       -  yes         98 %       40\n\
+         \n\
+         events, oldest first\n\
+         \x20   AT  KIND     THREAD  WHAT\n\
+         12.3 s  ordered    4243  bind to node 1: shares memory with thread 4244 (amount 900)\n"
+    );
+    assert!(explain::text(&detail, &[]).ends_with("no window has been judged yet\n"));
+}
+
+#[test]
+fn policies_are_listed_and_paged() {
+    let row = PolicyRow {
+        name: "deloc".to_owned(),
+        summary: "Puts threads that share memory together.".to_owned(),
+        settings: vec![SettingRow {
+            name: "strict".to_owned(),
+            expects: "true or false".to_owned(),
+            value: "true".to_owned(),
+            default: "false".to_owned(),
+            help: "Whether it is strict.".to_owned(),
+        }],
+    };
+    let bare = PolicyRow {
+        settings: Vec::new(),
+        name: "none".to_owned(),
+        ..row.clone()
+    };
+    assert_eq!(
+        policies::list(&[row.clone(), bare.clone()]),
+        "POLICY  WHAT IT DOES\n\
+         deloc   Puts threads that share memory together.\n\
+         none    Puts threads that share memory together.\n"
+    );
+    assert_eq!(
+        policies::page(&row),
+        "deloc: Puts threads that share memory together.\n\
+         \n\
+         SETTING  VALUE  DEFAULT  EXPECTS        MEANING\n\
+         strict   true   false    true or false  Whether it is strict.\n"
+    );
+    assert!(policies::page(&bare).ends_with("it has no settings\n"));
+}
+
+#[test]
+fn findings_carry_their_remedy() {
+    let findings = [
+        Finding {
+            level: "ok".to_owned(),
+            subject: "kernel".to_owned(),
+            text: "6.18".to_owned(),
+            remedy: String::new(),
+        },
+        Finding {
+            level: "missing".to_owned(),
+            subject: "perf events".to_owned(),
+            text: "not permitted".to_owned(),
+            remedy: "grant CAP_PERFMON".to_owned(),
+        },
+    ];
+    assert_eq!(
+        doctor::text(&findings),
+        "ok       kernel: 6.18\nmissing  perf events: not permitted\n         -> grant CAP_PERFMON\n"
+    );
+}
+
+#[test]
+fn settings_are_shown_with_their_files() {
+    let text = ConfigText {
+        files: vec!["/a.toml".to_owned()],
+        text: "[daemon]".to_owned(),
+    };
+    assert_eq!(settings::shown(&text), "# from /a.toml\n[daemon]\n");
+    let none = ConfigText {
+        files: Vec::new(),
+        ..text
+    };
+    assert_eq!(
+        settings::shown(&none),
+        "# no settings file; all defaults\n[daemon]\n"
+    );
+    assert_eq!(
+        settings::checked(Path::new("/x"), &[PathBuf::from("/x")]),
+        "/x: ok\n"
+    );
+    assert!(
+        settings::checked(Path::new("/x"), &[]).starts_with("`/x` and its drop-ins are absent")
+    );
+    let report = ReloadReport {
+        changed: vec!["a: 1 -> 2".to_owned()],
+        at_restart: vec!["b: 3 -> 4".to_owned()],
+    };
+    assert_eq!(
+        settings::reloaded(&report),
+        "a: 1 -> 2\nb: 3 -> 4 (takes effect at the next start)\n"
+    );
+    assert_eq!(
+        settings::reloaded(&ReloadReport::default()),
+        "nothing is different\n"
+    );
+}

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+mod r#gen;
 mod tidy;
 
 #[derive(Debug, Parser)]
@@ -20,6 +21,13 @@ struct Arguments {
 enum Task {
     /// Check what the compiler cannot: the map, unsafe rooms, file sizes, links.
     Tidy,
+    /// Write what is generated from definitions: docs/config.md, docs/exit-codes.md, docs/man,
+    /// packaging/numad.toml.
+    Gen {
+        /// Write nothing; fail and name the files that are stale.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> Result<()> {
@@ -28,5 +36,6 @@ fn main() -> Result<()> {
         .context("xtask has no parent folder")?;
     match Arguments::parse().task {
         Task::Tidy => tidy::run(root),
+        Task::Gen { check } => r#gen::run(root, check),
     }
 }

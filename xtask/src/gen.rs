@@ -1,0 +1,237 @@
+//! What is generated from definitions in code: the page of settings, the default settings file, the
+//! table of exit codes, the man pages. `--check` compares instead of writing.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, italic, roman};
+use control::ErrorKind;
+
+/// Where the man pages are.
+const MAN: &str = "docs/man";
+
+/// Writes every generated file, or checks that each is what would be written.
+///
+/// A man page that no definition stands behind any more is removed, or named.
+pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
+    let files = files()?;
+    let mut stale = Vec::new();
+    for (path, content) in &files {
+        let there = fs::read(root.join(path)).unwrap_or_default();
+        if there == content.as_bytes() {
+            continue;
+        }
+        stale.push(path.display().to_string());
+        if !check {
+            write(&root.join(path), content)?;
+        }
+    }
+    for path in left_over(root, &files)? {
+        stale.push(format!("{} (is no longer made)", path.display()));
+        if !check {
+            fs::remove_file(root.join(&path))
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+    }
+    if check && !stale.is_empty() {
+        bail!("stale, run `cargo xtask gen`:\n{}", stale.join("\n"));
+    }
+    Ok(())
+}
+
+/// Every generated file, by its path from the root.
+fn files() -> Result<BTreeMap<PathBuf, String>> {
+    let mut files = BTreeMap::from([
+        (PathBuf::from("docs/config.md"), config::render_markdown()),
+        (
+            PathBuf::from("packaging/numad.toml"),
+            config::render_default(),
+        ),
+        (PathBuf::from("docs/exit-codes.md"), exit_codes()),
+        (Path::new(MAN).join("numad.toml.5"), settings_page()),
+    ]);
+    add_pages(numadctl::cli::command(), "1", &mut files)?;
+    Ok(files)
+}
+
+fn write(path: &Path, content: &str) -> Result<()> {
+    let folder = path.parent().context("a generated file is in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    fs::write(path, content).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// Man pages that are there and are not made.
+fn left_over(root: &Path, files: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(root.join(MAN)) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = Path::new(MAN).join(entry?.file_name());
+        if !files.contains_key(&path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn exit_codes() -> String {
+    let mut text = String::from(
+        "<!-- Made by `cargo xtask gen` from crates/control; change it there. -->\n\
+         # Exit codes\n\n\
+         Of `numad` and `numadctl` alike. `numadctl run` ends with the exit code of the program it became.\n\
+         An error is one line on the error stream: what failed, on what, and what to do now. Over the\n\
+         socket the same failure has the HTTP status and the word in the last two columns.\n\n\
+         | code | meaning | HTTP status | `kind` |\n\
+         | --- | --- | --- | --- |\n\
+         | 0 | success | 200 | |\n",
+    );
+    for kind in ErrorKind::ALL {
+        let word = word(kind);
+        let line = format!(
+            "| {} | {} | {} | `{word}` |\n",
+            kind.exit_code(),
+            kind.meaning(),
+            kind.http_status()
+        );
+        text.push_str(&line);
+    }
+    text
+}
+
+/// As it stands in the JSON of an error.
+fn word(kind: ErrorKind) -> String {
+    serde_json::to_value(kind)
+        .ok()
+        .and_then(|value| value.as_str().map(ToOwned::to_owned))
+        .unwrap_or_default()
+}
+
+/// A page for a command and for each command below it, as `numadctl-config-check.1`.
+fn add_pages(
+    command: clap::Command,
+    section: &str,
+    files: &mut BTreeMap<PathBuf, String>,
+) -> Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    // Gives every command its full name.
+    command.build();
+    let mut waiting = vec![&command];
+    while let Some(command) = waiting.pop() {
+        let name = command.get_display_name().unwrap_or(command.get_name());
+        let man = Man::new(command.clone())
+            .section(section)
+            .date("")
+            .source(concat!("numad ", env!("CARGO_PKG_VERSION")));
+        let mut bytes = Vec::new();
+        man.render_title(&mut bytes)?;
+        man.render_name_section(&mut bytes)?;
+        man.render_synopsis_section(&mut bytes)?;
+        man.render_description_section(&mut bytes)?;
+        man.render_options_section(&mut bytes)?;
+        if command.has_subcommands() {
+            man.render_subcommands_section(&mut bytes)?;
+        }
+        let after = command.get_after_help().map(ToString::to_string);
+        page_end(&after.unwrap_or_default()).to_writer(&mut bytes)?;
+        let text = String::from_utf8(bytes).context("a man page is not UTF-8")?;
+        files.insert(Path::new(MAN).join(format!("{name}.{section}")), text);
+        waiting.extend(command.get_subcommands());
+    }
+    Ok(())
+}
+
+/// What stands after the flags in `--help` (examples line by line, then prose), exit codes, and
+/// pages to read next.
+fn page_end(after_help: &str) -> Roff {
+    let mut roff = Roff::new();
+    for paragraph in after_help
+        .split("\n\n")
+        .filter(|paragraph| !paragraph.is_empty())
+    {
+        if !paragraph.starts_with("EXAMPLE") {
+            roff.control("PP", []);
+            roff.text([roman(paragraph)]);
+            continue;
+        }
+        roff.control("SH", ["EXAMPLES"]);
+        roff.control("nf", []);
+        for line in paragraph.lines().skip(1) {
+            roff.text([roman(line.trim_start())]);
+        }
+        roff.control("fi", []);
+    }
+    roff.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in std::iter::once((0, "success"))
+        .chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.meaning())))
+    {
+        roff.control("TP", []);
+        roff.text([bold(code.to_string())]);
+        roff.text([roman(meaning)]);
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([
+        bold("numad"),
+        roman("(8), "),
+        bold("numadctl"),
+        roman("(1), "),
+        bold("numad.toml"),
+        roman("(5)"),
+    ]);
+    roff
+}
+
+/// `numad.toml(5)`.
+fn settings_page() -> String {
+    let mut roff = Roff::new();
+    let source = format!("numad {}", env!("CARGO_PKG_VERSION"));
+    roff.control("TH", ["numad.toml", "5", "", source.as_str()]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman("numad.toml - settings of numad")]);
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([
+        roman("The daemon reads "),
+        italic(config::FILE_DEFAULT),
+        roman(", then the files "),
+        italic(format!("{}.d/*.toml", config::FILE_DEFAULT)),
+        roman(
+            " by name; a later one wins, setting by setting. Unknown settings and values out of bounds \
+             are errors. ",
+        ),
+        bold("numadctl config check"),
+        roman(" finds them without a daemon."),
+    ]);
+    for section in config::documented() {
+        if section.settings.is_empty() {
+            continue;
+        }
+        roff.control("SH", [format!("[{}]", section.name).as_str()]);
+        roff.text([roman(section.help)]);
+        for setting in section.settings {
+            roff.control("TP", []);
+            roff.text([bold(setting.name), roman(" = "), italic(setting.default)]);
+            let mut text = String::from(setting.help);
+            // Writing to a string does not fail.
+            let _always_fine = write!(
+                text,
+                " Expects {}. Takes effect {}.",
+                setting.expects,
+                setting.effect.words()
+            );
+            roff.text([roman(text)]);
+        }
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([
+        bold("numad"),
+        roman("(8), "),
+        bold("numadctl"),
+        roman("(1)"),
+    ]);
+    roff.render()
+}

@@ -189,7 +189,6 @@ impl<'a> Reader<'a> {
             self.problem(line, &text);
         }
         if let (Rule::PolicyName, SettingValue::Text(name)) = (entry.rule, value)
-            && !self.policies.is_empty()
             && !self.policies.iter().any(|policy| policy.name() == name)
         {
             let text = format!("setting `{full}`: {}", self.unknown_policy(name));

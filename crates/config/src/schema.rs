@@ -104,7 +104,7 @@ pub const POLICY_SECTION: &str = "policy";
 /// The policies whose settings may stand in a settings file.
 #[must_use]
 pub fn policies() -> &'static [&'static dyn PolicyFactory] {
-    &[]
+    policies::registry()
 }
 
 /// Every section but those of policies.
@@ -161,7 +161,7 @@ const DAEMON: Section = Section {
                 64,
                 "Most connections to the socket at a time; more are turned away.",
             ),
-            effect: Effect::Restart,
+            effect: Effect::AtOnce,
             rule: Rule::None,
         },
         Entry {
@@ -361,7 +361,7 @@ const ACCESS: Section = Section {
                 "own",
                 "What users other than root and members of the admin group may do: see and attach their `own` processes, or nothing.",
             ),
-            effect: Effect::Restart,
+            effect: Effect::AtOnce,
             rule: Rule::None,
         },
         Entry {
@@ -370,7 +370,7 @@ const ACCESS: Section = Section {
                 "numad",
                 "Group whose members may do all that root may; empty for no such group.",
             ),
-            effect: Effect::Restart,
+            effect: Effect::AtOnce,
             rule: Rule::None,
         },
     ],

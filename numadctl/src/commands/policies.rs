@@ -8,7 +8,7 @@ use crate::client::{CallError, Client};
 use crate::output::Output;
 use crate::render;
 
-pub(super) fn policies(
+pub(super) fn list(
     client: &Client,
     arguments: &Policies,
     out: &mut Output<'_>,
@@ -48,7 +48,7 @@ fn find<'a>(rows: &'a [PolicyRow], name: &str) -> Result<&'a PolicyRow, Failure>
 
 /// The policies that this program was built with.
 fn built_in() -> Vec<PolicyRow> {
-    config::schema::policies()
+    policies::registry()
         .iter()
         .map(|policy| PolicyRow {
             name: policy.name().to_owned(),

@@ -177,3 +177,62 @@ fn word(root: &Path, path: &str) -> Option<String> {
     let text = fs::read_to_string(root.join(path)).ok()?;
     Some(text.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root with these files, and what is found there, as `level subject: text`.
+    #[track_caller]
+    fn found(name: &str, files: &[(&str, &str)], wanted: &[&str]) {
+        let root =
+            std::env::temp_dir().join(format!("numadctl-doctor-{}-{name}", std::process::id()));
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let findings = from_here(&root);
+        drop(fs::remove_dir_all(&root));
+        let lines: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.subject != "settings")
+            .map(|finding| format!("{} {}: {}", finding.level, finding.subject, finding.text))
+            .collect();
+        assert_eq!(lines.len(), wanted.len(), "{lines:?}");
+        for (line, wanted) in lines.iter().zip(wanted) {
+            assert!(line.starts_with(wanted), "{line} is not {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_machine_is_looked_over_from_outside() {
+        found(
+            "rich",
+            &[
+                ("proc/sys/kernel/osrelease", "6.18.0\n"),
+                ("sys/devices/system/node/online", "0-3\n"),
+                ("proc/sys/kernel/perf_event_paranoid", "2\n"),
+                ("proc/sys/kernel/numa_balancing", "1\n"),
+                ("sys/kernel/sched_ext/state", "enabled\n"),
+            ],
+            &[
+                "ok kernel: 6.18.0",
+                "ok memory nodes: 4 nodes",
+                "ok perf events: the kernel has them (perf_event_paranoid is 2",
+                "limited kernel NUMA balancing: on",
+                "limited sched_ext: a loaded scheduler",
+            ],
+        );
+        found(
+            "bare",
+            &[],
+            &[
+                "limited kernel: its release cannot be read",
+                "limited memory nodes: one node",
+                "missing perf events: this kernel has none",
+                "ok kernel NUMA balancing: not in this kernel",
+            ],
+        );
+    }
+}

@@ -2,7 +2,7 @@
 //! takes effect. From the one list in [`schema`] come the reader, the commented default file,
 //! `docs/config.md`, the manual page and what `numadctl config show` prints.
 //!
-//! Two steps. [`load`] reads `numad.toml` and its drop-ins and checks everything that text alone
+//! Two steps. [`load()`] reads `numad.toml` and its drop-ins and checks everything that text alone
 //! can tell: it opens these files and makes no other system call. What a valid [`Config`] means on
 //! this machine (does the group exist, can perf events be opened) is the daemon's to find out.
 //!

@@ -113,7 +113,7 @@ pub fn load(paths: &Paths) -> Result<Loaded, ConfigError> {
 /// Reads settings from the bytes of one file. Total; made for fuzzing and for tests.
 ///
 /// # Errors
-/// As [`load`]; the file is called `settings`.
+/// As [`load()`]; the file is called `settings`.
 pub fn check_bytes(bytes: &[u8]) -> Result<Config, ConfigError> {
     let path = Path::new("settings");
     let mut reader = Reader::new(schema::policies());

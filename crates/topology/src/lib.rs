@@ -9,6 +9,8 @@ pub mod bandwidth;
 pub mod distance;
 mod draft;
 mod fingerprint;
+#[cfg(feature = "hwloc")]
+pub mod hwloc;
 pub mod ids;
 pub mod load;
 mod machine;

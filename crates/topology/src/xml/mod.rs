@@ -38,6 +38,14 @@ enum Version {
 /// # Errors
 /// Names the file and what is wrong with it.
 pub fn read(path: &Path) -> Result<Topology, LoadError> {
+    parse(&text(path)?).map_err(|reason| LoadError {
+        file: path.into(),
+        reason,
+    })
+}
+
+/// The text of a file that may be XML.
+pub(crate) fn text(path: &Path) -> Result<String, LoadError> {
     let fail = |reason| LoadError {
         file: path.into(),
         reason,
@@ -53,11 +61,10 @@ pub fn read(path: &Path) -> Result<Topology, LoadError> {
             bytes_max: BYTES_MAX,
         })
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         fail(foreign(&format!("byte {at} is not UTF-8")))
-    })?;
-    parse(&text).map_err(fail)
+    })
 }
 
 /// Reads the text of a file.

@@ -532,6 +532,28 @@ fn fast_memory_without_processors() {
     );
 }
 
+/// The packed trees say what the originals say. The largest are left out for the time they take.
+#[test]
+fn trees_are_the_originals() {
+    for name in [
+        "16amd64-8n2c-cpusets",
+        "20em64t-hybrid-1p6c2t+2ca4co1t",
+        "32amd64-4s2n4c-cgroup2",
+        "8em64t-2s2ca2c-buggynuma",
+        "fakeheteromemtiers",
+        "offline-cpu0-node0",
+    ] {
+        let Some(original) = fixture::original(name) else {
+            return;
+        };
+        assert_eq!(
+            unpack(name).read().unwrap(),
+            original.read().unwrap(),
+            "{name}"
+        );
+    }
+}
+
 /// A machine that is added without facts would be no test.
 #[test]
 fn every_fixture_is_in_this_file() {

@@ -84,6 +84,27 @@ pub(crate) fn unpack(name: &str) -> TempDir {
     root
 }
 
+/// The original that a tree was packed from, unpacked; none where `../shared` is absent.
+pub(crate) fn original(name: &str) -> Option<TempDir> {
+    let tarball = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/fixtures/sysfs")
+        .join(format!("{name}.tar.bz2"));
+    if !tarball.exists() {
+        println!("skipped: no {}", tarball.display());
+        return None;
+    }
+    let root = TempDir::new();
+    let status = std::process::Command::new("tar")
+        .args(["--strip-components=1", "-xjf"])
+        .arg(&tarball)
+        .arg("-C")
+        .arg(&root.0)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{}", tarball.display());
+    Some(root)
+}
+
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();

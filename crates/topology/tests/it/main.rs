@@ -8,4 +8,7 @@ mod fixture;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+#[cfg(feature = "hwloc")]
+mod hwloc;
+#[cfg(test)]
 mod render;

@@ -423,6 +423,32 @@ fn files_below(dir: &Path) -> Vec<std::path::PathBuf> {
     files
 }
 
+/// What the fuzz targets do, with the inputs they start from.
+#[test]
+fn the_fuzz_corpus_never_panics() {
+    let corpus = |target: &str| -> Vec<String> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+        let files = files_below(&dir.join(target));
+        assert!(!files.is_empty(), "{target}");
+        let texts = files.iter().map(|file| std::fs::read(file).unwrap());
+        texts
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .collect()
+    };
+    for text in corpus("topology_xml") {
+        either_way(xml::parse(&text));
+    }
+    for text in corpus("topology_synthetic") {
+        either_way(topology::synthetic::parse(&text));
+    }
+    for text in corpus("cpu_list") {
+        either_way(CpuSet::parse_mask(&text));
+        if let Ok(set) = CpuSet::parse_list(&text) {
+            assert_eq!(CpuSet::parse_list(&set.to_string()), Ok(set));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

@@ -27,6 +27,29 @@ pub trait Census: fmt::Debug {
     /// Every process of the machine with its parent.
     fn processes(&self) -> Vec<(Pid, Pid)>;
 
-    /// Now: a thread made after this call has at least this start.
-    fn now(&self) -> StartTicks;
+    /// Now, asked in this order: the clock of starts, then the newest number.
+    fn now(&self) -> Moment;
+}
+
+/// A moment, to tell threads that were there from those made later.
+///
+/// Starts are told in steps of 10 ms, in which a program makes hundreds of threads; within one step
+/// the kernel's numbers, which ascend, tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// On the clock of starts.
+    pub ticks: StartTicks,
+    /// The number that was given to a thread last (the last field of `/proc/loadavg`).
+    pub newest: Tid,
+}
+
+impl Moment {
+    /// Whether a thread was made later.
+    #[must_use]
+    pub fn is_before(self, key: TaskKey) -> bool {
+        self < Self {
+            ticks: key.start,
+            newest: key.tid,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use numad_core::{Action, AttachmentId, Host as _, Outcome, Reason, SpaceId, Time
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::clipped;
-use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask};
+use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, Moment};
 
 /// A thread. Two masks: what it has, and what it would have without us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) enum Hold {
     Free,
     Busy,
     Shared,
+    /// In a huge page that moves with the first page of it; the kernel calls it busy.
+    Follows,
     /// Isolated, but its migration fails: the kernel gives up there and tells nothing of the rest.
     Stuck,
 }
@@ -233,6 +235,10 @@ impl Kernel for Fake {
                 };
                 match page.hold {
                     Hold::Free => page.node = node,
+                    Hold::Follows => {
+                        page.node = node;
+                        *status = -libc::EBUSY;
+                    }
                     Hold::Busy => *status = -libc::EBUSY,
                     Hold::Shared => *status = -libc::EACCES,
                     Hold::Stuck => told = false,
@@ -284,8 +290,11 @@ impl Census for Fake {
             .collect()
     }
 
-    fn now(&self) -> StartTicks {
-        StartTicks(self.0.borrow().now + 1)
+    fn now(&self) -> Moment {
+        Moment {
+            ticks: StartTicks(self.0.borrow().now),
+            newest: Tid(u32::MAX),
+        }
     }
 }
 

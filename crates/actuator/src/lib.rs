@@ -34,7 +34,7 @@ mod sys;
 mod undo;
 
 pub use affinity::{Kind, Origin};
-pub use census::Census;
+pub use census::{Census, Moment};
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
 pub use kernel::{Errno, Kernel, Linux, Mask};
 pub use live::Live;

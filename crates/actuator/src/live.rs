@@ -227,7 +227,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let mut pid = key.pid;
         for _ in 0..ANCESTORS_MAX {
             let records = self.journal.records();
-            if let Some(origin) = records.origin_passed_on(pid, key.start, mask, allowed) {
+            if let Some(origin) = records.origin_passed_on(pid, key, mask, allowed) {
                 return Some(origin.clone());
             }
             pid = self.census.parent(pid).filter(|parent| parent.0 > 1)?;
@@ -318,14 +318,16 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let spent = (self.clock)().since(before);
         self.pacer.note(pages.len(), spent);
         self.pause_max = self.pause_max.max(spent);
-        // The kernel stops at the first page that it cannot move and tells nothing of the rest, nor
-        // of those before that are already there; so it is asked.
-        if statuses.contains(&UNTRIED)
+        // The kernel stops at the first page that it cannot move and tells nothing of the rest. And of
+        // several addresses in one huge page it moves the first, and calls the others busy although
+        // they came along. So it is asked.
+        if statuses.iter().any(|&status| status < 0)
             && let Ok(places) = residency(&mut self.kernel, pid, pages)
+            && let Ok(there) = i32::try_from(node.0)
         {
             for (status, place) in statuses.iter_mut().zip(places) {
-                if *status == UNTRIED && place == PageStatus::On(node) {
-                    *status = i32::try_from(node.0).unwrap_or(UNTRIED);
+                if place == PageStatus::On(node) {
+                    *status = there;
                 }
             }
         }

@@ -208,7 +208,7 @@ fn pages_move_in_batches_and_each_has_its_fate() {
     let (bench, _) = bench();
     {
         let mut world = bench.fake.0.borrow_mut();
-        for (page, hold) in [(3, Hold::Busy), (5, Hold::Shared)] {
+        for (page, hold) in [(3, Hold::Busy), (5, Hold::Shared), (8, Hold::Follows)] {
             world.pages.get_mut(&(Pid(100), page * 4096)).unwrap().hold = hold;
         }
         world.pages.remove(&(Pid(100), 6 * 4096));

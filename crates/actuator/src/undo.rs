@@ -218,7 +218,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let origin = self.inherited(key, &mask, allowed).or_else(|| {
             // Its maker's process has ended, but both were named as one program.
             let records = self.journal.records();
-            let passed = |&pid: &Pid| records.origin_passed_on(pid, key.start, &mask, allowed);
+            let passed = |&pid: &Pid| records.origin_passed_on(pid, key, &mask, allowed);
             pids.iter().find_map(passed).cloned()
         });
         // A whole cpuset may be ours, but is more likely no mask at all: never made narrower.

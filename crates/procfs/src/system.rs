@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use topology::{CpuSet, Pid, StartTicks};
+use topology::{CpuSet, Pid, StartTicks, Tid};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
 use crate::reader::Reader;
@@ -145,6 +145,19 @@ impl Reader {
         ticks(&text)
             .map(StartTicks)
             .ok_or_else(|| self.damaged(PATH, &text, "is not a time in seconds"))
+    }
+
+    /// The number that was given to a process or thread last; numbers ascend until they wrap.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no number.
+    pub fn newest(&self) -> Result<Tid, ReadError> {
+        const PATH: &str = "proc/loadavg";
+        let text = self.required(PATH)?;
+        let last = text.split_whitespace().nth(4);
+        last.and_then(|last| last.parse().ok())
+            .map(Tid)
+            .ok_or_else(|| self.damaged(PATH, &text, "does not end in a number"))
     }
 
     /// Processors online now; gone where the machine does not tell.
@@ -322,9 +335,10 @@ mod tests {
         let reader = Reader::new("/");
         assert_eq!(reader.boot_id().unwrap().len(), 36);
         let own = Pid(std::process::id());
-        let start = reader.start(own, topology::Tid(own.0)).unwrap();
+        let start = reader.start(own, Tid(own.0)).unwrap();
         assert!(start.here().unwrap() <= reader.now().unwrap());
         assert!(reader.usage(own).unwrap().here().unwrap().resident_pages > 0);
+        assert!(reader.newest().unwrap().0 > 0);
         reader.sched_ext().unwrap();
         reader.perf_event_paranoid().unwrap();
         reader.rivals(own).unwrap();

@@ -27,6 +27,8 @@ pub struct Journal {
     limits: JournalLimits,
     file: File,
     length: u64,
+    /// Whether the file begins with a header of this boot.
+    headed: bool,
     records: Records,
     found: Found,
     _lock: Flock<File>,
@@ -160,11 +162,12 @@ impl Journal {
         let bytes = read_existing(&path).map_err(failed(&path))?;
         let mut found = Found::default();
         let mut records = Records::default();
-        let mut clean = false;
+        let (mut clean, mut headed) = (false, false);
         match rows::decode(&bytes, boot) {
             Err(Foreign::Newer(version)) => return Err(OpenError::Newer(path, version)),
             Ok(decoded) if decoded.headed || !decoded.rows.is_empty() || bytes.is_empty() => {
-                clean = decoded.headed && decoded.damaged == 0;
+                headed = decoded.headed;
+                clean = headed && decoded.damaged == 0;
                 found.damaged = decoded.damaged;
                 decoded.rows.into_iter().for_each(|row| records.fold(row));
             }
@@ -182,17 +185,27 @@ impl Journal {
             limits,
             file,
             length,
+            headed,
             records,
             found,
             _lock: lock,
         };
-        // A cut last line must not run into the next row.
         if !clean {
-            journal
-                .rewrite()
-                .map_err(|error| OpenError::Io(error.path, error.source))?;
+            journal.mend(&bytes).map_err(failed(&path))?;
         }
         Ok(journal)
+    }
+
+    /// Sees to it that a cut last line does not run into the next row. Where the disk is too full to
+    /// write the file anew, whole lines are kept as they are: what is in them can still be undone.
+    fn mend(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.rewrite().is_ok() {
+            return Ok(());
+        }
+        let kept = bytes.iter().rposition(|&byte| byte == b'\n');
+        let kept = kept.map_or(0, |at| at + 1);
+        self.length = u64::try_from(kept).unwrap_or(u64::MAX);
+        self.file.set_len(self.length)
     }
 
     /// What was found when it was opened.
@@ -267,6 +280,14 @@ impl Journal {
     pub(crate) fn rewrite(&mut self) -> Result<(), WriteError> {
         let (new, path) = (self.directory.join(NEW), self.directory.join(FILE));
         let mut text = rows::header(&self.boot);
+        if self.headed && self.records.open_rows() == 0 {
+            // Needs no room on the disk.
+            self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+            return self
+                .file
+                .set_len(self.length)
+                .map_err(|source| WriteError { path, source });
+        }
         for row in self.records.rows() {
             rows::encode(&row, &self.boot, &mut text);
         }
@@ -282,6 +303,7 @@ impl Journal {
         match write() {
             Ok(file) => {
                 self.file = file;
+                self.headed = true;
                 self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
                 Ok(())
             }
@@ -361,6 +383,7 @@ const ROW_BYTES: u64 = 128;
 mod tests {
     use super::*;
     use crate::affinity::{Kind, Origin};
+    use crate::census::Moment;
     use crate::fake::{scratch, set};
     use topology::{Pid, StartTicks, TaskKey, Tid};
 
@@ -377,7 +400,10 @@ mod tests {
                 tid: Tid(tid),
                 start: StartTicks(1),
             },
-            at: StartTicks(9),
+            at: Moment {
+                ticks: StartTicks(9),
+                newest: Tid(60),
+            },
             origin: Origin {
                 kind: Kind::User,
                 mask: set("0-3"),

@@ -7,6 +7,7 @@ use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use super::rows::Row;
 use crate::affinity::{Kind, Origin, clipped};
+use crate::census::Moment;
 
 /// Everything that is changed and not undone.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +24,7 @@ pub(crate) struct ThreadRecord {
     pub origin: Origin,
     /// Masks that we gave it, each with the first time; never empty. All of them, because the
     /// kernel may have refused the last.
-    pub set: Vec<(StartTicks, CpuSet)>,
+    pub set: Vec<(Moment, CpuSet)>,
 }
 
 impl ThreadRecord {
@@ -39,11 +40,11 @@ impl ThreadRecord {
             .any(|(_, set)| clipped(set, allowed) == *mask)
     }
 
-    /// Whether a thread that began at `start` may have this mask from this one.
-    fn may_have_passed_on(&self, start: StartTicks, mask: &CpuSet, allowed: &CpuSet) -> bool {
+    /// Whether a thread may have this mask from this one.
+    fn may_have_passed_on(&self, born: TaskKey, mask: &CpuSet, allowed: &CpuSet) -> bool {
         self.set
             .iter()
-            .any(|(at, set)| *at <= start && (set == mask || clipped(set, allowed) == *mask))
+            .any(|(at, set)| at.is_before(born) && (set == mask || clipped(set, allowed) == *mask))
     }
 }
 
@@ -142,7 +143,7 @@ impl Records {
         self.pages.get(&(pid, start))?.get(&page).copied()
     }
 
-    /// The origin of the thread of `pid` from which a thread that began at `start` may have its mask.
+    /// The origin of the thread of `pid` from which another may have its mask.
     ///
     /// Among several that had different ones: none if one of them had none, because too wide does less
     /// harm than too narrow; else what most of them had; among as many, what the lowest had. A thread
@@ -150,13 +151,13 @@ impl Records {
     pub(crate) fn origin_passed_on(
         &self,
         pid: Pid,
-        start: StartTicks,
+        born: TaskKey,
         mask: &CpuSet,
         allowed: &CpuSet,
     ) -> Option<&Origin> {
         let mut origins: Vec<(usize, &Origin)> = Vec::new();
         for (_, record) in self.threads_of(pid) {
-            if record.may_have_passed_on(start, mask, allowed) {
+            if record.may_have_passed_on(born, mask, allowed) {
                 match origins
                     .iter_mut()
                     .find(|(_, known)| **known == record.origin)
@@ -193,7 +194,7 @@ impl Records {
     }
 }
 
-fn add_mask(record: &mut ThreadRecord, at: StartTicks, set: CpuSet) {
+fn add_mask(record: &mut ThreadRecord, at: Moment, set: CpuSet) {
     if !record.set_exactly(&set) {
         record.set.push((at, set));
     }
@@ -273,7 +274,10 @@ mod tests {
                 tid: Tid(tid),
                 start: StartTicks(1),
             },
-            at: StartTicks(at),
+            at: Moment {
+                ticks: StartTicks(at),
+                newest: Tid(60),
+            },
             origin: Origin {
                 kind: Kind::User,
                 mask: set(origin),
@@ -337,14 +341,20 @@ mod tests {
             bind(6, 9, "0-2", "0-1"),
             bind(7, 9, "0-2", "0-1"),
         ]);
-        let passed = |start, mask| {
-            let origin =
-                records.origin_passed_on(Pid(5), StartTicks(start), &set(mask), &set("0-3"));
+        let passed = |start, tid, mask| {
+            let born = TaskKey {
+                pid: Pid(5),
+                tid: Tid(tid),
+                start: StartTicks(start),
+            };
+            let origin = records.origin_passed_on(Pid(5), born, &set(mask), &set("0-3"));
             origin.map(|origin| origin.mask.to_string())
         };
-        assert_eq!(passed(9, "0-1").as_deref(), Some("0-2"));
-        assert_eq!(passed(8, "0-1"), None);
-        assert_eq!(passed(9, "0-2"), None);
+        assert_eq!(passed(10, 8, "0-1").as_deref(), Some("0-2"));
+        assert_eq!(passed(9, 61, "0-1").as_deref(), Some("0-2"));
+        assert_eq!(passed(9, 60, "0-1"), None);
+        assert_eq!(passed(8, 61, "0-1"), None);
+        assert_eq!(passed(10, 61, "0-2"), None);
     }
 
     #[test]

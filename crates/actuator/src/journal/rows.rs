@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
+use crate::census::Moment;
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +14,8 @@ pub enum Row {
     Bind {
         /// Which.
         key: TaskKey,
-        /// When, on the clock of starts.
-        at: StartTicks,
+        /// When.
+        at: Moment,
         /// What it had.
         origin: Origin,
         /// What it gets.
@@ -25,7 +26,7 @@ pub enum Row {
         /// Which.
         key: TaskKey,
         /// When.
-        at: StartTicks,
+        at: Moment,
         /// What it gets.
         set: CpuSet,
     },
@@ -83,11 +84,17 @@ pub fn encode(row: &Row, boot: &str, out: &mut String) {
             };
             let TaskKey { pid, tid, start } = key;
             let mask = &origin.mask;
-            format!("bind {pid} {tid} {} {} {kind} {mask} {set}", start.0, at.0)
+            {
+                let (start, at, newest) = (start.0, at.ticks.0, at.newest);
+                format!("bind {pid} {tid} {start} {at} {newest} {kind} {mask} {set}")
+            }
         }
         Row::Again { key, at, set } => {
             let TaskKey { pid, tid, start } = key;
-            format!("again {pid} {tid} {} {} {set}", start.0, at.0)
+            {
+                let (start, at, newest) = (start.0, at.ticks.0, at.newest);
+                format!("again {pid} {tid} {start} {at} {newest} {set}")
+            }
         }
         Row::Pages {
             pid,
@@ -153,7 +160,7 @@ fn parse(payload: &str) -> Option<Row> {
     let row = match words.next()? {
         "bind" => {
             let key = task(&mut words)?;
-            let at = StartTicks(words.next()?.parse().ok()?);
+            let at = moment(&mut words)?;
             let kind = match words.next()? {
                 UNSET => Kind::Unset,
                 USER => Kind::User,
@@ -169,7 +176,7 @@ fn parse(payload: &str) -> Option<Row> {
         }
         "again" => Row::Again {
             key: task(&mut words)?,
-            at: StartTicks(words.next()?.parse().ok()?),
+            at: moment(&mut words)?,
             set: cpus(words.next()?)?,
         },
         "pages" => {
@@ -197,6 +204,13 @@ fn task<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<TaskKey> {
         pid: Pid(words.next()?.parse().ok()?),
         tid: Tid(words.next()?.parse().ok()?),
         start: StartTicks(words.next()?.parse().ok()?),
+    })
+}
+
+fn moment<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Moment> {
+    Some(Moment {
+        ticks: StartTicks(words.next()?.parse().ok()?),
+        newest: Tid(words.next()?.parse().ok()?),
     })
 }
 
@@ -261,6 +275,13 @@ mod tests {
         CpuSet::parse_list(text).unwrap()
     }
 
+    fn at(ticks: u64) -> Moment {
+        Moment {
+            ticks: StartTicks(ticks),
+            newest: Tid(820),
+        }
+    }
+
     fn key() -> TaskKey {
         TaskKey {
             pid: Pid(812),
@@ -273,7 +294,7 @@ mod tests {
         vec![
             Row::Bind {
                 key: key(),
-                at: StartTicks(9000),
+                at: at(9000),
                 origin: Origin {
                     kind: Kind::Unset,
                     mask: set("0-15"),
@@ -282,7 +303,7 @@ mod tests {
             },
             Row::Again {
                 key: key(),
-                at: StartTicks(9100),
+                at: at(9100),
                 set: set("8-15,2000"),
             },
             Row::Pages {
@@ -314,6 +335,16 @@ mod tests {
             0xcbf4_3926,
             "CRC-32 as everyone's"
         );
+    }
+
+    #[test]
+    fn the_seeds_of_the_fuzz_target_read() {
+        let seed = |name: &str| {
+            let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/journal/");
+            let bytes = std::fs::read(format!("{corpus}{name}")).unwrap();
+            decode(&bytes, BOOT).unwrap().rows.len()
+        };
+        assert_eq!((seed("whole"), seed("cut"), seed("headless")), (3, 1, 3));
     }
 
     #[test]
@@ -373,7 +404,7 @@ mod tests {
 
         #[test]
         fn any_row_reads_back(
-            pid: u32, tid: u32, start: u64, at: u64, user: bool,
+            pid: u32, tid: u32, start: u64, ticks: u64, user: bool,
             mask in prop::collection::vec(0..5000_u32, 1..20),
             pages in prop::collection::vec(any::<u64>(), 0..20),
         ) {
@@ -381,8 +412,8 @@ mod tests {
             let key = TaskKey { pid: Pid(pid), tid: Tid(tid), start: StartTicks(start) };
             let kind = if user { Kind::User } else { Kind::Unset };
             let rows = [
-                Row::Bind { key, at: StartTicks(at), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
-                Row::Again { key, at: StartTicks(at), set: cpus },
+                Row::Bind { key, at: at(ticks), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
+                Row::Again { key, at: at(ticks), set: cpus },
                 Row::Pages { pid: Pid(pid), start: StartTicks(start), node: NodeId(tid), pages },
             ];
             prop_assert_eq!(decode(file(&rows).as_bytes(), BOOT).unwrap().rows, rows);

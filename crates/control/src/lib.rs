@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod decode;
 pub mod error;
 pub mod rows;
 

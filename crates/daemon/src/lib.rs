@@ -1,1 +1,13 @@
-//! Empty room.
+//! The daemon `numad`: wiring only. What is decided is decided in `numad-core` and `policies`, what is
+//! changed is changed by `actuator`.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod clock;
+pub mod log;
+pub mod notify;
+pub mod peer;
+#[cfg(test)]
+mod scratch;
+pub mod socket;

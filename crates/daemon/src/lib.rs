@@ -5,9 +5,13 @@
 
 pub mod cli;
 pub mod clock;
+#[cfg(test)]
+mod fake;
 pub mod log;
 pub mod notify;
 pub mod peer;
 #[cfg(test)]
 mod scratch;
+pub mod server;
 pub mod socket;
+pub mod steward;

@@ -1,0 +1,407 @@
+//! A machine that is not there, behind the steward's seams.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use config::{Config, Loaded, Paths};
+use control::rows::{Finding, Target, UndoReport};
+use control::{ErrorKind, Failure};
+use numad_core::{
+    AccessKind, Action, AttachmentId, Host, Observation, ObservedProgram, ObservedTask, Outcome,
+    PageOutcome, Record, Sample, ServedBy, Time,
+};
+use sampler::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
+use tokio::sync::watch;
+use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid};
+
+use crate::log::{Level, Log};
+use crate::scratch::Scratch;
+use crate::server::Gate;
+use crate::steward::{
+    Asked, Hand, Machine, Opener, OwnUsage, Parts, ProcessFacts, Scope, Steward, gate_of,
+};
+
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// The fake machine; copies are the same machine.
+#[derive(Clone, Debug)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) now: Time,
+    pub(crate) processes: BTreeMap<Pid, ProcessFacts>,
+    /// Threads of each process.
+    pub(crate) threads: BTreeMap<Pid, Vec<ObservedTask>>,
+    /// Waits to be drained.
+    pub(crate) records: VecDeque<Record>,
+    pub(crate) fill_permille: u16,
+    pub(crate) source_refused: bool,
+    pub(crate) source_open: bool,
+    pub(crate) followed: BTreeSet<Pid>,
+    pub(crate) follow_max: Option<usize>,
+    pub(crate) done: Vec<Action>,
+    pub(crate) undone: Vec<Scope>,
+    pub(crate) forgotten: Vec<AttachmentId>,
+    pub(crate) named: Vec<Pid>,
+}
+
+impl World {
+    /// A machine with a process of four threads, `100`, of user 7; `200` of user 8; and `2`, the
+    /// kernel's.
+    pub(crate) fn new() -> Self {
+        let world = Self(Arc::default());
+        world.state().now = Time(1_000_000_000);
+        world.add_process(100, 7, 4);
+        world.add_process(200, 8, 2);
+        world.add_process(2, 0, 1);
+        world.add_process(1, 0, 1);
+        world.add_process(std::process::id(), 0, 2);
+        if let Some(kernel) = world.state().processes.get_mut(&Pid(2)) {
+            kernel.kernel = true;
+        }
+        world
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn add_process(&self, pid: u32, uid: u32, threads: u32) {
+        let start = StartTicks(u64::from(pid) * 10);
+        let facts = ProcessFacts {
+            pid: Pid(pid),
+            start,
+            command: format!("program{pid}"),
+            uid,
+            sole: true,
+            kernel: false,
+        };
+        let tasks = (0..threads).map(|number| ObservedTask {
+            key: TaskKey {
+                pid: Pid(pid),
+                tid: Tid(pid + number),
+                start,
+            },
+            name: format!("worker{number}"),
+            cpu: CpuId(number % 4),
+            cpu_time: Duration::ZERO,
+            affinity: CpuSet::parse_list("0-3").unwrap(),
+            cgroup_cpus: CpuSet::new(),
+        });
+        let mut state = self.state();
+        state.threads.insert(Pid(pid), tasks.collect());
+        state.processes.insert(Pid(pid), facts);
+    }
+
+    /// Lets time pass, with every thread busy and sharing a page with its neighbour.
+    pub(crate) fn pass(&self, time: Duration) {
+        let mut state = self.state();
+        state.now = state.now.after(time);
+        let now = state.now;
+        for tasks in state.threads.values_mut() {
+            for task in tasks {
+                task.cpu_time += time;
+            }
+        }
+        let followed = state.followed.clone();
+        for pid in followed {
+            let tids: Vec<Tid> = state
+                .threads
+                .get(&pid)
+                .into_iter()
+                .flatten()
+                .map(|task| task.key.tid)
+                .collect();
+            for page in 0..64 {
+                for (number, &tid) in (0u64..).zip(&tids) {
+                    let address = (0x100 + number / 2 * 64 + page) * PAGE_BYTES;
+                    state.records.push_back(sample(now, pid, tid, address));
+                }
+            }
+        }
+    }
+
+    /// A process and its threads are gone.
+    pub(crate) fn end_process(&self, pid: u32) {
+        let mut state = self.state();
+        state.processes.remove(&Pid(pid));
+        state.threads.remove(&Pid(pid));
+    }
+
+    /// A steward of this machine, with these settings, read again from `file` on reload.
+    pub(crate) fn steward(&self, settings: &Settings) -> (Steward, watch::Receiver<Gate>) {
+        self.steward_with_clock(settings, {
+            let world = self.clone();
+            Box::new(move || world.state().now)
+        })
+    }
+
+    pub(crate) fn steward_with_clock(
+        &self,
+        settings: &Settings,
+        clock: crate::clock::Clock,
+    ) -> (Steward, watch::Receiver<Gate>) {
+        let loaded = settings.load().unwrap();
+        let (sender, gate) = watch::channel(gate_of(&loaded.config));
+        let paths = settings.paths();
+        let topology = topology::synthetic::parse("2x2@10,21").unwrap();
+        let steward = Steward::new(Parts {
+            topology: Arc::new(topology),
+            page_bytes: PAGE_BYTES,
+            machine: Box::new(self.clone()),
+            hand: Box::new(self.clone()),
+            opener: Box::new(self.clone()),
+            config: loaded.config,
+            files: loaded.files,
+            loader: Box::new(move || config::load(&paths)),
+            clock,
+            log: Log::to_stderr(Level::Error),
+            gate: sender,
+        });
+        (steward, gate)
+    }
+}
+
+/// A settings file of a test.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    scratch: Scratch,
+}
+
+impl Settings {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        let settings = Self {
+            scratch: Scratch::new(name),
+        };
+        settings.write(text);
+        settings
+    }
+
+    pub(crate) fn write(&self, text: &str) {
+        std::fs::write(self.file(), text).unwrap();
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.scratch.path().join("numad.toml")
+    }
+
+    fn paths(&self) -> Paths {
+        Paths::named(&self.file())
+    }
+
+    fn load(&self) -> Result<Loaded, config::ConfigError> {
+        config::load(&self.paths())
+    }
+}
+
+fn sample(time: Time, pid: Pid, tid: Tid, address: u64) -> Record {
+    Record::Sample(Sample {
+        time,
+        pid,
+        tid,
+        address,
+        cpu: CpuId(0),
+        kind: AccessKind::Unknown,
+        served: ServedBy::Unknown,
+        weight: 0,
+        period: 1,
+    })
+}
+
+impl Machine for World {
+    fn process(&mut self, pid: Pid) -> Result<Option<ProcessFacts>, Failure> {
+        Ok(self.state().processes.get(&pid).cloned())
+    }
+
+    fn find(&mut self, target: &Target) -> Result<Vec<Pid>, Failure> {
+        match target {
+            Target::Unit(unit) => {
+                let message = format!("there is no control group or unit `{unit}`");
+                Err(Failure::new(ErrorKind::NotFound, message))
+            }
+            _ => Ok(self.state().named.clone()),
+        }
+    }
+
+    fn observe(&mut self, programs: &[Asked]) -> Observation {
+        let state = self.state();
+        let programs = programs.iter().map(|asked| ObservedProgram {
+            attachment: asked.attachment,
+            tasks: asked
+                .members
+                .iter()
+                .filter_map(|(pid, _)| state.threads.get(pid))
+                .flatten()
+                .cloned()
+                .collect(),
+            homes: asked
+                .pages
+                .iter()
+                .map(|&(page, _)| (page, Some(NodeId(0))))
+                .collect(),
+            nodes_allowed: NodeSet::new(),
+        });
+        Observation {
+            programs: programs.collect(),
+            free_bytes: vec![(NodeId(0), 1 << 33), (NodeId(1), 1 << 33)],
+            online: CpuSet::new(),
+            lost: 0,
+        }
+    }
+
+    fn forget(&mut self, attachment: AttachmentId) {
+        self.state().forgotten.push(attachment);
+    }
+
+    fn rivals(&mut self) -> Vec<String> {
+        vec!["the kernel's own balancing is on".to_owned()]
+    }
+
+    fn own_usage(&mut self) -> OwnUsage {
+        OwnUsage {
+            cpu_s: 0.25,
+            resident_bytes: 1 << 20,
+        }
+    }
+
+    fn findings(&mut self, _config: &Config) -> Vec<Finding> {
+        vec![Finding {
+            level: "ok".to_owned(),
+            subject: "kernel".to_owned(),
+            text: "Linux 6.18".to_owned(),
+            remedy: "none".to_owned(),
+        }]
+    }
+}
+
+impl Host for World {
+    fn perform(&mut self, action: &Action) -> Outcome {
+        let mut state = self.state();
+        state.done.push(action.clone());
+        match action {
+            Action::Bind { task, cpus, .. } => {
+                for known in state.threads.values_mut().flatten() {
+                    if known.key == *task {
+                        known.affinity = cpus.clone();
+                    }
+                }
+                Outcome::Bound
+            }
+            Action::MovePages { pages, node, .. } => Outcome::Moved {
+                pages: pages.iter().map(|_| PageOutcome::On(*node)).collect(),
+                spent_ns: 1_000,
+            },
+        }
+    }
+}
+
+impl Hand for World {
+    fn undo(&mut self, scope: &Scope) -> UndoReport {
+        let mut state = self.state();
+        state.undone.push(scope.clone());
+        let threads_restored = u64::try_from(state.done.len()).unwrap();
+        state.done.clear();
+        UndoReport {
+            threads_restored,
+            ..UndoReport::default()
+        }
+    }
+
+    fn tidy(&mut self) {}
+
+    fn open_rows(&self) -> u64 {
+        u64::try_from(self.state().done.len()).unwrap()
+    }
+
+    fn take_pause_max_ns(&mut self) -> u64 {
+        750
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+impl Opener for World {
+    fn open(&mut self, _config: &Config) -> Result<Box<dyn Source>, Failure> {
+        let mut state = self.state();
+        if state.source_refused {
+            let message = "cannot sample page faults on cpu `0`: not permitted";
+            return Err(Failure::new(ErrorKind::Prerequisite, message).remedy("grant CAP_PERFMON"));
+        }
+        state.source_open = true;
+        Ok(Box::new(FakeSource(self.clone())))
+    }
+
+    fn describe(&mut self, _config: &Config) -> String {
+        "faults (none yet)".to_owned()
+    }
+
+    fn findings(&mut self, _config: &Config) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+#[derive(Debug)]
+struct FakeSource(World);
+
+impl Drop for FakeSource {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.source_open = false;
+        state.followed.clear();
+    }
+}
+
+impl Source for FakeSource {
+    fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused> {
+        let mut state = self.0.state();
+        let limit = state.follow_max.unwrap_or(usize::MAX);
+        if state.followed.len() >= limit {
+            return Err(AttachRefused { pid, limit });
+        }
+        state.followed.insert(pid);
+        Ok(())
+    }
+
+    fn detach(&mut self, pid: Pid) {
+        self.0.state().followed.remove(&pid);
+    }
+
+    fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
+        let (records, fill_permille) = {
+            let mut state = self.0.state();
+            (std::mem::take(&mut state.records), state.fill_permille)
+        };
+        records.iter().for_each(out);
+        Drained {
+            records: u64::try_from(records.len()).unwrap(),
+            fill_permille,
+            ..Drained::default()
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+
+    fn describe(&self) -> SourceStatus {
+        SourceStatus {
+            name: "faults",
+            provocation: "made up",
+            coverage: Coverage {
+                loads: Covers::Yes,
+                stores: Covers::Yes,
+                latency: Covers::No("made up"),
+                levels: Covers::No("made up"),
+                physical: Covers::No("made up"),
+            },
+            notes: Vec::new(),
+            cpus: 4,
+            ring_bytes: 0,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The server on the socket: accepts, judges the peer, limits, and hands requests to the routes.
+//!
+//! Runs on one thread beside the engine thread, and shares nothing with it but the channel of
+//! [`crate::steward::Line`]. Whatever a client does costs at most one of a bounded number of
+//! connections, each with a bounded buffer, for a bounded time.
+
+mod connections;
+mod describe;
+mod routes;
+mod schemas;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+use std::fmt;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use control::{ErrorBody, ErrorKind, Failure};
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+pub use describe::{OPERATIONS, Operation, Route, openapi};
+
+use crate::log::Log;
+use crate::peer::{Access, Credentials, Peer};
+use crate::steward::Line;
+use connections::{Connections, Seated};
+use watched::Watched;
+
+/// What of the settings the server needs; changes with a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Who may ask.
+    pub access: Access,
+    /// Connections at a time.
+    pub connections_max: usize,
+}
+
+/// Times and sizes that no client may exceed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From the connection, or the last answer, to the end of a request's header.
+    pub header_wait: Duration,
+    /// From the end of the header to the answer, the request's body included.
+    pub answer_wait: Duration,
+    /// Without a byte in either direction; longer than `answer_wait`.
+    pub idle: Duration,
+    /// How long a connection is used before its client has to make another.
+    pub lifetime: Duration,
+    /// Bytes of a request's header.
+    pub header_bytes_max: usize,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // A client on this machine sends its header at once; this only ends half requests.
+            header_wait: Duration::from_secs(10),
+            // The longest honest work is the undo of everything: a second, said ten times over.
+            answer_wait: Duration::from_secs(15),
+            idle: Duration::from_secs(30),
+            lifetime: Duration::from_secs(600),
+            // hyper's least is 8 KiB; 64 connections hold 1 MiB at most.
+            header_bytes_max: 16 << 10,
+            // The longest honest request names 1,024 processes: 8 KiB.
+            body_bytes_max: 64 << 10,
+        }
+    }
+}
+
+/// How long a refused client is listened to, so that it can finish its request and read why.
+const REFUSED_WAIT: Duration = Duration::from_millis(500);
+/// Refused clients that are listened to at a time; more are told and left.
+const REFUSED_MAX: usize = 64;
+/// How long an ending connection may take to write what is begun.
+const FAREWELL_WAIT: Duration = Duration::from_secs(5);
+/// How long accepting rests when the process is out of file descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+
+/// Says who is at the other end of a connection.
+pub type Witness = Arc<dyn Fn(&UnixStream) -> io::Result<Credentials> + Send + Sync>;
+
+/// Asks the kernel.
+#[must_use]
+pub fn kernel_witness() -> Witness {
+    Arc::new(|stream| {
+        let peer = stream.peer_cred()?;
+        Ok(Credentials {
+            uid: peer.uid(),
+            gid: peer.gid(),
+        })
+    })
+}
+
+/// The server, before it serves.
+pub struct Server {
+    /// Where requests go.
+    pub line: Line,
+    /// Who may ask, and how many at a time.
+    pub gate: watch::Receiver<Gate>,
+    /// What no client may exceed.
+    pub limits: Limits,
+    /// Who says who asks.
+    pub witness: Witness,
+    /// Where to tell.
+    pub log: Log,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    server: Server,
+    router: Router,
+    connections: Arc<Connections>,
+    farewells: Arc<Semaphore>,
+}
+
+impl Server {
+    /// Serves until dropped.
+    pub async fn serve(self, listener: UnixListener) {
+        let connections = Arc::new(Connections::default());
+        let router = routes::router(self.line.clone(), self.limits, Arc::clone(&connections));
+        let shared = Arc::new(Shared {
+            server: self,
+            router,
+            connections,
+            farewells: Arc::new(Semaphore::new(REFUSED_MAX)),
+        });
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => shared.welcome(stream),
+                Err(error) => {
+                    shared
+                        .server
+                        .log
+                        .warn(format_args!("cannot accept a connection: {error}"));
+                    tokio::time::sleep(ACCEPT_REST).await;
+                }
+            }
+            // Lets the new connection read what it brought before the next may take its seat.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Shared {
+    fn welcome(self: &Arc<Self>, stream: UnixStream) {
+        let (judged, most) = {
+            let gate = self.server.gate.borrow();
+            let judged = match (self.server.witness)(&stream) {
+                Ok(credentials) => gate.access.judge(credentials),
+                Err(error) => {
+                    let message = format!("the kernel does not say who you are: {error}");
+                    Err(Failure::new(ErrorKind::NotPermitted, message))
+                }
+            };
+            (judged, gate.connections_max)
+        };
+        match judged {
+            Ok(peer) => match self.connections.admit(peer, most) {
+                Some(seat) => {
+                    tokio::spawn(Arc::clone(self).converse(stream, Arc::new(seat)));
+                }
+                None => self.refuse(stream, &crowded()),
+            },
+            Err(failure) => self.refuse(stream, &failure),
+        }
+    }
+
+    /// One connection, request after request.
+    async fn converse(self: Arc<Self>, stream: UnixStream, seat: Arc<Seated>) {
+        let limits = self.server.limits;
+        let io = TokioIo::new(Watched::new(stream, Arc::clone(&seat), limits.idle));
+        let router = TowerToHyperService::new(self.router.clone());
+        let peer: Peer = seat.peer();
+        let holder = Arc::clone(&seat);
+        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(Arc::clone(&holder));
+            router.call(request)
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_wait)
+            .max_buf_size(limits.header_bytes_max)
+            .serve_connection(io, service);
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = seat.wanted_back() => return,
+            () = tokio::time::sleep(limits.lifetime) => {
+                connection.as_mut().graceful_shutdown();
+                let Ok(ended) = timeout(FAREWELL_WAIT, connection).await else { return };
+                ended
+            }
+        };
+        if let Err(error) = ended {
+            // Clients that hang up, send nonsense or nothing are the client's affair.
+            self.server.log.debug(format_args!(
+                "a connection of user {} ended: {error}",
+                peer.uid
+            ));
+        }
+    }
+
+    /// Tells a client why it is not served.
+    fn refuse(&self, mut stream: UnixStream, failure: &Failure) {
+        let answer = bare_answer(failure);
+        let Ok(permit) = Arc::clone(&self.farewells).try_acquire_owned() else {
+            // Fits the socket's buffer, or is not said.
+            drop(stream.try_write(&answer));
+            return;
+        };
+        tokio::spawn(async move {
+            let farewell = async {
+                stream.write_all(&answer).await?;
+                stream.shutdown().await?;
+                // Reading what was sent keeps a client from an error before it reads the answer.
+                let mut sink = [0; 4096];
+                while stream.read(&mut sink).await? > 0 {}
+                io::Result::Ok(())
+            };
+            // Told or not, it is left.
+            drop(timeout(REFUSED_WAIT, farewell).await);
+            drop(permit);
+        });
+    }
+}
+
+fn crowded() -> Failure {
+    Failure::new(ErrorKind::Busy, "too many connections are open")
+        .remedy("try again, or raise `daemon.connections_max`")
+}
+
+/// A whole answer, for those who have no connection of their own.
+fn bare_answer(failure: &Failure) -> Vec<u8> {
+    let body = error_json(failure);
+    let status = failure.kind.http_status();
+    let mut answer = format!(
+        "HTTP/1.1 {status} refused\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    answer.extend_from_slice(&body);
+    answer
+}
+
+fn error_json(failure: &Failure) -> Vec<u8> {
+    let body = ErrorBody {
+        error: failure.clone(),
+    };
+    // Two texts and a word always become JSON.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+/// A failure as an answer, with a status of its own.
+fn failure_answer(status: u16, failure: &Failure) -> axum::response::Response {
+    let mut answer = axum::response::Response::new(Body::from(error_json(failure)));
+    let internal = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+    *answer.status_mut() = axum::http::StatusCode::from_u16(status).unwrap_or(internal);
+    let json = axum::http::HeaderValue::from_static("application/json");
+    answer
+        .headers_mut()
+        .insert(axum::http::header::CONTENT_TYPE, json);
+    answer
+}

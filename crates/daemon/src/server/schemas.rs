@@ -1,0 +1,325 @@
+//! The rows of `control::rows`, described. A test holds each against a row turned into JSON.
+
+use serde_json::{Map, Value, json};
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schema {
+    pub(super) name: &'static str,
+    /// Name, type, help. A type is a word, a schema's name, `[of many]` or `{of named}`; a `?` at the
+    /// end of the type says that the field may be absent.
+    pub(super) fields: &'static [(&'static str, &'static str, &'static str)],
+}
+
+pub(super) const SCHEMAS: &[Schema] = &[
+    Schema {
+        name: "ErrorBody",
+        fields: &[("error", "Failure", "What failed.")],
+    },
+    Schema {
+        name: "Failure",
+        fields: &[
+            (
+                "kind",
+                "string",
+                "What kind; decides the exit code of numadctl.",
+            ),
+            (
+                "message",
+                "string",
+                "What failed, with the object in back-ticks.",
+            ),
+            ("remedy", "string?", "What to do now."),
+        ],
+    },
+    Schema {
+        name: "AttachRequest",
+        fields: &[
+            ("target", "Target", "Which program."),
+            (
+                "policy",
+                "string?",
+                "Name of the policy; the default of the settings when absent.",
+            ),
+            ("set", "{string}?", "Settings of the policy, as text."),
+            ("dry_run", "bool?", "Decide and tell, but change nothing."),
+        ],
+    },
+    Schema {
+        name: "Target",
+        fields: &[
+            (
+                "pids",
+                "[integer]?",
+                "These processes. Exactly one of the four is given.",
+            ),
+            (
+                "cgroup",
+                "string?",
+                "Every process of this control group and below.",
+            ),
+            ("unit", "string?", "Every process of this systemd unit."),
+            ("command", "string?", "Every process of this name."),
+        ],
+    },
+    Schema {
+        name: "Attachment",
+        fields: &[
+            ("id", "integer", "Its number."),
+            ("pids", "[integer]", "Its processes."),
+            ("command", "string", "Name of its first process."),
+            ("uid", "integer", "User that owns it."),
+            ("policy", "string", "Name of its policy."),
+            ("dry_run", "bool", "Whether nothing is changed."),
+            ("attached_s", "number", "Seconds since it was attached."),
+            ("source", "string", "Where its samples come from."),
+            ("windows", "integer", "Windows judged so far."),
+            ("window_ms", "integer", "Length of the present window."),
+            ("threads", "integer", "Threads alive."),
+            ("tasks", "integer", "Threads that take part in mapping."),
+            ("samples", "integer", "Samples so far."),
+            ("samples_window", "integer", "Samples in the last window."),
+            (
+                "lost",
+                "integer",
+                "Samples lost so far, on the whole machine.",
+            ),
+            ("pages", "integer", "Pages tracked."),
+            ("ledger", "Ledger", "What was done to it."),
+            (
+                "distance",
+                "number?",
+                "Mean distance of communication; 10 is all local.",
+            ),
+            (
+                "local_share",
+                "number?",
+                "Share of tracked accesses that are local, 0 to 1.",
+            ),
+        ],
+    },
+    Schema {
+        name: "Ledger",
+        fields: &[
+            (
+                "threads_bound",
+                "integer",
+                "Threads whose affinity is ours now.",
+            ),
+            (
+                "thread_moves",
+                "integer",
+                "Times a thread was given another affinity.",
+            ),
+            ("pages_moved", "integer", "Pages moved."),
+            ("bytes_moved", "integer", "Bytes moved."),
+            (
+                "pages_refused",
+                "integer",
+                "Pages that the kernel refused to move.",
+            ),
+            (
+                "spent_ns",
+                "integer",
+                "Nanoseconds in system calls that moved.",
+            ),
+            ("pause_max_ns", "integer", "The longest of them."),
+        ],
+    },
+    Schema {
+        name: "AttachmentDetail",
+        fields: &[
+            ("attachment", "Attachment", "The program."),
+            (
+                "threads",
+                "[ThreadRow]",
+                "Its threads, by ascending number.",
+            ),
+            ("settings", "{string}", "Policy settings in force."),
+        ],
+    },
+    Schema {
+        name: "ThreadRow",
+        fields: &[
+            ("pid", "integer", "Its process."),
+            ("tid", "integer", "Its number."),
+            ("name", "string", "Its name."),
+            ("cpu", "integer", "The processor it ran on last."),
+            ("node", "integer?", "The node of that processor."),
+            ("placed", "integer?", "The node we placed it on."),
+            ("takes_part", "bool", "Whether it takes part in mapping."),
+            (
+                "busy",
+                "number",
+                "Share of one processor in the last window.",
+            ),
+            ("samples", "integer", "Samples in the last window."),
+        ],
+    },
+    Schema {
+        name: "Matrix",
+        fields: &[
+            ("window", "string", "`live` or `decayed`."),
+            ("tids", "[integer]", "Threads, by position."),
+            (
+                "nodes",
+                "[integer|null]",
+                "Node each thread is on, where known.",
+            ),
+            ("rows", "[[integer]]", "One row per thread."),
+            ("samples", "integer", "Samples that stand behind it."),
+        ],
+    },
+    Schema {
+        name: "EventRow",
+        fields: &[
+            ("at_s", "number", "Seconds since the program was attached."),
+            ("kind", "string", "Kind in one word."),
+            ("tid", "integer?", "Thread it is about."),
+            ("text", "string", "One sentence for people."),
+        ],
+    },
+    Schema {
+        name: "PolicyRow",
+        fields: &[
+            ("name", "string", "Its name."),
+            ("summary", "string", "One sentence."),
+            ("settings", "[SettingRow]", "Its settings."),
+        ],
+    },
+    Schema {
+        name: "SettingRow",
+        fields: &[
+            ("name", "string", "Its name."),
+            ("expects", "string", "Type and bounds in words."),
+            ("value", "string", "Its value in force."),
+            ("default", "string", "Its default."),
+            ("help", "string", "One sentence."),
+        ],
+    },
+    Schema {
+        name: "UndoRequest",
+        fields: &[(
+            "pid",
+            "integer?",
+            "Everything of this process; of everyone, when absent.",
+        )],
+    },
+    Schema {
+        name: "UndoReport",
+        fields: &[
+            (
+                "threads_restored",
+                "integer",
+                "Threads that have their earlier affinity again.",
+            ),
+            ("threads_gone", "integer", "Threads that were gone."),
+            (
+                "threads_left",
+                "integer",
+                "Threads that someone else changed since.",
+            ),
+            (
+                "pages_restored",
+                "integer",
+                "Pages that are where they were.",
+            ),
+            ("pages_gone", "integer", "Pages that are gone."),
+            ("failed", "[string]", "What could not be undone."),
+        ],
+    },
+    Schema {
+        name: "ReloadReport",
+        fields: &[
+            (
+                "changed",
+                "[string]",
+                "Settings that have another value now.",
+            ),
+            (
+                "at_restart",
+                "[string]",
+                "Changed settings that take effect at the next start.",
+            ),
+        ],
+    },
+    Schema {
+        name: "Finding",
+        fields: &[
+            ("level", "string", "`ok`, `limited` or `missing`."),
+            ("subject", "string", "What it is about."),
+            ("text", "string", "What was found."),
+            ("remedy", "string?", "What to do about it."),
+        ],
+    },
+    Schema {
+        name: "ConfigText",
+        fields: &[
+            ("files", "[string]", "Files they were read from, in order."),
+            ("text", "string", "All of them, as a settings file."),
+        ],
+    },
+    Schema {
+        name: "Status",
+        fields: &[
+            ("version", "string", "Its version."),
+            ("pid", "integer", "Its process."),
+            ("up_s", "number", "Seconds since it began to serve."),
+            ("machine", "string", "The machine in one line."),
+            ("nodes", "integer", "Number of memory nodes."),
+            (
+                "source",
+                "string",
+                "Where samples come from and what provokes them.",
+            ),
+            ("cpu_s", "number", "Processor time the daemon used so far."),
+            ("resident_bytes", "integer", "Its resident memory."),
+            (
+                "journal_open",
+                "integer",
+                "Rows in the journal that are not undone.",
+            ),
+            (
+                "attachments",
+                "[Attachment]",
+                "Attached programs that the caller may see.",
+            ),
+            ("rivals", "[string]", "Others that place threads or memory."),
+        ],
+    },
+];
+
+/// A row as JSON Schema.
+pub(super) fn render(schema: &Schema) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for &(name, kind, help) in schema.fields {
+        let present = kind.strip_suffix('?');
+        if present.is_none() {
+            required.push(name);
+        }
+        let mut described = type_of(present.unwrap_or(kind));
+        described["description"] = help.into();
+        properties.insert(name.to_owned(), described);
+    }
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+/// A type in the notation of [`Schema::fields`] as JSON Schema.
+pub(super) fn type_of(text: &str) -> Value {
+    let inside = |open, close| text.strip_prefix(open)?.strip_suffix(close);
+    if let Some(item) = inside('[', ']') {
+        return json!({ "type": "array", "items": type_of(item) });
+    }
+    if let Some(item) = inside('{', '}') {
+        return json!({ "type": "object", "additionalProperties": type_of(item) });
+    }
+    match text {
+        "any" => json!({}),
+        "bool" => json!({ "type": "boolean" }),
+        "integer" => json!({ "type": "integer", "minimum": 0 }),
+        "integer|null" => json!({ "type": ["integer", "null"] }),
+        "number" | "string" => json!({ "type": text }),
+        row => json!({ "$ref": format!("#/components/schemas/{row}") }),
+    }
+}

@@ -1,0 +1,377 @@
+//! What happened to one program, as sentences: bounded, and readable even when a window dropped
+//! thousands of proposals.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use control::rows::EventRow;
+use numad_core::{
+    Action, Event, EventKind, Outcome, PageOutcome, Refusal, Time, Veto, WindowSummary,
+};
+
+/// Rows kept of one program; about 100 KiB.
+pub const HISTORY_MAX: usize = 512;
+
+/// Dropped thread proposals told one by one between two windows; more are counted.
+const DROPPED_TOLD_MAX: usize = 16;
+
+/// The last rows of one program.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    rows: VecDeque<EventRow>,
+    told: usize,
+    counted: BTreeMap<Veto, u64>,
+}
+
+impl History {
+    /// Takes what happened to a program that was attached at `since`; gives it back as one line.
+    pub(super) fn take(&mut self, since: Time, event: &Event) -> String {
+        let row = row(since, event);
+        let line = format!("{}: {}", row.kind, row.text);
+        if let EventKind::TaskDropped { veto, .. } = &event.kind {
+            if *veto == Veto::AlreadyThere || self.told >= DROPPED_TOLD_MAX {
+                *self.counted.entry(*veto).or_default() += 1;
+                return line;
+            }
+            self.told += 1;
+        }
+        if matches!(event.kind, EventKind::Window(_)) {
+            self.close_window(event.time.since(since).as_secs_f64());
+        }
+        self.push(row);
+        line
+    }
+
+    /// The last rows, oldest first.
+    pub(super) fn last(&self, count: usize) -> Vec<EventRow> {
+        let skipped = self.rows.len().saturating_sub(count);
+        self.rows.iter().skip(skipped).cloned().collect()
+    }
+
+    fn close_window(&mut self, at_s: f64) {
+        self.told = 0;
+        for (veto, count) in std::mem::take(&mut self.counted) {
+            self.push(EventRow {
+                at_s,
+                kind: "dropped".to_owned(),
+                tid: None,
+                text: format!("{count} more thread proposals: {veto}"),
+            });
+        }
+    }
+
+    fn push(&mut self, row: EventRow) {
+        if self.rows.len() >= HISTORY_MAX {
+            self.rows.pop_front();
+        }
+        self.rows.push_back(row);
+    }
+}
+
+/// One event as a row.
+fn row(since: Time, event: &Event) -> EventRow {
+    let (kind, tid, text) = match &event.kind {
+        EventKind::Window(summary) => ("window", None, window_text(summary)),
+        EventKind::TaskDropped {
+            task,
+            node,
+            reason,
+            veto,
+        } => (
+            "dropped",
+            Some(task.tid.0),
+            format!(
+                "thread {} to node {node}: {veto}; wanted because: {reason}",
+                task.tid
+            ),
+        ),
+        EventKind::PagesDropped { count, veto, .. } => {
+            ("dropped", None, format!("{count} page proposals: {veto}"))
+        }
+        EventKind::Ordered(action) => ("ordered", thread_of(action), order_text(action)),
+        EventKind::Ended { action, outcome } => {
+            let (kind, text) = outcome_text(action, outcome);
+            (kind, thread_of(action), text)
+        }
+        EventKind::ProgramEnded => ("ended", None, "the last thread is gone".to_owned()),
+        EventKind::HandsOff { task } => (
+            "hands_off",
+            Some(task.tid.0),
+            format!(
+                "thread {}: someone else changed its affinity; left alone from now on",
+                task.tid
+            ),
+        ),
+    };
+    EventRow {
+        at_s: event.time.since(since).as_secs_f64(),
+        kind: kind.to_owned(),
+        tid,
+        text,
+    }
+}
+
+fn window_text(window: &WindowSummary) -> String {
+    let mut text = format!(
+        "{} ms: {} samples of {} threads on {} pages; {} proposals, {} actions; next {} ms",
+        window.window_ms,
+        window.samples,
+        window.tasks,
+        window.pages,
+        window.proposals,
+        window.actions,
+        window.next_ms
+    );
+    if let Some(distance) = window.distance_centi {
+        text += &format!("; distance {}.{:02}", distance / 100, distance % 100);
+    }
+    if let Some(local) = window.local_permille {
+        text += &format!("; {}.{} % local", local / 10, local % 10);
+    }
+    if window.lost > 0 {
+        text += &format!("; {} samples lost", window.lost);
+    }
+    if window.pages_dropped > 0 {
+        text += &format!(
+            "; {} pages forgotten for lack of room",
+            window.pages_dropped
+        );
+    }
+    text
+}
+
+fn thread_of(action: &Action) -> Option<u32> {
+    match action {
+        Action::Bind { task, .. } => Some(task.tid.0),
+        Action::MovePages { .. } => None,
+    }
+}
+
+fn order_text(action: &Action) -> String {
+    match action {
+        Action::Bind {
+            task,
+            node,
+            cpus,
+            reason,
+            ..
+        } => format!("thread {} to node {node} (cpus {cpus}): {reason}", task.tid),
+        Action::MovePages {
+            pid,
+            pages,
+            node,
+            reason,
+            ..
+        } => format!(
+            "{} pages of process {pid} to node {node}: {reason}",
+            pages.len()
+        ),
+    }
+}
+
+fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
+    match (action, outcome) {
+        (Action::Bind { task, node, .. }, Outcome::Bound | Outcome::Moved { .. }) => {
+            ("done", format!("thread {} is on node {node}", task.tid))
+        }
+        (Action::Bind { task, node, .. }, Outcome::Refused(why)) => (
+            "failed",
+            format!("thread {} not to node {node}: {why}", task.tid),
+        ),
+        (
+            Action::MovePages { node, pages, .. },
+            Outcome::Moved {
+                pages: fates,
+                spent_ns,
+            },
+        ) => {
+            let tally = Tally::of(fates);
+            let kind = if tally.moved > 0 { "done" } else { "failed" };
+            let mut text = format!(
+                "{} of {} pages to node {node} in {}.{:03} ms",
+                tally.moved,
+                pages.len(),
+                spent_ns / 1_000_000,
+                spent_ns / 1000 % 1000
+            );
+            for (why, count) in tally.refused {
+                text += &format!("; {count} not: {why}");
+            }
+            (kind, text)
+        }
+        (Action::MovePages { node, pages, .. }, Outcome::Refused(why)) => (
+            "failed",
+            format!("{} pages not to node {node}: {why}", pages.len()),
+        ),
+        (Action::MovePages { node, pages, .. }, Outcome::Bound) => {
+            ("done", format!("{} pages to node {node}", pages.len()))
+        }
+    }
+}
+
+/// What came of the pages of one action.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) moved: u64,
+    pub(super) refused: BTreeMap<Refusal, u64>,
+}
+
+impl Tally {
+    pub(super) fn of(fates: &[PageOutcome]) -> Self {
+        let mut tally = Self::default();
+        for fate in fates {
+            match fate {
+                PageOutcome::On(_) => tally.moved += 1,
+                PageOutcome::Refused(why) => *tally.refused.entry(*why).or_default() += 1,
+            }
+        }
+        tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{AttachmentId, Reason, SpaceId};
+    use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+
+    use super::*;
+
+    fn task(tid: u32) -> TaskKey {
+        TaskKey {
+            pid: Pid(7),
+            tid: Tid(tid),
+            start: StartTicks(1),
+        }
+    }
+
+    fn event(kind: EventKind) -> Event {
+        Event {
+            time: Time(2_500_000_000),
+            attachment: AttachmentId(1),
+            kind,
+        }
+    }
+
+    fn moved(pages: Vec<PageOutcome>) -> EventKind {
+        let action = Action::MovePages {
+            attachment: AttachmentId(1),
+            pid: Pid(7),
+            space: SpaceId(0),
+            pages: vec![0; 3],
+            node: NodeId(1),
+            reason: Reason::Order,
+        };
+        let spent_ns = 1_234_567;
+        EventKind::Ended {
+            action,
+            outcome: Outcome::Moved { pages, spent_ns },
+        }
+    }
+
+    #[track_caller]
+    fn check(kind: EventKind, expected: (&str, Option<u32>, &str)) {
+        let row = row(Time(500_000_000), &event(kind));
+        assert!((row.at_s - 2.0).abs() < 1e-9);
+        assert_eq!((row.kind.as_str(), row.tid, row.text.as_str()), expected);
+    }
+
+    #[test]
+    fn each_kind_is_one_sentence() {
+        let summary = WindowSummary {
+            window_ms: 500,
+            next_ms: 1000,
+            samples: 42,
+            lost: 3,
+            tasks: 4,
+            pages: 17,
+            proposals: 2,
+            actions: 1,
+            distance_centi: Some(1505),
+            local_permille: Some(667),
+            ..WindowSummary::default()
+        };
+        check(
+            EventKind::Window(summary),
+            (
+                "window",
+                None,
+                "500 ms: 42 samples of 4 threads on 17 pages; 2 proposals, 1 actions; next 1000 ms; \
+                 distance 15.05; 66.7 % local; 3 samples lost",
+            ),
+        );
+        let bind = Action::Bind {
+            attachment: AttachmentId(1),
+            task: task(9),
+            node: NodeId(1),
+            cpus: CpuSet::parse_list("4-7").unwrap(),
+            reason: Reason::Order,
+        };
+        check(
+            EventKind::Ordered(bind.clone()),
+            (
+                "ordered",
+                Some(9),
+                "thread 9 to node 1 (cpus 4-7): order of threads",
+            ),
+        );
+        let outcome = Outcome::Refused(Refusal::Gone);
+        check(
+            EventKind::Ended {
+                action: bind,
+                outcome,
+            },
+            ("failed", Some(9), "thread 9 not to node 1: gone"),
+        );
+        let on = PageOutcome::On(NodeId(1));
+        let busy = PageOutcome::Refused(Refusal::Busy);
+        check(
+            moved(vec![on, busy, on]),
+            (
+                "done",
+                None,
+                "2 of 3 pages to node 1 in 1.234 ms; 1 not: the page is busy or pinned",
+            ),
+        );
+        check(
+            EventKind::ProgramEnded,
+            ("ended", None, "the last thread is gone"),
+        );
+    }
+
+    #[test]
+    fn a_flood_of_dropped_proposals_is_counted() {
+        let mut history = History::default();
+        for tid in 0..1000 {
+            let (node, reason) = (NodeId(0), Reason::Order);
+            let veto = if tid % 2 == 0 {
+                Veto::AlreadyThere
+            } else {
+                Veto::Budget
+            };
+            let dropped = EventKind::TaskDropped {
+                task: task(tid),
+                node,
+                reason,
+                veto,
+            };
+            history.take(Time(0), &event(dropped));
+        }
+        history.take(Time(0), &event(EventKind::Window(WindowSummary::default())));
+        let rows = history.last(HISTORY_MAX);
+        assert_eq!(rows.len(), DROPPED_TOLD_MAX + 3);
+        assert_eq!(rows[16].text, "500 more thread proposals: already there");
+        assert_eq!(
+            rows[17].text,
+            "484 more thread proposals: budget of this window used up"
+        );
+    }
+
+    #[test]
+    fn only_the_last_rows_are_kept() {
+        let mut history = History::default();
+        for _ in 0..HISTORY_MAX * 2 {
+            history.take(Time(0), &event(EventKind::ProgramEnded));
+        }
+        assert_eq!(history.last(usize::MAX).len(), HISTORY_MAX);
+        assert_eq!(history.last(3).len(), 3);
+    }
+}

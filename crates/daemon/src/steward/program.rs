@@ -1,0 +1,214 @@
+//! One attached program, as the steward keeps it beside the engine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::rows::Ledger;
+use numad_core::{
+    Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, WindowSummary,
+};
+use topology::{CpuSet, Pid, StartTicks, TaskKey};
+
+use super::history::{History, Tally};
+use super::seams::Hand;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Processes that were named.
+    pub(super) pids: Vec<Pid>,
+    /// Name of the first.
+    pub(super) command: String,
+    /// User of the first.
+    pub(super) uid: u32,
+    /// The user that has all of them; none when they are of several.
+    pub(super) owner: Option<u32>,
+    /// Leave out processes that are not this user's alone; none when an admin attached it.
+    pub(super) confined_to: Option<u32>,
+    pub(super) policy: &'static str,
+    pub(super) settings: BTreeMap<String, String>,
+    /// Takes the actions of a dry run.
+    pub(super) recorder: Option<Recorder>,
+    pub(super) since: Time,
+    pub(super) windows: u64,
+    pub(super) samples: u64,
+    pub(super) lost: u64,
+    /// The last window.
+    pub(super) window: WindowSummary,
+    pub(super) history: History,
+    ledger: Ledger,
+    bound: BTreeSet<TaskKey>,
+    starts: BTreeMap<Pid, StartTicks>,
+    /// Affinity that tasks would have, in a dry run.
+    pretended: BTreeMap<TaskKey, CpuSet>,
+}
+
+/// What an attachment begins with.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) starts: BTreeMap<Pid, StartTicks>,
+    pub(super) command: String,
+    pub(super) uid: u32,
+    pub(super) owner: Option<u32>,
+    pub(super) confined_to: Option<u32>,
+    pub(super) policy: &'static str,
+    pub(super) settings: BTreeMap<String, String>,
+    pub(super) dry_run: bool,
+    pub(super) since: Time,
+}
+
+impl Program {
+    pub(super) fn new(beginning: Beginning) -> Self {
+        let Beginning {
+            starts,
+            command,
+            uid,
+            owner,
+            confined_to,
+            policy,
+            settings,
+            dry_run,
+            since,
+        } = beginning;
+        Self {
+            pids: starts.keys().copied().collect(),
+            command,
+            uid,
+            owner,
+            confined_to,
+            policy,
+            settings,
+            recorder: dry_run.then(Recorder::default),
+            since,
+            windows: 0,
+            samples: 0,
+            lost: 0,
+            window: WindowSummary::default(),
+            history: History::default(),
+            ledger: Ledger::default(),
+            bound: BTreeSet::new(),
+            starts,
+            pretended: BTreeMap::new(),
+        }
+    }
+
+    /// Its processes, each with its start where that is known.
+    pub(super) fn members(&self, pids: &[Pid]) -> Vec<(Pid, Option<StartTicks>)> {
+        pids.iter()
+            .map(|pid| (*pid, self.starts.get(pid).copied()))
+            .collect()
+    }
+
+    /// Every process that was ever seen in it and not yet found to be another.
+    pub(super) fn known_pids(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.starts.keys().copied()
+    }
+
+    /// Learns when processes began that joined on their own.
+    pub(super) fn note_starts(&mut self, tasks: &[ObservedTask]) {
+        for task in tasks {
+            if task.key.tid.0 == task.key.pid.0 {
+                self.starts.entry(task.key.pid).or_insert(task.key.start);
+            }
+        }
+    }
+
+    /// What was done to it, with only those bound threads counted that are alive.
+    pub(super) fn ledger(&self, alive: &BTreeSet<TaskKey>) -> Ledger {
+        let bound = self.bound.intersection(alive).count();
+        Ledger {
+            threads_bound: u32::try_from(bound).unwrap_or(u32::MAX),
+            ..self.ledger
+        }
+    }
+
+    /// Takes an event, and gives it back as a line for the log.
+    pub(super) fn take(&mut self, event: &Event, page_bytes: u64) -> String {
+        match &event.kind {
+            EventKind::Window(summary) => {
+                self.windows += 1;
+                self.samples += summary.samples;
+                self.lost += summary.lost;
+                self.window = summary.clone();
+            }
+            EventKind::Ended { action, outcome } => self.book(action, outcome, page_bytes),
+            EventKind::HandsOff { task } => {
+                self.bound.remove(task);
+            }
+            EventKind::TaskDropped { .. }
+            | EventKind::PagesDropped { .. }
+            | EventKind::Ordered(_)
+            | EventKind::ProgramEnded => {}
+        }
+        self.history.take(self.since, event)
+    }
+
+    fn book(&mut self, action: &Action, outcome: &Outcome, page_bytes: u64) {
+        if self.recorder.is_some() {
+            // Nothing happened, so nothing is on its account.
+            return;
+        }
+        let (moves, tally, spent_ns) = tally(action, outcome);
+        if let (Action::Bind { task, .. }, 1..) = (action, moves) {
+            self.bound.insert(*task);
+        }
+        let ledger = &mut self.ledger;
+        ledger.thread_moves += moves;
+        ledger.pages_moved += tally.moved;
+        ledger.bytes_moved += tally.moved.saturating_mul(page_bytes);
+        if let Action::MovePages { .. } = action {
+            ledger.pages_refused += tally.refused.values().sum::<u64>();
+        }
+        ledger.spent_ns += spent_ns;
+    }
+
+    /// Carries out an action, or notes it if this is a dry run.
+    pub(super) fn perform(&mut self, hand: &mut dyn Hand, action: &Action) -> Outcome {
+        let Some(recorder) = &mut self.recorder else {
+            let outcome = hand.perform(action);
+            self.ledger.pause_max_ns = self.ledger.pause_max_ns.max(hand.take_pause_max_ns());
+            return outcome;
+        };
+        if let Action::Bind { task, cpus, .. } = action {
+            self.pretended.insert(*task, cpus.clone());
+        }
+        let outcome = recorder.perform(action);
+        // Events tell what would have been done; the recorder need not keep it too.
+        drop(recorder.take());
+        outcome
+    }
+
+    /// In a dry run, shows the engine the affinity that tasks would have. With their real one it
+    /// would take each for changed by someone else, and never touch it again.
+    pub(super) fn pretend(&mut self, tasks: &mut [ObservedTask]) {
+        if self.pretended.is_empty() {
+            return;
+        }
+        for task in &mut *tasks {
+            if let Some(cpus) = self.pretended.get(&task.key) {
+                task.affinity = cpus.clone();
+            }
+        }
+        let alive: BTreeSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
+        self.pretended.retain(|task, _| alive.contains(task));
+    }
+}
+
+/// Threads moved, what came of pages (or of the one thread), and the time it took.
+pub(super) fn tally(action: &Action, outcome: &Outcome) -> (u64, Tally, u64) {
+    match (action, outcome) {
+        (Action::Bind { .. }, Outcome::Bound) => (1, Tally::default(), 0),
+        (_, Outcome::Moved { pages, spent_ns }) => (0, Tally::of(pages), *spent_ns),
+        (Action::MovePages { pages, .. }, Outcome::Refused(why)) => {
+            (0, refused(*why, pages.len()), 0)
+        }
+        (Action::Bind { .. }, Outcome::Refused(why)) => (0, refused(*why, 1), 0),
+        (Action::MovePages { .. }, Outcome::Bound) => (0, Tally::default(), 0),
+    }
+}
+
+fn refused(why: Refusal, count: usize) -> Tally {
+    Tally {
+        moved: 0,
+        refused: BTreeMap::from([(why, u64::try_from(count).unwrap_or(u64::MAX))]),
+    }
+}

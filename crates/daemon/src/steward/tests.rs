@@ -1,0 +1,459 @@
+//! The steward on a machine that is not there.
+
+use std::collections::BTreeMap;
+
+use control::rows::{AttachRequest, Target};
+
+use super::*;
+use crate::fake::{Settings, World};
+
+/// Windows of half a second at most that need no evidence, so that a test sees decisions soon.
+const EAGER: &str = "[engine]\ninterval_min_ms = 500\ninterval_max_ms = 500\nsamples_min = 0\n\
+                     busy_min_percent = 0\n";
+
+const USER: Peer = Peer {
+    uid: 7,
+    admin: false,
+};
+
+fn request(pids: &[u32], policy: &str) -> AttachRequest {
+    AttachRequest {
+        target: Target::Pids(pids.to_vec()),
+        policy: Some(policy.to_owned()),
+        set: BTreeMap::new(),
+        dry_run: false,
+    }
+}
+
+/// Lets five windows pass.
+fn windows(world: &World, steward: &mut Steward) {
+    for _ in 0..50 {
+        world.pass(Duration::from_millis(50));
+        steward.turn();
+    }
+}
+
+#[test]
+fn with_nothing_attached_nothing_is_due() {
+    let world = World::new();
+    let settings = Settings::new("idle", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    assert_eq!(steward.wait(steward.now()), None);
+    steward.turn();
+    assert!(!world.state().source_open);
+}
+
+#[test]
+fn the_source_is_open_while_something_is_attached() {
+    let world = World::new();
+    let settings = Settings::new("open", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let first = steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    let second = steward
+        .attach(Peer::DAEMON, &request(&[200], "packed"))
+        .unwrap();
+    assert!(steward.wait(steward.now()).is_some());
+    assert_eq!(world.state().followed.len(), 2);
+    steward
+        .detach(Peer::DAEMON, AttachmentId(first.id))
+        .unwrap();
+    assert_eq!(world.state().followed, [Pid(200)].into());
+    steward
+        .detach(Peer::DAEMON, AttachmentId(second.id))
+        .unwrap();
+    assert!(!world.state().source_open);
+    assert_eq!(steward.wait(steward.now()), None);
+    let undone = [
+        Scope::Processes(vec![Pid(100)]),
+        Scope::Processes(vec![Pid(200)]),
+    ];
+    assert_eq!(world.state().undone, undone);
+}
+
+#[test]
+fn a_program_is_placed_and_the_account_is_kept() {
+    let world = World::new();
+    let settings = Settings::new("placed", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let id = AttachmentId(
+        steward
+            .attach(Peer::DAEMON, &request(&[100], "packed"))
+            .unwrap()
+            .id,
+    );
+    windows(&world, &mut steward);
+    let binds = world.state().done.len();
+    assert_eq!(binds, 4, "each thread is bound once");
+    let detail = steward.detail(Peer::DAEMON, id).unwrap();
+    let attachment = &detail.attachment;
+    assert_eq!(
+        (
+            attachment.threads,
+            attachment.tasks,
+            attachment.pids.as_slice()
+        ),
+        (4, 4, &[100][..])
+    );
+    assert_eq!(
+        (
+            attachment.ledger.threads_bound,
+            attachment.ledger.thread_moves
+        ),
+        (4, 4)
+    );
+    assert!(attachment.windows >= 4 && attachment.samples > 0 && attachment.pages > 0);
+    assert!(detail.threads.iter().all(|thread| thread.placed.is_some()));
+    let matrix = steward
+        .matrix(Peer::DAEMON, id, MatrixWindow::Decayed)
+        .unwrap();
+    assert!(
+        matrix.rows[0][1] > 0 && matrix.rows[0][3] == 0,
+        "{:?}",
+        matrix.rows
+    );
+    let kinds: Vec<String> = steward
+        .events(Peer::DAEMON, id, 512)
+        .unwrap()
+        .into_iter()
+        .map(|row| row.kind)
+        .collect();
+    for kind in ["window", "ordered", "done"] {
+        assert!(kinds.iter().any(|known| known == kind), "{kinds:?}");
+    }
+    let report = steward.detach(Peer::DAEMON, id).unwrap();
+    assert_eq!(report.threads_restored, 4);
+    assert!(
+        !steward.events(Peer::DAEMON, id, 512).unwrap().is_empty(),
+        "kept for a while"
+    );
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_is_not_mistaken_for_someone_else() {
+    let world = World::new();
+    let settings = Settings::new("dry", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = request(&[100], "packed");
+    asked.dry_run = true;
+    let id = AttachmentId(steward.attach(Peer::DAEMON, &asked).unwrap().id);
+    windows(&world, &mut steward);
+    assert!(world.state().done.is_empty());
+    let events = steward.events(Peer::DAEMON, id, 512).unwrap();
+    assert!(events.iter().any(|row| row.kind == "ordered"));
+    assert!(
+        events.iter().all(|row| row.kind != "hands_off"),
+        "{events:?}"
+    );
+    assert_eq!(steward.shown(id).unwrap().ledger.thread_moves, 0);
+    steward.detach(Peer::DAEMON, id).unwrap();
+    assert!(
+        world.state().undone.is_empty(),
+        "nothing was done, so nothing is undone"
+    );
+}
+
+#[test]
+fn a_program_that_ends_is_detached() {
+    let world = World::new();
+    let settings = Settings::new("ends", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let id = AttachmentId(
+        steward
+            .attach(Peer::DAEMON, &request(&[100], "packed"))
+            .unwrap()
+            .id,
+    );
+    windows(&world, &mut steward);
+    world.end_process(100);
+    windows(&world, &mut steward);
+    assert!(steward.attachments(Peer::DAEMON).is_empty());
+    assert!(!world.state().source_open);
+    assert_eq!(
+        world.state().undone.last(),
+        Some(&Scope::Processes(vec![Pid(100)]))
+    );
+    let last = steward.events(Peer::DAEMON, id, 1).unwrap();
+    assert_eq!(last[0].kind, "ended");
+    steward.detach(Peer::DAEMON, id).unwrap_err();
+}
+
+#[track_caller]
+fn refused(world: &World, steward: &mut Steward, peer: Peer, asked: &AttachRequest) -> Failure {
+    let failure = steward.attach(peer, asked).unwrap_err();
+    let state = world.state();
+    assert!(
+        !state.source_open && state.followed.is_empty(),
+        "left behind after: {failure}"
+    );
+    drop(state);
+    assert!(steward.attachments(Peer::DAEMON).is_empty());
+    failure
+}
+
+#[test]
+fn what_cannot_be_attached_leaves_nothing_behind() {
+    let world = World::new();
+    let settings = Settings::new("refused", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let own = std::process::id();
+    let mut check = |peer, asked: AttachRequest, kind, part: &str| {
+        let failure = refused(&world, &mut steward, peer, &asked);
+        assert_eq!(failure.kind, kind, "{failure}");
+        assert!(failure.to_string().contains(part), "{failure}");
+    };
+    let root = Peer::DAEMON;
+    check(
+        root,
+        request(&[999], "packed"),
+        ErrorKind::NotFound,
+        "`999`",
+    );
+    check(
+        root,
+        request(&[100, 999], "packed"),
+        ErrorKind::NotFound,
+        "`999`",
+    );
+    check(
+        root,
+        request(&[2], "packed"),
+        ErrorKind::Usage,
+        "`2` is a kernel thread",
+    );
+    check(root, request(&[1], "packed"), ErrorKind::Usage, "`1`");
+    check(
+        root,
+        request(&[own], "packed"),
+        ErrorKind::Usage,
+        "numad itself",
+    );
+    check(root, request(&[], "packed"), ErrorKind::Usage, "no process");
+    check(
+        root,
+        request(&[100; 2000], "packed"),
+        ErrorKind::Usage,
+        "`2000`",
+    );
+    check(
+        root,
+        request(&[100], "paked"),
+        ErrorKind::NotFound,
+        "`packed`",
+    );
+    check(
+        USER,
+        request(&[200], "packed"),
+        ErrorKind::NotPermitted,
+        "`200`",
+    );
+    let mut with = request(&[100], "deloc");
+    with.set.insert("strikt".to_owned(), "true".to_owned());
+    check(root, with, ErrorKind::Usage, "`strict`");
+    let mut with = request(&[100], "deloc");
+    with.set.insert("strict".to_owned(), "maybe".to_owned());
+    check(root, with, ErrorKind::Usage, "true or false");
+    let mut named = request(&[], "packed");
+    named.target = Target::Unit("nosuch.service".to_owned());
+    check(root, named.clone(), ErrorKind::NotFound, "nosuch.service");
+    named.target = Target::Command("nosuch".to_owned());
+    check(root, named, ErrorKind::NotFound, "`nosuch`");
+}
+
+#[test]
+fn without_permission_for_events_the_remedy_is_told() {
+    let world = World::new();
+    world.state().source_refused = true;
+    let settings = Settings::new("events", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let failure = refused(
+        &world,
+        &mut steward,
+        Peer::DAEMON,
+        &request(&[100], "packed"),
+    );
+    assert_eq!(
+        (failure.kind, failure.remedy.as_str()),
+        (ErrorKind::Prerequisite, "grant CAP_PERFMON")
+    );
+}
+
+#[test]
+fn a_source_that_is_full_refuses_and_lets_go() {
+    let world = World::new();
+    world.state().follow_max = Some(1);
+    let settings = Settings::new("full", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let failure = refused(
+        &world,
+        &mut steward,
+        Peer::DAEMON,
+        &request(&[100, 200], "packed"),
+    );
+    assert_eq!(failure.kind, ErrorKind::Busy);
+}
+
+#[test]
+fn a_process_belongs_to_one_attachment() {
+    let world = World::new();
+    let settings = Settings::new("twice", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let id = steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap()
+        .id;
+    let failure = steward
+        .attach(Peer::DAEMON, &request(&[200, 100], "packed"))
+        .unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Conflict);
+    assert!(failure.message.contains("`100`") && failure.message.contains(&format!("`{id}`")));
+    assert_eq!(world.state().followed, [Pid(100)].into());
+}
+
+#[test]
+fn attachments_are_limited() {
+    let world = World::new();
+    let settings = Settings::new("limit", "[daemon]\nattachments_max = 2\n");
+    let (mut steward, _gate) = world.steward(&settings);
+    world.add_process(101_000, 7, 1);
+    world.add_process(102_000, 0, 1);
+    steward.attach(USER, &request(&[100], "none")).unwrap();
+    let failure = steward
+        .attach(USER, &request(&[101_000], "none"))
+        .unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Busy, "a user has half: {failure}");
+    steward
+        .attach(Peer::DAEMON, &request(&[200], "none"))
+        .unwrap();
+    let failure = steward
+        .attach(Peer::DAEMON, &request(&[102_000], "none"))
+        .unwrap_err();
+    assert!(failure.remedy.contains("attachments_max"), "{failure}");
+}
+
+#[test]
+fn users_see_and_undo_what_is_theirs() {
+    let world = World::new();
+    let settings = Settings::new("users", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let own = AttachmentId(steward.attach(USER, &request(&[100], "none")).unwrap().id);
+    let other = AttachmentId(
+        steward
+            .attach(Peer::DAEMON, &request(&[200], "none"))
+            .unwrap()
+            .id,
+    );
+    assert_eq!(steward.attachments(USER).len(), 1);
+    assert_eq!(steward.status(USER).attachments.len(), 1);
+    assert_eq!(steward.attachments(Peer::DAEMON).len(), 2);
+    steward.detail(USER, own).unwrap();
+    let kinds = [
+        steward.detail(USER, other).unwrap_err().kind,
+        steward
+            .matrix(USER, other, MatrixWindow::Live)
+            .unwrap_err()
+            .kind,
+        steward.events(USER, other, 1).unwrap_err().kind,
+        steward.detach(USER, other).unwrap_err().kind,
+        steward
+            .undo(USER, &UndoRequest { pid: Some(200) })
+            .unwrap_err()
+            .kind,
+        steward
+            .undo(USER, &UndoRequest { pid: None })
+            .unwrap_err()
+            .kind,
+        steward.reload(USER).unwrap_err().kind,
+    ];
+    assert_eq!(kinds, [ErrorKind::NotPermitted; 7]);
+    steward.undo(USER, &UndoRequest { pid: Some(100) }).unwrap();
+    assert_eq!(steward.attachments(USER).len(), 0);
+}
+
+#[test]
+fn of_a_name_a_user_gets_the_own_processes() {
+    let world = World::new();
+    world.state().named = vec![Pid(200), Pid(100), Pid(999)];
+    let settings = Settings::new("name", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = request(&[], "none");
+    asked.target = Target::Command("program".to_owned());
+    assert_eq!(steward.attach(USER, &asked).unwrap().pids, [100]);
+    world.state().named = vec![Pid(200)];
+    assert_eq!(
+        steward.attach(USER, &asked).unwrap_err().kind,
+        ErrorKind::NotPermitted
+    );
+}
+
+#[test]
+fn a_program_with_rights_of_others_is_not_the_users_own() {
+    let world = World::new();
+    if let Some(process) = world.state().processes.get_mut(&Pid(100)) {
+        process.sole = false;
+    }
+    let settings = Settings::new("setuid", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let failure = refused(&world, &mut steward, USER, &request(&[100], "none"));
+    assert_eq!(failure.kind, ErrorKind::NotPermitted);
+}
+
+#[test]
+fn stopping_undoes_everything() {
+    let world = World::new();
+    let settings = Settings::new("stop", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    windows(&world, &mut steward);
+    assert_eq!(steward.stop().threads_restored, 4);
+    assert_eq!(world.state().undone, [Scope::All]);
+    assert!(!world.state().source_open);
+}
+
+#[test]
+fn a_reload_takes_good_settings_and_keeps_the_old_ones_otherwise() {
+    let world = World::new();
+    let settings = Settings::new("reload", EAGER);
+    let (mut steward, gate) = world.steward(&settings);
+    settings.write(
+        "[daemon]\nconnections_max = 5\nsocket = \"/tmp/other\"\n[access]\nusers = \"none\"\n",
+    );
+    let report = steward.reload(Peer::DAEMON).unwrap();
+    assert!(
+        report
+            .changed
+            .iter()
+            .any(|text| text.starts_with("daemon.connections_max: 64 -> 5"))
+    );
+    assert!(
+        report
+            .at_restart
+            .iter()
+            .any(|text| text.starts_with("daemon.socket")),
+        "{report:?}"
+    );
+    assert_eq!(gate.borrow().connections_max, 5);
+    assert_eq!(gate.borrow().access.users, peer::Users::Nobody);
+    settings.write("[daemon]\nconnections_max = 0\n[engin]\n");
+    let failure = steward.reload(Peer::DAEMON).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Configuration);
+    assert!(
+        failure.message.contains("numad.toml:2") && !failure.message.contains('\n'),
+        "{failure}"
+    );
+    assert_eq!(gate.borrow().connections_max, 5);
+    assert!(steward.config().text.contains("connections_max = 5"));
+}
+
+#[test]
+fn buffers_are_read_as_often_as_they_fill() {
+    let half = Duration::from_millis(40);
+    assert_eq!(next_drain(half, 900), DRAIN_LEAST);
+    assert_eq!(next_drain(DRAIN_LEAST, 1000), DRAIN_LEAST);
+    assert_eq!(next_drain(half, 300), half);
+    assert_eq!(next_drain(half, 0), Duration::from_millis(50));
+    assert_eq!(next_drain(DRAIN_MOST, 0), DRAIN_MOST);
+}

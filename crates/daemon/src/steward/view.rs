@@ -1,0 +1,325 @@
+//! What the steward shows: rows made from the engine's state and its own, for those who may see.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use control::rows::{
+    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Matrix, PolicyRow, SettingRow,
+    Status, ThreadRow,
+};
+use control::{ErrorKind, Failure};
+use numad_core::{AttachmentId, CommMatrix, PolicyFactory, TaskState};
+
+use super::attach::in_words;
+use super::program::Program;
+use super::{Parts, Steward};
+use crate::peer::Peer;
+
+/// How long what was found of others that place threads or memory is told again.
+const RIVALS_KEPT: Duration = Duration::from_secs(30);
+
+/// Which of the two matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatrixWindow {
+    /// The last window's.
+    Live,
+    /// All windows', older ones counting less.
+    Decayed,
+}
+
+impl Steward {
+    /// How the daemon is.
+    pub fn status(&mut self, peer: Peer) -> Status {
+        let usage = self.parts.machine.own_usage();
+        let topology = &self.parts.topology;
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            up_s: self.now().since(self.began).as_secs_f64(),
+            machine: topology.summary(),
+            nodes: short(topology.nodes().len()),
+            source: self.source_in_words(),
+            cpu_s: usage.cpu_s,
+            resident_bytes: usage.resident_bytes,
+            journal_open: self.parts.hand.open_rows(),
+            attachments: self.attachments(peer),
+            rivals: self.rivals(),
+        }
+    }
+
+    /// Looked for anew now and then only: it reads the name of every process.
+    fn rivals(&mut self) -> Vec<String> {
+        let now = self.now();
+        let (at, known) = &self.rivals_seen;
+        if at.is_some_and(|at| now.since(at) < RIVALS_KEPT) {
+            return known.clone();
+        }
+        let rivals = self.parts.machine.rivals();
+        self.rivals_seen = (Some(now), rivals.clone());
+        rivals
+    }
+
+    /// Attached programs that the peer may see.
+    pub fn attachments(&mut self, peer: Peer) -> Vec<Attachment> {
+        let source = self.source_in_words();
+        self.programs
+            .iter()
+            .filter(|(_, program)| may_see(peer, program))
+            .map(|(&id, program)| self.row(id, program, source.clone()))
+            .collect()
+    }
+
+    /// One attached program with its threads.
+    ///
+    /// # Errors
+    /// When there is none of this number, or it is someone else's.
+    pub fn detail(&mut self, peer: Peer, id: AttachmentId) -> Result<AttachmentDetail, Failure> {
+        let settings = self.visible(peer, id)?.settings.clone();
+        let mut threads: Vec<ThreadRow> = self
+            .engine
+            .tasks(id)
+            .iter()
+            .map(|task| self.thread(task))
+            .collect();
+        threads.sort_by_key(|thread| (thread.tid, thread.pid));
+        Ok(AttachmentDetail {
+            attachment: self.shown(id)?,
+            threads,
+            settings,
+        })
+    }
+
+    /// Which thread shares memory with which.
+    ///
+    /// # Errors
+    /// As [`Self::detail`].
+    pub fn matrix(
+        &mut self,
+        peer: Peer,
+        id: AttachmentId,
+        window: MatrixWindow,
+    ) -> Result<Matrix, Failure> {
+        let program = self.visible(peer, id)?;
+        let (name, samples) = match window {
+            MatrixWindow::Live => ("live", program.window.samples),
+            MatrixWindow::Decayed => ("decayed", program.samples),
+        };
+        let (keys, live, decayed) = self.engine.matrices(id).unwrap_or_default();
+        let matrix = match window {
+            MatrixWindow::Live => &live,
+            MatrixWindow::Decayed => &decayed,
+        };
+        let tasks = self.engine.tasks(id);
+        let node_of = |key| {
+            let task = tasks.iter().find(|task| task.key == key)?;
+            let node = task
+                .placed
+                .or_else(|| self.parts.topology.node_of(task.cpu))?;
+            Some(node.0)
+        };
+        Ok(Matrix {
+            window: name.to_owned(),
+            tids: keys.iter().map(|key| key.tid.0).collect(),
+            nodes: keys.iter().map(|&key| node_of(key)).collect(),
+            rows: rows_of(matrix, keys.len()),
+            samples,
+        })
+    }
+
+    /// What was done and not done, oldest first; of programs that have ended as well.
+    ///
+    /// # Errors
+    /// As [`Self::detail`].
+    pub fn events(
+        &self,
+        peer: Peer,
+        id: AttachmentId,
+        last: usize,
+    ) -> Result<Vec<EventRow>, Failure> {
+        let ended = || {
+            self.ended
+                .iter()
+                .find(|ended| ended.id == id)
+                .map(|ended| &ended.program)
+        };
+        let program = self
+            .programs
+            .get(&id)
+            .or_else(ended)
+            .ok_or_else(|| no_attachment(id))?;
+        if !may_see(peer, program) {
+            return Err(not_yours(id));
+        }
+        Ok(program.history.last(last))
+    }
+
+    /// The policies, with their settings in force.
+    #[must_use]
+    pub fn policies(&self) -> Vec<PolicyRow> {
+        policies::registry()
+            .iter()
+            .map(|factory| self.policy_row(*factory))
+            .collect()
+    }
+
+    /// What this machine can and cannot give.
+    pub fn doctor(&mut self) -> Vec<Finding> {
+        let Parts {
+            machine,
+            opener,
+            hand,
+            config,
+            ..
+        } = &mut self.parts;
+        let mut found = machine.findings(config);
+        found.extend(opener.findings(&self.at_start));
+        found.extend(hand.findings());
+        found
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn config(&self) -> ConfigText {
+        let files = self.parts.files.iter();
+        ConfigText {
+            files: files.map(|file| file.display().to_string()).collect(),
+            text: config::render_effective(&self.parts.config),
+        }
+    }
+
+    /// The program of this number, if the peer may see it.
+    pub(super) fn visible(&self, peer: Peer, id: AttachmentId) -> Result<&Program, Failure> {
+        let program = self.programs.get(&id).ok_or_else(|| no_attachment(id))?;
+        if may_see(peer, program) {
+            Ok(program)
+        } else {
+            Err(not_yours(id))
+        }
+    }
+
+    /// The row of an attachment that is there.
+    pub(super) fn shown(&mut self, id: AttachmentId) -> Result<Attachment, Failure> {
+        let source = self.source_in_words();
+        let program = self.programs.get(&id).ok_or_else(|| no_attachment(id))?;
+        Ok(self.row(id, program, source))
+    }
+
+    fn row(&self, id: AttachmentId, program: &Program, source: String) -> Attachment {
+        let tasks = self.engine.tasks(id);
+        let alive: BTreeSet<_> = tasks.iter().map(|task| task.key).collect();
+        let window = &program.window;
+        Attachment {
+            id: id.0,
+            pids: self.engine.pids(id).iter().map(|pid| pid.0).collect(),
+            command: program.command.clone(),
+            uid: program.uid,
+            policy: program.policy.to_owned(),
+            dry_run: program.recorder.is_some(),
+            attached_s: self.now().since(program.since).as_secs_f64(),
+            source,
+            windows: program.windows,
+            window_ms: self.window_ms(id),
+            threads: short(tasks.len()),
+            tasks: short(tasks.iter().filter(|task| task.takes_part).count()),
+            samples: program.samples,
+            samples_window: window.samples,
+            lost: program.lost,
+            pages: window.pages,
+            ledger: program.ledger(&alive),
+            distance: window.distance_centi.map(|centi| f64::from(centi) / 100.0),
+            local_share: window
+                .local_permille
+                .map(|permille| f64::from(permille) / 1000.0),
+        }
+    }
+
+    fn window_ms(&self, id: AttachmentId) -> u64 {
+        let length = self
+            .engine
+            .next_window(id)
+            .map(|(_, length)| length.as_millis());
+        length.map_or(0, |length| u64::try_from(length).unwrap_or(u64::MAX))
+    }
+
+    fn thread(&self, task: &TaskState) -> ThreadRow {
+        ThreadRow {
+            pid: task.key.pid.0,
+            tid: task.key.tid.0,
+            name: task.name.clone(),
+            cpu: task.cpu.0,
+            node: self.parts.topology.node_of(task.cpu).map(|node| node.0),
+            placed: task.placed.map(|node| node.0),
+            takes_part: task.takes_part,
+            busy: task.busy,
+            samples: task.samples,
+        }
+    }
+
+    fn policy_row(&self, factory: &dyn PolicyFactory) -> PolicyRow {
+        let values = self
+            .parts
+            .config
+            .policy(factory.name())
+            .map(in_words)
+            .unwrap_or_default();
+        let settings = factory.settings().iter().map(|spec| {
+            let default = spec.default_value().to_string();
+            SettingRow {
+                name: spec.name.to_owned(),
+                expects: spec.expectation(),
+                value: values
+                    .get(spec.name)
+                    .cloned()
+                    .unwrap_or_else(|| default.clone()),
+                default,
+                help: spec.help.to_owned(),
+            }
+        });
+        PolicyRow {
+            name: factory.name().to_owned(),
+            summary: factory.summary().to_owned(),
+            settings: settings.collect(),
+        }
+    }
+
+    fn source_in_words(&mut self) -> String {
+        match &self.source {
+            Some(open) => {
+                let status = open.source.describe();
+                format!("{} ({})", status.name, status.provocation)
+            }
+            None => self.parts.opener.describe(&self.at_start),
+        }
+    }
+}
+
+fn may_see(peer: Peer, program: &Program) -> bool {
+    peer.admin || program.owner.is_some_and(|owner| peer.owns(owner))
+}
+
+fn no_attachment(id: AttachmentId) -> Failure {
+    Failure::new(
+        ErrorKind::NotFound,
+        format!("there is no attachment `{id}`"),
+    )
+    .remedy("see `numadctl status`")
+}
+
+fn not_yours(id: AttachmentId) -> Failure {
+    Failure::new(
+        ErrorKind::NotPermitted,
+        format!("attachment `{id}` belongs to someone else"),
+    )
+    .remedy("ask as root")
+}
+
+fn rows_of(matrix: &CommMatrix, count: usize) -> Vec<Vec<u64>> {
+    (0..count.min(matrix.count()))
+        .map(|task| matrix.row(task).to_vec())
+        .collect()
+}
+
+/// A count as it goes over the socket.
+fn short(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,5 +1,12 @@
 //! The daemon `numad`: wiring only. What is decided is decided in `numad-core` and `policies`, what is
 //! changed is changed by `actuator`.
+//!
+//! Two threads. The server's ([`server`]) talks to clients over the socket; the engine thread
+//! ([`steward`]) owns the engine, the source of samples, the host and the journal. Between them there
+//! is one bounded channel of orders with replies, and no lock.
+//!
+//! [`start`] puts it together; [`live`] holds the parts that touch this machine, behind the small
+//! traits of [`steward`], so that tests put others in their place.
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +14,7 @@ pub mod cli;
 pub mod clock;
 #[cfg(test)]
 mod fake;
+pub mod live;
 pub mod log;
 pub mod notify;
 pub mod peer;
@@ -14,4 +22,5 @@ pub mod peer;
 mod scratch;
 pub mod server;
 pub mod socket;
+pub mod start;
 pub mod steward;

@@ -1,0 +1,293 @@
+//! What is true now, as far as attached programs are concerned: from `/proc`, `/sys`, and the
+//! kernel's answer to where pages are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use config::Config;
+use control::rows::{Finding, Target};
+use control::{ErrorKind, Failure};
+use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey};
+use procfs::{CgroupError, Cpuset, Presence, ReadError, Reader, Thread};
+use topology::{CpuSet, NodeId, NodeSet, Pid, Tid, Topology};
+
+use super::findings;
+use crate::log::Log;
+use crate::steward::{Asked, Machine, OwnUsage, ProcessFacts};
+
+/// Asks the kernel where pages of a process are, by their first addresses; one answer for each.
+pub type Residency = Box<dyn FnMut(Pid, &[u64]) -> Vec<Option<NodeId>> + Send>;
+
+/// Looks at this machine.
+pub struct Look {
+    reader: Reader,
+    topology: Arc<Topology>,
+    residency: Residency,
+    page_bytes: u64,
+    log: Log,
+    /// What was seen of each program's threads the last time.
+    seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
+}
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Look")
+            .field("reader", &self.reader)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Look {
+    /// Looks through `reader`, and asks `residency` where pages are.
+    #[must_use]
+    pub fn new(
+        reader: Reader,
+        topology: Arc<Topology>,
+        residency: Residency,
+        page_bytes: u64,
+        log: Log,
+    ) -> Self {
+        Self {
+            reader,
+            topology,
+            residency,
+            page_bytes,
+            log,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn program(&mut self, asked: &Asked) -> ObservedProgram {
+        let mut before = self.seen.remove(&asked.attachment).unwrap_or_default();
+        let mut tasks = Vec::new();
+        let mut nodes_allowed = NodeSet::new();
+        for &(pid, start) in &asked.members {
+            let process = self.reader.process(pid).ok().and_then(Presence::here);
+            // Gone, another of the same number, or not (any more) the one user's who attached it.
+            let Some(process) = process.filter(|process| {
+                start.is_none_or(|start| start == process.start)
+                    && asked.only_of.is_none_or(|uid| process.uids.all(uid))
+            }) else {
+                continue;
+            };
+            let cpuset = self.cpuset(process.pid);
+            nodes_allowed = nodes_allowed.union(&cpuset.mems);
+            match self.reader.threads(pid) {
+                Ok(Presence::Here(threads)) => tasks.extend(
+                    threads
+                        .into_iter()
+                        .filter_map(|thread| self.task(thread, &cpuset, &mut before)),
+                ),
+                Ok(Presence::Gone) => {}
+                Err(error) => self.unreadable(&error),
+            }
+        }
+        let remembered = tasks
+            .iter()
+            .map(|task| ((task.key.pid, task.key.tid), task.clone()));
+        self.seen.insert(asked.attachment, remembered.collect());
+        ObservedProgram {
+            attachment: asked.attachment,
+            tasks,
+            homes: self.homes(&asked.pages),
+            nodes_allowed,
+        }
+    }
+
+    /// A thread. One that has not run since the last time is as it was then, which spares reading
+    /// most files of programs with many idle threads.
+    fn task(
+        &self,
+        thread: Thread,
+        cpuset: &Cpuset,
+        before: &mut BTreeMap<(Pid, Tid), ObservedTask>,
+    ) -> Option<ObservedTask> {
+        let key = thread.key;
+        let fine = self
+            .reader
+            .run_time(key.pid, key.tid)
+            .ok()
+            .and_then(Presence::here);
+        let cpu_time = fine.unwrap_or(thread.cpu_time);
+        if let Some(known) = before.remove(&(key.pid, key.tid))
+            && known.key == key
+            && known.cpu_time == cpu_time
+            && known.cgroup_cpus == cpuset.cpus
+        {
+            return Some(known);
+        }
+        match self.reader.thread_status(key.pid, key.tid) {
+            Ok(Presence::Here(status)) => Some(ObservedTask {
+                key,
+                name: thread.name,
+                cpu: thread.cpu,
+                cpu_time,
+                affinity: status.cpus_allowed,
+                cgroup_cpus: cpuset.cpus.clone(),
+            }),
+            Ok(Presence::Gone) => None,
+            Err(error) => {
+                self.unreadable(&error);
+                None
+            }
+        }
+    }
+
+    /// The limits of a process's first thread; threads of one process share them but for the rare
+    /// threaded groups, and there the kernel refuses what is not allowed.
+    fn cpuset(&self, pid: Pid) -> Cpuset {
+        match self.reader.cpuset(pid, Tid(pid.0)) {
+            Ok(Presence::Here(cpuset)) => cpuset,
+            Ok(Presence::Gone) => Cpuset::default(),
+            Err(error) => {
+                self.unreadable(&error);
+                Cpuset::default()
+            }
+        }
+    }
+
+    /// Where pages are, asked process by process.
+    fn homes(&mut self, pages: &[(PageKey, Pid)]) -> Vec<(PageKey, Option<NodeId>)> {
+        let mut of_process: BTreeMap<Pid, Vec<PageKey>> = BTreeMap::new();
+        for &(page, pid) in pages {
+            of_process.entry(pid).or_default().push(page);
+        }
+        let mut homes = Vec::with_capacity(pages.len());
+        for (pid, keys) in of_process {
+            let addresses: Vec<u64> = keys
+                .iter()
+                .map(|key| key.page.saturating_mul(self.page_bytes))
+                .collect();
+            homes.extend(keys.into_iter().zip((self.residency)(pid, &addresses)));
+        }
+        homes
+    }
+
+    fn free_bytes(&self) -> Vec<(NodeId, u64)> {
+        match self.reader.node_memory() {
+            Ok(nodes) => nodes
+                .iter()
+                .map(|memory| (memory.node, memory.free_bytes))
+                .collect(),
+            Err(error) => {
+                self.unreadable(&error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Processors online; empty, which stands for those of the topology, where nothing tells.
+    fn online(&self) -> CpuSet {
+        self.reader
+            .online()
+            .ok()
+            .and_then(Presence::here)
+            .unwrap_or_default()
+    }
+
+    fn unreadable(&self, error: &ReadError) {
+        self.log.debug(format_args!("{}", told(error)));
+    }
+}
+
+impl Machine for Look {
+    fn process(&mut self, pid: Pid) -> Result<Option<ProcessFacts>, Failure> {
+        let found = self
+            .reader
+            .process(pid)
+            .map_err(|error| unreadable(&error))?;
+        Ok(found.here().map(|process| ProcessFacts {
+            pid: process.pid,
+            start: process.start,
+            command: process.name,
+            uid: process.uids.real,
+            sole: process.uids.all(process.uids.real),
+            kernel: process.kernel_thread,
+        }))
+    }
+
+    fn find(&mut self, target: &Target) -> Result<Vec<Pid>, Failure> {
+        match target {
+            Target::Pids(pids) => Ok(pids.iter().copied().map(Pid).collect()),
+            Target::Cgroup(path) => self
+                .reader
+                .cgroup_pids(path)
+                .map_err(|error| no_group(&error)),
+            Target::Unit(unit) => {
+                let path = self
+                    .reader
+                    .unit_cgroup(unit)
+                    .map_err(|error| no_group(&error))?;
+                self.reader
+                    .cgroup_pids(&path)
+                    .map_err(|error| no_group(&error))
+            }
+            Target::Command(name) => self
+                .reader
+                .pids_by_name(name)
+                .map_err(|error| unreadable(&error)),
+        }
+    }
+
+    fn observe(&mut self, programs: &[Asked]) -> Observation {
+        let programs = programs.iter().map(|asked| self.program(asked)).collect();
+        Observation {
+            programs,
+            free_bytes: self.free_bytes(),
+            online: self.online(),
+            lost: 0,
+        }
+    }
+
+    fn forget(&mut self, attachment: AttachmentId) {
+        self.seen.remove(&attachment);
+    }
+
+    fn rivals(&mut self) -> Vec<String> {
+        match self.reader.rivals(Pid(std::process::id())) {
+            Ok(rivals) => rivals.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![told(&error)],
+        }
+    }
+
+    fn own_usage(&mut self) -> OwnUsage {
+        let usage = self
+            .reader
+            .usage(Pid(std::process::id()))
+            .ok()
+            .and_then(Presence::here);
+        usage.map_or_else(OwnUsage::default, |usage| OwnUsage {
+            cpu_s: usage.cpu_time.as_secs_f64(),
+            resident_bytes: usage.resident_pages.saturating_mul(self.page_bytes),
+        })
+    }
+
+    fn findings(&mut self, config: &Config) -> Vec<Finding> {
+        findings::all(&self.reader, &self.topology, config)
+    }
+}
+
+fn no_group(error: &CgroupError) -> Failure {
+    let kind = match error {
+        CgroupError::NotFound(_) => ErrorKind::NotFound,
+        CgroupError::NotAPath(_) | CgroupError::TooMany(_) => ErrorKind::Usage,
+        CgroupError::Read(error) => return unreadable(error),
+    };
+    Failure::new(kind, error.to_string())
+}
+
+fn unreadable(error: &ReadError) -> Failure {
+    Failure::new(ErrorKind::Kernel, told(error))
+}
+
+/// An error with its cause, on one line.
+pub(super) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
+}

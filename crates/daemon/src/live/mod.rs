@@ -1,0 +1,11 @@
+//! The live parts: this machine's `/proc` and `/sys`, its page-fault events, its journal.
+
+mod census;
+mod findings;
+mod hand;
+mod look;
+mod opener;
+
+pub use hand::LiveHand;
+pub use look::{Look, Residency};
+pub use opener::FaultOpener;

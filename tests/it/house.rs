@@ -182,7 +182,10 @@ pub(crate) struct Program {
 impl Program {
     /// Starts a workload and reads what it says about itself.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(binary("numad-workload"))
+        // With low priority, so that 64 busy threads do not keep the daemon and the test waiting.
+        let mut child = Command::new("nice")
+            .args(["-n", "19"])
+            .arg(binary("numad-workload"))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -11,7 +11,9 @@ pub mod rows;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, lchown,
+};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -157,6 +159,7 @@ impl Journal {
         // Addresses of programs are secrets of their users.
         builder.recursive(true).mode(0o700);
         builder.create(directory).map_err(failed(directory))?;
+        adopt(directory, directory.parent());
         let lock = lock(directory)?;
         let path = directory.join(FILE);
         let bytes = read_existing(&path).map_err(failed(&path))?;
@@ -337,14 +340,32 @@ fn lock(directory: &Path) -> Result<Flock<File>, OpenError> {
 
 /// Opens or makes a file of ours. A symbolic link in its place is refused.
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(path)
+        .open(path)?;
+    adopt(path, path.parent());
+    Ok(file)
+}
+
+/// Gives a file of ours to the owner of the directory it is in.
+///
+/// `numad --undo` may be run by root where the daemon runs as a user of its own, which must be able to
+/// open what was written. When it fails the file belongs to who made it, as without this.
+fn adopt(path: &Path, parent: Option<&Path>) {
+    let owner = parent.and_then(|parent| fs::metadata(parent).ok());
+    let own = fs::symlink_metadata(path).ok();
+    if let (Some(owner), Some(own)) = (owner, own)
+        && owner.uid() != own.uid()
+        && own.uid() == nix::unistd::geteuid().as_raw()
+        && owner.mode() & 0o022 == 0
+    {
+        drop(lchown(path, Some(owner.uid()), Some(owner.gid())));
+    }
 }
 
 fn read_existing(path: &Path) -> io::Result<Vec<u8>> {
@@ -503,6 +524,25 @@ mod tests {
         journal.record(vec![bind(1)]).unwrap();
         drop(journal);
         assert_eq!(open(&directory).open_rows(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn privileged_root_leaves_files_to_the_daemon_s_user() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root");
+            return;
+        }
+        let directory = scratch("journal");
+        lchown(&directory, Some(12_345), Some(12_345)).unwrap();
+        drop(open(&directory.join("journal")));
+        for path in ["journal", "journal/journal", "journal/lock"] {
+            assert_eq!(
+                fs::metadata(directory.join(path)).unwrap().uid(),
+                12_345,
+                "{path}"
+            );
+        }
         fs::remove_dir_all(directory).unwrap();
     }
 

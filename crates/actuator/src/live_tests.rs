@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use numad_core::{Outcome, PageOutcome, Refusal};
+use numad_core::{Host as _, Outcome, PageOutcome, Refusal};
 use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
 
-use crate::fake::{Bench, Hold, bind, move_first, set};
+use crate::fake::{Bench, Hold, bind, move_action, move_first, set};
 use crate::{Durability, Errno, JournalLimits, Scope, UndoReport};
 
 fn refused(refusal: Refusal) -> Outcome {
@@ -380,4 +380,41 @@ fn a_second_mask_never_replaces_the_first_original() {
     live.undo(&Scope::All);
     assert_eq!(bench.mask(third), "1-2");
     assert_eq!(third.start, StartTicks(3));
+}
+
+/// How long our own part of an undo takes is printed, not judged; what the kernel takes is not in it.
+#[test]
+fn an_undo_of_64_threads_and_10240_pages_is_complete() {
+    let bench = Bench::new();
+    let keys: Vec<TaskKey> = {
+        let mut world = bench.fake.0.borrow_mut();
+        let first = world.add_process(100, 1, "0-7");
+        world.add_pages(100, 10_240, 0);
+        let others = (101..164).map(|tid| world.add_task(100, tid, Some("1-2")));
+        std::iter::once(first).chain(others).collect()
+    };
+    let mut live = bench.live();
+    for key in keys {
+        assert_eq!(bind(&mut live, key, "0-3"), Outcome::Bound);
+    }
+    for batch in 0..20 {
+        let pages = (batch * 512..(batch + 1) * 512)
+            .map(|page| page * 4096)
+            .collect();
+        live.perform(&move_action(Pid(100), pages, 1));
+    }
+    drop(live);
+    assert!(bench.nodes(100).iter().all(|&node| node == 1));
+    let begin = std::time::Instant::now();
+    let mut live = bench.live();
+    let report = live.undo(&Scope::All);
+    println!(
+        "undo of 64 threads and 10,240 pages took {:?}",
+        begin.elapsed()
+    );
+    assert_eq!(
+        (report.threads_restored, report.pages_restored),
+        (64, 10_240)
+    );
+    assert!(bench.nodes(100).iter().all(|&node| node == 0));
 }

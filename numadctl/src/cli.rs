@@ -55,6 +55,12 @@ pub enum Command {
         numadctl matrix 4242 --svg matrix.svg"
     )]
     Matrix(Matrix),
+    /// Show the nodes, processors, memory and distances of a machine
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl topo\n  numadctl topo 4x16@10,21\n  \
+        numadctl topo server.xml --svg server.svg"
+    )]
+    Topo(Topo),
     /// List the policies, or show one with its settings
     #[command(after_help = "EXAMPLE:\n  numadctl policies\n  numadctl policies show deloc")]
     Policies(Policies),
@@ -300,6 +306,54 @@ impl Window {
             Self::Decayed => "decayed",
         }
     }
+}
+
+/// Arguments of `topo`.
+#[derive(Clone, Debug, Args)]
+pub struct Topo {
+    /// `this` machine, a made-up one as in `4x16@10,21`, an hwloc XML file, or a directory that
+    /// looks like a root
+    #[arg(value_name = "SPEC", default_value = "this")]
+    pub spec: String,
+    #[command(flatten)]
+    form: TopoForm,
+    /// Who reads the machine: numad's own reader, or the library hwloc
+    #[arg(long, value_enum, default_value = "sysfs")]
+    pub source: Source,
+}
+
+#[derive(Clone, Debug, Args)]
+#[group(multiple = false)]
+struct TopoForm {
+    /// Draw the machine into FILE; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Topo {
+    /// How to answer.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        match &self.form {
+            TopoForm {
+                svg: Some(file), ..
+            } => Form::Svg(file.clone()),
+            TopoForm { json: true, .. } => Form::Json,
+            TopoForm { .. } => Form::Text,
+        }
+    }
+}
+
+/// Who reads a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// The reader that the daemon uses.
+    Sysfs,
+    /// The library hwloc.
+    Hwloc,
 }
 
 /// Arguments of `policies`.

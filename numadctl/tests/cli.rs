@@ -373,7 +373,41 @@ fn what_can_be_told_without_a_daemon_is_told() {
         ("missing", "daemon")
     );
     assert!(findings[0].remedy.contains("systemctl start numad"));
-    assert!(findings.iter().any(|finding| finding.subject == "kernel"));
+    for subject in ["kernel", "topology"] {
+        assert!(findings.iter().any(|finding| finding.subject == subject));
+    }
+}
+
+#[test]
+fn machines_are_shown_without_a_daemon() {
+    let fake = Fake::absent();
+    let file = fake.folder().join("t.svg");
+    assert!(fake.ok("topo").contains("node"));
+    assert!(fake.ok("topo --source hwloc").contains("node"));
+    assert!(fake.ok("topo 4x4@10,21").starts_with("4 nodes, 16 cpus"));
+    let value: Value = serde_json::from_str(&fake.ok("topo 2x2 --json")).unwrap();
+    assert_eq!(value["nodes"].as_array().map(Vec::len), Some(2));
+    assert!(fake.ok("topo 2x2 --svg -").starts_with("<svg"));
+    assert_eq!(fake.ok(&format!("topo 2x2 --svg {}", file.display())), "");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("<svg"));
+    let garbage = fake.folder().join("garbage.xml");
+    fs::write(&garbage, "no machine").unwrap();
+    let garbage = garbage.display().to_string();
+    for (typed, code, named) in [
+        ("topo 0x4", 2, "0x4"),
+        ("topo /no/such/file", 6, "`/no/such/file` does not exist"),
+        (&format!("topo {garbage}"), 2, garbage.as_str()),
+        (
+            &format!("topo --source hwloc {garbage}"),
+            2,
+            garbage.as_str(),
+        ),
+        ("topo --source hwloc 4x4", 2, "leave `--source hwloc` out"),
+        ("topo --svg - --json", 2, "cannot be used with"),
+    ] {
+        let told = fake.refused(typed, code);
+        assert!(told.contains(named), "{typed}: {told}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::render;
 
 pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
-    let findings = match client.get::<Vec<Finding>>("/v1/doctor") {
+    let mut findings = match client.get::<Vec<Finding>>("/v1/doctor") {
         Ok(findings) => findings,
         Err(CallError::Down(failure)) => {
             let mut findings = vec![finding(
@@ -26,6 +26,7 @@ pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Res
         }
         Err(CallError::Failed(failure)) => return Err(failure),
     };
+    findings.push(readers_agree());
     if plain.json {
         out.json(&findings)?;
     } else {
@@ -131,6 +132,48 @@ fn extensible_scheduler(root: &Path) -> Option<Finding> {
             "keep `engine.bind` at `node`",
         )
     })
+}
+
+/// The daemon reads /sys itself and links no C library; here is the place to ask a second reader.
+fn readers_agree() -> Finding {
+    let subject = "topology";
+    let machines = topology::load("this").map_err(|error| error.to_string());
+    let second = topology::hwloc::this_machine().map_err(|error| error.to_string());
+    let seen = machines.and_then(|first| second.map(|second| (first, second)));
+    let (first, second) = match seen {
+        Ok(seen) => seen,
+        Err(error) => {
+            let remedy = "say so with the output of `numadctl topo --json`";
+            return finding("limited", subject, error, remedy);
+        }
+    };
+    if online_nodes(&first) == online_nodes(&second) {
+        return finding(
+            "ok",
+            subject,
+            format!("{}; hwloc agrees", first.summary()),
+            "",
+        );
+    }
+    finding(
+        "limited",
+        subject,
+        format!(
+            "numad reads {}, hwloc reads {}",
+            first.summary(),
+            second.summary()
+        ),
+        "say so with the output of `numadctl topo --json` and `numadctl topo --json --source hwloc`",
+    )
+}
+
+/// Nodes with the processors that run now; hwloc tells of no others.
+fn online_nodes(topology: &topology::Topology) -> Vec<(topology::NodeId, topology::CpuSet, u64)> {
+    let online = topology.online();
+    let nodes = topology.nodes().iter();
+    nodes
+        .map(|node| (node.id, node.cpus.intersection(&online), node.memory_bytes))
+        .collect()
 }
 
 fn settings() -> Finding {

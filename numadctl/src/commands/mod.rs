@@ -5,6 +5,7 @@ mod config;
 mod doctor;
 mod policies;
 mod show;
+mod topo;
 mod undo;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
         Command::Status(arguments) => show::status(&client, &arguments, out),
         Command::Explain(arguments) => show::explain(&client, &arguments, out),
         Command::Matrix(arguments) => show::matrix(&client, &arguments, out),
+        Command::Topo(arguments) => topo::topo(&arguments, out),
         Command::Policies(arguments) => policies::list(&client, &arguments, out, err),
         Command::Doctor(plain) => doctor::doctor(&client, plain, out),
         Command::Config(arguments) => config::config(&client, &arguments, out),

@@ -9,4 +9,5 @@ pub mod policies;
 pub mod settings;
 pub mod status;
 pub mod table;
+pub mod topo;
 pub mod units;

@@ -55,6 +55,7 @@ fn files() -> Result<BTreeMap<PathBuf, String>> {
         (Path::new(MAN).join("numad.toml.5"), settings_page()),
     ]);
     add_pages(numadctl::cli::command(), "1", &mut files)?;
+    add_pages(numad::cli::command(), "8", &mut files)?;
     Ok(files)
 }
 

@@ -35,7 +35,8 @@ pub struct Options {
 /// The definition.
 #[must_use]
 pub fn command() -> Command {
-    let command = Command::new("numad")
+    // The flags first: adding them later would put the doc line of `Options` in place of these.
+    Options::augment_args(Command::new("numad"))
         .version(env!("CARGO_PKG_VERSION"))
         .about("Puts threads and memory where they belong on machines with several memory nodes")
         .long_about(
@@ -51,8 +52,7 @@ pub fn command() -> Command {
              numad --check-config --config new.toml     check a settings file\n  \
              numad --undo                               put everything back without serving\n\n\
              SIGHUP reads the settings again. SIGTERM and SIGINT put everything back and end.",
-        );
-    Options::augment_args(command)
+        )
 }
 
 impl Options {

@@ -380,8 +380,9 @@ fn policies_are_listed_and_paged() {
         policies::page(&row),
         "deloc: Puts threads that share memory together.\n\
          \n\
-         SETTING  VALUE  DEFAULT  EXPECTS        MEANING\n\
-         strict   true   false    true or false  Whether it is strict.\n"
+         strict = true   (default false)\n\
+         \x20   expects true or false\n\
+         \x20   Whether it is strict.\n"
     );
     assert!(policies::page(&bare).ends_with("it has no settings\n"));
 }

@@ -25,27 +25,16 @@ pub fn page(row: &PolicyRow) -> String {
         text.push_str("\nit has no settings\n");
         return text;
     }
-    let cells: Vec<Vec<String>> = row
-        .settings
-        .iter()
-        .map(|setting| {
-            vec![
-                setting.name.clone(),
-                setting.value.clone(),
-                setting.default.clone(),
-                setting.expects.clone(),
-                setting.help.clone(),
-            ]
-        })
-        .collect();
-    let head = [
-        ("SETTING", Side::Left),
-        ("VALUE", Side::Left),
-        ("DEFAULT", Side::Left),
-        ("EXPECTS", Side::Left),
-        ("MEANING", Side::Left),
-    ];
-    text.push('\n');
-    text.push_str(&table(&head, &cells));
+    // Sentences do not fit a table: a setting is a line of figures and a line of help.
+    for setting in &row.settings {
+        text.push_str(&format!("\n{} = {}", setting.name, setting.value));
+        if setting.value != setting.default {
+            text.push_str(&format!("   (default {})", setting.default));
+        }
+        text.push_str(&format!(
+            "\n    expects {}\n    {}\n",
+            setting.expects, setting.help
+        ));
+    }
     text
 }

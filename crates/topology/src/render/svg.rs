@@ -8,7 +8,7 @@ use crate::machine::{Node, Topology};
 use super::{cache_name, counted, size};
 
 /// Width and height of a node's card, and the space around it, in pixels.
-const CARD: (usize, usize) = (230, 96);
+const CARD: (usize, usize) = (230, 86);
 const GAP: usize = 16;
 /// Side of a field of the map.
 const FIELD: usize = 34;

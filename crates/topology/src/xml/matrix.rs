@@ -32,6 +32,8 @@ pub(super) fn version_one(
         // Nodes without processors hang higher than their level is; one that fits is enough.
         let fits = below > 0 && objects == count && index.nodes.iter().any(|node| of_nodes(&node));
         if !fits {
+            // One note stands for all, should there be many.
+            notes.retain(|note| note.subject != "distances");
             notes.push(Note {
                 subject: "distances".into(),
                 text: format!(

@@ -9,6 +9,7 @@ use crate::draft::{Draft, DraftNode};
 use crate::ids::{CpuId, NodeId};
 use crate::load::Reason;
 use crate::machine::{Cache, CacheKind, Contradiction};
+use crate::number::NODES_MAX;
 use crate::set::{CpuSet, ID_MAX};
 
 use super::Version;
@@ -85,6 +86,10 @@ fn node(
     index: &mut Index,
 ) -> Result<(), Reason> {
     let id = NodeId(os_index(element)?);
+    if draft.nodes.len() == NODES_MAX {
+        let text = format!("more than the {NODES_MAX} nodes that Linux knows");
+        return Err(foreign(&text));
+    }
     let around = element.ancestors().skip(1).filter(is_object).count();
     index.nodes.push((id, around));
     if let Some(gp) = number(element, "gp_index")? {

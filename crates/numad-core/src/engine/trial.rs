@@ -4,31 +4,44 @@ use topology::TaskKey;
 
 use crate::policy::Program;
 
-/// How far what talks is apart, in hundredths of SLIT distance (1000 is all local).
+/// How far what belongs together is apart in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measure {
-    /// Between tasks, weighted by amount.
-    pub talk: Option<f64>,
-    /// Between tasks and the pages they use, weighted by accesses.
-    pub pages: Option<f64>,
-    /// Share of accesses to pages of known place that are local, 0 to 1.
-    pub local: Option<f64>,
+    /// Communication between tasks whose nodes are known, and the same times SLIT distance.
+    talk: f64,
+    talk_far: f64,
+    /// Accesses of such tasks to pages of known home, the same times distance, and the local ones.
+    accesses: f64,
+    accesses_far: f64,
+    local: f64,
 }
 
 impl Measure {
-    /// One figure for both: their mean, or the one that is known.
-    pub(super) fn figure(&self) -> Option<f64> {
-        match (self.talk, self.pages) {
-            (Some(talk), Some(pages)) => Some((talk + pages) / 2.0),
-            (one, other) => one.or(other),
-        }
+    /// Mean distance of communication in hundredths, 1000 is all local; none without any.
+    pub(super) fn talk_centi(&self) -> Option<f64> {
+        share(self.talk_far * 100.0, self.talk)
     }
+
+    /// Share of local accesses, 0 to 1; none while unknown.
+    pub(super) fn local_share(&self) -> Option<f64> {
+        share(self.local, self.accesses)
+    }
+
+    /// One figure for both: mean distance in hundredths, each counting as much as there is of it.
+    pub(super) fn figure(&self) -> Option<f64> {
+        let far = self.talk_far + self.accesses_far;
+        share(far * 100.0, self.talk + self.accesses)
+    }
+}
+
+fn share(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
 }
 
 /// Measures this window's communication and accesses with tasks on these nodes.
 pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measure {
     let distances = program.topology.distances();
-    let (mut amount, mut far) = (0.0, 0.0);
+    let mut measure = Measure::default();
     for one in 0..program.live.count() {
         let Some(here) = node_of[one] else { continue };
         let row = program.live.row(one);
@@ -36,12 +49,11 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
             if said > 0
                 && let Some(there) = node_of[other]
             {
-                amount += said as f64;
-                far += said as f64 * f64::from(distances.between(here, there));
+                measure.talk += said as f64;
+                measure.talk_far += said as f64 * f64::from(distances.between(here, there));
             }
         }
     }
-    let (mut accesses, mut apart, mut local) = (0.0, 0.0, 0.0);
     for page in program.pages {
         let Some(home) = page.home.map(usize::from) else {
             continue;
@@ -50,18 +62,13 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
             let user = node_of.get(accessor.task as usize).copied().flatten();
             if let Some(here) = user {
                 let weight = f64::from(accessor.weight);
-                accesses += weight;
-                apart += weight * f64::from(distances.between(here, home));
-                local += if here == home { weight } else { 0.0 };
+                measure.accesses += weight;
+                measure.accesses_far += weight * f64::from(distances.between(here, home));
+                measure.local += if here == home { weight } else { 0.0 };
             }
         }
     }
-    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-    Measure {
-        talk: share(far * 100.0, amount),
-        pages: share(apart * 100.0, accesses),
-        local: share(local, accesses),
-    }
+    measure
 }
 
 /// A placement on probation.
@@ -73,6 +80,8 @@ pub(super) struct Trial {
     pub old: Vec<(TaskKey, usize)>,
     /// Windows with evidence since the last thread moved.
     windows: u32,
+    /// Windows that did not count because pages were still on their way.
+    postponed: u32,
 }
 
 /// What a window says about a trial.
@@ -88,6 +97,8 @@ pub(super) enum Verdict {
 
 /// Windows from the last move to the verdict: the first may still show what was moved.
 const WINDOWS: u32 = 2;
+/// Windows that pages may take to follow.
+const POSTPONED_MAX: u32 = 8;
 /// How much worse is worse: the product's promise is 3 %.
 const WORSE: f64 = 1.03;
 
@@ -97,6 +108,7 @@ impl Trial {
             before,
             old,
             windows: 0,
+            postponed: 0,
         }
     }
 
@@ -108,6 +120,14 @@ impl Trial {
             }
         }
         self.windows = 0;
+    }
+
+    /// Pages are following the threads: the verdict waits for them, but not for ever.
+    pub(super) fn postpone(&mut self) {
+        if self.postponed < POSTPONED_MAX {
+            self.postponed += 1;
+            self.windows = self.windows.saturating_sub(1);
+        }
     }
 
     /// Judges by the figure now and by what it would be in the old placement.
@@ -160,5 +180,16 @@ mod tests {
         trial.extend(vec![(key(1), 1), (key(2), 1)]);
         assert_eq!(trial.old, [(key(1), 0), (key(2), 1)]);
         assert_eq!(trial.judge(None, None), Verdict::Wait);
+    }
+
+    #[test]
+    fn pages_that_follow_put_the_verdict_off_for_a_while() {
+        let mut trial = Trial::new(1000.0, Vec::new());
+        let mut windows = 0;
+        while trial.judge(Some(2000.0), Some(1000.0)) == Verdict::Wait {
+            trial.postpone();
+            windows += 1;
+        }
+        assert_eq!(windows, 9);
     }
 }

@@ -268,6 +268,9 @@ impl Attachment {
                     .on_fate(context.now, &proposal, Fate::Dropped(Veto::NotAllowed));
             }
         }
+        if let Some(trial) = self.trial.as_mut().filter(|_| !decision.pages.is_empty()) {
+            trial.postpone();
+        }
         self.order_pages(context, decision.pages);
         summary.actions = count(context.actions.len() - before);
         if !old.is_empty() && self.options.require_gain && !decision.reverting {
@@ -300,8 +303,11 @@ impl Attachment {
             pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
             proposals: count(scratch.proposals.len()),
             actions: 0,
-            distance_centi: decision.measure.talk.map(rounded),
-            local_permille: decision.measure.local.map(|share| rounded(share * 1000.0)),
+            distance_centi: decision.measure.talk_centi().map(rounded),
+            local_permille: decision
+                .measure
+                .local_share()
+                .map(|share| rounded(share * 1000.0)),
         }
     }
 

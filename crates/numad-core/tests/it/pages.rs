@@ -1,0 +1,177 @@
+//! What of a policy's wishes for pages is granted.
+
+use std::sync::{Arc, Mutex};
+
+use numad_core::{Action, AttachOptions, Fate, Outcome, PageOutcome, Refusal, Veto};
+use topology::NodeId;
+
+use crate::world::{PAGE, Script, World, options};
+
+fn world(options: AttachOptions, pages: &[(u64, usize)]) -> (World, Arc<Mutex<Script>>) {
+    let mut world = World::new("2x4@10,20");
+    let (_, script) = world.attach(10, &[4], options);
+    script.lock().unwrap().pages = pages.to_vec();
+    for &(page, _) in pages {
+        world.touch(10, page, 8);
+    }
+    (world, script)
+}
+
+fn again(world: &mut World, pages: &[(u64, usize)]) {
+    for &(page, _) in pages {
+        world.touch(10, page, 8);
+    }
+}
+
+#[test]
+fn pages_of_one_node_go_together_in_order() {
+    let wanted = [(9, 1), (3, 1), (5, 1), (4, 0)];
+    let (mut world, script) = world(options(), &wanted);
+    let seen = world.window();
+    assert_eq!(seen.orders(), "p3+5+9>1");
+    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::AlreadyThere)]);
+    assert_eq!(seen.summary().local_permille, Some(0));
+    assert_eq!(
+        script
+            .lock()
+            .unwrap()
+            .fates
+            .iter()
+            .filter(|(_, fate)| *fate == Fate::Done)
+            .count(),
+        3
+    );
+    again(&mut world, &wanted[..3]);
+    let seen = world.window();
+    assert_eq!(
+        seen.summary().local_permille,
+        Some(900),
+        "the fourth page was not used again"
+    );
+    let totals = world.engine.totals(world.engine.attachments()[0]).unwrap();
+    assert_eq!(
+        (totals.pages_moved, totals.spent_ns, totals.longest_ns),
+        (3, 1000, 1000)
+    );
+}
+
+#[test]
+fn batches_are_bounded_and_so_is_the_budget() {
+    let wanted: Vec<(u64, usize)> = (0..1500).map(|page| (page, 1)).collect();
+    let (mut world, _) = world(
+        AttachOptions {
+            page_moves_max: 1200,
+            ..options()
+        },
+        &wanted,
+    );
+    let seen = world.window();
+    let sizes: Vec<usize> = seen
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::MovePages { pages, .. } => {
+                assert!(pages.is_sorted());
+                pages.len()
+            }
+            Action::Bind { .. } => 0,
+        })
+        .collect();
+    assert_eq!(sizes, [512, 512, 176]);
+    assert_eq!(seen.vetoes(), [("300 pages".to_owned(), Veto::Budget)]);
+}
+
+#[test]
+fn memory_is_left_free() {
+    let wanted = [(1, 1), (2, 1), (3, 1)];
+    let (mut world, _) = world(options(), &wanted);
+    let size = world.topology.nodes()[1].memory_bytes;
+    // A twentieth of the node, and two pages.
+    world.free[1].1 = size / 20 + 2 * PAGE;
+    let seen = world.window();
+    assert_eq!(seen.orders(), "p1+2>1");
+    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::NoRoom)]);
+}
+
+#[test]
+fn two_programs_do_not_fill_the_same_memory() {
+    let (mut world, _) = world(options(), &[(1, 1), (2, 1)]);
+    let (_, other) = world.attach(20, &[5], options());
+    other.lock().unwrap().pages = vec![(7, 1)];
+    world.touch(20, 7, 8);
+    world.free[1].1 = world.topology.nodes()[1].memory_bytes / 20 + 2 * PAGE;
+    let seen = world.window();
+    assert_eq!(seen.orders(), "p1+2>1");
+    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::NoRoom)]);
+}
+
+#[test]
+fn threads_settle_before_pages_but_not_for_ever() {
+    let mut world = World::new("2x8@10,20");
+    let options = AttachOptions {
+        task_moves_max: 1,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[8, 9, 10, 11, 12], options);
+    script.lock().unwrap().threads = (10..15).map(|tid| (tid, 0)).collect();
+    script.lock().unwrap().pages = vec![(1, 1)];
+    let mut orders = Vec::new();
+    for _ in 0..5 {
+        world.touch(10, 1, 8);
+        orders.push(world.window().orders());
+    }
+    assert_eq!(orders, ["10>0", "11>0", "12>0", "13>0 p1>1", "14>0"]);
+}
+
+#[test]
+fn a_second_move_needs_rest_and_agreement_and_returns_rest_longer() {
+    let (mut world, script) = world(options(), &[(1, 1)]);
+    assert_eq!(world.window().orders(), "p1>1");
+    let mut windows = |node: usize| {
+        script.lock().unwrap().pages = vec![(1, node)];
+        (1..)
+            .find(|_| {
+                again(&mut world, &[(1, 1)]);
+                world.window().orders() == format!("p1>{node}")
+            })
+            .unwrap()
+    };
+    // Two seconds at half a second each; from then on it comes back each time to where it was.
+    assert_eq!([windows(0), windows(1), windows(0)], [4, 8, 16]);
+}
+
+#[test]
+fn refused_pages_rest_and_untried_ones_do_not() {
+    let (mut world, script) = world(options(), &[(1, 1), (2, 1), (3, 1)]);
+    let pages = vec![
+        PageOutcome::On(NodeId(1)),
+        PageOutcome::Refused(Refusal::Busy),
+    ];
+    world.answers = vec![Outcome::Moved { pages, spent_ns: 7 }];
+    assert_eq!(world.window().orders(), "p1+2+3>1");
+    world.homes.insert(1, NodeId(1));
+    let fates: Vec<Fate> = script
+        .lock()
+        .unwrap()
+        .fates
+        .iter()
+        .map(|(_, fate)| *fate)
+        .collect();
+    assert_eq!(fates, [Fate::Done, Fate::Failed, Fate::Failed]);
+    again(&mut world, &[(1, 1), (2, 1), (3, 1)]);
+    assert_eq!(world.window().orders(), "p3>1");
+}
+
+#[test]
+fn only_moves_that_pay_for_those_who_seek_gain() {
+    let gain = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    // The thread is on node 1: page 1 comes nearer, page 2 would go away from it.
+    let (mut world, _) = world(gain, &[(1, 1), (2, 0)]);
+    world.homes.insert(2, NodeId(1));
+    let seen = world.window();
+    assert_eq!(seen.orders(), "p1>1");
+    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::DoesNotPay)]);
+}

@@ -97,6 +97,10 @@ pub struct Faults {
     faults_untold: u64,
     /// Where the next search for dead events begins.
     next_check: usize,
+    /// New processes and their parents, as found in the rings; kept to allocate once.
+    children: Children,
+    /// Why it is not known whether there are soft-dirty bits.
+    probe_error: Option<String>,
 }
 
 /// One processor's event.
@@ -121,8 +125,11 @@ impl Faults {
     /// The first refusal; nothing stays open then.
     pub fn open(options: FaultOptions) -> Result<Self, OpenError> {
         let kernel = KernelSettings::read(&options.root);
-        let soft_dirty = options.provoke != ProvokeMode::Off
-            && soft_dirty_supported(&options.root).unwrap_or(false);
+        let probed = match options.provoke {
+            ProvokeMode::Off => Ok(false),
+            ProvokeMode::Auto | ProvokeMode::SoftDirty => soft_dirty_supported(&options.root),
+        };
+        let soft_dirty = matches!(probed, Ok(true));
         let shape = EventShape {
             ring_pages: options.ring_pages.max(1).next_power_of_two(),
             period: options.period.max(1),
@@ -145,6 +152,8 @@ impl Faults {
             joined: Vec::new(),
             faults_untold: 0,
             next_check: 0,
+            children: Children::default(),
+            probe_error: probed.err().map(|error| error.to_string()),
         };
         match source.listen(&options.cpus).into_iter().next() {
             Some(refused) => Err(refused),
@@ -218,6 +227,23 @@ impl Faults {
         }
     }
 
+    /// Follows the processes whose forks lie in the rings, before any ring is delivered. Rings are
+    /// delivered one after the other, and what a new process did on the first would otherwise be
+    /// dropped, for its fork lies in the last. Its first touches come only once.
+    fn adopt_children(&mut self) {
+        if self.filter.is_empty() {
+            return;
+        }
+        self.children.0.clear();
+        for listener in &mut self.listeners {
+            let unread = listener.event.ring.unread();
+            let (first, second) = unread.pieces();
+            // Damage is counted when the ring is delivered.
+            stream(&self.layout, first, second, &mut self.children).unwrap_or(());
+        }
+        self.children.adopt(&mut self.filter, &mut self.joined);
+    }
+
     fn notes(&self) -> Vec<Cow<'static, str>> {
         let mut notes: Vec<Cow<'static, str>> = Vec::new();
         match (self.provocation, self.mode) {
@@ -230,6 +256,14 @@ impl Faults {
             (Provocation::NaturalFaults, ProvokeMode::Off) => {
                 notes.push("provocation is off; set sampling.provoke to auto to see more".into());
             }
+            (Provocation::NaturalFaults, _) if self.probe_error.is_some() => notes.push(
+                format!(
+                    "pages are seen at their first touch only: support for soft-dirty bits cannot be \
+                     probed ({}); let numad read /proc/self/pagemap",
+                    self.probe_error.as_deref().unwrap_or_default()
+                )
+                .into(),
+            ),
             (Provocation::NaturalFaults, _) => notes.push(
                 "pages are seen at their first touch only: this kernel is built without \
                  CONFIG_MEM_SOFT_DIRTY and kernel.numa_balancing is off; use a kernel with the former, \
@@ -265,10 +299,9 @@ impl Source for Faults {
     }
 
     fn detach(&mut self, pid: Pid) {
-        self.joined.retain(|joined| *joined != pid);
-        for gone in self.filter.remove(pid) {
-            self.provoker.remove(gone);
-        }
+        let gone = self.filter.remove(pid);
+        self.joined.retain(|joined| !gone.contains(joined));
+        gone.into_iter().for_each(|pid| self.provoker.remove(pid));
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
@@ -276,6 +309,7 @@ impl Source for Faults {
         let mut events = [EpollEvent::empty(); 64];
         let polled = self.poll.wait(&mut events, EpollTimeout::ZERO);
         debug_assert!(polled.is_ok() || polled == Err(Errno::EINTR));
+        self.adopt_children();
         let mut delivery = Delivery {
             filter: &mut self.filter,
             joined: &mut self.joined,
@@ -396,6 +430,39 @@ impl Listener {
         self.lost_in_ring = delivery.lost_in_ring;
         self.lost_handed_on = delivery.lost_handed_on;
         u16::try_from(length * 1000 / size).unwrap_or(1000)
+    }
+}
+
+/// New processes and their parents.
+#[derive(Clone, Debug, Default)]
+struct Children(Vec<(u32, u32)>);
+
+impl Visitor for Children {
+    #[inline]
+    fn record<B: Body>(&mut self, record: &Decoded<'_, B>) {
+        if let Decoded::Fork(task) = record
+            && task.pid != task.parent_pid
+            && self.0.len() < CHILDREN_MAX
+        {
+            self.0.push((task.pid, task.parent_pid));
+        }
+    }
+}
+
+impl Children {
+    /// Follows those whose parents are followed, and theirs.
+    fn adopt(&self, filter: &mut Filter, joined: &mut Vec<Pid>) {
+        for _generation in 0..GENERATIONS_MAX {
+            let before = joined.len();
+            for (pid, parent) in &self.0 {
+                if joined.len() < filter::PROCESSES_MAX && filter.adopt(*pid, *parent) {
+                    joined.push(Pid(*pid));
+                }
+            }
+            if joined.len() == before {
+                return;
+            }
+        }
     }
 }
 
@@ -532,6 +599,12 @@ fn no_poll(cpu: CpuId, errno: Errno) -> OpenError {
 
 /// Room in a ring with which any of our records fits: a loss record and the longest other, twice over.
 const ROOM_MIN: usize = 256;
+
+/// New processes looked at in one drain; more are followed when their fork is delivered.
+const CHILDREN_MAX: usize = 4096;
+
+/// Generations of new processes found in one drain, where each lies in a ring before its parent's.
+const GENERATIONS_MAX: usize = 8;
 
 /// Events asked for their running time in one refresh.
 const CHECKS_MAX: usize = 16;

@@ -83,6 +83,21 @@ impl Filter {
         }
     }
 
+    /// Follows a new process if its parent is followed; true if that is news. The fork itself is still
+    /// to be noted with [`Filter::forked`].
+    pub fn adopt(&mut self, pid: u32, parent: u32) -> bool {
+        let Ok(at) = self.find(parent) else {
+            return false;
+        };
+        let root = self.followed[at].root;
+        self.find(pid).is_err()
+            && self.insert(Followed {
+                pid,
+                root,
+                threads: 0,
+            })
+    }
+
     /// Takes note of a thread that was made; true if its process is followed.
     pub fn forked(&mut self, pid: u32, parent: u32) -> bool {
         if let Ok(at) = self.find(pid) {
@@ -189,6 +204,19 @@ mod tests {
         filter.forked(20, 20);
         assert_eq!(filter.sweep(), []);
         assert!(filter.passes(20));
+    }
+
+    #[test]
+    fn an_adopted_child_is_counted_with_its_fork() {
+        let mut filter = Filter::new();
+        filter.add(Pid(7));
+        assert!(filter.adopt(20, 7) && !filter.adopt(20, 7) && !filter.adopt(30, 29));
+        assert!(filter.adopt(21, 20), "a grandchild");
+        filter.exited(20);
+        filter.forked(20, 7);
+        filter.forked(21, 20);
+        assert_eq!(filter.sweep(), [Pid(20)]);
+        assert_eq!(filter.remove(Pid(7)), [Pid(7), Pid(21)]);
     }
 
     #[test]

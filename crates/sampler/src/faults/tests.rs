@@ -166,6 +166,25 @@ fn children_are_followed_from_their_fork_on() {
     assert_eq!(state.filter.sweep(), [Pid(20)]);
 }
 
+/// A grandchild's page and its fork in the first ring, the child's fork in the second.
+#[test]
+fn children_are_known_before_any_ring_is_delivered() {
+    let first = [task(7, 30, 30, 20), fault(30, 30, 4, 0x3000)].concat();
+    let second = [task(7, 20, 20, 7), task(7, 7, 71, 7), task(7, 50, 50, 49)].concat();
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    let mut children = Children::default();
+    for ring in [&first, &second] {
+        stream(&shape(1).layout(), ring, &[], &mut children).unwrap();
+    }
+    children.adopt(&mut state.filter, &mut state.joined);
+    assert_eq!(state.joined, [Pid(20), Pid(30)]);
+    let seen = state.deliver(&first, None);
+    assert!(matches!(&seen[1], Record::Sample(sample) if sample.address == 0x3000));
+    assert_eq!(state.deliver(&second, None).len(), 2);
+    assert_eq!(state.joined.len(), 2, "each is told once");
+}
+
 #[test]
 fn losses_are_counted_once_whoever_tells_first() {
     let mut state = State::default();

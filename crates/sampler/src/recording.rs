@@ -25,6 +25,9 @@ pub const VERSION: u16 = 1;
 pub const HEADER_BYTES_MAX: u32 = 8 << 20;
 /// Most bytes in a block.
 pub const BLOCK_BYTES_MAX: u32 = 1 << 20;
+// The shortest entry takes two bytes, so a decoded block takes at most 40 MiB, as the format's
+// description promises.
+const _: () = assert!(BLOCK_BYTES_MAX as usize / 2 * size_of::<Entry>() <= 40 << 20);
 /// Longest name of a thread or program in a recording; longer ones are cut when written.
 pub const NAME_BYTES_MAX: usize = 4096;
 

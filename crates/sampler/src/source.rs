@@ -13,7 +13,8 @@ use crate::open::OpenError;
 ///
 /// Calls come from one thread. A source that has nothing to say is silent; it never blocks.
 pub trait Source: Send + fmt::Debug {
-    /// Delivers records of this process, and of processes that it makes from now on.
+    /// Delivers records of this process, and of processes that it makes from now on. What the buffers
+    /// still hold of its past comes too.
     ///
     /// # Errors
     /// When the source follows as many processes as it can; nothing has changed then.

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::{CpuSet as Mask, sched_setaffinity};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -98,6 +99,7 @@ fn puppet() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
+    let mut kept = Vec::new();
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         let answer = match words[0] {
@@ -110,6 +112,8 @@ fn puppet() {
                     .unwrap();
                 receive.recv().unwrap()
             }
+            // Writes to the same pages each time.
+            "write" => write_pages(words[1].parse().unwrap(), &mut kept),
             "process" => {
                 let mut process = Command::new("true").spawn().unwrap();
                 let pid = process.id();
@@ -125,21 +129,27 @@ fn puppet() {
 
 /// Touches fresh pages from one processor; gives thread and page addresses.
 fn touch(cpu: usize) -> Vec<u64> {
+    write_pages(cpu, &mut Vec::new())
+}
+
+/// Writes to pages of some memory, which is made first if there is none.
+fn write_pages(cpu: usize, memory: &mut Vec<u8>) -> Vec<u64> {
     let mut mask = Mask::new();
     mask.set(cpu).unwrap();
     sched_setaffinity(NixPid::from_raw(0), &mask).unwrap();
     let page = sampler::ring::page_bytes();
     // Much more than the allocator keeps, so that the memory is fresh; one page in 8, because the
     // kernel maps neighbours of file pages, not of these, but may use a huge page for all.
-    let mut memory = vec![0u8; 4 << 20];
+    if memory.is_empty() {
+        *memory = vec![0u8; 4 << 20];
+    }
     let start = memory.as_ptr().addr().next_multiple_of(page);
     let mut answer = vec![u64::try_from(gettid().as_raw()).unwrap()];
     for place in (start..start + (2 << 20)).step_by(8 * page) {
         let index = place - memory.as_ptr().addr();
-        std::hint::black_box(&mut memory)[index] = 1;
+        std::hint::black_box(&mut *memory)[index] = 1;
         answer.push(place as u64);
     }
-    std::hint::black_box(memory);
     answer
 }
 
@@ -356,6 +366,54 @@ fn privileged_processors_come_and_go() {
     let mut seen = Seen::default();
     drain(&mut source, &mut seen);
     assert_touched(&seen, &answer, last, began);
+    puppet.stop();
+}
+
+/// Where the kernel keeps soft-dirty bits, pages that are written again are seen again after each
+/// clear, at the times that the source asks for.
+#[test]
+fn privileged_soft_dirty_clearing_makes_writes_seen_again() {
+    if !Uid::effective().is_root() {
+        skipped("needs root");
+        return;
+    }
+    let mut options = FaultOptions::new(online(), Box::new(now));
+    // The machine may be emulated and slow; what a long clear leads to is tested elsewhere.
+    options.clear.pause_max = Duration::from_secs(60);
+    let mut source = Faults::open(options).unwrap();
+    if !sampler::provoke::soft_dirty_supported("/".as_ref()).unwrap() {
+        skipped("this kernel keeps no soft-dirty bits");
+        return;
+    }
+    let mut puppet = Puppet::start();
+    let cpu = online().first().unwrap();
+    let order = format!("write {cpu}");
+    let page_bytes = sampler::ring::page_bytes() as u64;
+    puppet.ask(&order);
+    drain(&mut source, &mut Seen::default());
+    source.attach(puppet.pid()).unwrap();
+    let began = now();
+    let mut next = source.provoke(began).unwrap();
+    for _round in 0..3 {
+        // What was not cleared is not seen, however often it is written.
+        let mut seen = Seen::default();
+        let answer = puppet.ask(&order);
+        drain(&mut source, &mut seen);
+        let in_memory = |sample: &&Sample| {
+            answer[1..]
+                .iter()
+                .any(|page| page ^ sample.address < page_bytes)
+        };
+        assert_eq!(seen.samples.iter().filter(in_memory).count(), 0);
+        // The source is told that the time has come; nobody has to wait for it.
+        let told = next;
+        next = source.provoke(told).unwrap();
+        assert!(next >= told.after(Duration::from_secs(1)));
+        let answer = puppet.ask(&order);
+        drain(&mut source, &mut seen);
+        assert_touched(&seen, &answer, cpu, began);
+    }
+    assert_eq!(source.describe().notes, Vec::<String>::new());
     puppet.stop();
 }
 

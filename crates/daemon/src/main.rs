@@ -1,5 +1,7 @@
 //! The daemon's door: reads the command line, and turns failures into one line and an exit code.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 

@@ -98,8 +98,13 @@ pub struct Prices {
     pub task_move_ns: f64,
     /// Time that one access saves for each unit of SLIT distance it gets nearer, in nanoseconds.
     pub access_saving_ns_per_distance: f64,
-    /// How many accesses one unit of communication in the matrix stands for.
+    /// How many accesses one unit of communication in the matrix, or of weight of a page, stands
+    /// for; at least, where `accesses_per_busy_second` is above 0.
     pub accesses_per_amount: f64,
+    /// For sources whose samples stand for no known number of accesses, such as page faults: what a
+    /// processor that is busy for a second is taken to ask of memory, shared out evenly over the
+    /// samples of the window. 0 for sources with a true period. See [`Self::of_window`].
+    pub accesses_per_busy_second: f64,
     /// How long a plan has to earn its price back, in nanoseconds.
     pub horizon_ns: f64,
 }
@@ -129,12 +134,27 @@ impl Default for Prices {
             access_saving_ns_per_distance: LOCAL_LATENCY_NS / f64::from(topology::distance::LOCAL),
             // Amounts are samples times their period, which is an estimate of accesses.
             accesses_per_amount: 1.0,
+            accesses_per_busy_second: 0.0,
             horizon_ns: HORIZON_NS,
         }
     }
 }
 
+/// One access beyond the caches per microsecond: a tenth of the time in local memory at 90 ns. A
+/// program that asks less of memory gains little by placement and loses little by a move in vain.
+pub const ACCESSES_PER_BUSY_SECOND: f64 = 1_000_000.0;
+
 impl Prices {
+    /// Prices of a window in which the tasks together were busy for that long and sampled so often.
+    #[must_use]
+    pub fn of_window(self, busy_s: f64, samples: u64) -> Self {
+        let shared_out = self.accesses_per_busy_second * busy_s / samples.max(1) as f64;
+        Self {
+            accesses_per_amount: self.accesses_per_amount.max(shared_out),
+            ..self
+        }
+    }
+
     /// What a plan saves over the horizon if every window is like this one, in nanoseconds.
     /// `saved` is accesses times distance per window; negative when the plan makes things worse.
     #[must_use]
@@ -170,13 +190,14 @@ pub fn thread_plan_pays(
 
 /// Whether moving pages earns more within the horizon than it costs.
 ///
-/// `saved` is the sum over the pages of accesses in this window times the distance they get nearer.
+/// `saved` is the sum over the pages of their weight in this window times the distance they get nearer.
 #[must_use]
 pub fn page_plan_pays(prices: &Prices, saved: f64, moved_pages: usize, window: Duration) -> bool {
     if moved_pages == 0 {
         return saved >= 0.0;
     }
-    prices.gain_ns(saved, window) > moved_pages as f64 * prices.page_move_ns
+    let gain = prices.gain_ns(saved * prices.accesses_per_amount, window);
+    gain > moved_pages as f64 * prices.page_move_ns
 }
 
 #[cfg(test)]
@@ -247,6 +268,23 @@ mod tests {
         // Longer than the horizon: counts once.
         check_pays(18_000.0, 1, 60_000, true);
         check_pays(16_000.0, 1, 60_000, false);
+    }
+
+    #[test]
+    fn a_fault_stands_for_its_share_of_what_busy_processors_ask() {
+        let faults = Prices {
+            accesses_per_amount: 64.0,
+            accesses_per_busy_second: ACCESSES_PER_BUSY_SECOND,
+            ..Prices::default()
+        };
+        let per_sample = |busy_s, samples| faults.of_window(busy_s, samples).accesses_per_amount;
+        assert!((per_sample(2.0, 1_000) - 2_000.0).abs() < 1e-9);
+        // Never less than a page swept once, however many faults there are, or however idle it is.
+        assert!((per_sample(2.0, 1_000_000) - 64.0).abs() < 1e-9);
+        assert!((per_sample(0.0, 0) - 64.0).abs() < 1e-9);
+        // A source with a true period is taken at its word.
+        let sampled = Prices::default().of_window(2.0, 10);
+        assert!((sampled.accesses_per_amount - 1.0).abs() < 1e-9);
     }
 
     #[test]

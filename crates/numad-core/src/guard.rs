@@ -15,7 +15,6 @@
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
@@ -169,7 +168,7 @@ impl ThreadCase<'_> {
         let distances = program.topology.distances();
         let figure =
             |nodes: &[Option<usize>]| cost::placement_distance(program.live, nodes, distances);
-        let prices = &self.options.prices;
+        let prices = &prices(self.options, program);
         cost::thread_plan_pays(
             prices,
             figure(&before),
@@ -197,6 +196,8 @@ pub(crate) struct PageWish<'a> {
 #[derive(Debug)]
 pub(crate) struct PageCase<'a> {
     pub program: &'a Program<'a>,
+    /// From [`prices`], which is not asked anew for every page.
+    pub prices: Prices,
     pub options: &'a AttachOptions,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],
@@ -268,10 +269,14 @@ impl PageCase<'_> {
                 saved += f64::from(accessor.weight) * (f64::from(before) - f64::from(after));
             }
         }
-        page_pays(&self.options.prices, saved, self.program.window)
+        cost::page_plan_pays(&self.prices, saved, 1, self.program.window)
     }
 }
 
-fn page_pays(prices: &Prices, saved: f64, window: Duration) -> bool {
-    cost::page_plan_pays(prices, saved, 1, window)
+/// What moves cost and save, by what was seen of the program in the window.
+pub(crate) fn prices(options: &AttachOptions, program: &Program<'_>) -> Prices {
+    let busy: f64 = program.tasks.iter().map(|task| task.busy).sum();
+    options
+        .prices
+        .of_window(busy * program.window.as_secs_f64(), program.samples)
 }

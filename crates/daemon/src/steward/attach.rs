@@ -6,6 +6,7 @@ use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::{
     AttachError, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings, SettingsError,
+    cost,
 };
 use topology::Pid;
 
@@ -49,6 +50,7 @@ impl Steward {
         let mut options = self.parts.config.attach_options();
         options.require_gain = factory.seeks_gain();
         options.prices.accesses_per_amount = accesses_per_fault(self.parts.page_bytes);
+        options.prices.accesses_per_busy_second = cost::ACCESSES_PER_BUSY_SECOND;
         let spec = AttachSpec {
             pids: pids.clone(),
             policy,
@@ -313,9 +315,8 @@ fn engine_refused(error: &AttachError) -> Failure {
     }
 }
 
-/// How many accesses a page fault stands for. What a page is used for between two faults is not
-/// seen; a page in use is taken to be used once all over, line by line. A guess on the low side, so
-/// that moves are refused rather than made in vain.
+/// How many accesses a page fault stands for at the least. What a page is used for between two faults
+/// is not seen; a page in use is taken to be used once all over, line by line.
 fn accesses_per_fault(page_bytes: u64) -> f64 {
     u32::try_from(page_bytes / LINE_BYTES).map_or(f64::from(u32::MAX), f64::from)
 }

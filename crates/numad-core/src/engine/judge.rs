@@ -7,7 +7,7 @@ use super::orders::{PageGrant, TaskGrant};
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
 use crate::event::EventKind;
-use crate::guard::{PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase};
+use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase};
 use crate::policy::{Fate, PageKey, Program, Proposal, Reason, Veto};
 use crate::tables::tasks::Bond;
 use crate::time::Time;
@@ -245,6 +245,7 @@ impl Attachment {
         }
         let case = PageCase {
             program: judge.program,
+            prices: guard::prices(&self.options, judge.program),
             options: &self.options,
             allowed: nodes_allowed,
             evidence: judge.evidence,

@@ -6,12 +6,14 @@
 //! - [`placement_distance`] with [`Prices`] is the cheap one, asked for every window: communication
 //!   times distance, against the price of moving.
 //! - [`MachineModel`] with [`solve`] is the full one: where accesses go decides how long each takes,
-//!   how long each takes decides how many there are, until both agree.
+//!   how long each takes decides how many there are, until both agree. [`Demand`] asks it about a
+//!   program as policies see it.
 //!
 //! Only `+ - * /` and comparisons on `f64`, so that results are the same bits on every platform.
 
 mod congestion;
 mod machine;
+mod program;
 
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use crate::matrix::CommMatrix;
 
 pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP};
+pub use program::{Demand, PlacementCost};
 
 /// Amount of communication times distance, summed over all pairs: lower is better.
 ///

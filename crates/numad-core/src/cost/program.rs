@@ -1,0 +1,311 @@
+//! The full model asked about a program as policies see it: what would it get from a placement?
+
+use super::congestion::{Congestion, TaskLoad, solve};
+use super::machine::{MachineModel, OVERLAP};
+use crate::policy::{Page, Program};
+
+/// Demand of a program, learned from one window; knows what any placement would make of it.
+///
+/// Accesses to memory are those of the page table, communication is that of the live matrix, half of
+/// each pair's amount for each side. How fast a task would go if memory took no time is what is left
+/// of its processor time after the accesses it was seen to make, at the latency of where it is now.
+#[derive(Clone, Debug)]
+pub struct Demand<'a> {
+    model: &'a MachineModel,
+    program: Program<'a>,
+    /// Per task: accesses to memory and communication in the window.
+    accesses: Vec<f64>,
+    think_ns: Vec<f64>,
+}
+
+/// Rounds of learning; each leaves a small part of the error of the one before.
+const LEARNING_ROUNDS: u32 = 4;
+
+/// What a program gets from a placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacementCost {
+    /// Mean latency of all accesses in nanoseconds; 0 without any.
+    pub latency_ns: f64,
+    /// For each task, how long it takes for the work of this window, in nanoseconds; 0 for one that
+    /// did none or whose node is not known.
+    pub task_time_ns: Vec<f64>,
+}
+
+impl PlacementCost {
+    /// Time of the slowest task: what a program with barriers takes.
+    #[must_use]
+    pub fn longest_ns(&self) -> f64 {
+        self.task_time_ns.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Time of all tasks together: what independent tasks take.
+    #[must_use]
+    pub fn total_ns(&self) -> f64 {
+        self.task_time_ns.iter().sum()
+    }
+}
+
+impl<'a> Demand<'a> {
+    /// What a program asks of the machine.
+    #[must_use]
+    pub fn new(model: &'a MachineModel, program: Program<'a>) -> Self {
+        let tasks = program.tasks.len();
+        let mut accesses: Vec<f64> = (0..tasks)
+            .map(|task| program.live.row_sum(task) as f64 / 2.0)
+            .collect();
+        for page in program.pages {
+            for accessor in page.accessors() {
+                if let Some(sum) = accesses.get_mut(accessor.task as usize) {
+                    *sum += f64::from(accessor.weight);
+                }
+            }
+        }
+        let mut demand = Self {
+            model,
+            program,
+            think_ns: vec![0.0; tasks],
+            accesses,
+        };
+        demand.learn_thinking();
+        demand
+    }
+
+    /// Finds the thinking time that explains the processor time that was seen.
+    fn learn_thinking(&mut self) {
+        let tasks = self.program.tasks;
+        let now: Vec<Option<usize>> = tasks.iter().map(|task| task.node).collect();
+        let window_ns = self.program.window.as_nanos() as f64;
+        let spent: Vec<f64> = tasks
+            .iter()
+            .zip(&self.accesses)
+            .map(|(task, &accesses)| {
+                if accesses > 0.0 {
+                    task.busy * window_ns / accesses
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        // All of it thinking is a machine that nobody waits for; from there the waits only grow.
+        self.think_ns.clone_from(&spent);
+        for _ in 0..LEARNING_ROUNDS {
+            let found = self.congestion(&now, |page| page.home.map(usize::from));
+            for (task, think) in self.think_ns.iter_mut().enumerate() {
+                *think = (spent[task] - found.task_latency_ns(task) / OVERLAP).max(0.0);
+            }
+        }
+    }
+
+    /// What the program would get if its tasks were on these nodes and its pages where `home_of`
+    /// says; a page of unknown home counts as spread over all nodes.
+    ///
+    /// # Panics
+    /// When `node_of` is not as long as the list of tasks, or names a node that is not there.
+    #[must_use]
+    pub fn cost(
+        &self,
+        node_of: &[Option<usize>],
+        home_of: impl Fn(&Page) -> Option<usize>,
+    ) -> PlacementCost {
+        let found = self.congestion(node_of, home_of);
+        let time = |task: usize| match found.access_time_ns(task) {
+            Some(each) => each * self.accesses[task],
+            None => 0.0,
+        };
+        PlacementCost {
+            latency_ns: found.mean_latency_ns(),
+            task_time_ns: (0..self.accesses.len()).map(time).collect(),
+        }
+    }
+
+    fn congestion(
+        &self,
+        node_of: &[Option<usize>],
+        home_of: impl Fn(&Page) -> Option<usize>,
+    ) -> Congestion {
+        assert_eq!(node_of.len(), self.accesses.len(), "one node for each task");
+        let nodes = self.model.nodes();
+        let shares = self.shares(home_of);
+        let transfers = self.transfers(node_of);
+        let loads: Vec<TaskLoad<'_>> = node_of
+            .iter()
+            .enumerate()
+            .map(|(task, &node)| TaskLoad {
+                node: node.unwrap_or(0),
+                shares: &shares[task * nodes..][..nodes],
+                transfers: &transfers[task * nodes..][..nodes],
+                think_ns: self.think_ns[task],
+                overlap: OVERLAP,
+                running: if node.is_some() && self.accesses[task] > 0.0 {
+                    1.0
+                } else {
+                    0.0
+                },
+            })
+            .collect();
+        solve(self.model, &loads)
+    }
+
+    fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
+        let nodes = self.model.nodes();
+        let mut shares = vec![0.0; self.accesses.len() * nodes];
+        for page in self.program.pages {
+            let home = home_of(page);
+            for accessor in page.accessors() {
+                let task = accessor.task as usize;
+                let Some(&all) = self.accesses.get(task) else {
+                    continue;
+                };
+                let part = f64::from(accessor.weight) / all;
+                let row = &mut shares[task * nodes..][..nodes];
+                match home {
+                    Some(home) => row[home] += part,
+                    None => row
+                        .iter_mut()
+                        .for_each(|share| *share += part / nodes as f64),
+                }
+            }
+        }
+        shares
+    }
+
+    fn transfers(&self, node_of: &[Option<usize>]) -> Vec<f64> {
+        let nodes = self.model.nodes();
+        let mut transfers = vec![0.0; self.accesses.len() * nodes];
+        for (one, other, amount) in self.program.live.pairs() {
+            for (task, partner) in [(one, other), (other, one)] {
+                let part = amount as f64 / 2.0 / self.accesses[task];
+                let row = &mut transfers[task * nodes..][..nodes];
+                match node_of[partner] {
+                    Some(node) => row[node] += part,
+                    None => row
+                        .iter_mut()
+                        .for_each(|share| *share += part / nodes as f64),
+                }
+            }
+        }
+        transfers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
+
+    use super::*;
+    use crate::CommMatrix;
+    use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
+
+    fn task(tid: u32, node: usize) -> Task {
+        let key = TaskKey {
+            pid: Pid(1),
+            tid: Tid(tid),
+            start: StartTicks(1),
+        };
+        Task {
+            key,
+            node: Some(node),
+            cpu: None,
+            allowed: vec![true; 4],
+            busy: 1.0,
+            samples: 0,
+        }
+    }
+
+    /// A page that one task uses this often.
+    fn page(number: u64, task: u32, weight: u32, home: u16) -> Page {
+        let mut recent = [Accessor::default(); ACCESSORS_MAX];
+        recent[0] = Accessor { task, weight };
+        Page {
+            key: PageKey {
+                space: SpaceId(0),
+                page: number,
+            },
+            slot: 0,
+            home: Some(home),
+            recent,
+            accessor_count: 1,
+            samples: 1,
+        }
+    }
+
+    struct Owned {
+        topology: Topology,
+        tasks: Vec<Task>,
+        live: CommMatrix,
+        pages: Vec<Page>,
+    }
+
+    impl Owned {
+        fn program(&self) -> Program<'_> {
+            Program {
+                topology: &self.topology,
+                tasks: &self.tasks,
+                capacity: &[8; 4],
+                free_bytes: &[1 << 30; 4],
+                live: &self.live,
+                decayed: &self.live,
+                pages: &self.pages,
+                page_bytes: 4096,
+                window: Duration::from_millis(500),
+                samples: 1000,
+            }
+        }
+    }
+
+    /// Eight tasks on node 0 with a page each there, and talk in neighbouring pairs.
+    fn crowd(weight: u32, amount: u64) -> Owned {
+        let mut live = CommMatrix::new(8);
+        for pair in 0..4 {
+            live.add(2 * pair, 2 * pair + 1, amount);
+        }
+        Owned {
+            topology: topology::synthetic::parse("4x8@10,21").unwrap(),
+            tasks: (0..8).map(|tid| task(tid, 0)).collect(),
+            live,
+            pages: (0..8).map(|one| page(one.into(), one, weight, 0)).collect(),
+        }
+    }
+
+    #[test]
+    fn the_present_placement_takes_the_time_that_was_seen() {
+        let owned = crowd(1_000_000, 1000);
+        let model = MachineModel::new(&owned.topology);
+        let demand = Demand::new(&model, owned.program());
+        let now = demand.cost(&[Some(0); 8], |page| page.home.map(usize::from));
+        // Half a second of processor time each, when memory is not the limit.
+        for time in &now.task_time_ns {
+            assert!((4.9e8..5.1e8).contains(time), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn spreading_pays_for_the_greedy_and_costs_the_others() {
+        let spread: Vec<Option<usize>> = (0..8).map(|task| Some(task / 2)).collect();
+        let apart: Vec<Option<usize>> = (0..8).map(|task| Some(task % 4)).collect();
+        let gain = |weight, amount, nodes: &[Option<usize>]| {
+            let owned = crowd(weight, amount);
+            let model = MachineModel::new(&owned.topology);
+            let demand = Demand::new(&model, owned.program());
+            let now = demand.cost(&[Some(0); 8], |_| Some(0)).longest_ns();
+            let then = demand.cost(nodes, |page| nodes[usize::try_from(page.key.page).unwrap()]);
+            now / then.longest_ns()
+        };
+        // One access in nine nanoseconds is as fast as a core can go: the controller saturates.
+        assert!(gain(55_000_000, 0, &spread) > 1.2);
+        assert!(gain(1_000_000, 1_000_000, &spread) > 0.99);
+        // Pairs that are torn apart pay for it.
+        assert!(gain(1_000_000, 20_000_000, &apart) < 0.97);
+    }
+
+    #[test]
+    fn nothing_known_costs_nothing() {
+        let mut owned = crowd(0, 0);
+        owned.pages.clear();
+        let model = MachineModel::new(&owned.topology);
+        let cost = Demand::new(&model, owned.program()).cost(&[None; 8], |_| None);
+        assert!(cost.total_ns() <= 0.0 && cost.latency_ns <= 0.0);
+    }
+}

@@ -1,1 +1,18 @@
-//! Empty room.
+//! A machine that is not there.
+//!
+//! A [`World`] has threads, pages and nodes; time passes in small steps; how fast threads get on is
+//! decided by `numad_core::cost`, the same model that prices plans. The real engine and the real
+//! policies run against it, fed with samples and carried out by the world as their host. Everything
+//! comes from a seed: the same seed gives the same bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod fault;
+pub mod random;
+mod scheduler;
+pub mod workload;
+pub mod world;
+
+pub use fault::{Fault, Faults};
+pub use workload::{Blueprint, Workload};
+pub use world::{Placement, Totals, World, WorldSpec};

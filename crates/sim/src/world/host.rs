@@ -1,0 +1,215 @@
+//! The world as the engine meets it: observed, changed, and put back.
+
+use std::time::Duration;
+
+use numad_core::{
+    Action, AttachmentId, Host, ObservedProgram, ObservedTask, Outcome, PageKey, PageOutcome,
+    Refusal,
+};
+use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
+
+use super::samples::whole;
+use super::{World, cpu_id, locate};
+use crate::fault::{Fault, REFUSALS, REFUSE_CHANCE, VANISH_CHANCE};
+
+/// Where everything is and may be: what undo has to bring back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Masks of live threads; none where nobody set one.
+    pub masks: Vec<(TaskKey, Option<CpuSet>)>,
+    /// Homes of pages that have one, as region and page.
+    pub homes: Vec<((usize, usize), NodeId)>,
+}
+
+impl World {
+    /// What is true of one program now.
+    #[must_use]
+    pub fn observe(
+        &self,
+        attachment: AttachmentId,
+        pid: Pid,
+        homes: Vec<(PageKey, Option<NodeId>)>,
+    ) -> ObservedProgram {
+        let possible: CpuSet = self.topology.cpus().iter().map(|cpu| cpu.id).collect();
+        let tasks = self
+            .threads
+            .iter()
+            .filter(|thread| thread.alive && thread.key.pid == pid)
+            .map(|thread| ObservedTask {
+                key: thread.key,
+                name: thread.name.clone(),
+                cpu: cpu_id(&self.topology, &thread.runnable),
+                cpu_time: Duration::from_nanos(whole(thread.cpu_time_ns)),
+                affinity: thread.affinity.clone().unwrap_or_else(|| possible.clone()),
+                cgroup_cpus: self.cgroup_cpus.clone(),
+            })
+            .collect();
+        ObservedProgram {
+            attachment,
+            tasks,
+            homes,
+            nodes_allowed: NodeSet::new(),
+        }
+    }
+
+    /// The node of a page of a process, by its first address.
+    #[must_use]
+    pub fn home(&self, pid: Pid, address: u64) -> Option<NodeId> {
+        let (region, page) = self.find_page(pid, address)?;
+        let home = self.regions[region].homes[page]?;
+        Some(self.topology.nodes()[usize::from(home)].id)
+    }
+
+    /// Free memory of every node.
+    #[must_use]
+    pub fn free_memory(&self) -> Vec<(NodeId, u64)> {
+        let nodes = self.topology.nodes().iter().enumerate();
+        nodes
+            .map(|(position, node)| (node.id, self.free_bytes(position)))
+            .collect()
+    }
+
+    /// Processors that are online and not isolated.
+    #[must_use]
+    pub const fn online(&self) -> &CpuSet {
+        &self.online
+    }
+
+    /// Puts everything back that was changed through `perform`, and forgets that it was.
+    pub fn undo(&mut self) {
+        let journal = std::mem::take(&mut self.journal);
+        for thread in self.threads.iter_mut().filter(|thread| thread.alive) {
+            if let Some(mask) = journal.masks.get(&thread.key) {
+                thread.affinity.clone_from(mask);
+            }
+        }
+        for ((region, page), home) in journal.homes {
+            self.settle_page(region, page, usize::from(home));
+        }
+        self.stale = true;
+    }
+
+    /// Where everything is and may be.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        let masks = self
+            .threads
+            .iter()
+            .filter(|thread| thread.alive)
+            .map(|thread| (thread.key, thread.affinity.clone()));
+        let mut homes = Vec::new();
+        for (index, region) in self.regions.iter().enumerate() {
+            for (page, home) in region.homes.iter().enumerate() {
+                if let Some(home) = home {
+                    let node = self.topology.nodes()[usize::from(*home)].id;
+                    homes.push(((index, page), node));
+                }
+            }
+        }
+        Placement {
+            masks: masks.collect(),
+            homes,
+        }
+    }
+
+    fn find_page(&self, pid: Pid, address: u64) -> Option<(usize, usize)> {
+        let (region, page) = locate(address)?;
+        let plan = self.plan.regions.get(region)?;
+        (super::pid_of(plan.program) == pid && page < plan.pages).then_some((region, page))
+    }
+
+    fn refusal(&mut self) -> Option<Refusal> {
+        (self.faults.has(Fault::Refuse) && self.mishaps.chance(REFUSE_CHANCE))
+            .then(|| REFUSALS[self.mishaps.below(REFUSALS.len())])
+    }
+
+    fn bind(&mut self, task: TaskKey, cpus: &CpuSet) -> Outcome {
+        let found = self.threads.iter().position(|thread| thread.key == task);
+        let Some(index) = found.filter(|&index| self.threads[index].alive) else {
+            return Outcome::Refused(Refusal::Gone);
+        };
+        if let Some(refusal) = self.refusal() {
+            return Outcome::Refused(refusal);
+        }
+        let usable = cpus.intersection(&self.online);
+        let within = self.cgroup_cpus.is_empty() || usable.intersects(&self.cgroup_cpus);
+        if usable.is_empty() || !within {
+            return Outcome::Refused(Refusal::NotAllowed);
+        }
+        let thread = &mut self.threads[index];
+        let before = thread.affinity.replace(cpus.clone());
+        self.journal.masks.entry(task).or_insert(before);
+        self.stale = true;
+        Outcome::Bound
+    }
+
+    fn move_pages(&mut self, pid: Pid, addresses: &[u64], node: NodeId) -> Outcome {
+        let alive = |pid| {
+            self.threads
+                .iter()
+                .any(|thread| thread.alive && thread.key.pid == pid)
+        };
+        if !alive(pid) {
+            return Outcome::Refused(Refusal::Gone);
+        }
+        let memory = |&to: &usize| self.topology.nodes()[to].memory_bytes > 0;
+        let Some(to) = self.topology.position(node).filter(memory) else {
+            return Outcome::Refused(Refusal::NoSuchNode);
+        };
+        let before = self.totals.page_moves;
+        let pages = addresses
+            .iter()
+            .map(|&address| self.move_page(pid, address, to))
+            .collect();
+        let moved = self.totals.page_moves - before;
+        Outcome::Moved {
+            pages,
+            spent_ns: whole(moved as f64 * self.prices.page_move_ns),
+        }
+    }
+
+    fn move_page(&mut self, pid: Pid, address: u64, to: usize) -> PageOutcome {
+        let Some((region, page)) = self.find_page(pid, address) else {
+            return PageOutcome::Refused(Refusal::Gone);
+        };
+        let Some(home) = self.regions[region].homes[page] else {
+            return PageOutcome::Refused(Refusal::Gone);
+        };
+        if let Some(refusal) = self.refusal() {
+            return PageOutcome::Refused(refusal);
+        }
+        if usize::from(home) != to {
+            if self.free_bytes(to) < super::PAGE_BYTES {
+                return PageOutcome::Refused(Refusal::NoMemory);
+            }
+            self.settle_page(region, page, to);
+            self.journal.homes.entry((region, page)).or_insert(home);
+            self.totals.page_moves += 1;
+            self.charge_users(region);
+        }
+        PageOutcome::On(self.topology.nodes()[to].id)
+    }
+
+    /// The price of a moved page is paid by those who use it, in equal parts.
+    fn charge_users(&mut self, region: usize) {
+        let users = &self.regions[region].users;
+        let part = self.prices.page_move_ns / users.len().max(1) as f64;
+        for &user in users {
+            self.threads[user].stall_ns += part;
+        }
+    }
+}
+
+impl Host for World {
+    fn perform(&mut self, action: &Action) -> Outcome {
+        if self.faults.has(Fault::Vanish) && self.mishaps.chance(VANISH_CHANCE) {
+            self.end_some_thread();
+        }
+        match action {
+            Action::Bind { task, cpus, .. } => self.bind(*task, cpus),
+            Action::MovePages {
+                pid, pages, node, ..
+            } => self.move_pages(*pid, pages, *node),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a source of samples would see: every so-manieth access, with noise and losses.
+
+use numad_core::{AccessKind, Record, Sample, ServedBy, Time};
+
+use super::{PAGE_BYTES, STEP_NS, World, address_of, cpu_id};
+use crate::fault::LOSS_PART;
+
+/// Accesses per sample. An ordinary thread makes 24 million a second, so it yields about 700
+/// samples a second: below the 1 kHz at which real sources are usually run.
+pub(super) const SAMPLE_PERIOD: u64 = 32_768;
+
+/// Most samples of one thread in a step, as a real source throttles.
+const SAMPLES_PER_STEP_MAX: u64 = 256;
+
+/// Part of samples that name a page by mistake: skid, stale addresses, the program's own rare
+/// accesses elsewhere.
+const NOISE: f64 = 0.02;
+
+/// Part of samples that a healthy source loses.
+const LOSS: f64 = 0.01;
+
+/// Part of accesses that are writes.
+const STORES: f64 = 0.3;
+
+/// Cycles per nanosecond that latencies are given in.
+const CYCLES_PER_NS: f64 = 2.0;
+
+impl World {
+    /// Samples the accesses of a thread in this step.
+    pub(super) fn sample(&mut self, thread: usize, accesses: f64, records: &mut Vec<Record>) {
+        let debt = self.threads[thread].sample_debt + accesses / SAMPLE_PERIOD as f64;
+        let count = whole(debt);
+        self.threads[thread].sample_debt = debt - count as f64;
+        let count = count.min(SAMPLES_PER_STEP_MAX);
+        for index in 0..count {
+            let within = STEP_NS * (2 * index + 1) / (2 * count);
+            if let Some(sample) = self.one_sample(thread, Time(self.clock_ns + within)) {
+                records.push(Record::Sample(sample));
+            }
+        }
+    }
+
+    fn one_sample(&mut self, thread: usize, time: Time) -> Option<Sample> {
+        let noise = self.sampling.chance(NOISE);
+        let (region, transfer) = if noise {
+            (self.any_region(thread)?, false)
+        } else {
+            self.used_region(thread)?
+        };
+        let page = self.sampling.below(self.regions[region].homes.len());
+        let line = self
+            .sampling
+            .below(usize::try_from(PAGE_BYTES / 64).unwrap_or(1));
+        let kind = if self.sampling.chance(STORES) {
+            AccessKind::Store
+        } else {
+            AccessKind::Load
+        };
+        let there = &self.threads[thread];
+        let served = match self.regions[region].homes[page] {
+            _ if transfer => ServedBy::OtherCache,
+            Some(home) if usize::from(home) == there.node => ServedBy::LocalMemory,
+            Some(_) => ServedBy::RemoteMemory,
+            None => ServedBy::Unknown,
+        };
+        let latency = whole(self.pace[thread].latency_ns * CYCLES_PER_NS);
+        Some(Sample {
+            time,
+            pid: there.key.pid,
+            tid: there.key.tid,
+            address: address_of(region, page) + line as u64 * 64,
+            cpu: cpu_id(&self.topology, &there.runnable),
+            kind,
+            served,
+            weight: u32::try_from(latency).unwrap_or(u32::MAX),
+            period: SAMPLE_PERIOD,
+        })
+    }
+
+    fn used_region(&mut self, thread: usize) -> Option<(usize, bool)> {
+        let mut left = self.sampling.unit();
+        let uses = &self.plan.phases[self.phase].uses[thread];
+        let mut chosen = uses.first()?.0;
+        for &(region, part) in uses {
+            chosen = region;
+            left -= part;
+            if left < 0.0 {
+                break;
+            }
+        }
+        let transfer = self.plan.regions[chosen].transfer;
+        Some((chosen, self.sampling.chance(transfer)))
+    }
+
+    /// Any region of the same program that is in use.
+    fn any_region(&mut self, thread: usize) -> Option<usize> {
+        let program = self.threads[thread].program;
+        let candidates: Vec<usize> = (0..self.regions.len())
+            .filter(|&region| self.plan.regions[region].program == program)
+            .filter(|&region| !self.regions[region].users.is_empty())
+            .collect();
+        candidates
+            .get(self.sampling.below(candidates.len()))
+            .copied()
+    }
+
+    /// Puts the records of this step into the order of time and loses some.
+    pub(super) fn lose_some(&mut self, records: &mut Vec<Record>) {
+        let part = if self.losing_steps > 0 {
+            self.losing_steps -= 1;
+            LOSS_PART
+        } else {
+            LOSS
+        };
+        let mut lost = 0;
+        records.retain(|record| {
+            let gone = matches!(record, Record::Sample(_)) && self.sampling.chance(part);
+            lost += u64::from(gone);
+            !gone
+        });
+        records.sort_by_key(order);
+        let kept = records
+            .iter()
+            .filter(|record| matches!(record, Record::Sample(_)));
+        self.totals.samples += kept.count() as u64;
+        self.totals.lost += lost;
+        if lost > 0 {
+            records.push(Record::Lost(lost));
+        }
+    }
+}
+
+/// Lifecycle records come first: they happened at the beginning of the step.
+fn order(record: &Record) -> (u64, u32) {
+    match record {
+        Record::Sample(sample) => (sample.time.0, sample.tid.0),
+        Record::Lifecycle(_) | Record::Lost(_) => (0, 0),
+    }
+}
+
+/// The whole part of a number that is not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and callers pass counts far below 2^53"
+)]
+pub(super) fn whole(value: f64) -> u64 {
+    value as u64
+}

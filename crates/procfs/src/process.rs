@@ -172,6 +172,23 @@ impl Reader {
         Ok(first.map_or(Presence::Gone, Presence::Here))
     }
 
+    /// Processor time of a thread together with the time it was ready to run and waited for a
+    /// processor, in nanoseconds: what it would have used with the machine to itself. Gone as
+    /// [`Self::run_time`].
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn wanted_time(&self, pid: Pid, tid: Tid) -> Result<Presence<Duration>, ReadError> {
+        let text = self.text(format!("proc/{pid}/task/{tid}/schedstat"))?;
+        let both = text.here().and_then(|text| {
+            let mut numbers = text.split_whitespace();
+            let ran: u64 = numbers.next()?.parse().ok()?;
+            let waited: u64 = numbers.next()?.parse().ok()?;
+            Some(Duration::from_nanos(ran.saturating_add(waited)))
+        });
+        Ok(both.map_or(Presence::Gone, Presence::Here))
+    }
+
     /// All processes, by ascending number, at most [`PIDS_MAX`].
     ///
     /// # Errors
@@ -288,6 +305,9 @@ mod tests {
         assert_eq!(threads[1].key.start, StartTicks(51));
         assert_eq!(threads[1].cpu, CpuId(6));
         assert_eq!(threads[1].cpu_time, Duration::from_millis(70));
+        let wanted = reader.wanted_time(Pid(7), Tid(8)).unwrap();
+        assert_eq!(wanted, Presence::Here(Duration::from_nanos(123_456_794)));
+        assert_eq!(reader.wanted_time(Pid(7), Tid(7)).unwrap(), Presence::Gone);
         let fine = reader.run_time(Pid(7), Tid(8)).unwrap();
         assert_eq!(fine, Presence::Here(Duration::from_nanos(123_456_789)));
     }

@@ -146,7 +146,7 @@ pub struct ThreadRow {
     pub placed: Option<u32>,
     /// Whether it takes part in mapping.
     pub takes_part: bool,
-    /// Share of one processor in the last window.
+    /// Share of one processor that it used, or waited for, in the last window.
     pub busy: f64,
     /// Samples in the last window.
     pub samples: u64,

@@ -42,7 +42,8 @@ pub struct ObservedTask {
     pub name: String,
     /// The processor it ran on last.
     pub cpu: CpuId,
-    /// Processor time it has used since it began.
+    /// Processor time it has used since it began; with the time it waited for a processor, where
+    /// that is known, or no thread of a crowded machine would be seen to be busy.
     pub cpu_time: Duration,
     /// Its affinity mask now.
     pub affinity: CpuSet,

@@ -104,12 +104,11 @@ impl Look {
         before: &mut BTreeMap<(Pid, Tid), ObservedTask>,
     ) -> Option<ObservedTask> {
         let key = thread.key;
-        let fine = self
-            .reader
-            .run_time(key.pid, key.tid)
-            .ok()
-            .and_then(Presence::here);
-        let cpu_time = fine.unwrap_or(thread.cpu_time);
+        // Wanted, not used: on a crowded machine every thread uses little, and those that would
+        // use more are the ones to place. A kernel that keeps no such record may say zero.
+        let wanted = self.reader.wanted_time(key.pid, key.tid);
+        let wanted = wanted.ok().and_then(Presence::here).unwrap_or_default();
+        let cpu_time = wanted.max(thread.cpu_time);
         if let Some(known) = before.remove(&(key.pid, key.tid))
             && known.key == key
             && known.cpu_time == cpu_time

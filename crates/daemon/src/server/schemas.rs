@@ -151,7 +151,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "busy",
                 "number",
-                "Share of one processor in the last window.",
+                "Share of one processor used or waited for.",
             ),
             ("samples", "integer", "Samples in the last window."),
         ],

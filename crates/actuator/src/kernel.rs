@@ -8,6 +8,15 @@ pub use nix::errno::Errno;
 
 use crate::sys;
 
+/// Sets the nice value, -20 (first) to 19 (last), of the calling thread and of those that it makes
+/// from now on. The one change in this crate that concerns nobody but ourselves.
+///
+/// # Errors
+/// `EACCES` or `EPERM` without `CAP_SYS_NICE` or a limit that allows it.
+pub fn set_own_nice(nice: i32) -> Result<(), Errno> {
+    sys::set_own_nice(nice)
+}
+
 /// The system calls that are needed. Statuses of pages are as the kernel gives them: a node, or a
 /// negative error number.
 pub trait Kernel: fmt::Debug {

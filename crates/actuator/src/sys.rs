@@ -42,6 +42,13 @@ pub(crate) fn set_affinity(tid: pid_t, words: &[u64]) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
+/// Sets the nice value of the calling thread; threads it makes have it too.
+pub(crate) fn set_own_nice(nice: c_int) -> Result<(), Errno> {
+    // SAFETY: takes three numbers and no memory; 0 stands for the calling thread.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    Errno::result(result).map(drop)
+}
+
 /// Asks where pages of a process are: one status for each.
 pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> Result<(), Errno> {
     assert_eq!(pages.len(), statuses.len(), "one status for each page");

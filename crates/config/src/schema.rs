@@ -233,6 +233,17 @@ const SAMPLING: Section = Section {
             effect: Effect::Restart,
             rule: Rule::None,
         },
+        Entry {
+            spec: integer(
+                "clear_pause_max_ms",
+                1,
+                1_000,
+                5,
+                "A process whose soft-dirty bits would take longer than this to clear, in milliseconds, is not cleared.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
     ],
 };
 

@@ -76,6 +76,8 @@ pub struct Sampling {
     pub clear_budget: f64,
     /// Least time between two clearings of one program.
     pub clear_interval_min: Duration,
+    /// Longest that one clearing may hold a process.
+    pub clear_pause_max: Duration,
 }
 
 /// Where samples come from.
@@ -276,6 +278,7 @@ fn sampling(values: &Values) -> Sampling {
         ring_pages: values.number("sampling.ring_pages"),
         clear_budget: values.float("sampling.clear_budget_percent") / 100.0,
         clear_interval_min: values.duration("sampling.clear_interval_min_ms"),
+        clear_pause_max: values.duration("sampling.clear_pause_max_ms"),
     }
 }
 

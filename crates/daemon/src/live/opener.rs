@@ -55,7 +55,7 @@ impl FaultOpener {
                 interval_max: ClearOptions::default()
                     .interval_max
                     .max(sampling.clear_interval_min),
-                ..ClearOptions::default()
+                pause_max: sampling.clear_pause_max,
             },
             ..FaultOptions::new(
                 online.unwrap_or_else(|| self.topology.online()),

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
 
-.PHONY: help setup demo test build lint docs bench fuzz install
+.PHONY: help setup demo test build release lint docs bench fuzz install
 
 help:
 	@echo 'make demo     build, and show numad at work on this machine within a minute'
@@ -18,7 +18,7 @@ setup:
 	@scripts/setup
 
 demo: setup
-	@$(CARGO) build --release --quiet -p numad -p numadctl -p workloads -p sim
+	@$(MAKE) --no-print-directory release
 	@scripts/demo
 
 test: setup
@@ -26,8 +26,12 @@ test: setup
 	$(CARGO) test --workspace --all-features
 	@scripts/test-privileged
 
-build: setup
-	$(CARGO) build --release
+build: setup release
+
+# The daemon by itself: built together with numadctl it would be linked against libhwloc as well.
+release:
+	@$(CARGO) build --release --quiet -p numad
+	@$(CARGO) build --release --quiet -p numadctl -p workloads -p sim
 
 lint: setup
 	$(CARGO) fmt --all --check

@@ -1,5 +1,7 @@
 //! `numad-workload`: a parallel program whose sharing is known.
 
+#![forbid(unsafe_code)]
+
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -19,6 +19,7 @@ use crate::observation::{AttachSpec, Observation, ObservedProgram};
 use crate::policy::PageKey;
 use crate::sample::{Lifecycle, Record, Sample};
 use crate::tables::index::Spot;
+use crate::tables::pages::{PageTable, Tag};
 use crate::time::Time;
 
 mod attachment;
@@ -40,6 +41,9 @@ use attachment::Attachment;
 use queue::Events;
 use registry::Registry;
 use window::{Context, Scratch};
+
+/// Samples whose memory is read ahead: as many as a core has outstanding reads of its own.
+const AHEAD: usize = 16;
 
 /// All attached programs of one machine.
 #[derive(Debug)]
@@ -153,6 +157,32 @@ impl Engine {
             Record::Lifecycle(change) => self.change(change),
             Record::Lost(count) => self.lost = self.lost.saturating_add(*count),
         }
+    }
+
+    /// Takes a batch of records in order; the same as [`Self::handle_record`] for each, only faster.
+    ///
+    /// Where pages are many, folding a sample is waiting for far memory. So the lines that the next
+    /// few samples need are read ahead, all at once instead of one after the other.
+    pub fn handle_records(&mut self, records: &[Record]) {
+        for few in records.chunks(AHEAD) {
+            for peek in [PageTable::peek_set, PageTable::peek_entry] {
+                let pages = few.iter().filter_map(|record| self.page_of(record));
+                let read = pages.fold(0, |read, (pages, tag)| read ^ peek(pages, tag));
+                // Nobody wants the sum; without this it would not be read.
+                std::hint::black_box(read);
+            }
+            few.iter().for_each(|record| self.handle_record(record));
+        }
+    }
+
+    #[inline]
+    fn page_of(&self, record: &Record) -> Option<(&PageTable, Tag)> {
+        let Record::Sample(sample) = record else {
+            return None;
+        };
+        let spot = self.registry.threads.find(sample.tid.0)?;
+        let attachment = self.places.get(spot.place as usize)?.as_ref()?;
+        Some((&attachment.pages, attachment.tag_of(spot.slot, sample)?))
     }
 
     /// When the next window ends; none when nothing is attached.

@@ -162,18 +162,23 @@ impl Attachment {
             return self.fold_unseated(slot, sample);
         };
         hot.samples += 1;
-        let space = hot.space;
-        self.fold_seated(seat, space, sample);
+        self.fold_seated(slot, seat, sample);
         true
     }
 
+    /// The page that a sample of this slot's thread falls on, if it is to be found in the table.
     #[inline]
-    fn fold_seated(&mut self, seat: Seat, space: LocalSpace, sample: &Sample) {
-        self.window_samples += 1;
+    pub(super) fn tag_of(&self, slot: u32, sample: &Sample) -> Option<Tag> {
+        let space = self.tasks.hot[slot as usize].space;
         // The upper half of all addresses is the kernel's; what a thread does there is not its own.
-        let page = sample.address >> self.page_shift;
         let user = sample.address >> 63 == 0;
-        let Some(tag) = Tag::new(space, page).filter(|_| user) else {
+        Tag::new(space, sample.address >> self.page_shift).filter(|_| user)
+    }
+
+    #[inline]
+    fn fold_seated(&mut self, slot: u32, seat: Seat, sample: &Sample) {
+        self.window_samples += 1;
+        let Some(tag) = self.tag_of(slot, sample) else {
             self.totals.samples_aside += 1;
             return;
         };
@@ -182,7 +187,7 @@ impl Attachment {
             self.comm.add(seat, other, weight);
         }
         if sample.kind != AccessKind::Unknown {
-            self.fold_line(seat, space, sample, weight);
+            self.fold_line(seat, tag.space(), sample, weight);
         }
     }
 
@@ -209,12 +214,11 @@ impl Attachment {
         }
         let hot = &mut self.tasks.hot[slot as usize];
         hot.samples += 1;
-        let space = hot.space;
         if hot.may_sit && ended.is_none() {
             hot.seat = self.seats.take();
         }
         match hot.seat {
-            Some(seat) => self.fold_seated(seat, space, sample),
+            Some(seat) => self.fold_seated(slot, seat, sample),
             None => {
                 self.window_samples += 1;
                 self.totals.samples_aside += 1;

@@ -233,6 +233,7 @@ impl Attachment {
     fn fill_pages(&self, seats: &[Option<Seat>], pages: &mut Vec<Page>) {
         let positions = Positions::of(seats);
         pages.clear();
+        pages.reserve(self.pages.used());
         pages.extend(
             self.pages.iter().filter_map(|(slot, tag, entry)| {
                 Some(positions.page(self.key(tag)?, slot, &entry))

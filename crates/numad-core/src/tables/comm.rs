@@ -23,7 +23,8 @@ pub(crate) struct CommTable {
 
 impl CommTable {
     pub(crate) fn new(seats: usize) -> Self {
-        let pairs = seats * seats.saturating_sub(1) / 2;
+        // One more than there are pairs: where the last seat with itself would be.
+        let pairs = seats * seats.saturating_sub(1) / 2 + 1;
         Self {
             live: vec![0; pairs],
             last: vec![0; pairs],
@@ -32,16 +33,15 @@ impl CommTable {
         }
     }
 
-    /// Two different seats said this much to each other. A seat's talk with itself is ignored.
+    /// Two different seats said this much to each other. A seat's talk with itself is ignored, by
+    /// adding nothing and without a branch, see `Entry::access`.
     #[inline]
     pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u32) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
-        if low == high {
-            return;
-        }
         self.high = self.high.max(high + 1);
         let there = &mut self.live[pair(low, high)];
-        *there = there.saturating_add(u64::from(amount));
+        let amount = if low == high { 0 } else { u64::from(amount) };
+        *there = there.saturating_add(amount);
     }
 
     /// The matrices among these seats: of this window, and of this one and the faded ones before.

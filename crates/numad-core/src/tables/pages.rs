@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     count: u16,
 }
 
-/// The other threads that used a page lately.
+/// Who used a page lately, the accessor itself possibly among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharers {
     seats: [Seat; ACCESSORS_MAX],
@@ -89,37 +89,32 @@ impl Entry {
 
     /// LAPT's step: everyone else in the vector shares the page with this accessor, which then moves
     /// to the front; the oldest falls off a vector longer than `depth`.
+    ///
+    /// Written without a branch that depends on the entry: entries come from far memory, and a
+    /// mispredicted branch on one would keep the processor from fetching those of the next samples.
     #[inline]
     fn access(&mut self, seat: Seat, weight: u32, depth: usize) -> Sharers {
-        self.sixteenths = self.sixteenths.saturating_add(SAMPLE);
-        let count = self.count();
-        let found = self.seats[..count].iter().position(|&held| held == seat);
-        let mut sharers = Sharers {
-            seats: [0; ACCESSORS_MAX],
-            count: 0,
-        };
-        for &held in &self.seats[..count] {
-            if held != seat {
-                sharers.seats[sharers.count] = held;
-                sharers.count += 1;
-            }
-        }
-        let from = found.unwrap_or_else(|| count.min(depth - 1));
-        let before = if found.is_some() {
-            self.weights[from]
-        } else {
-            0
-        };
-        for at in (0..from).rev() {
-            self.seats[at + 1] = self.seats[at];
-            self.weights[at + 1] = self.weights[at];
+        let (count, seats, weights) = (self.count(), self.seats, self.weights);
+        let hits = (0..ACCESSORS_MAX).fold(0u32, |hits, at| {
+            hits | u32::from(at < count && seats[at] == seat) << at
+        });
+        let found = hits.trailing_zeros() as usize;
+        let fresh = usize::from(hits == 0);
+        // Those before this place move back by one; the one at it is the accessor, or falls off.
+        let from = found.min(count).min(depth - 1);
+        let mut before = 0;
+        for at in 0..ACCESSORS_MAX {
+            before |= if at == found { weights[at] } else { 0 };
+            let back = usize::from(at > 0 && at <= from);
+            self.seats[at] = seats[at - back];
+            self.weights[at] = weights[at - back];
         }
         self.seats[0] = seat;
         self.weights[0] = before.saturating_add(weight);
-        if found.is_none() && count < depth {
-            self.count += 1;
-        }
-        sharers
+        self.sixteenths = self.sixteenths.saturating_add(SAMPLE);
+        let grown = (count + fresh).min(depth).max(count);
+        self.count = u16::try_from(grown).unwrap_or_default();
+        Sharers { seats, count }
     }
 
     fn forget(&mut self, seats: &Bits) {
@@ -235,7 +230,7 @@ impl PageTable {
         self.dropped
     }
 
-    /// Notes one access and tells who else used the page lately.
+    /// Notes one access and tells who used the page lately, before this access.
     #[inline]
     pub(crate) fn touch(&mut self, tag: Tag, seat: Seat, weight: u32) -> Sharers {
         let number = self.set_of(tag);
@@ -262,6 +257,19 @@ impl PageTable {
         let sharers = entry.access(seat, weight, self.depth);
         entry.write(words);
         sharers
+    }
+
+    /// Reads the first word of the set that a page falls into, so that its line is on its way.
+    #[inline]
+    pub(crate) fn peek_set(&self, tag: Tag) -> u64 {
+        self.words[self.start + self.set_of(tag) * SET_WORDS]
+    }
+
+    /// Reads the first word of a page's entry, for the same reason; 0 if it is not tracked.
+    #[inline]
+    pub(crate) fn peek_entry(&self, tag: Tag) -> u64 {
+        let set = self.set(self.set_of(tag));
+        find(&set[..WAYS], tag.0).map_or(0, |way| set[WAYS + way * ENTRY_WORDS])
     }
 
     /// The slot and entry of a tracked page.
@@ -408,17 +416,23 @@ mod tests {
 
     #[test]
     fn lapt_golden_case() {
+        let others = |table: &mut PageTable, seat| {
+            let sharers = table.touch(tag(9), seat, 5);
+            let mut others = sharers.seats().to_vec();
+            others.retain(|&held| held != seat);
+            others
+        };
         let mut table = PageTable::new(64, 4);
         for seat in [4, 1, 2, 0] {
             table.touch(tag(9), seat, 1);
         }
         assert_eq!(table.entry(tag(9)).unwrap().1.seats, [0, 2, 1, 4]);
-        assert_eq!(table.touch(tag(9), 3, 1).seats(), [0, 2, 1, 4]);
+        assert_eq!(others(&mut table, 3), [0, 2, 1, 4]);
         assert_eq!(table.entry(tag(9)).unwrap().1.seats, [3, 0, 2, 1]);
         // One that is in the vector already only moves to the front.
-        assert_eq!(table.touch(tag(9), 2, 5).seats(), [3, 0, 1]);
+        assert_eq!(others(&mut table, 2), [3, 0, 1]);
         let entry = table.entry(tag(9)).unwrap().1;
-        assert_eq!((entry.seats, entry.weights), ([2, 3, 0, 1], [6, 1, 1, 1]));
+        assert_eq!((entry.seats, entry.weights), ([2, 3, 0, 1], [6, 5, 1, 1]));
     }
 
     #[track_caller]
@@ -528,8 +542,9 @@ mod tests {
                 let vector = model.entry(page).or_default();
                 let mut others = vector.clone();
                 others.retain(|&held| held != seat);
-                let sharers = table.touch(tag(page), seat, 1);
-                prop_assert_eq!(sharers.seats(), &others[..]);
+                let mut sharers = table.touch(tag(page), seat, 1).seats().to_vec();
+                sharers.retain(|&held| held != seat);
+                prop_assert_eq!(&sharers, &others);
                 others.insert(0, seat);
                 others.truncate(4);
                 *vector = others;

@@ -23,7 +23,8 @@ pub struct Event {
 pub enum EventKind {
     /// A window was judged.
     Window(WindowSummary),
-    /// A thread proposal was dropped.
+    /// A thread proposal was dropped. At most 64 are told for one reason in one window, and none for
+    /// a thread that is where it was wanted; `Totals::vetoes` counts them all.
     TaskDropped {
         /// Which task.
         task: TaskKey,

@@ -21,6 +21,8 @@ pub(super) struct Decision {
     pub reverting: bool,
     pub undecided: bool,
 }
+/// Dropped threads that are told of in one window for one reason; `Totals::vetoes` counts them all.
+const TOLD_MAX: u32 = 64;
 /// Proposals of a policy that are looked at.
 const PROPOSALS_MAX: usize = 1 << 20;
 
@@ -149,6 +151,7 @@ impl Attachment {
         if judge.evidence {
             self.note_wishes(judge, &wishes);
         }
+        let mut told = BTreeMap::new();
         let placements = judge
             .proposals
             .iter()
@@ -161,7 +164,16 @@ impl Attachment {
                 Ok(()) => judge.grant(wish, reason.clone()),
                 Err(veto) => {
                     judge.decision.undecided |= veto == Veto::Unconfirmed;
-                    self.drop_task(context, judge.program, proposal, veto);
+                    *self.totals.vetoes.entry(veto).or_default() += 1;
+                    let fate = Fate::Dropped(veto);
+                    self.policy.on_fate(context.now, proposal, fate);
+                    let told: &mut u32 = told.entry(veto).or_default();
+                    *told += 1;
+                    // That a task stays where it is was not dropped but granted long ago; telling
+                    // it in every window would bury the rest.
+                    if veto != Veto::AlreadyThere && *told <= TOLD_MAX {
+                        self.tell_dropped_task(context, judge.program, proposal, veto);
+                    }
                 }
             }
         }
@@ -197,26 +209,18 @@ impl Attachment {
         }
     }
 
-    fn drop_task(
-        &mut self,
+    fn tell_dropped_task(
+        &self,
         context: &mut Context<'_>,
         program: &Program<'_>,
         proposal: &Proposal,
         veto: Veto,
     ) {
-        *self.totals.vetoes.entry(veto).or_default() += 1;
-        self.policy
-            .on_fate(context.now, proposal, Fate::Dropped(veto));
         let Proposal::PlaceTask { task, node, reason } = proposal else {
             return;
         };
-        let (task, node) = (
-            program.tasks.get(*task),
-            program.topology.nodes().get(*node),
-        );
-        // That a task stays where it is was not dropped but granted long ago; telling it in every
-        // window would bury the rest.
-        if let (Some(task), Some(node), true) = (task, node, veto != Veto::AlreadyThere) {
+        let nodes = program.topology.nodes();
+        if let (Some(task), Some(node)) = (program.tasks.get(*task), nodes.get(*node)) {
             let kind = EventKind::TaskDropped {
                 task: task.key,
                 node: node.id,

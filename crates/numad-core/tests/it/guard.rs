@@ -231,6 +231,31 @@ fn idle_threads_take_no_part() {
 }
 
 #[test]
+fn many_drops_for_one_reason_are_counted_and_some_are_told() {
+    let mut world = World::new("2x4@10,20");
+    let (id, script) = world.attach(10, &[0; 100], options());
+    script.lock().unwrap().threads = (10..110).map(|tid| (tid, 9)).collect();
+    let seen = world.window();
+    assert_eq!(
+        seen.vetoes().len(),
+        0,
+        "a node that is not there has no name to tell"
+    );
+    script.lock().unwrap().threads = (10..110).map(|tid| (tid, 0)).collect();
+    // Half of them fit when cores are shared evenly; of the other half all are counted.
+    let seen = world.window();
+    assert_eq!((seen.actions.len(), seen.vetoes().len()), (50, 50));
+    (10..110).for_each(|tid| world.thread(tid).cgroup = cpus("4-7"));
+    let seen = world.window();
+    assert_eq!(seen.vetoes().len(), 64);
+    let vetoes = &world.engine.totals(id).unwrap().vetoes;
+    assert_eq!(
+        (vetoes[&Veto::NoRoom], vetoes[&Veto::NotAllowed]),
+        (50, 200)
+    );
+}
+
+#[test]
 fn nonsense_is_dropped() {
     let mut world = World::new("2x2@10,20");
     let (id, script) = world.attach(10, &[0], options());

@@ -458,6 +458,53 @@ proptest! {
     }
 }
 
+/// Reading ahead changes nothing but the time it takes.
+#[test]
+fn batches_fold_as_single_records_do() {
+    let topology = Arc::new(topology::synthetic::parse("2x2").unwrap());
+    let limits = EngineOptions {
+        page_slots: 1 << 17,
+        ..EngineOptions::for_pages_of(PAGE)
+    };
+    let engine = || {
+        let mut engine = Engine::new(Arc::clone(&topology), limits);
+        let spec = AttachSpec {
+            pids: vec![Pid(1)],
+            policy: Box::new(Wild(1)),
+            options: AttachOptions::default(),
+        };
+        let id = engine.handle_attach(Time(0), spec).unwrap();
+        (engine, id)
+    };
+    let mut wild = Wild(7);
+    let mut record = |number: u32| {
+        let (pid, tid, time) = (Pid(1), Tid(1 + number % 5), Time(u64::from(number)));
+        match wild.next(20) {
+            0 => Record::Lifecycle(Lifecycle::Exit { time, pid, tid }),
+            1 => Record::Lost(1),
+            _ => Record::Sample(Sample {
+                time,
+                pid,
+                tid,
+                address: wild.next(2000) * PAGE,
+                cpu: CpuId(0),
+                kind: AccessKind::Unknown,
+                served: ServedBy::Unknown,
+                weight: 0,
+                period: 3,
+            }),
+        }
+    };
+    let records: Vec<Record> = (0..5000).map(&mut record).collect();
+    let ((mut one, id), (mut other, _)) = (engine(), engine());
+    records.iter().for_each(|record| one.handle_record(record));
+    records
+        .chunks(100)
+        .for_each(|batch| other.handle_records(batch));
+    assert_eq!(one.pages(id, usize::MAX), other.pages(id, usize::MAX));
+    assert!(one.pages(id, usize::MAX).len() > 1500);
+}
+
 /// The random runs are worth something only if they get everywhere.
 #[test]
 fn random_runs_reach_every_corner() {

@@ -9,8 +9,8 @@ use config::{Config, Loaded, Paths};
 use control::rows::{Finding, Target, UndoReport};
 use control::{ErrorKind, Failure};
 use numad_core::{
-    AccessKind, Action, AttachmentId, Host, Observation, ObservedProgram, ObservedTask, Outcome,
-    PageOutcome, Record, Sample, ServedBy, Time,
+    AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram, ObservedTask,
+    Outcome, PageOutcome, Record, Sample, ServedBy, Time,
 };
 use sampler::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
 use tokio::sync::watch;
@@ -122,6 +122,18 @@ impl World {
                 }
             }
         }
+    }
+
+    /// One process makes another.
+    pub(crate) fn fork(&self, parent: u32, pid: u32) {
+        let mut state = self.state();
+        let fork = Lifecycle::Fork {
+            time: state.now,
+            pid: Pid(pid),
+            tid: Tid(pid),
+            parent: Pid(parent),
+        };
+        state.records.push_back(Record::Lifecycle(fork));
     }
 
     /// A process and its threads are gone.

@@ -290,3 +290,78 @@ pub(super) fn told(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use topology::StartTicks;
+
+    use super::*;
+    use crate::log::Level;
+
+    fn look() -> Look {
+        let topology = Arc::new(topology::synthetic::parse("1x2").unwrap());
+        let residency: Residency = Box::new(|_, pages| vec![Some(NodeId(3)); pages.len()]);
+        Look::new(
+            Reader::new("/"),
+            topology,
+            residency,
+            4096,
+            Log::to_stderr(Level::Error),
+        )
+    }
+
+    /// This process, as it is asked about.
+    fn asked(start: Option<StartTicks>, only_of: Option<u32>) -> Asked {
+        let page = PageKey {
+            space: numad_core::SpaceId(1),
+            page: 16,
+        };
+        let own = Pid(std::process::id());
+        Asked {
+            attachment: AttachmentId(1),
+            members: vec![(own, start)],
+            only_of,
+            pages: vec![(page, own)],
+        }
+    }
+
+    #[test]
+    fn this_process_is_seen_with_its_threads() {
+        let mut look = look();
+        let own = Pid(std::process::id());
+        let facts = look.process(own).unwrap().unwrap();
+        assert!(facts.sole && !facts.kernel);
+        for _ in 0..2 {
+            let observation = look.observe(&[asked(Some(facts.start), Some(facts.uid))]);
+            let [program] = observation.programs.as_slice() else {
+                panic!("one was asked about");
+            };
+            assert!(program.tasks.iter().any(|task| task.key.tid.0 == own.0));
+            assert!(program.tasks.iter().all(|task| !task.affinity.is_empty()));
+            assert_eq!(program.homes[0].1, Some(NodeId(3)));
+            assert!(!observation.online.is_empty());
+        }
+        look.forget(AttachmentId(1));
+        assert!(look.seen.is_empty());
+    }
+
+    #[test]
+    fn another_of_the_same_number_is_left_out() {
+        let mut look = look();
+        let uid = look.process(Pid(std::process::id())).unwrap().unwrap().uid;
+        for asked in [asked(Some(StartTicks(1)), None), asked(None, Some(uid + 1))] {
+            let observation = look.observe(&[asked]);
+            assert_eq!(observation.programs[0].tasks, []);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_apart() {
+        let mut look = look();
+        assert_eq!(look.process(Pid(4_194_303)).unwrap(), None);
+        let group = Target::Cgroup("/no/such/group".to_owned());
+        assert_eq!(look.find(&group).unwrap_err().kind, ErrorKind::NotFound);
+        let outside = Target::Cgroup("../../etc".to_owned());
+        assert_eq!(look.find(&outside).unwrap_err().kind, ErrorKind::Usage);
+    }
+}

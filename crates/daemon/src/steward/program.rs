@@ -98,13 +98,18 @@ impl Program {
             .collect()
     }
 
-    /// Every process that was ever seen in it and not yet found to be another.
+    /// Processes that were named, and those that joined and were alive when last looked at.
     pub(super) fn known_pids(&self) -> impl Iterator<Item = Pid> + '_ {
         self.starts.keys().copied()
     }
 
-    /// Learns when processes began that joined on their own.
+    /// Learns when processes began that joined on their own, and forgets those that ended: their
+    /// numbers may come back. Those that were named stay, so that a stranger never takes their place.
     pub(super) fn note_starts(&mut self, tasks: &[ObservedTask]) {
+        let alive: BTreeSet<Pid> = tasks.iter().map(|task| task.key.pid).collect();
+        let named = &self.pids;
+        self.starts
+            .retain(|pid, _| alive.contains(pid) || named.contains(pid));
         for task in tasks {
             if task.key.tid.0 == task.key.pid.0 {
                 self.starts.entry(task.key.pid).or_insert(task.key.start);

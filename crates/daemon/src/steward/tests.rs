@@ -179,6 +179,46 @@ fn a_program_that_ends_is_detached() {
     steward.detach(Peer::DAEMON, id).unwrap_err();
 }
 
+#[test]
+fn children_follow_and_their_numbers_may_come_back() {
+    let world = World::new();
+    let settings = Settings::new("children", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let id = AttachmentId(
+        steward
+            .attach(Peer::DAEMON, &request(&[100], "packed"))
+            .unwrap()
+            .id,
+    );
+    for generation in 1..=2 {
+        world.add_process(300, 7, 2);
+        if let Some(threads) = world.state().threads.get_mut(&Pid(300)) {
+            for thread in threads {
+                thread.key.start = topology::StartTicks(generation);
+            }
+        }
+        world.fork(100, 300);
+        windows(&world, &mut steward);
+        let detail = steward.detail(Peer::DAEMON, id).unwrap();
+        assert_eq!(detail.attachment.pids, [100, 300]);
+        assert_eq!(detail.attachment.threads, 6, "generation {generation}");
+        let expected = [(Pid(300), Some(topology::StartTicks(generation)))];
+        assert_eq!(steward.programs[&id].members(&[Pid(300)]), expected);
+        world.end_process(300);
+        windows(&world, &mut steward);
+        assert_eq!(
+            steward.programs[&id].members(&[Pid(300)]),
+            [(Pid(300), None)]
+        );
+    }
+    world.add_process(300, 7, 2);
+    world.fork(100, 300);
+    windows(&world, &mut steward);
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = Scope::Processes(vec![Pid(100), Pid(300)]);
+    assert_eq!(world.state().undone.last(), Some(&undone));
+}
+
 #[track_caller]
 fn refused(world: &World, steward: &mut Steward, peer: Peer, asked: &AttachRequest) -> Failure {
     let failure = steward.attach(peer, asked).unwrap_err();

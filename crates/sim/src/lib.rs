@@ -7,12 +7,26 @@
 
 #![forbid(unsafe_code)]
 
+mod driver;
 pub mod fault;
+mod json;
+mod judge;
+mod picture;
 pub mod random;
+pub mod render;
+mod report;
+pub mod scenario;
 mod scheduler;
+mod story;
+#[cfg(test)]
+mod tests;
 pub mod workload;
 pub mod world;
 
+pub use driver::{Snapshot, WindowRow};
 pub use fault::{Fault, Faults};
+pub use report::{Report, RunError, RunErrorKind, Summary, run};
+pub use scenario::{SCENARIOS, Scenario};
+pub use story::Story;
 pub use workload::{Blueprint, Workload};
 pub use world::{Placement, Totals, World, WorldSpec};

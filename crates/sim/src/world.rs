@@ -244,6 +244,18 @@ impl World {
             .collect()
     }
 
+    /// What goes wrong.
+    #[must_use]
+    pub const fn faults(&self) -> Faults {
+        self.faults
+    }
+
+    /// Processors that the programs' cgroup allows; empty means all.
+    #[must_use]
+    pub const fn cgroup_cpus(&self) -> &CpuSet {
+        &self.cgroup_cpus
+    }
+
     /// What became of everything so far.
     #[must_use]
     pub const fn totals(&self) -> &Totals {

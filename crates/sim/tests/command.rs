@@ -1,0 +1,88 @@
+//! `numad-sim` as people and scripts meet it.
+
+use std::process::{Command, Output};
+
+fn numad_sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_numad-sim"))
+        .args(arguments)
+        .output()
+        .expect("the binary of this package can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the output is text")
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], code: i32, words: &str) {
+    let output = numad_sim(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    let complaint = text(&output.stderr);
+    assert!(complaint.contains(words), "{complaint}");
+    assert_eq!(complaint.lines().count(), 1, "{complaint}");
+}
+
+#[test]
+fn the_same_command_prints_the_same_bytes() {
+    let short = ["--workload", "pairs", "--seconds", "2", "--seed", "7"];
+    for more in [&["--show"][..], &["--json"], &["--fault", "all"]] {
+        let arguments = [&short[..], more].concat();
+        let (one, other) = (numad_sim(&arguments), numad_sim(&arguments));
+        assert!(one.status.success(), "{}", text(&one.stderr));
+        assert_eq!(one.stdout, other.stdout);
+    }
+    let table = text(&numad_sim(&short).stdout);
+    assert!(table.starts_with("seed 7\n"), "{table}");
+    assert!(table.contains("work done compared to none: +"), "{table}");
+    let json = text(&numad_sim(&[&short[..], &["--json"]].concat()).stdout);
+    assert!(
+        json.starts_with("{\"seed\":7,") && json.ends_with("}\n"),
+        "{json}"
+    );
+}
+
+#[test]
+fn the_picture_shows_before_why_after_and_undo() {
+    let output = numad_sim(&["--seconds", "3", "--seed", "7", "--show"]);
+    let shown = text(&output.stdout);
+    let mut at = 0;
+    for words in [
+        "SIMULATED machine 4x4@10,21",
+        "Seen before anything was changed",
+        "What was done and why",
+        "shares memory with thread",
+        "pages to node",
+        "In the end",
+        "undo: complete",
+    ] {
+        let found = shown[at..].find(words);
+        at += found.unwrap_or_else(|| panic!("`{words}` is missing in\n{shown}"));
+    }
+}
+
+#[test]
+fn mistakes_are_one_line_and_an_exit_code() {
+    refused(&["--workload", "pears"], 2, "`pears`");
+    refused(&["--fault", "flood"], 2, "`flood`");
+    refused(&["--set", "strict"], 2, "NAME=VALUE");
+    refused(&["--cpus", "0-"], 2, "cpus `0-`");
+    refused(
+        &["--topology", "/no/such/machine.xml"],
+        6,
+        "/no/such/machine.xml",
+    );
+    refused(&["--policy", "delok"], 6, "did you mean `deloc`?");
+    refused(&["--scenario", "nowhere"], 6, "rough-day");
+    refused(&["--set", "pages_ratio=99"], 3, "`pages_ratio`");
+}
+
+#[test]
+fn help_has_an_example_and_the_list_is_complete() {
+    let help = text(&numad_sim(&["--help"]).stdout);
+    assert!(
+        help.contains("Example:") && help.contains("Exit codes:"),
+        "{help}"
+    );
+    let list = text(&numad_sim(&["--list"]).stdout);
+    assert!(list.contains("groups:N") && list.contains("deloc") && list.contains("rough-day"));
+}

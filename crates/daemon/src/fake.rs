@@ -268,6 +268,8 @@ impl Machine for World {
         self.state().forgotten.push(attachment);
     }
 
+    fn rebound(&mut self, _attachment: AttachmentId, _task: TaskKey) {}
+
     fn rivals(&mut self) -> Vec<String> {
         vec!["the kernel's own balancing is on".to_owned()]
     }

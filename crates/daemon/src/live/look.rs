@@ -10,7 +10,7 @@ use control::rows::{Finding, Target};
 use control::{ErrorKind, Failure};
 use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey};
 use procfs::{CgroupError, Cpuset, Presence, ReadError, Reader, Thread};
-use topology::{CpuSet, NodeId, NodeSet, Pid, Tid, Topology};
+use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
 
 use super::findings;
 use crate::log::Log;
@@ -243,6 +243,12 @@ impl Machine for Look {
         self.seen.remove(&attachment);
     }
 
+    fn rebound(&mut self, attachment: AttachmentId, task: TaskKey) {
+        if let Some(seen) = self.seen.get_mut(&attachment) {
+            seen.remove(&(task.pid, task.tid));
+        }
+    }
+
     fn rivals(&mut self) -> Vec<String> {
         match self.reader.rivals(Pid(std::process::id())) {
             Ok(rivals) => rivals.iter().map(ToString::to_string).collect(),
@@ -343,6 +349,33 @@ mod tests {
         }
         look.forget(AttachmentId(1));
         assert!(look.seen.is_empty());
+    }
+
+    #[test]
+    fn an_idle_thread_that_we_bound_is_looked_at_anew() {
+        let (held, hold) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let idle = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid()).unwrap();
+            hold.recv().unwrap_err();
+        });
+        let tid = told.recv().unwrap();
+        let mut look = look();
+        let seen = |look: &mut Look| {
+            let mut program = look.observe(&[asked(None, None)]).programs.remove(0);
+            let raw = u32::try_from(tid.as_raw()).unwrap();
+            program.tasks.retain(|task| task.key.tid.0 == raw);
+            program.tasks.remove(0)
+        };
+        let before = seen(&mut look);
+        let first = before.affinity.first().unwrap();
+        let mut mask = nix::sched::CpuSet::new();
+        mask.set(first.index()).unwrap();
+        nix::sched::sched_setaffinity(tid, &mask).unwrap();
+        look.rebound(AttachmentId(1), before.key);
+        assert_eq!(seen(&mut look).affinity, CpuSet::from_iter([first]));
+        drop(held);
+        idle.join().unwrap();
     }
 
     #[test]

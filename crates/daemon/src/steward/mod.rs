@@ -352,6 +352,9 @@ impl Steward {
                 continue;
             };
             let outcome = program.perform(&mut *self.parts.hand, &action);
+            if let Action::Bind { task, .. } = &action {
+                self.parts.machine.rebound(id, *task);
+            }
             let now = (self.parts.clock)();
             self.engine.handle_outcome(now, &action, &outcome);
         }

@@ -8,7 +8,7 @@ use control::Failure;
 use control::rows::{Finding, Target, UndoReport};
 use numad_core::{AttachmentId, Host, Observation, PageKey};
 use sampler::Source;
-use topology::{Pid, StartTicks};
+use topology::{Pid, StartTicks, TaskKey};
 
 /// A process, as far as the rules of attaching care.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,9 @@ pub trait Machine: Send + fmt::Debug {
 
     /// A program is not looked at any more.
     fn forget(&mut self, attachment: AttachmentId);
+
+    /// A thread's affinity was changed by us: what was seen of it before is not true any more.
+    fn rebound(&mut self, attachment: AttachmentId, task: TaskKey);
 
     /// Others that place threads or memory, one sentence each.
     fn rivals(&mut self) -> Vec<String>;

@@ -357,6 +357,15 @@ impl Steward {
             }
             let now = (self.parts.clock)();
             self.engine.handle_outcome(now, &action, &outcome);
+            // A thousand threads, each with a row that goes to the disk first, take longer than
+            // the source's buffers hold.
+            if self
+                .source
+                .as_ref()
+                .is_some_and(|source| now >= source.next_drain)
+            {
+                self.drain(now);
+            }
         }
     }
 

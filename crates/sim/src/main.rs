@@ -1,5 +1,7 @@
 //! `numad-sim`: the real engine and policies on a machine that is not there.
 
+#![forbid(unsafe_code)]
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -21,7 +23,7 @@ struct Arguments {
     /// The machine: a short text such as 4x16@10,21, an hwloc XML file, a directory, or `this`
     #[arg(long, value_name = "SPEC")]
     topology: Option<String>,
-    /// What runs: slices, pairs, groups:N, all-shared, phases[:SECONDS], hog
+    /// What runs: slices, pairs, groups:N, all-shared, phases or phases:SECONDS, hog
     #[arg(long)]
     workload: Option<String>,
     /// Who decides

@@ -10,7 +10,7 @@ use crate::workload::Workload;
 /// Everything that decides a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// The machine, as [`topology::load`] reads it.
+    /// The machine, as [`topology::load()`] reads it.
     pub topology: String,
     /// What runs on it.
     pub workload: Workload,

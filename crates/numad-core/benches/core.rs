@@ -192,8 +192,10 @@ fn window(criterion: &mut Criterion) {
                 spent
             });
         });
-        let tracked = engine.pages(id, usize::MAX).len();
-        assert!(tracked > 190_000, "only {tracked} pages are tracked");
+        if name == "window" {
+            let tracked = engine.pages(id, usize::MAX).len();
+            assert!(tracked > 190_000, "only {tracked} pages are tracked");
+        }
     }
     group.finish();
 }

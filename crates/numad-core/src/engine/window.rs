@@ -234,11 +234,12 @@ impl Attachment {
         let positions = Positions::of(seats);
         pages.clear();
         pages.reserve(self.pages.used());
-        pages.extend(
-            self.pages.iter().filter_map(|(slot, tag, entry)| {
-                Some(positions.page(self.key(tag)?, slot, &entry))
-            }),
-        );
+        // Not `extend`: nested iterators run much faster from inside.
+        self.pages.iter().for_each(|(slot, tag, entry)| {
+            if let Some(key) = self.key(tag) {
+                pages.push(positions.page(key, slot, &entry));
+            }
+        });
     }
 
     /// Orders what was decided: threads before pages.

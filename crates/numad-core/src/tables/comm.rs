@@ -78,18 +78,21 @@ impl CommTable {
     }
 
     fn each_pair(&self, seats: &[Option<Seat>], mut visit: impl FnMut(usize, usize, usize)) {
-        for (one, seat) in seats.iter().enumerate() {
-            let Some(seat) = seat.map(usize::from).filter(|&seat| seat < self.high) else {
-                continue;
-            };
-            for (other, partner) in seats[..one].iter().enumerate() {
-                let Some(partner) = partner
-                    .map(usize::from)
-                    .filter(|&partner| partner < self.high)
-                else {
-                    continue;
+        let used = seats.iter().enumerate().filter_map(|(position, seat)| {
+            let seat = usize::from((*seat)?);
+            (seat < self.high).then_some((position, seat))
+        });
+        let used: Vec<(usize, usize)> = used.collect();
+        for (index, &(one, seat)) in used.iter().enumerate() {
+            let row = pair(0, seat);
+            for &(other, partner) in &used[..index] {
+                // Seats mostly rise with positions: then this reads the row from left to right.
+                let at = if partner < seat {
+                    row + partner
+                } else {
+                    pair(seat, partner)
                 };
-                visit(one, other, pair(seat.min(partner), seat.max(partner)));
+                visit(one, other, at);
             }
         }
     }

@@ -192,6 +192,8 @@ pub enum Reason {
         /// Mean of uses over the nodes.
         mean: f64,
     },
+    /// It shares nothing, and is kept where it is, so that its pages can follow.
+    Stay,
     /// What it was before is put back.
     Revert,
 }
@@ -215,6 +217,7 @@ impl fmt::Display for Reason {
                     "used {there} times from there, {mean:.1} times from a node on average"
                 )
             }
+            Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),
         }
     }

@@ -2,7 +2,9 @@
 //!
 //! Threads are placed by [`deloc_map`]; every task that talks is proposed, in order of decision, those
 //! too that stay where they run: bound there they keep their partner. Pages follow by LAPT's data
-//! mapping ([`data_mapping`]) unless `pages` is off.
+//! mapping ([`data_mapping`]) unless `pages` is off. For their sake tasks that use memory and talk to
+//! nobody are proposed where they run, behind the others: unbound they would wander, and their pages
+//! would come too late everywhere. One whose node has no place left goes to the emptiest.
 //!
 //! # Noise
 //!
@@ -17,8 +19,8 @@
 //! [`data_mapping`]: crate::data_mapping
 
 use numad_core::{
-    CommMatrix, Fate, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Time,
+    CommMatrix, Fate, Page, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind,
+    SettingSpec, Settings, SettingsError, Time,
 };
 
 use crate::data_mapping::{self, DataMapping};
@@ -115,7 +117,7 @@ impl Policy for OnDeLoc {
                 decision.node = program.tasks[decision.task].node.unwrap_or(decision.node);
             }
         }
-        out.extend(decisions.into_iter().map(|decision| Proposal::PlaceTask {
+        out.extend(decisions.iter().map(|decision| Proposal::PlaceTask {
             task: decision.task,
             node: decision.node,
             reason: Reason::Partner {
@@ -123,6 +125,9 @@ impl Policy for OnDeLoc {
                 amount: decision.amount,
             },
         }));
+        if self.pages.is_some() && self.method == Method::FewMigrations {
+            keep_the_silent(program, matrix, &decisions, out);
+        }
         if let Some(pages) = &mut self.pages {
             pages.propose(now, program, out);
         }
@@ -131,6 +136,44 @@ impl Policy for OnDeLoc {
     fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
             pages.note_fate(proposal, fate);
+        }
+    }
+}
+
+/// Proposes tasks that use memory and say nothing where they are, as far as there are places.
+fn keep_the_silent(
+    program: &Program<'_>,
+    matrix: &CommMatrix,
+    decisions: &[Decision],
+    out: &mut Vec<Proposal>,
+) {
+    let mut with_pages = vec![false; program.tasks.len()];
+    for accessor in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
+            *with_pages = true;
+        }
+    }
+    let silent = |&task: &usize| matrix.row(task).iter().all(|&amount| amount == 0);
+    let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
+        .filter(silent)
+        .partition(|&task| with_pages[task]);
+    let mut seats = Seats::without(program, left.into_iter());
+    for decision in decisions {
+        // A plan that was not taken leaves talkers where they are, places or not.
+        if seats.has(decision.node, 1) {
+            seats.take(decision.node);
+        }
+    }
+    for task in kept {
+        let known = &program.tasks[task];
+        let own = known.node.filter(|&node| seats.takes(node, known));
+        if let Some(node) = own.or_else(|| seats.emptiest(known)) {
+            seats.take(node);
+            out.push(Proposal::PlaceTask {
+                task,
+                node,
+                reason: Reason::Stay,
+            });
         }
     }
 }
@@ -305,6 +348,37 @@ mod tests {
         assert_eq!(proposals("deloc", &[("pages", "false")], &scene), []);
         let nodes = nodes_after_with("deloc", &[("matrix", "decayed")], &scene);
         assert_eq!(nodes, [Some(0), Some(0), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn who_shares_nothing_is_kept_where_it_runs_for_its_pages() {
+        let mut scene = Scene::new("2x2").with_tasks_on(&[1, 1, 1, 0]);
+        assert_eq!(proposals("deloc", &[], &scene), []);
+        for task in 0..3 {
+            scene = scene.with_page(Some(1), &[task]);
+        }
+        let stay = |task, node| Proposal::PlaceTask {
+            task,
+            node,
+            reason: Reason::Stay,
+        };
+        assert_eq!(
+            proposals("deloc", &[], &scene),
+            [stay(0, 1), stay(1, 1), stay(2, 0)]
+        );
+        assert_eq!(proposals("deloc", &[("pages", "false")], &scene), []);
+        // Those who talk have the first choice.
+        let scene = scene.with_talk(&[(2, 3, 10)]);
+        let all = proposals("deloc", &[], &scene);
+        assert!(matches!(
+            all[0],
+            Proposal::PlaceTask {
+                task: 2,
+                reason: Reason::Partner { .. },
+                ..
+            }
+        ));
+        assert_eq!(all.len(), 4);
     }
 
     #[test]

@@ -44,6 +44,12 @@ impl Seats {
         self.has(node, 1) && may_run(task, node)
     }
 
+    /// The node with the most places of those where a task may be put; the first of equals.
+    pub(crate) fn emptiest(&self, task: &Task) -> Option<usize> {
+        let fit = (0..self.nodes()).filter(|&node| self.takes(node, task));
+        fit.max_by_key(|&node| (self.free[node], std::cmp::Reverse(node)))
+    }
+
     /// Uses up a place.
     ///
     /// # Panics

@@ -1,9 +1,9 @@
 //! One program: its tables, and its threads coming and going.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use topology::{CpuSet, Pid, Tid};
+use topology::{CpuSet, Pid, TaskKey, Tid};
 
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::registry::Registry;
@@ -62,6 +62,8 @@ pub(super) struct Attachment {
     pub revert_strikes: u32,
     /// Until then no thread moves, because the last placement had to be put back.
     pub threads_held_until: Time,
+    /// Tasks that were apart and that the last judged window wanted together, each pair in order.
+    pub sought: BTreeSet<(TaskKey, TaskKey)>,
     pub lost_seen: u64,
     pub pages_dropped_seen: u64,
     pub totals: Totals,
@@ -140,6 +142,7 @@ impl Attachment {
             trial: None,
             revert_strikes: 0,
             threads_held_until: Time::default(),
+            sought: BTreeSet::new(),
             lost_seen: 0,
             pages_dropped_seen: 0,
             totals: Totals::default(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use topology::TaskKey;
+
 use super::attachment::Attachment;
 use super::orders::{PageGrant, TaskGrant};
 use super::trial::{Measure, Verdict, measure};
@@ -123,7 +125,8 @@ impl Attachment {
         judge: &mut Judge<'_, '_>,
         remedy: Option<Vec<TaskWish>>,
     ) {
-        let standings = self.standings(context.now, judge.slots, remedy.is_some());
+        let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
+        self.agree_about_partners(judge, &mut standings);
         let wished = |proposal: &Proposal| match proposal {
             Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
             Proposal::MovePage { .. } => None,
@@ -194,8 +197,29 @@ impl Attachment {
             .collect()
     }
 
-    /// Keeps where tasks were wanted, so that the next window can agree.
+    /// A wish for a task agrees with the last window if that wanted it together with the same partner,
+    /// whichever of the two was to move: of two exchanges that bring the same partners together one
+    /// is as good as the other, and a policy may find now this one and now that.
+    fn agree_about_partners(&self, judge: &Judge<'_, '_>, standings: &mut [Standing]) {
+        for (task, node, pair) in partners(judge) {
+            if self.sought.contains(&pair)
+                && let Some(standing) = standings.get_mut(task)
+            {
+                standing.wanted = Some(node);
+            }
+        }
+    }
+
+    /// Keeps where tasks were wanted and with whom, so that the next window can agree.
     fn note_wishes(&mut self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) {
+        let apart = |&(task, node, _): &(usize, usize, Pair)| {
+            let task = judge.program.tasks.get(task);
+            task.is_some_and(|task| task.node != Some(node))
+        };
+        self.sought = partners(judge)
+            .filter(apart)
+            .map(|(_, _, pair)| pair)
+            .collect();
         for &slot in judge.slots {
             if let Some(record) = self.tasks.record_mut(slot) {
                 record.wanted = None;
@@ -369,4 +393,28 @@ impl Judge<'_, '_> {
 )]
 fn share(bytes: u64, part: f64) -> u64 {
     (bytes as f64 * part.clamp(0.0, 1.0)) as u64
+}
+
+/// Two tasks, in order.
+type Pair = (TaskKey, TaskKey);
+
+/// Tasks that are wished to a node for the sake of a partner, and the pair.
+fn partners<'a, 'p>(
+    judge: &Judge<'a, 'p>,
+) -> impl Iterator<Item = (usize, usize, Pair)> + use<'a, 'p> {
+    let tasks = judge.program.tasks;
+    judge
+        .proposals
+        .iter()
+        .filter_map(move |proposal| match proposal {
+            Proposal::PlaceTask {
+                task,
+                node,
+                reason: Reason::Partner { with, .. },
+            } => {
+                let own = tasks.get(*task)?.key;
+                Some((*task, *node, (own.min(*with), own.max(*with))))
+            }
+            _ => None,
+        })
 }

@@ -146,6 +146,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Shuffle => 3,
         Reason::Accesses { .. } => 4,
         Reason::Revert => 5,
+        Reason::Stay => 6,
     }
 }
 

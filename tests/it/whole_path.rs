@@ -123,6 +123,11 @@ fn privileged_a_program_that_ends_is_forgotten() {
             .as_array()
             .is_some_and(Vec::is_empty)
     });
+    assert!(
+        house
+            .ok(&["explain", "1"])
+            .contains("attachment 1 has ended")
+    );
     wait_until("the journal is empty", || {
         status(&house)["journal_open"].as_u64() == Some(0)
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use control::rows::{self, AttachmentDetail, EventRow};
 use control::{ErrorKind, Failure};
 
-use crate::cli::{Explain, Form, Matrix, Status};
+use crate::cli::{Explain, Form, Matrix, Status, Which};
 use crate::client::Client;
 use crate::output::Output;
 use crate::{find, render};
@@ -55,14 +55,31 @@ pub(super) fn explain(
     arguments: &Explain,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let id = find::attachment(client, arguments.one.which)?;
-    let detail: AttachmentDetail = client.get(&format!("/v1/attachments/{id}"))?;
-    let path = format!("/v1/attachments/{id}/events?last={}", arguments.last);
-    let events: Vec<EventRow> = client.get(&path)?;
+    let which = arguments.one.which;
+    let found = find::attachment(client, which)
+        .and_then(|id| Ok((id, client.get(&format!("/v1/attachments/{id}"))?)));
+    let (id, detail): (u32, Option<AttachmentDetail>) = match (found, which) {
+        (Ok((id, detail)), _) => (id, Some(detail)),
+        // What was done to a program that has ended is remembered for a while, by its number.
+        (Err(failure), Which::Either(id) | Which::Id(id))
+            if failure.kind == ErrorKind::NotFound && events(client, id, 1).is_ok() =>
+        {
+            (id, None)
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    let events = events(client, id, arguments.last)?;
     if arguments.one.plain.json {
         return out.json(&serde_json::json!({ "detail": detail, "events": events }));
     }
-    out.text(&render::explain::text(&detail, &events))
+    match detail {
+        Some(detail) => out.text(&render::explain::text(&detail, &events)),
+        None => out.text(&render::explain::ended(id, &events)),
+    }
+}
+
+fn events(client: &Client, id: u32, last: u32) -> Result<Vec<EventRow>, Failure> {
+    Ok(client.get(&format!("/v1/attachments/{id}/events?last={last}"))?)
 }
 
 pub(super) fn matrix(

@@ -13,9 +13,23 @@ pub fn text(detail: &AttachmentDetail, events: &[EventRow]) -> String {
     text.push_str(&threads(&detail.threads));
     if events.is_empty() {
         text.push_str("\nno window has been judged yet\n");
-        return text;
+    } else {
+        text.push_str("\nevents, oldest first\n");
+        text.push_str(&told(events));
     }
-    text.push_str("\nevents, oldest first\n");
+    text
+}
+
+/// What is remembered of a program that has ended.
+#[must_use]
+pub fn ended(id: u32, events: &[EventRow]) -> String {
+    format!(
+        "attachment {id} has ended; events, oldest first\n{}",
+        told(events)
+    )
+}
+
+fn told(events: &[EventRow]) -> String {
     let rows: Vec<Vec<String>> = events
         .iter()
         .map(|event| {
@@ -33,8 +47,7 @@ pub fn text(detail: &AttachmentDetail, events: &[EventRow]) -> String {
         ("THREAD", Side::Right),
         ("WHAT", Side::Left),
     ];
-    text.push_str(&table(&columns, &rows));
-    text
+    table(&columns, &rows)
 }
 
 fn head(detail: &AttachmentDetail) -> String {

@@ -2,7 +2,7 @@
 //! is true. Used by the demo, by tests, and by anyone who wants to see numad at work.
 //!
 //! A workload is a [`Plan`]: which threads there are and which regions of memory each of them
-//! sweeps in every round. [`run`] carries it out.
+//! sweeps in every round. [`run()`] carries it out.
 
 #![deny(unsafe_code)]
 

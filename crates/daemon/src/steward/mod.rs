@@ -318,7 +318,7 @@ impl Steward {
         }
         for seen in &mut observation.programs {
             if let Some(program) = self.programs.get_mut(&seen.attachment) {
-                program.note_starts(&seen.tasks);
+                program.note_processes(&seen.tasks);
                 program.pretend(&mut seen.tasks);
             }
         }

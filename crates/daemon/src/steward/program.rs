@@ -105,7 +105,8 @@ impl Program {
 
     /// Learns when processes began that joined on their own, and forgets those that ended: their
     /// numbers may come back. Those that were named stay, so that a stranger never takes their place.
-    pub(super) fn note_starts(&mut self, tasks: &[ObservedTask]) {
+    /// Takes the name of the first as well: what `numadctl run` starts gets its own after the attach.
+    pub(super) fn note_processes(&mut self, tasks: &[ObservedTask]) {
         let alive: BTreeSet<Pid> = tasks.iter().map(|task| task.key.pid).collect();
         let named = &self.pids;
         self.starts
@@ -113,6 +114,9 @@ impl Program {
         for task in tasks {
             if task.key.tid.0 == task.key.pid.0 {
                 self.starts.entry(task.key.pid).or_insert(task.key.start);
+                if self.pids.first() == Some(&task.key.pid) {
+                    self.command.clone_from(&task.name);
+                }
             }
         }
     }

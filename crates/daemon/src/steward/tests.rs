@@ -73,6 +73,23 @@ fn the_source_is_open_while_something_is_attached() {
 }
 
 #[test]
+fn a_program_is_called_what_it_became() {
+    let world = World::new();
+    let settings = Settings::new("named", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "none"))
+        .unwrap();
+    if let Some(tasks) = world.state().threads.get_mut(&Pid(100)) {
+        "solver".clone_into(&mut tasks[0].name);
+        "thread".clone_into(&mut tasks[1].name);
+    }
+    windows(&world, &mut steward);
+    let status = steward.status(Peer::DAEMON);
+    assert_eq!(status.attachments[0].command, "solver");
+}
+
+#[test]
 fn a_program_is_placed_and_the_account_is_kept() {
     let world = World::new();
     let settings = Settings::new("placed", EAGER);

@@ -338,7 +338,7 @@ fn explain_tells_the_program_its_threads_and_events() {
          settings  strict=false\n\
          seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last of 2000 ms; 2 lost on the machine; 1000 pages tracked\n\
          done      8 threads bound now, 10 moves in all; 512 pages (2.0 MiB) moved, 1 refused\n\
-         cost      1.25 ms in system calls that moved, the longest 400.00 us\n\
+         cost      1.25 ms in system calls that moved pages, the longest 400.00 us\n\
          effect    mean distance of communication 10.4 (10 is all local), local accesses 93 %\n\
          \n\
          threads\n\

@@ -19,10 +19,6 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
-    /// Stay in the foreground; always so, accepted because others have such a flag
-    #[arg(long, action = ArgAction::SetTrue, hide = true)]
-    pub foreground: bool,
-
     /// Put back what an earlier run left behind, and end
     #[arg(long, action = ArgAction::SetTrue, conflicts_with = "check_config")]
     pub undo: bool,
@@ -95,7 +91,6 @@ mod tests {
             config: Some("a".into()),
             socket: Some("b".into()),
             state_dir: Some("c".into()),
-            foreground: false,
             undo: true,
             check_config: false,
         };

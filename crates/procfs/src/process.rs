@@ -39,7 +39,7 @@ pub struct Thread {
     pub run: TaskRun,
     /// The processor it ran on last.
     pub cpu: CpuId,
-    /// Processor time used since it began, in steps of 10 ms; [`Reader::run_time`] is finer.
+    /// Processor time used since it began, in steps of 10 ms; [`Reader::wanted_time`] is finer.
     pub cpu_time: Duration,
 }
 
@@ -158,23 +158,9 @@ impl Reader {
         self.parsed(format!("proc/{pid}/task/{tid}/status"), status::parse)
     }
 
-    /// Processor time of a thread in nanoseconds; gone also where the kernel keeps no such record
-    /// (`CONFIG_SCHED_INFO`), and [`Thread::cpu_time`] is all there is.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read.
-    pub fn run_time(&self, pid: Pid, tid: Tid) -> Result<Presence<Duration>, ReadError> {
-        let text = self.text(format!("proc/{pid}/task/{tid}/schedstat"))?;
-        let first = text.here().and_then(|text| {
-            let nanoseconds = text.split_whitespace().next()?.parse().ok()?;
-            Some(Duration::from_nanos(nanoseconds))
-        });
-        Ok(first.map_or(Presence::Gone, Presence::Here))
-    }
-
     /// Processor time of a thread together with the time it was ready to run and waited for a
-    /// processor, in nanoseconds: what it would have used with the machine to itself. Gone as
-    /// [`Self::run_time`].
+    /// processor, in nanoseconds: what it would have used with the machine to itself. Gone also where
+    /// the kernel keeps no such record (`CONFIG_SCHED_INFO`), and [`Thread::cpu_time`] is all there is.
     ///
     /// # Errors
     /// When it exists and cannot be read.
@@ -308,8 +294,6 @@ mod tests {
         let wanted = reader.wanted_time(Pid(7), Tid(8)).unwrap();
         assert_eq!(wanted, Presence::Here(Duration::from_nanos(123_456_794)));
         assert_eq!(reader.wanted_time(Pid(7), Tid(7)).unwrap(), Presence::Gone);
-        let fine = reader.run_time(Pid(7), Tid(8)).unwrap();
-        assert_eq!(fine, Presence::Here(Duration::from_nanos(123_456_789)));
     }
 
     #[test]
@@ -320,7 +304,6 @@ mod tests {
         assert_eq!(reader.process(Pid(9)).unwrap(), Presence::Gone);
         assert_eq!(reader.threads(Pid(6)).unwrap(), Presence::Gone);
         assert_eq!(reader.start(Pid(7), Tid(10)).unwrap(), Presence::Gone);
-        assert_eq!(reader.run_time(Pid(7), Tid(7)).unwrap(), Presence::Gone);
         assert_eq!(reader.numa_maps(Pid(7)).unwrap(), Presence::Gone);
     }
 

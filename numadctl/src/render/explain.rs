@@ -94,7 +94,7 @@ fn head(detail: &AttachmentDetail) -> String {
         ledger.pages_refused,
     ));
     text.push_str(&format!(
-        "cost      {} in system calls that moved, the longest {}\n",
+        "cost      {} in system calls that moved pages, the longest {}\n",
         nanoseconds(ledger.spent_ns),
         nanoseconds(ledger.pause_max_ns),
     ));

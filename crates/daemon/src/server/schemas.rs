@@ -121,7 +121,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "spent_ns",
                 "integer",
-                "Nanoseconds in system calls that moved.",
+                "Nanoseconds in system calls that moved pages.",
             ),
             ("pause_max_ns", "integer", "The longest of them."),
         ],

@@ -37,12 +37,6 @@ impl PlacementCost {
     pub fn longest_ns(&self) -> f64 {
         self.task_time_ns.iter().copied().fold(0.0, f64::max)
     }
-
-    /// Time of all tasks together: what independent tasks take.
-    #[must_use]
-    pub fn total_ns(&self) -> f64 {
-        self.task_time_ns.iter().sum()
-    }
 }
 
 impl<'a> Demand<'a> {
@@ -306,6 +300,6 @@ mod tests {
         owned.pages.clear();
         let model = MachineModel::new(&owned.topology);
         let cost = Demand::new(&model, owned.program()).cost(&[None; 8], |_| None);
-        assert!(cost.total_ns() <= 0.0 && cost.latency_ns <= 0.0);
+        assert!(cost.longest_ns() <= 0.0 && cost.latency_ns <= 0.0);
     }
 }

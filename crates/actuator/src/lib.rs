@@ -6,7 +6,7 @@
 //! be known of processes comes through the trait [`Census`], which the caller implements on `procfs`.
 //!
 //! Deliberately absent: deciding what to change, reading `/proc`, the clock (an argument of
-//! [`Live::new`]), and `migrate_pages`, which blocks for minutes (LESSONS 5).
+//! [`Live::new`]), and `migrate_pages`, which blocks for minutes (docs/decisions/0011).
 
 #![deny(unsafe_code)]
 

@@ -50,7 +50,7 @@ impl Default for Pacer {
 /// A call is sized to take this long. Pages would have to become five times dearer from one batch to
 /// the next to reach the 5 ms that the product promises not to exceed.
 const TARGET_NS: u64 = 1_000_000;
-/// DESIGN section 4: 64 pages in one call cost 6 % more per page than 512, single pages three times.
+/// 64 pages in one call cost 6 % more per page than 512, single pages three times (docs/decisions/0011).
 const BATCH_START: usize = 64;
 /// Above this nothing is gained any more.
 const BATCH_MAX: usize = 512;

@@ -1,6 +1,6 @@
 //! The room for raw system calls: affinity masks of any size, and `move_pages`.
 //!
-//! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors (LESSONS 21), and neither
+//! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors, and neither
 //! has `move_pages`. Nothing in here decides, converts units, or loops.
 
 use std::mem::size_of_val;
@@ -96,7 +96,7 @@ pub(crate) fn move_pages(
 
 const NO_FLAGS: c_int = 0;
 /// Move pages of this process alone. `MPOL_MF_MOVE_ALL`, which also moves what others share, is
-/// deliberately not defined here (LESSONS 10).
+/// deliberately not defined here (docs/decisions/0011).
 const MPOL_MF_MOVE: c_int = 1 << 1;
 
 const _: () = assert!(

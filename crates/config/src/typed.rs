@@ -14,7 +14,7 @@ use crate::schema::{self, POLICY_SECTION, SECTIONS};
 /// has to hold what one window of 1,024 tasks and 4,096 page moves can say.
 const EVENTS_MAX: usize = 16_384;
 
-/// LAPT's first window (ALGORITHMS section 2), brought within the bounds that are set.
+/// LAPT's first window, brought within the bounds that are set.
 const LAPT_START: Duration = Duration::from_millis(300);
 
 /// All settings. Every one is within its bounds, so no reader checks again.

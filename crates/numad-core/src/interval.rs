@@ -1,9 +1,9 @@
-//! How the length of windows follows what happens (ALGORITHMS section 2).
+//! How the length of windows follows what happens.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How the length of windows follows what happens (ALGORITHMS section 2).
+/// How the length of windows follows what happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IntervalLaw {
     /// LAPT: adds 50 ms when nothing changed, halves when something did.

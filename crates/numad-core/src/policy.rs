@@ -92,16 +92,17 @@ pub struct Task {
     pub samples: u64,
 }
 
-/// Which page: an address space, or an object that several share, and a page in it.
+/// Which page: an address space and a page in it. Memory that several processes map has a page in each
+/// of their spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
-    /// The address space or shared object.
+    /// The address space.
     pub space: SpaceId,
     /// Page number within it.
     pub page: u64,
 }
 
-/// An address space or shared object, numbered by the engine.
+/// An address space, numbered by the engine: process numbers come back, these do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u32);
 

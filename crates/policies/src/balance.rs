@@ -1,4 +1,4 @@
-//! Balance: equal communication load on every node (ALGORITHMS section 3).
+//! Balance: equal communication load on every node.
 //!
 //! Tasks by what they say in all, most first (ties: the lower id), each to the node with the least
 //! load so far that has room; among equal nodes to the one that holds the least communication with

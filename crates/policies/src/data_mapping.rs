@@ -1,4 +1,4 @@
-//! LAPT's data mapping: a page goes to the node whose threads use it most (ALGORITHMS section 6).
+//! LAPT's data mapping: a page goes to the node whose threads use it most.
 //!
 //! Every page has a counter per node, its row of the NUMA access table. A call adds one for the node of
 //! each accessor the page remembers, and proposes the page for the node with the most if that has at

@@ -1,4 +1,4 @@
-//! `OnDeLocMap+`: tasks to nodes, heaviest pairs first, few migrations (ALGORITHMS section 5).
+//! `OnDeLocMap+`: tasks to nodes, heaviest pairs first, few migrations.
 //!
 //! # Reading
 //!

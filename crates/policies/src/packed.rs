@@ -1,4 +1,4 @@
-//! Packed: tasks in id order fill the first node, then the next (ALGORITHMS section 3).
+//! Packed: tasks in id order fill the first node, then the next.
 //!
 //! A task that is not allowed on the node being filled goes to the first later or earlier node that
 //! is allowed and has room; one that has none stays where it is.

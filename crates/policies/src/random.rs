@@ -1,4 +1,4 @@
-//! Random: a seeded shuffle of the tasks, then packed (ALGORITHMS section 3).
+//! Random: a seeded shuffle of the tasks, then packed.
 //!
 //! Each task draws a number from the seed and its place in the list, and the numbers give the order.
 //! So every window shuffles alike, and a task that comes last draws without disturbing what the

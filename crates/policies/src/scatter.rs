@@ -1,4 +1,4 @@
-//! Scatter: task i goes to node i mod N (ALGORITHMS section 3); RCLB calls it socket-span.
+//! Scatter: task i goes to node i mod N; RCLB calls it socket-span.
 //!
 //! The N nodes are those that take tasks of this program at all: a node of memory alone would only
 //! load the one after it. A task whose node is full or forbidden goes to the next that is neither.

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_store_and_then_a_load_by_another_is_an_event() {
-        // The golden case of ALGORITHMS section 1.
+        // A second load by the same reader without a store in between is no new event.
         check("W0 R1 R1 R2 W2 R2 R0", "0-1 0-2 2-0");
         check("R1 R2", "");
         check("W0 R0", "");

@@ -41,7 +41,7 @@ lint: setup
 	$(CARGO) xtask gen --check
 
 bench: setup
-	$(CARGO) bench --workspace --benches
+	$(CARGO) bench -p numad-core -p policies -p sampler -p topology --bench core --bench propose --bench sampler --bench topology
 
 fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)

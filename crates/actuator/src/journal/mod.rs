@@ -33,7 +33,7 @@ pub struct Journal {
     headed: bool,
     records: Records,
     found: Found,
-    _lock: Flock<File>,
+    lock: Flock<File>,
 }
 
 /// How large a journal may become and how far its rows are pushed.
@@ -155,11 +155,7 @@ impl Journal {
             let path = path.to_owned();
             move |source| OpenError::Io(path, source)
         };
-        let mut builder = fs::DirBuilder::new();
-        // Addresses of programs are secrets of their users.
-        builder.recursive(true).mode(0o700);
-        builder.create(directory).map_err(failed(directory))?;
-        adopt(directory, directory.parent());
+        make(directory).map_err(failed(directory))?;
         let lock = lock(directory)?;
         let path = directory.join(FILE);
         let bytes = read_existing(&path).map_err(failed(&path))?;
@@ -191,7 +187,7 @@ impl Journal {
             headed,
             records,
             found,
-            _lock: lock,
+            lock,
         };
         if !clean {
             journal.mend(&bytes).map_err(failed(&path))?;
@@ -250,19 +246,39 @@ impl Journal {
             rows::encode(row, &self.boot, &mut text);
         }
         let added = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        let length = self.length.saturating_add(added);
-        let written = if length > self.limits.bytes_max {
+        let too_long = self.length.saturating_add(added) > self.limits.bytes_max;
+        let written = if too_long {
             Err(io::ErrorKind::StorageFull.into())
         } else {
-            self.append(text.as_bytes())
+            self.take_place()
+                .and_then(|()| self.append(text.as_bytes()))
         };
         written.map_err(|source| WriteError {
             path: self.directory.join(FILE),
             source,
         })?;
-        self.length = length;
+        self.length = self.length.saturating_add(added);
         rows.into_iter().for_each(|row| self.records.fold(row));
         Ok(())
+    }
+
+    /// Sees to it that the file is where the next start looks for it. One that was removed while we
+    /// ran would take rows for ever and lose them all with us; it is written anew, its directory and
+    /// lock with it. What someone else put in its place is left alone, and nothing is recorded.
+    fn take_place(&mut self) -> io::Result<()> {
+        match same_file(&self.file, &self.directory.join(FILE)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(io::Error::other("another file is in its place")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(&self.directory)?;
+                if !same_file(&self.lock, &self.directory.join(LOCK)).unwrap_or(false) {
+                    let taken = lock(&self.directory);
+                    self.lock = taken.map_err(|error| io::Error::other(error.to_string()))?;
+                }
+                self.write_anew()
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
@@ -282,37 +298,55 @@ impl Journal {
     /// Writes the file anew with what is open alone. When this fails the old file is still there.
     pub(crate) fn rewrite(&mut self) -> Result<(), WriteError> {
         let (new, path) = (self.directory.join(NEW), self.directory.join(FILE));
-        let mut text = rows::header(&self.boot);
+        self.take_place().map_err(|source| WriteError {
+            path: path.clone(),
+            source,
+        })?;
         if self.headed && self.records.open_rows() == 0 {
             // Needs no room on the disk.
-            self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+            self.length = u64::try_from(rows::header(&self.boot).len()).unwrap_or(u64::MAX);
             return self
                 .file
                 .set_len(self.length)
                 .map_err(|source| WriteError { path, source });
         }
+        self.write_anew()
+            .map_err(|source| WriteError { path: new, source })
+    }
+
+    fn write_anew(&mut self) -> io::Result<()> {
+        let new = self.directory.join(NEW);
+        let mut text = rows::header(&self.boot);
         for row in self.records.rows() {
             rows::encode(&row, &self.boot, &mut text);
         }
-        let write = || -> io::Result<File> {
-            let mut file = open_file(&new)?;
-            file.set_len(0)?;
-            file.write_all(text.as_bytes())?;
-            self.push(&file)?;
-            fs::rename(&new, &path)?;
-            self.push(&File::open(&self.directory)?)?;
-            Ok(file)
-        };
-        match write() {
-            Ok(file) => {
-                self.file = file;
-                self.headed = true;
-                self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
-                Ok(())
-            }
-            Err(source) => Err(WriteError { path: new, source }),
-        }
+        let mut file = open_file(&new)?;
+        file.set_len(0)?;
+        file.write_all(text.as_bytes())?;
+        self.push(&file)?;
+        fs::rename(&new, self.directory.join(FILE))?;
+        self.push(&File::open(&self.directory)?)?;
+        self.file = file;
+        self.headed = true;
+        self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        Ok(())
     }
+}
+
+/// Makes the directory if it is not there.
+fn make(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    // Addresses of programs are secrets of their users.
+    builder.recursive(true).mode(0o700);
+    builder.create(directory)?;
+    adopt(directory, directory.parent());
+    Ok(())
+}
+
+/// Whether what lies at `path` is this open file.
+fn same_file(file: &File, path: &Path) -> io::Result<bool> {
+    let (own, found) = (file.metadata()?, fs::symlink_metadata(path)?);
+    Ok((own.dev(), own.ino()) == (found.dev(), found.ino()))
 }
 
 /// Takes the lock that keeps two daemons from sharing one journal. The kernel releases it when we die.
@@ -346,8 +380,9 @@ fn open_file(path: &Path) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .custom_flags(OPEN_FLAGS.bits())
         .open(path)?;
+    must_be_regular(&file)?;
     adopt(path, path.parent());
     Ok(file)
 }
@@ -382,11 +417,23 @@ fn read_existing(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn open_existing(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(path)
+        .custom_flags(OPEN_FLAGS.bits())
+        .open(path)?;
+    must_be_regular(&file)?;
+    Ok(file)
 }
+
+fn must_be_regular(file: &File) -> io::Result<()> {
+    match file.metadata()?.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
+
+/// A symbolic link is refused, and a pipe in its place is not waited for.
+const OPEN_FLAGS: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK);
 
 const FILE: &str = "journal";
 const NEW: &str = "journal.new";
@@ -524,6 +571,57 @@ mod tests {
         journal.record(vec![bind(1)]).unwrap();
         drop(journal);
         assert_eq!(open(&directory).open_rows(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_journal_that_was_removed_is_made_again() {
+        let directory = scratch("journal");
+        let place = directory.join("state");
+        let mut journal = open(&place);
+        journal.record(vec![bind(1)]).unwrap();
+        fs::remove_dir_all(&place).unwrap();
+        journal.record(vec![bind(2)]).unwrap();
+        let error = Journal::open(&place, "boot", LIMITS).unwrap_err();
+        assert!(matches!(error, OpenError::InUse(..)), "{error}");
+        fs::remove_file(place.join(FILE)).unwrap();
+        journal.records_mut().forget_thread(match bind(1) {
+            Row::Bind { key, .. } => key,
+            _ => unreachable!(),
+        });
+        journal.rewrite().unwrap();
+        drop(journal);
+        assert_eq!(open(&place).open_rows(), 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_recorded_while_it_cannot_be_found_again() {
+        let directory = scratch("journal");
+        let place = directory.join("state");
+        let mut journal = open(&place);
+        fs::rename(&place, directory.join("away")).unwrap();
+        fs::write(&place, "in the way").unwrap();
+        journal.record(vec![bind(1)]).unwrap_err();
+        journal.rewrite().unwrap_err();
+        fs::remove_file(&place).unwrap();
+        // Another daemon began in the same place meanwhile.
+        let mut other = open(&place);
+        other.record(vec![bind(2)]).unwrap();
+        journal.record(vec![bind(1)]).unwrap_err();
+        journal.rewrite().unwrap_err();
+        assert_eq!((journal.open_rows(), other.open_rows()), (0, 1));
+        other.record(vec![bind(3)]).unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_in_its_place_is_not_waited_for() {
+        let directory = scratch("journal");
+        let mode = nix::sys::stat::Mode::S_IRWXU;
+        nix::unistd::mkfifo(&directory.join(FILE), mode).unwrap();
+        let error = Journal::open(&directory, "boot", LIMITS).unwrap_err();
+        assert!(matches!(error, OpenError::Io(..)), "{error}");
         fs::remove_dir_all(directory).unwrap();
     }
 

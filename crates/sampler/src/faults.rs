@@ -14,7 +14,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use numad_core::{AccessKind, Lifecycle, Record, Sample, ServedBy, Time};
 use topology::{CpuId, CpuSet, Pid, Tid};
 
-use crate::decode::{Body, Decoded, Field, Layout, SampleView, Visitor, stream};
+use crate::decode::{Body, Decoded, Field, Layout, SampleView, TaskRecord, Visitor, stream};
 use crate::filter::{self, Filter};
 use crate::kernel::KernelSettings;
 use crate::law::ClearOptions;
@@ -227,23 +227,6 @@ impl Faults {
         }
     }
 
-    /// Follows the processes whose forks lie in the rings, before any ring is delivered. Rings are
-    /// delivered one after the other, and what a new process did on the first would otherwise be
-    /// dropped, for its fork lies in the last. Its first touches come only once.
-    fn adopt_children(&mut self) {
-        if self.filter.is_empty() {
-            return;
-        }
-        self.children.0.clear();
-        for listener in &mut self.listeners {
-            let unread = listener.event.ring.unread();
-            let (first, second) = unread.pieces();
-            // Damage is counted when the ring is delivered.
-            stream(&self.layout, first, second, &mut self.children).unwrap_or(());
-        }
-        self.children.adopt(&mut self.filter, &mut self.joined);
-    }
-
     fn notes(&self) -> Vec<Cow<'static, str>> {
         let mut notes: Vec<Cow<'static, str>> = Vec::new();
         match (self.provocation, self.mode) {
@@ -309,11 +292,16 @@ impl Source for Faults {
         let mut events = [EpollEvent::empty(); 64];
         let polled = self.poll.wait(&mut events, EpollTimeout::ZERO);
         debug_assert!(polled.is_ok() || polled == Err(Errno::EINTR));
-        self.adopt_children();
+        self.children.forget();
+        if !self.filter.is_empty() {
+            self.children.gather(&mut self.listeners, &self.layout);
+        }
+        let announced = self.children.adopt(&mut self.filter, &mut self.joined, out);
         let mut delivery = Delivery {
             filter: &mut self.filter,
             joined: &mut self.joined,
             losses: &mut self.losses,
+            announced: &self.children.announced,
             out,
             cpu: CpuId(0),
             period: self.shape.period,
@@ -335,7 +323,7 @@ impl Source for Faults {
         }
         self.losses.unfollowed = self.filter.unfollowed();
         Drained {
-            records,
+            records: records + announced,
             fill_permille,
             ended: false,
             mark: None,
@@ -433,37 +421,77 @@ impl Listener {
     }
 }
 
-/// New processes and their parents.
+/// New processes, as their forks tell.
 #[derive(Clone, Debug, Default)]
-struct Children(Vec<(u32, u32)>);
+struct Children {
+    forks: Vec<TaskRecord>,
+    /// Those handed on ahead of the rings, ascending.
+    announced: Vec<u32>,
+}
 
 impl Visitor for Children {
     #[inline]
     fn record<B: Body>(&mut self, record: &Decoded<'_, B>) {
         if let Decoded::Fork(task) = record
             && task.pid != task.parent_pid
-            && self.0.len() < CHILDREN_MAX
+            && self.forks.len() < CHILDREN_MAX
         {
-            self.0.push((task.pid, task.parent_pid));
+            self.forks.push(*task);
         }
     }
 }
 
 impl Children {
-    /// Follows those whose parents are followed, and theirs.
-    fn adopt(&self, filter: &mut Filter, joined: &mut Vec<Pid>) {
-        for _generation in 0..GENERATIONS_MAX {
-            let before = joined.len();
-            for (pid, parent) in &self.0 {
-                if joined.len() < filter::PROCESSES_MAX && filter.adopt(*pid, *parent) {
-                    joined.push(Pid(*pid));
-                }
-            }
-            if joined.len() == before {
-                return;
-            }
+    fn forget(&mut self) {
+        self.forks.clear();
+        self.announced.clear();
+    }
+
+    /// Takes note of the forks that lie in the rings, which stay unread.
+    fn gather(&mut self, listeners: &mut [Listener], layout: &Layout) {
+        for listener in listeners {
+            let unread = listener.event.ring.unread();
+            let (first, second) = unread.pieces();
+            // Damage is counted when the ring is delivered.
+            stream(layout, first, second, self).unwrap_or(());
         }
     }
+
+    /// Follows those whose parents are followed, and theirs, and tells of them before any ring is
+    /// delivered; gives how many. Rings are delivered one after the other, and what a new process did
+    /// on the first, its own children included, would otherwise be nobody's, for its fork lies in the
+    /// last. Its first touches come only once.
+    fn adopt(
+        &mut self,
+        filter: &mut Filter,
+        joined: &mut Vec<Pid>,
+        out: &mut dyn FnMut(&Record),
+    ) -> u64 {
+        for _generation in 0..GENERATIONS_MAX {
+            let before = self.announced.len();
+            for task in &self.forks {
+                if joined.len() < filter::PROCESSES_MAX && filter.adopt(task.pid, task.parent_pid) {
+                    joined.push(Pid(task.pid));
+                    self.announced.push(task.pid);
+                    out(&fork(task));
+                }
+            }
+            if self.announced.len() == before {
+                break;
+            }
+        }
+        self.announced.sort_unstable();
+        u64::try_from(self.announced.len()).unwrap_or(u64::MAX)
+    }
+}
+
+fn fork(task: &TaskRecord) -> Record {
+    Record::Lifecycle(Lifecycle::Fork {
+        time: Time(task.time),
+        pid: Pid(task.pid),
+        tid: Tid(task.tid),
+        parent: Pid(task.parent_pid),
+    })
 }
 
 /// Takes decoded records of one ring after the other and hands on those that matter.
@@ -471,6 +499,8 @@ struct Delivery<'a> {
     filter: &'a mut Filter,
     joined: &'a mut Vec<Pid>,
     losses: &'a mut Losses,
+    /// New processes that were told of already.
+    announced: &'a [u32],
     out: &'a mut dyn FnMut(&Record),
     /// Whose ring is being read.
     cpu: CpuId,
@@ -497,12 +527,10 @@ impl Visitor for Delivery<'_> {
                     if self.filter.len() > known && self.joined.len() < filter::PROCESSES_MAX {
                         self.joined.push(Pid(task.pid));
                     }
-                    self.hand_on(&Record::Lifecycle(Lifecycle::Fork {
-                        time: Time(task.time),
-                        pid: Pid(task.pid),
-                        tid: Tid(task.tid),
-                        parent: Pid(task.parent_pid),
-                    }));
+                    let new = task.pid != task.parent_pid;
+                    if !(new && self.announced.binary_search(&task.pid).is_ok()) {
+                        self.hand_on(&fork(task));
+                    }
                 }
             }
             Decoded::Exit(task) => {

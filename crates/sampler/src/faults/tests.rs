@@ -52,6 +52,7 @@ fn lost(count: u64) -> Vec<u8> {
 struct State {
     filter: Filter,
     joined: Vec<Pid>,
+    announced: Vec<u32>,
     losses: Losses,
     lost_in_ring: u64,
     lost_handed_on: u64,
@@ -65,6 +66,7 @@ impl State {
             filter: &mut self.filter,
             joined: &mut self.joined,
             losses: &mut self.losses,
+            announced: &self.announced,
             out: &mut out,
             cpu: CpuId(3),
             period: 1,
@@ -177,11 +179,25 @@ fn children_are_known_before_any_ring_is_delivered() {
     for ring in [&first, &second] {
         stream(&shape(1).layout(), ring, &[], &mut children).unwrap();
     }
-    children.adopt(&mut state.filter, &mut state.joined);
+    let mut told = Vec::new();
+    let mut out = |record: &Record| match record {
+        Record::Lifecycle(Lifecycle::Fork { pid, parent, .. }) => told.push((pid.0, parent.0)),
+        other => panic!("{other:?}"),
+    };
+    let count = children.adopt(&mut state.filter, &mut state.joined, &mut out);
+    assert_eq!((count, told), (2, vec![(20, 7), (30, 20)]));
     assert_eq!(state.joined, [Pid(20), Pid(30)]);
+    state.announced = children.announced;
     let seen = state.deliver(&first, None);
-    assert!(matches!(&seen[1], Record::Sample(sample) if sample.address == 0x3000));
-    assert_eq!(state.deliver(&second, None).len(), 2);
+    assert!(matches!(&seen[0], Record::Sample(sample) if sample.address == 0x3000));
+    let rest = state.deliver(&second, None);
+    assert!(
+        matches!(
+            rest.as_slice(),
+            [Record::Lifecycle(Lifecycle::Fork { tid: Tid(71), .. })]
+        ),
+        "each is told once: {rest:?}"
+    );
     assert_eq!(state.joined.len(), 2, "each is told once");
 }
 

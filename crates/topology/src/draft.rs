@@ -9,6 +9,7 @@ use crate::ids::{CpuId, NodeId};
 use crate::machine::{Cache, Contradiction, Node, Note, Parts, Topology};
 use crate::number::{NODES_MAX, NamedCpu, number};
 use crate::set::{CpuSet, NodeSet};
+use crate::synthetic::NODE_BYTES;
 
 /// What hwloc told, in its own terms.
 #[derive(Debug, Default)]
@@ -97,6 +98,7 @@ impl DraftNode {
 impl Draft {
     /// Makes the machine.
     pub(crate) fn finish(mut self) -> Result<Topology, Contradiction> {
+        self.add_memory_if_untold();
         self.add_node_if_none();
         let owners = self.owners()?;
         let named = self.named(&owners)?;
@@ -130,6 +132,23 @@ impl Draft {
             bandwidth,
             notes,
         })
+    }
+
+    /// hwloc writes no size that it does not know; a file made from a description may know none.
+    fn add_memory_if_untold(&mut self) {
+        if self.nodes.is_empty() || self.nodes.iter().any(|node| node.memory_bytes > 0) {
+            return;
+        }
+        for node in &mut self.nodes {
+            node.memory_bytes = NODE_BYTES;
+        }
+        self.notes.push(Note {
+            subject: "memory".into(),
+            text: format!(
+                "no node tells of its size; {} GiB are counted for each",
+                NODE_BYTES >> 30
+            ),
+        });
     }
 
     /// Version 1 names no node on a machine without NUMA.

@@ -99,6 +99,12 @@ impl LoadError {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(&mut OneLine(f))
+    }
+}
+
+impl LoadError {
+    fn describe(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let file = self.file.display();
         match &self.reason {
             Reason::Unknown => write!(
@@ -123,6 +129,23 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+/// Shows what would break the line or command the terminal as an escape: both the name of a file
+/// and what stands in it may hold such.
+struct OneLine<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            if letter.is_control() {
+                write!(self.0, "{}", letter.escape_debug())?;
+            } else {
+                self.0.write_char(letter)?;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Reads a whole file; none when it has more than `bytes_max` bytes.
 pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {

@@ -12,6 +12,8 @@ pub type NodeSet = IdSet<NodeId>;
 
 /// The largest number a set holds; a longer list is taken for damage, not for a machine.
 pub const ID_MAX: u32 = 65_535;
+/// How much of a part that cannot be read is shown: enough to find it, and a line stays a line.
+const PART_SHOWN_MAX: usize = 40;
 
 /// A set of numbered things, stored as bits; iterates in ascending order.
 ///
@@ -33,7 +35,8 @@ pub struct ParseSetError {
 
 impl fmt::Display for ParseSetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.part, self.reason)
+        let part = self.part.escape_debug().take(PART_SHOWN_MAX);
+        write!(f, "`{}` {}", part.collect::<String>(), self.reason)
     }
 }
 
@@ -250,7 +253,9 @@ impl<T: From<u32> + Into<u32>> IdSet<T> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
         let mut set = Self::new();
         for (part, group) in text.rsplit(',').zip(0u32..).filter(|_| !text.is_empty()) {
-            let bits = u32::from_str_radix(part, 16).map_err(|_not_hex| ParseSetError {
+            let digits = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let bits = u32::from_str_radix(part, 16).ok().filter(|_| digits);
+            let bits = bits.ok_or_else(|| ParseSetError {
                 part: part.into(),
                 reason: "is not a group of at most 8 hexadecimal digits",
             })?;
@@ -285,7 +290,11 @@ impl<T: From<u32> + Into<u32>> IdSet<T> {
 }
 
 fn member(part: &str, text: &str) -> Result<u32, ParseSetError> {
-    let number: u32 = text.trim().parse().map_err(|_not_a_number| ParseSetError {
+    let text = text.trim();
+    // `+1` parses as a number too.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number: Option<u32> = text.parse().ok().filter(|_| digits);
+    let number = number.ok_or_else(|| ParseSetError {
         part: part.into(),
         reason: "is not a number or a range of numbers",
     })?;

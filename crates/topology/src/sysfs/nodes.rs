@@ -8,7 +8,7 @@ use crate::ids::{CpuId, NodeId};
 use crate::load::LoadError;
 use crate::machine::{Contradiction, Node, Note};
 use crate::number::NODES_MAX;
-use crate::set::{CpuSet, NodeSet};
+use crate::set::{CpuSet, ID_MAX, NodeSet};
 
 use super::tree::Tree;
 use super::{CPU_DIR, NODE_DIR, contradiction};
@@ -58,9 +58,12 @@ pub(super) fn read(
 ) -> Result<Found, LoadError> {
     let numbers = tree.numbered(NODE_DIR, "node")?.unwrap_or_default();
     let ids: Vec<NodeId> = numbers.into_iter().map(NodeId).collect();
-    if ids.len() > NODES_MAX || ids.last().is_some_and(|id| id.0 > crate::set::ID_MAX) {
-        let text = format!("more nodes than the {NODES_MAX} that Linux knows");
-        return Err(tree.foreign(NODE_DIR, "directory of nodes", text));
+    let foreign = |text| Err(tree.foreign(NODE_DIR, "directory of nodes", text));
+    if ids.len() > NODES_MAX {
+        return foreign(format!("more nodes than the {NODES_MAX} that Linux knows"));
+    }
+    if let Some(id) = ids.last().filter(|id| id.0 > ID_MAX) {
+        return foreign(format!("node {id} is beyond the largest number"));
     }
     if ids.is_empty() {
         return single(tree, present, notes);

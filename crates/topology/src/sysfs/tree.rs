@@ -21,6 +21,10 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn path(&self, below: &str) -> PathBuf {
+        // Joining nothing would add a slash.
+        if below.is_empty() {
+            return self.root.to_path_buf();
+        }
         self.root.join(below)
     }
 

@@ -8,10 +8,17 @@ use crate::ids::CpuId;
 use crate::load::Reason;
 use crate::set::CpuSet;
 
+/// An error whose text may quote the file, but not at length.
 pub(super) fn foreign(text: &str) -> Reason {
+    /// Longer than any text of ours.
+    const TEXT_MAX: usize = 200;
+    let mut shown: String = text.chars().take(TEXT_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
     Reason::Foreign {
         expected: "hwloc topology",
-        text: text.to_owned(),
+        text: shown,
     }
 }
 

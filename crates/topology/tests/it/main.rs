@@ -11,4 +11,6 @@ mod hostile;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 #[cfg(test)]
+mod odd;
+#[cfg(test)]
 mod render;

@@ -397,15 +397,13 @@ impl Steward {
 
     /// Ends an attachment: engine, source, undo, in this order, so that nothing moves after.
     fn release(&mut self, id: AttachmentId) -> UndoReport {
+        let now = self.now();
+        // Children that were made a moment ago have our masks too.
+        self.drain(now);
         let Some(program) = self.programs.remove(&id) else {
             return UndoReport::default();
         };
-        let now = self.now();
-        let mut pids = self.engine.pids(id);
-        pids.extend(program.pids.iter().copied());
-        pids.extend(program.known_pids());
-        pids.sort_unstable();
-        pids.dedup();
+        let pids = self.members_of(id, &program);
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         if let Some(open) = &mut self.source {
@@ -421,6 +419,16 @@ impl Steward {
         };
         self.keep_ended(id, now, program);
         report
+    }
+
+    /// Every process that is or was part of a program, ascending.
+    fn members_of(&self, id: AttachmentId, program: &Program) -> Vec<Pid> {
+        let mut pids = self.engine.pids(id);
+        pids.extend(program.pids.iter().copied());
+        pids.extend(program.known_pids());
+        pids.sort_unstable();
+        pids.dedup();
+        pids
     }
 
     fn keep_ended(&mut self, id: AttachmentId, now: Time, program: Program) {
@@ -485,13 +493,32 @@ impl Steward {
 
     fn undo_all(&mut self) -> UndoReport {
         let now = self.now();
+        self.drain(now);
         self.source = None;
+        let mut pids = Vec::new();
         while let Some((id, program)) = self.programs.pop_first() {
+            if program.recorder.is_none() {
+                pids.extend(self.members_of(id, &program));
+            }
             self.engine.handle_detach(now, id);
             self.parts.machine.forget(id);
             self.keep_ended(id, now, program);
         }
-        let report = self.parts.hand.undo(&Scope::All);
+        // By name first: the journal alone does not know children that were never bound themselves
+        // and whose parents have ended.
+        let mut report = UndoReport::default();
+        if !pids.is_empty() {
+            pids.sort_unstable();
+            report = self.parts.hand.undo(&Scope::Processes(pids));
+        }
+        let rest = self.parts.hand.undo(&Scope::All);
+        report.threads_restored += rest.threads_restored;
+        report.threads_gone += rest.threads_gone;
+        report.threads_left += rest.threads_left;
+        report.pages_restored += rest.pages_restored;
+        report.pages_gone += rest.pages_gone;
+        // What failed the first time was tried once more.
+        report.failed = rest.failed;
         self.parts.log.info(format_args!(
             "everything was undone: {}",
             undo_text(&report)

@@ -456,6 +456,30 @@ fn a_program_with_rights_of_others_is_not_the_users_own() {
     assert_eq!(failure.kind, ErrorKind::NotPermitted);
 }
 
+/// Its parent may have ended, so that nothing but the record of its fork tells whose it was.
+#[test]
+fn a_child_of_a_moment_ago_is_undone_too() {
+    let world = World::new();
+    let settings = Settings::new("newborn", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    for ending in ["detach", "stop"] {
+        let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
+        let id = AttachmentId(attached.unwrap().id);
+        windows(&world, &mut steward);
+        world.fork(100, 300);
+        match ending {
+            "detach" => drop(steward.detach(Peer::DAEMON, id).unwrap()),
+            _ => drop(steward.stop()),
+        }
+        let undone = std::mem::take(&mut world.state().undone);
+        assert_eq!(
+            undone[0],
+            Scope::Processes(vec![Pid(100), Pid(300)]),
+            "{ending}"
+        );
+    }
+}
+
 #[test]
 fn stopping_undoes_everything() {
     let world = World::new();
@@ -466,7 +490,8 @@ fn stopping_undoes_everything() {
         .unwrap();
     windows(&world, &mut steward);
     assert_eq!(steward.stop().threads_restored, 4);
-    assert_eq!(world.state().undone, [Scope::All]);
+    let named = Scope::Processes(vec![Pid(100)]);
+    assert_eq!(world.state().undone, [named, Scope::All]);
     assert!(!world.state().source_open);
 }
 

@@ -126,6 +126,18 @@ fn policies_that_seek_gain_do_no_harm_in_any_scenario() {
     }
 }
 
+/// Eight threads of a second program hold all cores of one node, not all its hardware threads. The other
+/// program's 24 once went to the other node, all of them, and lost a fifth of their speed.
+#[test]
+fn a_program_beside_another_is_not_crowded_onto_what_is_left() {
+    for seed in [1, 2, 7] {
+        let mut scenario = scenario("2x8x2@10,21", "hog", "deloc", seed);
+        scenario.threads = None;
+        let gain = report(&scenario).gain_percent();
+        assert!(gain > -3.0, "seed {seed}: {gain:.1} %");
+    }
+}
+
 #[test]
 fn partners_that_change_are_followed() {
     let gains: Vec<f64> = (1..=8)

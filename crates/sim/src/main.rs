@@ -66,7 +66,17 @@ Exit codes: 0 done; 1 a rule was broken, which is a mistake in numad; 2 the comm
 3 a setting is wrong; 6 no such policy, scenario or file.";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            complain(&format!("{first}; see `numad-sim --help`"));
+            return ExitCode::from(RunErrorKind::Usage.exit_code());
+        }
+        Err(help) => help.exit(),
+    };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let code = match answer(&arguments, &mut out) {
         Ok(code) => code,
@@ -107,7 +117,16 @@ impl From<io::Error> for Failure {
     reason = "a command's complaint goes to standard error"
 )]
 fn complain(text: &str) {
-    eprintln!("numad-sim: {text}");
+    // What was typed is quoted; it must not break the line nor command the terminal.
+    let shown: String = text
+        .chars()
+        .flat_map(|letter| {
+            let escaped = letter.is_control().then(|| letter.escape_debug());
+            let kept = escaped.is_none().then_some(letter);
+            escaped.into_iter().flatten().chain(kept)
+        })
+        .collect();
+    eprintln!("numad-sim: {shown}");
 }
 
 fn answer(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Failure> {
@@ -178,6 +197,9 @@ impl Arguments {
         if let Some(text) = &self.cpus {
             let set = CpuSet::parse_list(text);
             scenario.cgroup_cpus = set.map_err(|error| usage(format!("cpus `{text}`: {error}")))?;
+            if scenario.cgroup_cpus.is_empty() {
+                return Err(usage(format!("cpus `{text}`: names none")));
+            }
         }
         scenario.threads = self.threads.or(scenario.threads);
         scenario.seconds = self.seconds.unwrap_or(scenario.seconds);

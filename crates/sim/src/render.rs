@@ -31,7 +31,7 @@ impl fmt::Display for Show<'_> {
         snapshots(f, "Seen before anything was changed", &report.before)?;
         writeln!(f, "\nWhat was done and why")?;
         for line in report.story.lines() {
-            writeln!(f, "  {line}")?;
+            wrapped(f, &format!("  {line}"), STORY_INDENT)?;
         }
         if report.story.more() > 0 {
             writeln!(f, "  and {} lines more", report.story.more())?;
@@ -47,12 +47,31 @@ impl fmt::Display for Show<'_> {
     }
 }
 
+/// A terminal is at least this wide.
+const WIDTH: usize = 80;
+/// Where the sentences of the story begin, behind time and program.
+const STORY_INDENT: usize = 25;
+
+/// A line, broken between words where a terminal would break it anywhere.
+fn wrapped(f: &mut fmt::Formatter<'_>, line: &str, indent: usize) -> fmt::Result {
+    let mut rest = line;
+    let mut room = WIDTH;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        let Some(at) = rest[..=end].rfind(' ').filter(|&at| at > indent) else {
+            break;
+        };
+        write!(f, "{}\n{:indent$}", &rest[..at], "")?;
+        rest = &rest[at + 1..];
+        room = WIDTH - indent;
+    }
+    writeln!(f, "{rest}")
+}
+
 fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let scenario = &report.scenario;
     let nodes = report.topology.nodes().len();
-    writeln!(
-        f,
-        "SIMULATED machine {} ({nodes} nodes, {} cpus), {} threads of {}, policy {}, {} s, faults {}\n",
+    let line = format!(
+        "SIMULATED machine {} ({nodes} nodes, {} cpus), {} threads of {}, policy {}, {} s, faults {}",
         scenario.topology,
         report.topology.usable().len(),
         scenario.threads.unwrap_or(0),
@@ -60,13 +79,15 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         scenario.policy,
         scenario.seconds,
         scenario.faults.names(),
-    )
+    );
+    wrapped(f, &line, "SIMULATED ".len())?;
+    writeln!(f)
 }
 
 fn window_table(f: &mut fmt::Formatter<'_>, windows: &[WindowRow]) -> fmt::Result {
     writeln!(
         f,
-        "   time  program  window  samples    lost  wanted  bound  pages  refused  distance  local  speed"
+        "  time prog window samples  lost wanted bound pages refused distance local speed"
     )?;
     for row in windows {
         let summary = &row.summary;
@@ -76,7 +97,7 @@ fn window_table(f: &mut fmt::Formatter<'_>, windows: &[WindowRow]) -> fmt::Resul
         };
         writeln!(
             f,
-            "{:4}.{:02}  {:7}  {:4}ms  {:7}  {:6}  {:6}  {:5}  {:5}  {:7}  {distance:>8}  {:4.0}%  {:4.0}%",
+            "{:3}.{:02} {:4} {:4}ms {:7} {:5} {:6} {:5} {:5} {:7} {distance:>8} {:4.0}% {:4.0}%",
             row.time_ms / 1000,
             row.time_ms % 1000 / 10,
             row.program,
@@ -134,7 +155,9 @@ fn snapshots(f: &mut fmt::Formatter<'_>, title: &str, snapshots: &[Snapshot]) ->
     for snapshot in snapshots {
         writeln!(f, "\n{title}, program {}", snapshot.program)?;
         write!(f, "{}", shades(snapshot))?;
-        write!(f, "{}", places(snapshot))?;
+        for line in places(snapshot).lines() {
+            wrapped(f, line, "  node 0: ".len())?;
+        }
     }
     Ok(())
 }

@@ -222,6 +222,12 @@ fn settings_of(
 
 fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Result<(), RunError> {
     let usage = |message: String| Err(RunError::new(RunErrorKind::Usage, message));
+    if topology.usable().is_empty() {
+        return usage(format!(
+            "topology `{}` has no cpu that is online and not isolated",
+            scenario.topology
+        ));
+    }
     if threads == 0 || threads > THREADS_MAX {
         return usage(format!(
             "`{threads}` threads: must be from 1 to {THREADS_MAX}"
@@ -231,12 +237,6 @@ fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Resul
         let seconds = scenario.seconds;
         return usage(format!(
             "`{seconds}` seconds: must be from 1 to {SECONDS_MAX}"
-        ));
-    }
-    if topology.usable().is_empty() {
-        return usage(format!(
-            "topology `{}` has no usable cpu",
-            scenario.topology
         ));
     }
     let cpus = &scenario.cgroup_cpus;

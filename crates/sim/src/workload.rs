@@ -80,13 +80,14 @@ impl FromStr for Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Padded, so that it fits into a column.
         match self {
-            Self::Slices => f.write_str("slices"),
-            Self::Pairs => f.write_str("pairs"),
-            Self::Groups(size) => write!(f, "groups:{size}"),
-            Self::AllShared => f.write_str("all-shared"),
-            Self::Phases(seconds) => write!(f, "phases:{seconds}"),
-            Self::Hog => f.write_str("hog"),
+            Self::Slices => f.pad("slices"),
+            Self::Pairs => f.pad("pairs"),
+            Self::Groups(size) => f.pad(&format!("groups:{size}")),
+            Self::AllShared => f.pad("all-shared"),
+            Self::Phases(seconds) => f.pad(&format!("phases:{seconds}")),
+            Self::Hog => f.pad("hog"),
         }
     }
 }

@@ -45,6 +45,11 @@ fn the_same_command_prints_the_same_bytes() {
 fn the_picture_shows_before_why_after_and_undo() {
     let output = numad_sim(&["--seconds", "3", "--seed", "7", "--show"]);
     let shown = text(&output.stdout);
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    // Sentences are broken where a line ends.
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut at = 0;
     for words in [
         "SIMULATED machine 4x4@10,21",
@@ -62,6 +67,11 @@ fn the_picture_shows_before_why_after_and_undo() {
 
 #[test]
 fn mistakes_are_one_line_and_an_exit_code() {
+    refused(&["--nosuch"], 2, "unexpected argument '--nosuch' found");
+    refused(&["--seed", "x"], 2, "for '--seed <SEED>'");
+    refused(&["--json", "--show"], 2, "cannot be used with");
+    refused(&["--cpus", ""], 2, "cpus ``: names none");
+    refused(&["--policy", "x\ny\u{1b}[31m"], 6, r"`x\ny\u{1b}[31m`");
     refused(&["--workload", "pears"], 2, "`pears`");
     refused(&["--fault", "flood"], 2, "`flood`");
     refused(&["--set", "strict"], 2, "NAME=VALUE");
@@ -84,5 +94,6 @@ fn help_has_an_example_and_the_list_is_complete() {
         "{help}"
     );
     let list = text(&numad_sim(&["--list"]).stdout);
+    assert!(list.contains("\n  one-toucher      4x4@10,21    slices         16 threads  one"));
     assert!(list.contains("groups:N") && list.contains("deloc") && list.contains("rough-day"));
 }

@@ -7,7 +7,8 @@ FUZZ_SECONDS ?= 10
 .PHONY: help setup demo test build release lint docs bench fuzz install
 
 help:
-	@echo 'make demo     build, and show numad at work on this machine within a minute'
+	@echo 'make demo     build, then show numad at work on this machine in half a minute'
+	@echo 'make build    the four programs, in target/release'
 	@echo 'make test     everything that can be tested on this machine'
 	@echo 'make lint     formatting, clippy, docs, the map, generated files'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'

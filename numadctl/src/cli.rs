@@ -38,6 +38,11 @@ pub enum Command {
     #[command(after_help = "EXAMPLE:\n  numadctl detach 4242")]
     Detach(One),
     /// Show the daemon and the programs under a policy
+    ///
+    /// Of each program: TASKS, threads that take part in mapping, of all its threads; SAMPLES, and LOST
+    /// on the machine meanwhile; BOUND, threads whose affinity is ours now; PAGES moved; DIST, the mean
+    /// distance between threads that share memory (10 is all local); LOCAL, the share of accesses to
+    /// the thread's own node.
     #[command(after_help = "EXAMPLE:\n  numadctl status --watch\n  numadctl status --json")]
     Status(Status),
     /// Start a program under a policy

@@ -228,7 +228,7 @@ fn program() -> Attachment {
 fn an_attach_is_confirmed() {
     assert_eq!(
         attachment::attached(&program()),
-        "attached process 4242 and 1 other (solver) as 3 under policy deloc; `numadctl explain 3` tells what it does\n"
+        "attached process 4242 and 1 other (solver) as 3 under policy deloc; see `numadctl explain 3`\n"
     );
     let dry = Attachment {
         pids: vec![7],
@@ -293,8 +293,8 @@ fn status_is_a_head_and_a_table() {
          journal  520 changes not undone\n\
          rival    kernel NUMA balancing is on\n\
          \n\
-         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  BOUND  PAGES MOVED  DISTANCE  LOCAL\n\
-         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12     4711     2      8          512      10.4   93 %\n"
+         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  BOUND  PAGES  DIST  LOCAL\n\
+         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12     4711     2      8    512  10.4   93 %\n"
     );
     let idle = Status {
         nodes: 1,
@@ -336,7 +336,8 @@ fn explain_tells_the_program_its_threads_and_events() {
         explain::text(&detail, &events),
         "attachment 3: solver (process 4242, 4250), under policy deloc for 1 min 15 s\n\
          settings  strict=false\n\
-         seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last of 2000 ms; 2 lost on the machine; 1000 pages tracked\n\
+         seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last one; 2 lost on the\n\
+         \x20         machine; 1000 pages tracked; the present window is of 2000 ms\n\
          done      8 threads bound now, 10 moves in all; 512 pages (2.0 MiB) moved, 1 refused\n\
          cost      1.25 ms in system calls that moved pages, the longest 400.00 us\n\
          effect    mean distance of communication 10.4 (10 is all local), local accesses 93 %\n\
@@ -346,8 +347,8 @@ fn explain_tells_the_program_its_threads_and_events() {
          \x20 4243  worker   17     1       -  yes         98 %       40\n\
          \n\
          events, oldest first\n\
-         \x20   AT  KIND     THREAD  WHAT\n\
-         12.3 s  ordered    4243  bind to node 1: shares memory with thread 4244 (amount 900)\n"
+         \x20   AT  KIND     WHAT\n\
+         12.3 s  ordered  bind to node 1: shares memory with thread 4244 (amount 900)\n"
     );
     assert!(explain::text(&detail, &[]).ends_with("no window has been judged yet\n"));
 }

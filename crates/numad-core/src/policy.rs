@@ -213,10 +213,7 @@ impl fmt::Display for Reason {
             Self::Order => f.write_str("order of threads"),
             Self::Shuffle => f.write_str("seeded shuffle"),
             Self::Accesses { there, mean } => {
-                write!(
-                    f,
-                    "used {there} times from there, {mean:.1} times from a node on average"
-                )
+                write!(f, "used {there}x from there, a node's mean is {mean:.1}x")
             }
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),

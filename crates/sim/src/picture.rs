@@ -10,7 +10,7 @@ use crate::driver::Snapshot;
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
 /// Most rows and columns; beyond that neighbours are drawn together.
-const SIDE_MAX: usize = 64;
+pub(crate) const SIDE_MAX: usize = 64;
 
 /// Sides up to this are drawn two letters wide, which makes cells square.
 const WIDE_MAX: usize = 32;

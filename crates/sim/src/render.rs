@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::driver::{Snapshot, WindowRow};
 use crate::json;
-use crate::picture::{places, shades};
+use crate::picture::{SIDE_MAX, places, shades};
 use crate::report::{Report, Summary};
 
 /// The table: window by window, then in all.
@@ -155,8 +155,11 @@ fn snapshots(f: &mut fmt::Formatter<'_>, title: &str, snapshots: &[Snapshot]) ->
     for snapshot in snapshots {
         writeln!(f, "\n{title}, program {}", snapshot.program)?;
         write!(f, "{}", shades(snapshot))?;
-        for line in places(snapshot).lines() {
-            wrapped(f, line, "  node 0: ".len())?;
+        if snapshot.threads.len() > SIDE_MAX {
+            // Else each row says it.
+            for line in places(snapshot).lines() {
+                wrapped(f, line, "  node 0: ".len())?;
+            }
         }
     }
     Ok(())

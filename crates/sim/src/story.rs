@@ -49,7 +49,7 @@ fn sentence(kind: &EventKind) -> Option<String> {
             task, node, veto, ..
         } => Some(format!("thread {} not to node {node}: {veto}", task.tid)),
         EventKind::PagesDropped { count, veto, .. } => {
-            Some(format!("{count} pages not moved: {veto}"))
+            Some(format!("{count} {} not moved: {veto}", noun(*count == 1)))
         }
         EventKind::Ended { action, outcome } => Some(ended(action, outcome)),
         EventKind::ProgramEnded => Some("has ended".to_owned()),
@@ -90,10 +90,18 @@ fn ended(action: &Action, outcome: &Outcome) -> String {
                 0 => String::new(),
                 some => format!(", {some} refused"),
             };
-            format!("{moved} pages to node {node} in {spent} us{refused}: {reason}")
+            format!(
+                "{moved} {} to node {node} in {spent} us{refused}: {reason}",
+                noun(moved == 1)
+            )
         }
         (Action::MovePages { node, pages, .. }, other) => {
             format!("{} pages not to node {node}: {other:?}", pages.len())
         }
     }
+}
+
+/// The noun after a number.
+const fn noun(one: bool) -> &'static str {
+    if one { "page" } else { "pages" }
 }

@@ -21,7 +21,7 @@ pub fn attached(row: &Attachment) -> String {
         ""
     };
     format!(
-        "attached {processes} ({}) as {} under policy {}{dry}; `numadctl explain {}` tells what it does\n",
+        "attached {processes} ({}) as {} under policy {}{dry}; see `numadctl explain {}`\n",
         row.command, row.id, row.policy, row.id
     )
 }

@@ -4,6 +4,7 @@ use control::rows::{AttachmentDetail, EventRow, ThreadRow};
 
 use super::table::{Side, table};
 use super::units::{bytes, count, nanoseconds, seconds, share};
+use super::wrap::{WIDTH, labelled, wrapped};
 
 /// Everything about one program.
 #[must_use]
@@ -30,24 +31,25 @@ pub fn ended(id: u32, events: &[EventRow]) -> String {
 }
 
 fn told(events: &[EventRow]) -> String {
-    let rows: Vec<Vec<String>> = events
-        .iter()
-        .map(|event| {
-            vec![
-                format!("{:.1} s", event.at_s),
-                event.kind.clone(),
-                event.tid.map_or_else(String::new, |tid| tid.to_string()),
-                event.text.clone(),
-            ]
-        })
-        .collect();
+    let rows: Vec<Vec<String>> = events.iter().flat_map(event_rows).collect();
     let columns = [
         ("AT", Side::Right),
         ("KIND", Side::Left),
-        ("THREAD", Side::Right),
         ("WHAT", Side::Left),
     ];
     table(&columns, &rows)
+}
+
+/// What an event says, in as many rows as it takes.
+fn event_rows(event: &EventRow) -> Vec<Vec<String>> {
+    // What time (an hour in), kind, and the space between columns leave.
+    const TEXT_WIDTH: usize = WIDTH - 22;
+    let mut at = format!("{:.1} s", event.at_s);
+    let mut kind = event.kind.clone();
+    wrapped(&event.text, TEXT_WIDTH)
+        .into_iter()
+        .map(|line| vec![std::mem::take(&mut at), std::mem::take(&mut kind), line])
+        .collect()
 }
 
 fn head(detail: &AttachmentDetail) -> String {
@@ -73,18 +75,20 @@ fn head(detail: &AttachmentDetail) -> String {
         seconds(row.attached_s)
     );
     if !settings.is_empty() {
-        text.push_str(&format!("settings  {}\n", settings.join(" ")));
+        text.push_str(&labelled("settings", &settings.join(" ")));
     }
-    text.push_str(&format!(
-        "seen      {} in {} by {}, {} in the last of {} ms; {} lost on the machine; {} tracked\n",
+    let seen = format!(
+        "{} in {} by {}, {} in the last one; {} lost on the machine; {} tracked; \
+         the present window is of {} ms",
         count(row.samples, "sample"),
         count(row.windows, "window"),
         row.source,
         row.samples_window,
-        row.window_ms,
         row.lost,
         count(row.pages.into(), "page"),
-    ));
+        row.window_ms,
+    );
+    text.push_str(&labelled("seen", &seen));
     text.push_str(&format!(
         "done      {} bound now, {} in all; {} ({}) moved, {} refused\n",
         count(ledger.threads_bound.into(), "thread"),

@@ -11,3 +11,4 @@ pub mod status;
 pub mod table;
 pub mod topo;
 pub mod units;
+pub mod wrap;

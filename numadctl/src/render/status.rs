@@ -59,8 +59,8 @@ fn programs(rows: &[Attachment]) -> String {
         ("SAMPLES", Side::Right),
         ("LOST", Side::Right),
         ("BOUND", Side::Right),
-        ("PAGES MOVED", Side::Right),
-        ("DISTANCE", Side::Right),
+        ("PAGES", Side::Right),
+        ("DIST", Side::Right),
         ("LOCAL", Side::Right),
     ];
     let rows: Vec<Vec<String>> = rows.iter().map(program).collect();

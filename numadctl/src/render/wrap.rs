@@ -1,0 +1,64 @@
+//! Long lines, broken where words end.
+
+/// How wide what people read may be.
+pub const WIDTH: usize = 100;
+
+/// The text in lines of at most this many characters; a longer word has a line of its own.
+#[must_use]
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for word in text.split(' ') {
+        let word_length = word.chars().count();
+        if length > 0 && length + 1 + word_length > width {
+            lines.push(String::new());
+            length = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            if length > 0 {
+                line.push(' ');
+                length += 1;
+            }
+            line.push_str(word);
+            length += word_length;
+        }
+    }
+    lines
+}
+
+/// A label, and a text that stands beside it however many lines it has.
+#[must_use]
+pub fn labelled(label: &str, text: &str) -> String {
+    const MARGIN: usize = 10;
+    let mut told = String::new();
+    for (number, line) in wrapped(text, WIDTH - MARGIN).iter().enumerate() {
+        let label = if number == 0 { label } else { "" };
+        told.push_str(&format!("{label:MARGIN$}{line}\n"));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_where_words_end() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 3), ["one", "two", "three"]);
+        assert_eq!(wrapped("", 7), [""]);
+        assert_eq!(wrapped("ünüsüäl", 7), ["ünüsüäl"]);
+    }
+
+    #[test]
+    fn what_is_labelled_is_at_most_as_wide_as_a_page() {
+        let told = labelled("seen", &"twelve chars ".repeat(20));
+        assert!(told.starts_with("seen      twelve chars"), "{told}");
+        assert!(told.lines().count() == 3 && told.lines().all(|line| line.len() <= WIDTH));
+        assert!(
+            told.lines()
+                .skip(1)
+                .all(|line| line.starts_with("          "))
+        );
+    }
+}

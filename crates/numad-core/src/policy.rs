@@ -197,6 +197,8 @@ pub enum Reason {
     Stay,
     /// What it was before is put back.
     Revert,
+    /// Another core of the same node has fewer threads. Never a policy's reason: the engine's own.
+    Crowded,
 }
 
 impl fmt::Display for Reason {
@@ -217,6 +219,7 @@ impl fmt::Display for Reason {
             }
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),
+            Self::Crowded => f.write_str("another core of the node has fewer threads"),
         }
     }
 }

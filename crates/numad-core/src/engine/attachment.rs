@@ -299,6 +299,7 @@ impl Attachment {
             exited: None,
             observed: self.observations,
             original: CpuSet::new(),
+            unlimited: false,
             cgroup: CpuSet::new(),
             bond: Bond::Free,
             order: None,

@@ -7,7 +7,7 @@ use super::window::Context;
 use crate::action::{Action, MOVE_BATCH_MAX};
 use crate::event::EventKind;
 use crate::policy::{PageKey, Reason};
-use crate::tables::tasks::{Binding, Order, Record};
+use crate::tables::tasks::{Binding, Bond, Order, Record};
 
 /// A task that may be bound.
 #[derive(Clone, Debug)]
@@ -31,13 +31,14 @@ pub(super) struct PageGrant {
 }
 
 /// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
-/// before ours. Sets that are not known limit nothing.
+/// before ours, if that was its own. Sets that are not known limit nothing.
 pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
     let mut allowed = usable.clone();
-    for limit in [&record.cgroup, &record.original] {
-        if !limit.is_empty() {
-            allowed = allowed.intersection(limit);
-        }
+    if !record.cgroup.is_empty() {
+        allowed = allowed.intersection(&record.cgroup);
+    }
+    if !record.original.is_empty() && !record.unlimited {
+        allowed = allowed.intersection(&record.original);
     }
     allowed
 }
@@ -84,6 +85,55 @@ impl Attachment {
         };
         self.push(context, action);
         true
+    }
+
+    /// Gives threads another core of their node where one has two fewer: cores come and go with
+    /// cpusets and hotplug, threads end, and no policy speaks of cores. One fewer is no reason, or
+    /// threads would change places for ever. At most `most` threads.
+    pub(super) fn spread_over_cores(
+        &mut self,
+        context: &mut Context<'_>,
+        slots: &[u32],
+        most: usize,
+    ) {
+        if !self.options.bind_core {
+            return;
+        }
+        let mut ordered = 0;
+        for (position, &slot) in slots.iter().enumerate() {
+            if ordered >= most {
+                return;
+            }
+            let Some((node, core)) = self.crowded(context, slot) else {
+                continue;
+            };
+            if let Some(taken) = context.others.cores.get_mut(core.index()) {
+                *taken = taken.saturating_sub(1);
+            }
+            let grant = TaskGrant {
+                slot,
+                position,
+                node,
+                from: Some(node),
+                reason: Reason::Crowded,
+            };
+            ordered += usize::from(self.order_bind(context, grant));
+        }
+    }
+
+    /// Node and core of a bound thread that is not held, if the node has a core with two fewer.
+    fn crowded(&self, context: &Context<'_>, slot: u32) -> Option<(usize, CoreId)> {
+        let record = self.tasks.record(slot)?;
+        let (None, Bond::Bound(binding)) = (&record.order, &record.bond) else {
+            return None;
+        };
+        let core = binding.core.filter(|_| record.stay.is_over(context.now))?;
+        let place = &context.topology.nodes()[binding.node];
+        let cpus = allowed_cpus(record, &context.usable).intersection(&place.cpus);
+        let cores = &context.others.cores;
+        let best = pick_core(context.topology, &cpus, None, cores)?;
+        let on = |core: CoreId| cores.get(core.index()).copied().unwrap_or(0);
+        (on(core) >= on(best) + 2).then_some((binding.node, core))
     }
 
     /// Orders pages, those of one address space, node and kind of reason together.
@@ -147,6 +197,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Accesses { .. } => 4,
         Reason::Revert => 5,
         Reason::Stay => 6,
+        Reason::Crowded => 7,
     }
 }
 

@@ -70,7 +70,7 @@ impl Attachment {
         } else {
             record.stay.refused(now, hold);
         }
-        if reason != Reason::Revert {
+        if !matches!(reason, Reason::Revert | Reason::Crowded) {
             let proposal = Proposal::PlaceTask {
                 task: position,
                 node,

@@ -188,6 +188,8 @@ fn update(
         let inherited = masks.iter().find(|(ours, _)| *ours == task.affinity);
         let before = inherited.map_or(&task.affinity, |(_, original)| original);
         record.original = before.clone();
+        let cgroup = record.cgroup.intersection(look.online);
+        record.unlimited = !cgroup.is_empty() && cgroup.is_subset(&record.original);
     }
     taken
 }

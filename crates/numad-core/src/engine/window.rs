@@ -270,6 +270,9 @@ impl Attachment {
                     .on_fate(context.now, &proposal, Fate::Dropped(Veto::NotAllowed));
             }
         }
+        let room = self.options.task_moves_max;
+        let room = room.saturating_sub(context.actions.len() - before);
+        self.spread_over_cores(context, &scratch.slots, room);
         if let Some(trial) = self.trial.as_mut().filter(|_| !decision.pages.is_empty()) {
             trial.postpone();
         }

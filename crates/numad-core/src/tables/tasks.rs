@@ -84,6 +84,9 @@ pub(crate) struct Record {
     pub observed: u64,
     /// Its affinity before it was ours. Empty while unknown: all.
     pub original: CpuSet,
+    /// Whether that was all that its cgroup allowed at the time, so that it limits nothing: without
+    /// us such a thread would use whatever its cgroup comes to allow.
+    pub unlimited: bool,
     /// Empty while unknown: all.
     pub cgroup: CpuSet,
     pub bond: Bond,

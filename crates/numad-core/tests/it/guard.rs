@@ -338,3 +338,42 @@ fn one_core_each_when_asked() {
     assert_eq!(affinity(&mut world, 10), "2");
     assert_eq!(affinity(&mut world, 12), "6");
 }
+
+#[test]
+fn cores_that_come_back_are_used() {
+    let mut world = World::new("2x4@10,20");
+    let options = AttachOptions {
+        bind_core: true,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 1, 2, 3], options);
+    script.lock().unwrap().threads = vec![(10, 0), (11, 0), (12, 0), (13, 0)];
+    let cgroup = |world: &mut World, text: &str| {
+        for tid in 10..14 {
+            let thread = world.thread(tid);
+            thread.cgroup = cpus(text);
+            thread.affinity = cpus(text);
+        }
+    };
+    cgroup(&mut world, "0");
+    world.window();
+    // The kernel keeps masks that were set when a cpuset grows.
+    for tid in 10..14 {
+        assert_eq!(world.thread(tid).affinity, cpus("0"));
+        world.thread(tid).cgroup = cpus("0-3");
+    }
+    let seen = world.window();
+    assert_eq!(seen.orders(), "10>0 11>0 12>0");
+    let mut masks: Vec<String> = (10..14)
+        .map(|tid| world.thread(tid).affinity.to_string())
+        .collect();
+    masks.sort();
+    assert_eq!(masks, ["0", "1", "2", "3"]);
+    assert_eq!(world.window().orders(), "", "and then it is quiet");
+    let fates = &script.lock().unwrap().fates;
+    assert_eq!(
+        fates.iter().filter(|(_, fate)| *fate == Fate::Done).count(),
+        4,
+        "a policy hears of its own wishes alone"
+    );
+}

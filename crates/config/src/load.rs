@@ -129,10 +129,11 @@ pub fn check_bytes(bytes: &[u8]) -> Result<Config, ConfigError> {
 }
 
 fn read_text(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
+    // Before it is opened: opening a pipe waits for a writer, and a reload with it.
+    if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("is no regular file"));
     }
+    let file = File::open(path)?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     decode(bytes)

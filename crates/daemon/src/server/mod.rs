@@ -256,9 +256,14 @@ fn crowded() -> Failure {
 fn bare_answer(failure: &Failure) -> Vec<u8> {
     let body = error_json(failure);
     let status = failure.kind.http_status();
+    // Nothing of the request was read, so that it may be sent again as it is.
+    let again = match failure.kind {
+        ErrorKind::Busy => "retry-after: 1\r\n",
+        _ => "",
+    };
     let mut answer = format!(
         "HTTP/1.1 {status} refused\r\ncontent-type: application/json\r\nconnection: close\r\n\
-         content-length: {}\r\n\r\n",
+         {again}content-length: {}\r\n\r\n",
         body.len()
     )
     .into_bytes();

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -261,12 +262,22 @@ async fn whole(limits: Limits, request: Request, next: Next) -> Response {
         }
     };
     let answering = parts.extensions.get::<Arc<Seated>>().map(Seated::answering);
+    let path = shortened(parts.uri.path());
     let answer = next
         .run(Request::from_parts(parts, Body::from(bytes)))
         .await;
     drop(answering);
+    let json = answer.headers().get(CONTENT_TYPE) == Some(&JSON);
+    if answer.status().is_client_error() && !json {
+        // The library's own word, in plain text, on a path it cannot decode.
+        let message = format!("`{path}` is no path of this daemon");
+        let failure = Failure::new(ErrorKind::Usage, message).remedy("see /v1/openapi.json");
+        return failure_answer(answer.status().as_u16(), &failure);
+    }
     answer
 }
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// The number of an attachment, from a path.
 fn number(text: &str) -> Result<AttachmentId, Refused> {

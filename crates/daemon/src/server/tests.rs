@@ -243,6 +243,7 @@ async fn what_makes_no_sense_is_refused_in_the_same_form() {
         ("GET", "/", "", 404, "`/`"),
         ("GET", "/v1/nothing", "", 404, "openapi.json"),
         ("DELETE", "/v1/status", "", 405, "`DELETE`"),
+        ("GET", "/v1/attachments/%ff", "", 400, "/v1/openapi.json"),
         ("GET", "/v1/attachments/99", "", 404, "`99`"),
         ("GET", "/v1/attachments/four", "", 400, "`four`"),
         ("DELETE", "/v1/attachments/99", "", 404, "`99`"),

@@ -123,6 +123,11 @@ impl Steward {
         peer: Peer,
         target: &Target,
     ) -> Result<Vec<ProcessFacts>, Failure> {
+        // As an empty variable of a script makes them; an empty path would stand for all groups.
+        if matches!(target, Target::Cgroup(name) | Target::Unit(name) | Target::Command(name) if name.is_empty())
+        {
+            return Err(no_process());
+        }
         let mut refused = None;
         let mut found = Vec::new();
         for pid in self.parts.machine.find(target)? {
@@ -146,7 +151,8 @@ impl Steward {
             (true, Some(failure)) => Err(failure),
             (true, None) => {
                 let message = format!("{} has no process", in_short(target));
-                Err(Failure::new(ErrorKind::NotFound, message))
+                Err(Failure::new(ErrorKind::NotFound, message)
+                    .remedy("start it first, or name its processes"))
             }
         }
     }
@@ -269,7 +275,10 @@ impl Steward {
 /// Whether this process may be put under a policy by this peer.
 fn may_attach(peer: Peer, process: &ProcessFacts) -> Result<(), Failure> {
     let pid = process.pid;
-    let refused = |message: String| Err(Failure::new(ErrorKind::Usage, message));
+    let refused = |message: String| {
+        let remedy = "name the processes of a program";
+        Err(Failure::new(ErrorKind::Usage, message).remedy(remedy))
+    };
     if pid.0 == std::process::id() {
         return refused(format!("`{pid}` is numad itself"));
     }
@@ -294,10 +303,12 @@ fn not_yours(process: &ProcessFacts) -> Failure {
 
 fn gone(pid: Pid) -> Failure {
     Failure::new(ErrorKind::NotFound, format!("there is no process `{pid}`"))
+        .remedy("name a process that runs, not a thread; `--command NAME` finds it by name")
 }
 
 fn no_process() -> Failure {
     Failure::new(ErrorKind::Usage, "no process was named")
+        .remedy("name processes, or a control group, unit or command")
 }
 
 fn already(pid: Pid, id: AttachmentId) -> Failure {

@@ -287,6 +287,11 @@ fn what_cannot_be_attached_leaves_nothing_behind() {
         "numad itself",
     );
     check(root, request(&[], "packed"), ErrorKind::Usage, "no process");
+    for nameless in [Target::Cgroup, Target::Unit, Target::Command] {
+        let mut asked = request(&[], "packed");
+        asked.target = nameless(String::new());
+        check(root, asked, ErrorKind::Usage, "no process was named");
+    }
     check(
         root,
         request(&[100; 2000], "packed"),

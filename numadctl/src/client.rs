@@ -31,6 +31,11 @@ const LIMITS: Limits = Limits {
     body_bytes: 192 << 20,
 };
 
+/// Attempts at a daemon that is crowded, and the first rest between two; each is twice the one
+/// before, 0.6 s together.
+const TRIES: u32 = 5;
+const REST_FIRST: Duration = Duration::from_millis(40);
+
 /// Longest quotation of what the other side sent.
 const QUOTE_CHARS_MAX: usize = 120;
 
@@ -59,6 +64,32 @@ impl From<CallError> for Failure {
     }
 }
 
+/// How one attempt failed.
+#[derive(Debug)]
+enum Attempt {
+    /// For want of room; nothing was begun.
+    TurnedAway(CallError),
+    /// For good.
+    Ended(CallError),
+}
+
+impl Attempt {
+    fn of(error: CallError, again: bool) -> Self {
+        match again {
+            true => Self::TurnedAway(error),
+            false => Self::Ended(error),
+        }
+    }
+}
+
+impl From<Attempt> for CallError {
+    fn from(attempt: Attempt) -> Self {
+        match attempt {
+            Attempt::TurnedAway(error) | Attempt::Ended(error) => error,
+        }
+    }
+}
+
 impl Client {
     pub(crate) fn new(socket: PathBuf) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -78,11 +109,11 @@ impl Client {
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        self.call(Method::GET, path, Bytes::new())
+        self.call(&Method::GET, path, &Bytes::new())
     }
 
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
-        self.call(Method::DELETE, path, Bytes::new())
+        self.call(&Method::DELETE, path, &Bytes::new())
     }
 
     pub(crate) fn post<T: DeserializeOwned>(
@@ -94,17 +125,17 @@ impl Client {
             let text = format!("cannot put the request into JSON: {error}");
             CallError::Failed(Failure::new(ErrorKind::Internal, text))
         })?;
-        self.call(Method::POST, path, Bytes::from(body))
+        self.call(&Method::POST, path, &Bytes::from(body))
     }
 
     fn call<T: DeserializeOwned>(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
-        body: Bytes,
+        body: &Bytes,
     ) -> Result<T, CallError> {
         let (status, bytes) = self.runtime.block_on(async {
-            tokio::time::timeout(self.limits.answer, self.exchange(method, path, body))
+            tokio::time::timeout(self.limits.answer, self.patiently(method, path, body))
                 .await
                 .unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))
         })?;
@@ -114,39 +145,73 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| CallError::Failed(self.garbage(&error)))
     }
 
+    /// Tries again while the daemon is crowded and cannot have begun what was asked.
+    async fn patiently(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> Result<(StatusCode, Bytes), CallError> {
+        let mut rest = REST_FIRST;
+        for _ in 1..TRIES {
+            match self.exchange(method, path, body).await {
+                Err(Attempt::TurnedAway(_)) => tokio::time::sleep(rest).await,
+                Err(Attempt::Ended(error)) => return Err(error),
+                Ok(answer) => return Ok(answer),
+            }
+            rest *= 2;
+        }
+        self.exchange(method, path, body)
+            .await
+            .map_err(CallError::from)
+    }
+
     async fn exchange(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes), CallError> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|error| self.no_connection(&error))?;
-        let failed = |error: hyper::Error| CallError::Failed(self.broken(&error));
+        body: &Bytes,
+    ) -> Result<(StatusCode, Bytes), Attempt> {
+        let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
+            let crowded = error.kind() == io::ErrorKind::WouldBlock;
+            Attempt::of(self.no_connection(&error), crowded)
+        })?;
+        // A daemon that needs the seat for someone else hangs up before it answers.
+        let failed = |error: hyper::Error| {
+            let unanswered = error.is_incomplete_message() || error.is_canceled();
+            let again = *method == Method::GET && unanswered;
+            Attempt::of(CallError::Failed(self.broken(&error)), again)
+        };
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
         // Ends by itself when the answer is complete; its errors reach us through the sender.
         let driver = tokio::spawn(connection);
         let request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header(hyper::header::HOST, "localhost")
             .header(hyper::header::CONTENT_TYPE, "application/json")
-            .body(Full::new(body))
+            .body(Full::new(body.clone()))
             .map_err(|error| {
                 let text = format!("cannot make a request for `{path}`: {error}");
-                CallError::Failed(Failure::new(ErrorKind::Internal, text))
+                Attempt::Ended(CallError::Failed(Failure::new(ErrorKind::Internal, text)))
             })?;
         let answer = sender.send_request(request).await.map_err(failed)?;
         let status = answer.status();
+        let crowded = status == StatusCode::SERVICE_UNAVAILABLE
+            && answer.headers().contains_key(hyper::header::RETRY_AFTER);
         let body = Limited::new(answer.into_body(), self.limits.body_bytes)
             .collect()
             .await
-            .map_err(|error| CallError::Failed(self.no_body(&*error)))?;
+            .map_err(|error| Attempt::Ended(CallError::Failed(self.no_body(&*error))))?;
         driver.abort();
-        Ok((status, body.to_bytes()))
+        let bytes = body.to_bytes();
+        if crowded {
+            let failure = self.failure(status, &bytes);
+            return Err(Attempt::TurnedAway(CallError::Failed(failure)));
+        }
+        Ok((status, bytes))
     }
 
     fn no_connection(&self, error: &io::Error) -> CallError {
@@ -246,6 +311,7 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixListener;
 
     use super::*;
@@ -263,5 +329,55 @@ mod tests {
             failure.message.contains("did not answer within"),
             "{failure}"
         );
+    }
+
+    /// A daemon that answers one connection after the other with these bytes; how many there were is
+    /// told when the last has been served.
+    fn serve(name: &str, answers: &'static [&'static str]) -> PathBuf {
+        let name = format!("numadctl-{name}-{}", std::process::id());
+        let socket = std::env::temp_dir().join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                // Wholly read, or closing would break the connection off.
+                let mut request = [0; 4096];
+                while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                    if stream.read(&mut request).unwrap() == 0 {
+                        break;
+                    }
+                }
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        socket
+    }
+
+    const CROWDED: &str = "HTTP/1.1 503 refused\r\nretry-after: 1\r\ncontent-length: 56\r\n\r\n\
+                           {\"error\":{\"kind\":\"busy\",\"message\":\"crowd\",\"remedy\":\"\"}} ";
+    const SEVEN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n7";
+
+    #[test]
+    fn a_crowded_daemon_is_asked_again() {
+        let socket = serve("crowded", &["", CROWDED, SEVEN, CROWDED, SEVEN, ""]);
+        let client = Client::new(socket.clone()).unwrap();
+        assert_eq!(client.get::<u32>("/v1/status").unwrap(), 7);
+        assert_eq!(client.post::<u32>("/v1/undo", &1).unwrap(), 7);
+        // What may have been begun is not begun twice.
+        let failure = Failure::from(client.post::<u32>("/v1/undo", &1).unwrap_err());
+        assert!(failure.message.contains("ended in the middle"), "{failure}");
+        std::fs::remove_file(&socket).unwrap();
+    }
+
+    #[test]
+    fn patience_ends() {
+        let socket = serve("hopeless", &[CROWDED; 5]);
+        let client = Client::new(socket.clone()).unwrap();
+        let failure = Failure::from(client.get::<u32>("/v1/status").unwrap_err());
+        assert_eq!(
+            (failure.kind, failure.message.as_str()),
+            (ErrorKind::Busy, "crowd")
+        );
+        std::fs::remove_file(&socket).unwrap();
     }
 }

@@ -61,17 +61,16 @@ fn explain_usage(error: &clap::Error, out: &mut Output<'_>, err: &mut Output<'_>
 /// clap's report up to its usage line, and where to read more.
 fn on_one_line(text: &str) -> String {
     let (what, usage) = text.split_once("Usage: ").unwrap_or((text, "numadctl"));
+    // Said at the end for all, with the command where that is known.
+    let what = what.replace("For more information, try '--help'.", "");
     let what: Vec<&str> = what
         .split_whitespace()
         .filter(|word| *word != "error:")
         .collect();
+    let what = what.join(" ").replace(" tip: ", "; tip: ");
     let command: Vec<&str> = usage
         .split_whitespace()
         .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
         .collect();
-    format!(
-        "numadctl: {}; see `{} --help`\n",
-        what.join(" "),
-        command.join(" ")
-    )
+    format!("numadctl: {}; see `{} --help`\n", what, command.join(" "))
 }

@@ -243,7 +243,8 @@ fn every_command_asks_and_shows() {
 /// What is typed, the exit code, what the line must name.
 const WRONG: &[(&str, i32, &str)] = &[
     ("attach", 2, "see `numadctl attach --help`"),
-    ("attach 0", 2, "see `numadctl"),
+    ("attach 0", 2, "is not in 1..=4294967295; see `numadctl"),
+    ("attach -1", 2, "found; tip: to pass '-1'"),
     ("attach 1 --cgroup /a", 2, "cannot be used with"),
     ("attach 1 --set strict", 2, "expected KEY=VALUE"),
     (

@@ -11,6 +11,9 @@ use crate::number::{NODES_MAX, NamedCpu, number};
 use crate::set::{CpuSet, NodeSet};
 use crate::synthetic::NODE_BYTES;
 
+/// Six attributes between all pairs of 64 nodes are fewer; a file can hold ten times as many.
+const FIGURES_MAX: usize = 1 << 15;
+
 /// What hwloc told, in its own terms.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
@@ -123,7 +126,7 @@ impl Draft {
             cache.cpus = cache.cpus.intersection(&known);
         }
         caches.retain(|cache| !cache.cpus.is_empty());
-        let bandwidth = bandwidth(self.figures, &nodes);
+        let bandwidth = bandwidth(self.figures, &nodes, &owners, &mut notes);
         Topology::new(Parts {
             cpus: number(&named, &mut notes),
             nodes,
@@ -302,18 +305,41 @@ fn group_of(sets: &[CpuSet], what: &str) -> Result<BTreeMap<CpuId, usize>, Contr
 
 /// Links from each node whose processors are all among the initiators. What is told of fewer
 /// initiators goes before what is told of more, a refined kind before a general one.
-fn bandwidth(mut figures: Vec<DraftFigure>, nodes: &[Node]) -> BandwidthGraph {
-    figures.sort_by_key(|figure| (figure.kind, usize::MAX - figure.initiators.len()));
+fn bandwidth(
+    mut figures: Vec<DraftFigure>,
+    nodes: &[Node],
+    owners: &BTreeMap<CpuId, NodeId>,
+    notes: &mut Vec<Note>,
+) -> BandwidthGraph {
+    if figures.len() > FIGURES_MAX {
+        figures.truncate(FIGURES_MAX);
+        notes.push(Note {
+            subject: "bandwidth".into(),
+            text: format!("more than {FIGURES_MAX} figures are told; the rest is left out"),
+        });
+    }
+    figures.sort_by_cached_key(|figure| (figure.kind, usize::MAX - figure.initiators.len()));
+    let mut asking: BTreeMap<*const CpuSet, Vec<NodeId>> = BTreeMap::new();
     let mut graph = BandwidthGraph::default();
     for told in figures.iter().filter(|told| told.value > 0) {
-        let asking = nodes
-            .iter()
-            .filter(|node| !node.cpus.is_empty() && node.cpus.is_subset(&told.initiators));
-        for node in asking {
-            set(graph.link_mut(node.id, told.target), told);
+        let from = asking
+            .entry(Rc::as_ptr(&told.initiators))
+            .or_insert_with(|| inside(&told.initiators, nodes, owners));
+        for &from in from.iter() {
+            set(graph.link_mut(from, told.target), told);
         }
     }
     graph
+}
+
+/// The nodes all of whose processors, of which there are some, are in a set.
+fn inside(set: &CpuSet, nodes: &[Node], owners: &BTreeMap<CpuId, NodeId>) -> Vec<NodeId> {
+    let mut found: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for owner in set.iter().filter_map(|cpu| owners.get(&cpu)) {
+        *found.entry(*owner).or_default() += 1;
+    }
+    let whole = |node: &&Node| found.get(&node.id) == Some(&node.cpus.len());
+    nodes.iter().filter(whole).map(|node| node.id).collect()
 }
 
 fn set(link: &mut Link, told: &DraftFigure) {

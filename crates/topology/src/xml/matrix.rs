@@ -13,7 +13,7 @@ use crate::machine::{Contradiction, Note};
 use crate::set::CpuSet;
 
 use super::element::{bad, foreign, number, required, set};
-use super::objects::{Index, is_object};
+use super::objects::{Index, around};
 
 /// `distances` on the object that holds all nodes: floats relative to the least, which is local on
 /// any sane machine, and the figure that 1.0 stands for.
@@ -27,7 +27,7 @@ pub(super) fn version_one(
         let objects: usize = required(element, "nbobjs")?;
         let below: usize = required(element, "relative_depth")?;
         let base: f64 = number(element, "latency_base")?.unwrap_or(f64::from(LOCAL));
-        let around = element.ancestors().skip(1).filter(is_object).count();
+        let around = around(element)?;
         let of_nodes = |(_, depth): &&(NodeId, usize)| *depth == around + below - 1;
         // Nodes without processors hang higher than their level is; one that fits is enough.
         let fits = below > 0 && objects == count && index.nodes.iter().any(|node| of_nodes(&node));

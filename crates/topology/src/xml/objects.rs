@@ -53,7 +53,24 @@ pub(super) fn read(root: Element<'_, '_>, version: Version) -> Result<(Draft, In
     Ok((draft, index))
 }
 
-pub(super) fn is_object(element: &Element<'_, '_>) -> bool {
+/// How many objects are around an element.
+pub(super) fn around(element: Element<'_, '_>) -> Result<usize, Reason> {
+    /// hwloc's deepest trees have some 20 levels. Without a limit, many elements at the bottom of a
+    /// deep file are climbed from for minutes.
+    const DEPTH_MAX: usize = 256;
+    let mut around = 0;
+    for (depth, parent) in element.ancestors().skip(1).enumerate() {
+        if depth > DEPTH_MAX {
+            return Err(foreign(&format!(
+                "it is more than {DEPTH_MAX} elements deep"
+            )));
+        }
+        around += usize::from(is_object(&parent));
+    }
+    Ok(around)
+}
+
+fn is_object(element: &Element<'_, '_>) -> bool {
     element.has_tag_name("object")
 }
 
@@ -90,7 +107,7 @@ fn node(
         let text = format!("more than the {NODES_MAX} nodes that Linux knows");
         return Err(foreign(&text));
     }
-    let around = element.ancestors().skip(1).filter(is_object).count();
+    let around = around(element)?;
     index.nodes.push((id, around));
     if let Some(gp) = number(element, "gp_index")? {
         index.nodes_by_gp.insert(gp, id);

@@ -221,6 +221,69 @@ fn whatever_a_file_holds_the_complaint_is_one_short_line() {
     }
 }
 
+/// One took 69 s, the other more than 100, before there were limits.
+#[test]
+fn files_made_to_be_slow_are_not() {
+    let node = |id: u32, mask: &str| {
+        format!(
+            "<object type=\"NUMANode\" os_index=\"{id}\" gp_index=\"{}\" cpuset=\"{mask}\" \
+             local_memory=\"4096\"/>",
+            id + 1
+        )
+    };
+    let pu = "<object type=\"PU\" os_index=\"0\"/>";
+    let (open, close) = ("<object type=\"Group\">", "</object>");
+    let distances = "<distances nbobjs=\"1\" relative_depth=\"3\"/>";
+    let text = format!(
+        "<topology>{open}{pu}{}{}{}{}{close}</topology>",
+        node(0, "0x1"),
+        open.repeat(150_000),
+        distances.repeat(150_000),
+        close.repeat(150_000),
+    );
+    let error = topology::xml::parse(&text).unwrap_err();
+    let shown = topology::LoadError {
+        file: "x".into(),
+        reason: error,
+    };
+    let words = "`x` is no hwloc topology: it is more than 256 elements deep";
+    assert_eq!(shown.to_string(), words);
+
+    let mut text = String::from("<topology version=\"2.0\"><object type=\"Machine\">");
+    for id in 0..16_u32 {
+        let cpu = 65_535 - id;
+        let mask = format!(
+            "{:#x}{}",
+            1_u32 << (cpu % 32),
+            ",".repeat(cpu as usize / 32)
+        );
+        write!(
+            text,
+            "<object type=\"PU\" os_index=\"{cpu}\"/>{}",
+            node(id, &mask)
+        )
+        .unwrap();
+    }
+    let all = ["0xffffffff"; 2048].join(",");
+    write!(
+        text,
+        "<object type=\"Group\" gp_index=\"5000\" cpuset=\"{all}\"/></object>"
+    )
+    .unwrap();
+    let value =
+        "<memattr_value target_obj_gp_index=\"1\" initiator_obj_gp_index=\"5000\" value=\"7\"/>";
+    write!(
+        text,
+        "<memattr name=\"Bandwidth\">{}</memattr></topology>",
+        value.repeat(33_000)
+    )
+    .unwrap();
+    let topology = topology::xml::parse(&text).unwrap();
+    let notes: Vec<String> = topology.notes().iter().map(ToString::to_string).collect();
+    let left_out = "bandwidth: more than 32768 figures are told; the rest is left out";
+    assert!(notes.iter().any(|note| note == left_out), "{notes:?}");
+}
+
 /// What `lstopo -i "pack:2 [numa] [numa] core:2"` writes: nodes of unknown size, all near.
 #[test]
 fn nodes_that_tell_no_size_get_one_and_a_note() {

@@ -194,3 +194,27 @@ fn privileged_an_idle_daemon_is_small() {
     let resident = status(&house)["resident_bytes"].as_u64().expect("a size");
     assert!(resident < 15 << 20, "{resident} bytes resident");
 }
+
+#[test]
+fn privileged_a_daemon_is_small_again_when_all_have_ended() {
+    if !privileged() {
+        return;
+    }
+    let house = House::serving(BUSY);
+    for _ in 0..40 {
+        let mut program = std::process::Command::new("sleep")
+            .arg("0.05")
+            .spawn()
+            .expect("it starts");
+        // Whether it is attached or gone already is the same to us.
+        drop(house.ctl(&["attach", &program.id().to_string(), "--policy", "scatter"]));
+        program.wait().expect("it ends");
+    }
+    wait_until("nothing is attached", || {
+        status(&house)["attachments"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    });
+    let resident = status(&house)["resident_bytes"].as_u64().expect("a size");
+    assert!(resident < 24 << 20, "{resident} bytes resident");
+}

@@ -8,6 +8,20 @@ pub use nix::errno::Errno;
 
 use crate::sys;
 
+/// Gives memory of large blocks back to the system when they are freed, for the whole process.
+///
+/// glibc does so at first, but takes a freed block for a sign that more of that size will come, and
+/// from then on keeps blocks of up to 32 MiB. A fixed bound stops that; other allocators stay as they are.
+pub fn give_back_blocks_from(bytes: i32) {
+    #[cfg(target_env = "gnu")]
+    {
+        let taken = sys::map_blocks_from(bytes);
+        debug_assert!(taken, "a bound that glibc takes");
+    }
+    #[cfg(not(target_env = "gnu"))]
+    let _kept_as_it_is = bytes;
+}
+
 /// Sets the nice value, -20 (first) to 19 (last), of the calling thread and of those that it makes
 /// from now on. The one change in this crate that concerns nobody but ourselves.
 ///

@@ -36,7 +36,7 @@ mod undo;
 pub use affinity::{Kind, Origin};
 pub use census::{Census, Moment};
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
-pub use kernel::{Errno, Kernel, Linux, Mask, set_own_nice};
+pub use kernel::{Errno, Kernel, Linux, Mask, give_back_blocks_from, set_own_nice};
 pub use live::Live;
 pub use pacer::Pacer;
 pub use residency::{PageStatus, residency};

@@ -49,6 +49,16 @@ pub(crate) fn set_own_nice(nice: c_int) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
+/// Has the allocator map every block of at least this many bytes by itself, so that freeing it gives
+/// the memory back at once. False where the allocator has no such setting.
+#[cfg(target_env = "gnu")]
+pub(crate) fn map_blocks_from(bytes: c_int) -> bool {
+    // SAFETY: takes two numbers and no memory; it locks the allocator itself, so that other threads
+    // may allocate meanwhile.
+    let taken = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) };
+    taken == 1
+}
+
 /// Asks where pages of a process are: one status for each.
 pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> Result<(), Errno> {
     assert_eq!(pages.len(), statuses.len(), "one status for each page");

@@ -35,6 +35,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if options.check_config {
         return say(&format!("settings are in order: {}", files(&loaded)));
     }
+    actuator::give_back_blocks_from(BLOCK_BYTES);
     let log = Log::to_stderr(level_of(&loaded.config));
     abort_on_panic(log.clone());
     step_forward(&log);
@@ -109,6 +110,10 @@ fn step_forward(log: &Log) {
 
 /// A tenfold weight against an ordinary thread (`sched_prio_to_weight` of the kernel).
 const NICE: i32 = -10;
+
+/// Tables of a program are larger than this, what lives for a window mostly smaller. With glibc's own
+/// bound forty short programs left 135 MiB resident with nothing attached; with this 13 MiB.
+const BLOCK_BYTES: i32 = 1 << 20;
 
 fn machine() -> Result<Arc<Topology>, Failure> {
     topology::load("this").map(Arc::new).map_err(|error| {

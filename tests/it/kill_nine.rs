@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::house::{House, Program, privileged};
+use crate::house::{House, Program, privileged, wait_until};
 
 /// Windows as short as they get, places that change all the time.
 const RESTLESS: &str = "[engine]\ninterval_min_ms = 50\ninterval_max_ms = 50\nsamples_min = 0\nhold_ms = 0\n\
@@ -88,6 +88,28 @@ fn privileged_undo_without_a_daemon_puts_everything_back() {
             assert_eq!(program.masks(), before, "killed after {moment:?}");
         }
     }
+}
+
+#[test]
+fn privileged_a_state_directory_that_is_removed_costs_no_undo() {
+    if !privileged() {
+        return;
+    }
+    let program = Program::start(&["groups:8", "--threads", "32", "--region-kib", "64"]);
+    pin_some(&program);
+    let before = program.masks();
+    let mut house = House::serving(RESTLESS);
+    house.ok(&["attach", &program.pid(), "--policy", "random"]);
+    wait_until("threads are bound", || program.masks() != before);
+    std::fs::remove_dir_all(house.folder.join("state")).expect("it goes");
+    // It comes back with the next change that is written down, of this program or of another.
+    let newer = Program::start(&["pairs", "--threads", "8", "--region-kib", "64"]);
+    let newer_before = newer.masks();
+    house.ok(&["attach", &newer.pid(), "--policy", "random"]);
+    wait_until("more threads are bound", || newer.masks() != newer_before);
+    house.stop(Signal::SIGKILL);
+    assert!(undo(&house).status.success());
+    assert_eq!((program.masks(), newer.masks()), (before, newer_before));
 }
 
 fn undo(house: &House) -> std::process::Output {

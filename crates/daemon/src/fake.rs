@@ -215,6 +215,7 @@ fn sample(time: Time, pid: Pid, tid: Tid, address: u64) -> Record {
         pid,
         tid,
         address,
+        physical: 0,
         cpu: CpuId(0),
         kind: AccessKind::Unknown,
         served: ServedBy::Unknown,

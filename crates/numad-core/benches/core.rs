@@ -93,6 +93,7 @@ fn sample(tid: u32, page: u64) -> Record {
         pid: Pid(1),
         tid: Tid(tid),
         address: 0x7f00_0000_0000 + page * PAGE,
+        physical: 0,
         cpu: CpuId(0),
         kind: AccessKind::Unknown,
         served: ServedBy::Unknown,

@@ -15,6 +15,8 @@ pub struct Sample {
     pub tid: Tid,
     /// Where in the process's address space.
     pub address: u64,
+    /// Where in the machine's memory, or 0 where the source does not tell.
+    pub physical: u64,
     /// On which processor.
     pub cpu: CpuId,
     /// Load or store, where the source tells.

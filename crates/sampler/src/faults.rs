@@ -579,6 +579,7 @@ impl Delivery<'_> {
             pid: Pid(pid),
             tid: Tid(tid),
             address,
+            physical: 0,
             cpu: view.cpu().map_or(self.cpu, CpuId),
             kind: AccessKind::Unknown,
             served: ServedBy::Unknown,

@@ -220,6 +220,7 @@ impl World {
             pid: thread.key.pid,
             tid: Tid(tid),
             address: page * PAGE + 8,
+            physical: 0,
             cpu: thread.cpu,
             kind: AccessKind::Unknown,
             served: ServedBy::Unknown,

@@ -103,6 +103,7 @@ fn only_user_addresses_of_attached_processes_are_delivered() {
         pid: Pid(7),
         tid: Tid(8),
         address: 0x5555_0000_1000,
+        physical: 0,
         cpu: CpuId(3),
         kind: AccessKind::Unknown,
         served: ServedBy::Unknown,

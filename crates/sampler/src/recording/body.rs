@@ -13,6 +13,7 @@ use super::{Entry, NAME_BYTES_MAX};
 pub(super) struct Base {
     time: u64,
     address: u64,
+    physical: u64,
     pid: u32,
     tid: u32,
     cpu: u32,
@@ -34,6 +35,8 @@ const SAME_CPU: u8 = 0x10;
 const PERIOD_ONE: u8 = 0x20;
 /// On a sample: a byte of kind and level, and the weight, follow.
 const DETAIL: u8 = 0x40;
+/// On a sample: the physical address follows.
+const PHYSICAL: u8 = 0x80;
 /// On a name: it came with another program.
 const EXEC: u8 = 0x08;
 
@@ -67,7 +70,8 @@ fn encode_sample(base: &mut Base, sample: &Sample, out: &mut Vec<u8>) {
             | flag(same_task, SAME_TASK)
             | flag(same_cpu, SAME_CPU)
             | flag(sample.period == 1, PERIOD_ONE)
-            | flag(detail, DETAIL),
+            | flag(detail, DETAIL)
+            | flag(sample.physical != 0, PHYSICAL),
     );
     if !same_task {
         (base.pid, base.tid) = (sample.pid.0, sample.tid.0);
@@ -86,6 +90,9 @@ fn encode_sample(base: &mut Base, sample: &Sample, out: &mut Vec<u8>) {
     if detail {
         out.push(kind_number(sample.kind) | served_number(sample.served) << 4);
         put(out, u64::from(sample.weight));
+    }
+    if sample.physical != 0 {
+        put_difference(out, &mut base.physical, sample.physical);
     }
 }
 
@@ -134,7 +141,7 @@ pub(super) fn decode(base: &mut Base, bytes: &mut &[u8]) -> Result<Entry, &'stat
     let tag = byte(bytes)?;
     let flags = tag & !KIND_MASK;
     let known = match tag & KIND_MASK {
-        KIND_SAMPLE => SAME_TASK | SAME_CPU | PERIOD_ONE | DETAIL,
+        KIND_SAMPLE => SAME_TASK | SAME_CPU | PERIOD_ONE | DETAIL | PHYSICAL,
         KIND_NAMED => EXEC,
         _ => 0,
     };
@@ -172,11 +179,17 @@ fn decode_sample(base: &mut Base, flags: u8, bytes: &mut &[u8]) -> Result<Sample
     } else {
         (byte(bytes)?, small(bytes)?)
     };
+    let physical = if flags & PHYSICAL == 0 {
+        0
+    } else {
+        difference(bytes, &mut base.physical)?
+    };
     Ok(Sample {
         time,
         pid: Pid(base.pid),
         tid: Tid(base.tid),
         address,
+        physical,
         cpu: CpuId(base.cpu),
         kind: kind(detail & 0xf).ok_or("a sample is of unknown kind")?,
         served: served(detail >> 4).ok_or("a sample was served by an unknown level")?,

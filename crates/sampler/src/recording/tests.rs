@@ -40,6 +40,7 @@ fn sample(number: u64) -> Entry {
         pid: Pid(4242),
         tid: Tid(4243),
         address: 0x7f3a_1000_0000 + number % 700 * 4096,
+        physical: 0,
         cpu: CpuId(3),
         kind: AccessKind::Unknown,
         served: ServedBy::Unknown,
@@ -58,6 +59,7 @@ fn every_kind() -> Vec<Entry> {
             pid: Pid(u32::MAX),
             tid: Tid(1),
             address: u64::MAX,
+            physical: 0,
             cpu: CpuId(1023),
             kind: AccessKind::Store,
             served: ServedBy::RemoteMemory,
@@ -419,7 +421,15 @@ fn any_sample() -> impl Strategy<Value = Record> {
         ServedBy::LocalMemory,
         ServedBy::RemoteMemory,
     ];
-    let place = (any::<u64>(), 0u32..3, 0u32..3, any::<u64>(), 0u32..3);
+    let physical = prop_oneof![Just(0), any::<u64>()];
+    let place = (
+        any::<u64>(),
+        0u32..3,
+        0u32..3,
+        any::<u64>(),
+        physical,
+        0u32..3,
+    );
     let detail = (
         prop::sample::select(kinds.to_vec()),
         prop::sample::select(levels.to_vec()),
@@ -427,12 +437,13 @@ fn any_sample() -> impl Strategy<Value = Record> {
         prop_oneof![Just(1), any::<u64>()],
     );
     (place, detail).prop_map(
-        |((time, pid, tid, address, cpu), (kind, served, weight, period))| {
+        |((time, pid, tid, address, physical, cpu), (kind, served, weight, period))| {
             Record::Sample(Sample {
                 time: Time(time),
                 pid: Pid(pid),
                 tid: Tid(tid),
                 address,
+                physical,
                 cpu: CpuId(cpu),
                 kind,
                 served,

@@ -69,6 +69,7 @@ impl World {
             pid: there.key.pid,
             tid: there.key.tid,
             address: address_of(region, page) + line as u64 * 64,
+            physical: 0,
             cpu: cpu_id(&self.topology, &there.runnable),
             kind,
             served,

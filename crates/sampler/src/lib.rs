@@ -8,6 +8,8 @@
 //! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → [`filter`] (only attached
 //! programs pass) → the caller. Nothing on that way allocates per sample.
 //!
+//! What the kernel offers to sample and count with is read by [`pmu`].
+//!
 //! This crate reads no clock: whoever needs the time is told it. It changes nothing on the machine,
 //! with one exception that belongs to sampling, described in [`provoke`].
 
@@ -21,6 +23,7 @@ pub mod filter;
 pub mod kernel;
 pub mod law;
 pub mod open;
+pub mod pmu;
 pub mod provoke;
 pub mod recording;
 pub mod replay;

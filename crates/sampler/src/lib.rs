@@ -16,12 +16,14 @@
 #![deny(unsafe_code)]
 
 pub mod checksum;
+pub mod choose;
 pub mod data_source;
 pub mod decode;
 pub mod faults;
 pub mod filter;
 pub mod kernel;
 pub mod law;
+pub mod machine;
 pub mod open;
 pub mod pmu;
 pub mod provoke;

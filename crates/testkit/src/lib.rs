@@ -1,7 +1,8 @@
 //! For tests alone: made-up programs, and the jury that every policy faces.
 //!
 //! [`Scene`] builds what a policy sees, by hand or at random from a seed; [`jury::judge`] asks one
-//! policy everything that every policy must get right.
+//! policy everything that every policy must get right. [`tree`] unpacks machines that are kept as one
+//! text each.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,7 @@ pub mod jury;
 mod machines;
 mod random;
 mod scene;
+pub mod tree;
 
 pub use dice::Dice;
 pub use machines::{Shape, machine};

@@ -69,18 +69,7 @@ impl Drop for TempDir {
 pub(crate) fn unpack(name: &str) -> TempDir {
     let text = std::fs::read_to_string(path(&format!("trees/{name}.tree"))).unwrap();
     let root = TempDir::new();
-    let mut dir = PathBuf::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(below) = line.strip_prefix('@') {
-            dir = root.0.join(below);
-            std::fs::create_dir_all(&dir).unwrap();
-        } else if let Some(name) = line.strip_suffix('/') {
-            std::fs::create_dir_all(dir.join(name)).unwrap();
-        } else {
-            let (name, content) = line.split_once('=').unwrap();
-            std::fs::write(dir.join(name), unescape(content)).unwrap();
-        }
-    }
+    testkit::tree::unpack_into(&root.0, &text);
     root
 }
 
@@ -103,27 +92,4 @@ pub(crate) fn original(name: &str) -> Option<TempDir> {
         .unwrap();
     assert!(status.success(), "{}", tarball.display());
     Some(root)
-}
-
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        match rest.next().unwrap() {
-            b'n' => bytes.push(b'\n'),
-            b'0' => bytes.push(0),
-            b'\\' => bytes.push(b'\\'),
-            b'x' => {
-                let digits = [rest.next().unwrap(), rest.next().unwrap()];
-                let digits = std::str::from_utf8(&digits).unwrap();
-                bytes.push(u8::from_str_radix(digits, 16).unwrap());
-            }
-            other => panic!("unknown escape {other}"),
-        }
-    }
-    bytes
 }

@@ -35,6 +35,7 @@ pub mod replay;
 )]
 pub mod ring;
 pub mod source;
+pub mod survey;
 
 pub use faults::{FaultOptions, Faults};
 pub use law::ClearOptions;

@@ -316,27 +316,25 @@ pub fn encode_text(text: &str) -> Result<EventConfig, DescriptionError> {
         name: "text".to_owned(),
         ..Pmu::default()
     };
-    let mut parts = text.split("\n-\n");
-    for line in parts.next().unwrap_or_default().lines() {
+    let mut lines = text.lines();
+    for line in lines.by_ref().take_while(|line| *line != "-") {
         if let Some((name, format)) = line.split_once('=')
             && let Ok(format) = Format::parse(format)
         {
             pmu.formats.insert(name.to_owned(), format);
         }
     }
-    for line in parts.next().unwrap_or_default().lines() {
+    for line in lines.by_ref().take_while(|line| *line != "-") {
         if let Some((name, terms)) = line.split_once('=') {
-            let terms = terms.to_owned();
-            pmu.aliases.insert(
-                name.to_owned(),
-                super::Alias {
-                    terms,
-                    ..super::Alias::default()
-                },
-            );
+            let alias = super::Alias {
+                terms: terms.to_owned(),
+                ..super::Alias::default()
+            };
+            pmu.aliases.insert(name.to_owned(), alias);
         }
     }
-    pmu.encode(parts.next().unwrap_or_default())
+    let description: Vec<&str> = lines.collect();
+    pmu.encode(&description.join("\n"))
 }
 
 #[cfg(test)]

@@ -136,6 +136,6 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// A part of a foreign text as it may stand in a one-line message.
-pub(super) fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.escape_debug().take(SHOWN_CHARS).collect()
 }

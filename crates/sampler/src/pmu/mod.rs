@@ -21,6 +21,8 @@ pub use event::{DESCRIPTION_BYTES_MAX, DescriptionError, EventConfig, Problem, e
 pub use format::{Format, FormatError, WORDS};
 pub use role::{CoreKind, Role};
 
+pub(crate) use files::shown;
+
 use files::{Directory, Found};
 
 /// Where event sources are described, below the root.
@@ -145,7 +147,10 @@ impl Pmu {
             Found::Text(text) => match text.parse() {
                 Ok(kind) => kind,
                 Err(_) => {
-                    notes.add(directory.path("type"), format!("`{text}` is not a number"));
+                    notes.add(
+                        directory.path("type"),
+                        format!("`{}` is not a number", shown(&text)),
+                    );
                     return None;
                 }
             },
@@ -212,7 +217,7 @@ fn aliases(directory: &Directory, notes: &mut Notes) -> BTreeMap<String, Alias> 
             if scale.is_none() {
                 notes.add(
                     directory.path(&scale_name),
-                    format!("`{text}` is not a number"),
+                    format!("`{}` is not a number", shown(&text)),
                 );
             }
             scale

@@ -6,6 +6,12 @@
 mod faults;
 #[cfg(test)]
 mod pebs;
+#[cfg(test)]
+mod pmu;
+#[cfg(test)]
+mod pmu_hostile;
+#[cfg(test)]
+mod survey;
 
 /// Says why a test did nothing.
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use control::rows::Finding;
 use control::{ErrorKind, Failure};
+use sampler::machine::Facts;
+use sampler::survey::survey;
 
 use crate::cli::Plain;
 use crate::client::{CallError, Client};
@@ -55,8 +57,22 @@ pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Res
 fn from_here(root: &Path) -> Vec<Finding> {
     let mut findings = vec![kernel(root), nodes(root), events(root), balancing(root)];
     findings.extend(extensible_scheduler(root));
+    findings.extend(hardware(root));
     findings.push(settings());
     findings
+}
+
+/// What the processor and the kernel offer to the daemon, which may listen to whole processors
+/// whatever this user may: see [`events`].
+fn hardware(root: &Path) -> Vec<Finding> {
+    let facts = Facts {
+        privileged: true,
+        ..Facts::read(root)
+    };
+    survey(&facts)
+        .into_iter()
+        .map(|line| finding(line.level.name(), line.subject, line.text, &line.remedy))
+        .collect()
 }
 
 fn kernel(root: &Path) -> Finding {
@@ -265,6 +281,13 @@ mod tests {
                 "ok perf events: the kernel has them (perf_event_paranoid is 2",
                 "limited kernel NUMA balancing: on",
                 "limited sched_ext: a loaded scheduler",
+                "limited address samples: page faults are the only source",
+                "ok other sources: for other processors: `pebs` (Intel), `ibs` (AMD), `spe` (Arm)",
+                "limited core counters: the kernel has announced no `cpu`",
+                "limited memory controllers: the kernel has announced none",
+                "limited shared caches: the kernel has announced none",
+                "limited links: the kernel has announced none",
+                "limited energy: the kernel has announced none",
             ],
         );
         found(
@@ -275,6 +298,13 @@ mod tests {
                 "limited memory nodes: one node",
                 "missing perf events: this kernel has none",
                 "ok kernel NUMA balancing: not in this kernel",
+                "missing address samples: this kernel has no perf events",
+                "ok other sources: for other processors",
+                "limited core counters: this kernel has no perf events",
+                "limited memory controllers: the kernel has announced none",
+                "limited shared caches: the kernel has announced none",
+                "limited links: the kernel has announced none",
+                "limited energy: the kernel has announced none",
             ],
         );
     }

@@ -3,6 +3,8 @@
 use config::Config;
 use control::rows::Finding;
 use procfs::{BalancingMode, Presence, Reader, SchedExt};
+use sampler::machine::Facts;
+use sampler::survey::survey;
 use topology::{Pid, Tid, Topology};
 
 use super::look::told;
@@ -54,6 +56,7 @@ pub(super) fn all(reader: &Reader, topology: &Topology, config: &Config) -> Vec<
     ];
     found.extend(capabilities(reader));
     found.extend(rivals(reader));
+    found.extend(hardware(reader));
     found.extend(
         topology
             .notes()
@@ -201,6 +204,14 @@ fn rivals(reader: &Reader) -> Vec<Finding> {
         .collect()
 }
 
+/// What the processor and the kernel offer to sample and count with.
+fn hardware(reader: &Reader) -> Vec<Finding> {
+    survey(&Facts::read(reader.root()))
+        .into_iter()
+        .map(|line| finding(line.level.name(), line.subject, line.text, &line.remedy))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +238,15 @@ mod tests {
         assert_eq!(of("kernel").unwrap().level, "ok");
         assert!(of("memory nodes").unwrap().text.contains("only one place"));
         assert!(of("CAP_SYS_NICE").is_some());
+        for subject in [
+            "address samples",
+            "core counters",
+            "memory controllers",
+            "links",
+            "energy",
+        ] {
+            assert!(of(subject).is_some(), "{subject}");
+        }
         assert!(
             found
                 .iter()

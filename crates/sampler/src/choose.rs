@@ -143,11 +143,13 @@ pub enum Lack {
         /// Whose processors have it.
         of: &'static str,
     },
-    /// The virtual machine is not given it.
+    /// The virtual machine is not given it, and could be.
     VirtualMachine {
         /// Whether it is given plain counters.
         counters: bool,
     },
+    /// This is a virtual machine, and no hypervisor passes it on.
+    NotVirtualised,
     /// The kernel is older than the support for it.
     KernelTooOld {
         /// The first version that will do.
@@ -201,6 +203,7 @@ impl fmt::Display for Lack {
             Self::VirtualMachine { counters: false } => {
                 f.write_str("this virtual machine is given no hardware counters")
             }
+            Self::NotVirtualised => f.write_str("no virtual machine is given it"),
             Self::KernelTooOld {
                 needs: (major, minor),
                 has,
@@ -241,14 +244,15 @@ impl Lack {
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::OtherProcessor { .. } => return None,
-            Self::VirtualMachine { counters: true } => {
-                "run numad on the host; few hypervisors pass the sampling of addresses on"
-                    .to_owned()
-            }
             Self::VirtualMachine { counters: false } => {
                 "run numad on the host, or give the machine counters (QEMU: `-cpu host,pmu=on`)"
                     .to_owned()
             }
+            Self::VirtualMachine { counters: true } => {
+                "run numad on the host: few hypervisors pass the sampling of addresses on"
+                    .to_owned()
+            }
+            Self::NotVirtualised => "run numad on the host".to_owned(),
             Self::KernelTooOld {
                 needs: (major, minor),
                 ..
@@ -390,8 +394,7 @@ fn ibs(facts: &Facts) -> Result<IbsUnit, Lack> {
     }
     let Some(pmu) = facts.pmus.of(Role::IbsOp).next() else {
         if facts.processor.hypervisor {
-            let counters = facts.pmus.of(Role::Core).next().is_some();
-            return Err(Lack::VirtualMachine { counters });
+            return Err(Lack::NotVirtualised);
         }
         if facts
             .processor
@@ -438,8 +441,7 @@ fn spe(facts: &Facts) -> Result<Vec<SpeUnit>, Lack> {
         });
     }
     if facts.processor.hypervisor {
-        let counters = facts.pmus.of(Role::Core).next().is_some();
-        return Err(Lack::VirtualMachine { counters });
+        return Err(Lack::NotVirtualised);
     }
     Err(Lack::NotAnnounced {
         pmu: "arm_spe_0",

@@ -510,7 +510,16 @@ fn what_is_lacking_has_a_reason_and_a_remedy() {
         &[(&file("type"), Some("4\n"))],
         SourceKind::Pebs,
         "this virtual machine is given counters, but not the sampling of addresses -> run numad on \
-         the host; few hypervisors pass the sampling of addresses on",
+         the host: few hypervisors pass the sampling of addresses on",
+    );
+    lacks(
+        "kvm-guest",
+        &[(
+            "proc/cpuinfo",
+            Some("vendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n"),
+        )],
+        SourceKind::Ibs,
+        "no virtual machine is given it -> run numad on the host",
     );
 }
 

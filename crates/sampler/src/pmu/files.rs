@@ -42,6 +42,10 @@ impl Directory {
         self.path.join(name)
     }
 
+    pub(super) fn is_there(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Names of the entries, sorted; the lowest `most`. Names that are no plain text are left out.
     pub(super) fn names(&self, most: usize, notes: &mut Notes) -> Vec<String> {
         let entries = match fs::read_dir(&self.path) {

@@ -38,6 +38,21 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
+impl FormatError {
+    /// Whether the text would be understood if an event had more words: `config4:0-63`.
+    #[must_use]
+    pub fn is_beyond(&self) -> bool {
+        let Some((word, ranges)) = self.text.trim().split_once(':') else {
+            return false;
+        };
+        let beyond = matches!(
+            word.strip_prefix("config"),
+            Some("4" | "5" | "6" | "7" | "8" | "9")
+        );
+        beyond && ranges.split(',').all(|range| bits(range).is_some())
+    }
+}
+
 impl Format {
     /// Reads a format file.
     ///
@@ -215,6 +230,24 @@ mod tests {
         ] {
             let error = Format::parse(text).unwrap_err().to_string();
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn words_of_newer_kernels_are_no_damage() {
+        for (text, beyond) in [
+            ("config4:0", true),
+            ("config9:0-7,63\n", true),
+            ("config4:64", false),
+            ("config10:0", false),
+            ("config:64", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                Format::parse(text).unwrap_err().is_beyond(),
+                beyond,
+                "{text}"
+            );
         }
     }
 }

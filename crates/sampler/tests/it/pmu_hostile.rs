@@ -62,6 +62,11 @@ fn noted(files: &[(&str, &[u8])], present: bool, wanted: &[&str]) {
 fn damage_is_noted_and_left_out() {
     noted(&[("type", b"8\n")], true, &[]);
     noted(
+        &[("type", b"8\n"), ("format/x", b"config4:0-63")],
+        true,
+        &[],
+    );
+    noted(
         &[("format/x", b"config:0")],
         false,
         &["type` is left out: it is not there"],

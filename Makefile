@@ -4,12 +4,15 @@ SHELL := /bin/bash
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
 
-.PHONY: help setup demo test build release lint docs bench fuzz install
+SCENARIOS ?=
+
+.PHONY: help setup demo test test-vm build release lint docs bench fuzz install
 
 help:
 	@echo 'make demo     build, then show numad at work on this machine in half a minute'
 	@echo 'make build    the four programs, in target/release'
 	@echo 'make test     everything that can be tested on this machine'
+	@echo 'make test-vm  the programs on a real kernel with many nodes (QEMU); SCENARIOS=... or --quick'
 	@echo 'make lint     formatting, clippy, docs, the map, generated files'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) each (nightly toolchain)'
@@ -26,6 +29,12 @@ test: setup
 	$(CARGO) build --quiet --all-features --workspace --bins
 	$(CARGO) test --workspace --all-features
 	@scripts/test-privileged
+
+# A kernel with many nodes in QEMU, with a ground truth that sees every access to memory.
+test-vm: setup
+	@$(MAKE) --no-print-directory release
+	@scripts/vm-setup
+	@$(CARGO) run --quiet -p numad-vm -- run $(SCENARIOS)
 
 build: setup release
 

@@ -37,6 +37,29 @@ struct Arguments {
     /// Give shared pages back after every so many rounds; 0 keeps them.
     #[arg(long, default_value_t = 64)]
     release_rounds: u64,
+    /// Let memory lie in huge pages if the kernel likes.
+    #[arg(long)]
+    huge_pages: bool,
+    /// Processors of each node, as 0-1/2-3: threads place themselves and their memory as well as one
+    /// can who knows the pattern. What a policy can reach at best.
+    #[arg(long, value_name = "CPUS/CPUS", value_parser = nodes)]
+    oracle: Option<Nodes>,
+}
+
+/// Processors of each node.
+type Nodes = Vec<Vec<usize>>;
+
+fn nodes(text: &str) -> Result<Nodes, String> {
+    text.split('/')
+        .map(|node| {
+            let (first, last) = node.split_once('-').unwrap_or((node, node));
+            let number = |text: &str| {
+                let number = text.parse::<usize>().ok().filter(|cpu| *cpu < 1024);
+                number.ok_or_else(|| format!("`{node}` is no range of processors"))
+            };
+            Ok((number(first)?..=number(last)?).collect())
+        })
+        .collect()
 }
 
 fn main() -> ExitCode {
@@ -51,7 +74,10 @@ fn main() -> ExitCode {
         phase: Duration::from_secs(arguments.phase_seconds.into()),
         seed: arguments.seed,
         release_rounds: arguments.release_rounds,
+        huge_pages: arguments.huge_pages,
+        oracle: arguments.oracle.unwrap_or_default(),
     };
+    let kind = options.kind;
     match workloads::run(options, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough.
@@ -62,7 +88,7 @@ fn main() -> ExitCode {
                 reason = "this is where a program tells its failure"
             )]
             {
-                eprintln!("numad-workload: cannot run `{}`: {error}", options.kind);
+                eprintln!("numad-workload: cannot run `{kind}`: {error}");
             }
             ExitCode::FAILURE
         }

@@ -24,22 +24,26 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps that many bytes, of small pages so that a page is what the tables call a page.
-    pub(crate) fn map(bytes: NonZeroUsize) -> io::Result<Self> {
+    /// Maps that many bytes; of small pages, so that a page is what the tables call a page, unless huge
+    /// ones are welcome.
+    pub(crate) fn map(bytes: NonZeroUsize, huge_pages: bool) -> io::Result<Self> {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe { mman::mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE) }?;
         let region = Self { start, bytes };
-        region
-            .advise(MmapAdvise::MADV_NOHUGEPAGE)
-            .or_else(|error| {
-                // A kernel without huge pages has nothing to switch off.
-                if error.raw_os_error() == Some(libc::EINVAL) {
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            })?;
+        let advice = if huge_pages {
+            MmapAdvise::MADV_HUGEPAGE
+        } else {
+            MmapAdvise::MADV_NOHUGEPAGE
+        };
+        region.advise(advice).or_else(|error| {
+            // A kernel without huge pages has nothing to switch off.
+            if error.raw_os_error() == Some(libc::EINVAL) {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        })?;
         Ok(region)
     }
 
@@ -55,6 +59,15 @@ impl Region {
                     Ordering::Relaxed,
                 );
             }
+        }
+    }
+
+    /// Touches one of so many equal parts, so that its pages come to the node of the calling thread. Only
+    /// writes: a huge page that is read first stays a page of zeros and is split by the first write.
+    pub(crate) fn touch_part(&self, part: usize, of: usize) {
+        let lines = self.bytes.get() / LINE_BYTES;
+        for line in lines * part / of..lines * (part + 1) / of {
+            self.word(line * LINE_BYTES).store(1, Ordering::Relaxed);
         }
     }
 

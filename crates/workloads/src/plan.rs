@@ -69,6 +69,24 @@ impl Kind {
 }
 
 impl Plan {
+    /// The node, below `nodes`, of a thread when threads that share a region are kept together and every node gets
+    /// as many threads as any other.
+    #[must_use]
+    pub fn place(&self, thread: usize, nodes: usize) -> usize {
+        let key = |thread: usize| (self.sweeps[thread].first().copied(), thread);
+        let before = (0..self.sweeps.len()).filter(|&other| key(other) < key(thread));
+        before.count() * nodes / self.sweeps.len().max(1)
+    }
+
+    /// Which part of a region is this thread's when those who sweep it divide it, and how many they are.
+    #[must_use]
+    pub fn share(&self, thread: usize, region: usize) -> (usize, usize) {
+        let sharers =
+            || (0..self.sweeps.len()).filter(|&other| self.sweeps[other].contains(&region));
+        let before = sharers().filter(|&other| other < thread).count();
+        (before, sharers().count().max(1))
+    }
+
     /// Threads that share a region, by ascending number, regions of one thread left out.
     #[must_use]
     pub fn groups(&self) -> Vec<Vec<usize>> {
@@ -171,6 +189,26 @@ mod tests {
         assert_ne!(pairs(Kind::Phases, 1, 0), pairs(Kind::Phases, 1, 1));
         let in_order: Vec<Vec<usize>> = (0..8).map(|pair| vec![2 * pair, 2 * pair + 1]).collect();
         assert_ne!(pairs(Kind::Pairs, 1, 0), in_order);
+    }
+
+    #[test]
+    fn the_oracle_keeps_sharers_together_and_nodes_even() {
+        for phase in 0..3 {
+            let plan = Kind::Phases.plan(8, 3, phase);
+            let mut load = [0; 4];
+            for thread in 0..8 {
+                load[plan.place(thread, 4)] += 1;
+            }
+            assert_eq!(load, [2; 4]);
+            for pair in plan.groups() {
+                assert_eq!(plan.place(pair[0], 4), plan.place(pair[1], 4), "{plan:?}");
+                let region = plan.sweeps[pair[0]][0];
+                assert_eq!(plan.share(pair[0], region), (0, 2));
+                assert_eq!(plan.share(pair[1], region), (1, 2));
+                // In every phase a region's sharers are on the same node, so its pages need not move.
+                assert_eq!(plan.place(pair[0], 4), region);
+            }
+        }
     }
 
     #[test]

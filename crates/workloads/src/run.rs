@@ -2,15 +2,19 @@
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::memory::{self, Region};
 use crate::plan::{Kind, Plan};
 
 /// How a workload is carried out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Pattern of sharing.
     pub kind: Kind,
@@ -27,6 +31,11 @@ pub struct Options {
     /// Give a region's pages back after every so many rounds, as programs do that free their
     /// buffers; 0 keeps them, and `slices` always keeps them.
     pub release_rounds: u64,
+    /// Let regions lie in huge pages if the kernel likes.
+    pub huge_pages: bool,
+    /// Processors of each node, if threads shall place themselves and their memory as well as can be
+    /// done by one who knows the plan.
+    pub oracle: Vec<Vec<usize>>,
 }
 
 /// Sweeps over a region per round: work between two releases, as a solver reads what it exchanged.
@@ -44,6 +53,8 @@ struct Shared {
     stop: AtomicBool,
     rounds: Vec<AtomicU64>,
     tids: Vec<AtomicI32>,
+    /// Where threads wait for each other before the first round.
+    start: Barrier,
 }
 
 /// Runs a workload and writes what is true about it to `out`:
@@ -55,21 +66,24 @@ struct Shared {
 /// # Errors
 /// When memory cannot be mapped, a thread cannot be started, or `out` cannot be written.
 pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
+    check(&options.oracle)?;
     let plan = options.kind.plan(options.threads, options.seed, 0);
     let shared = Shared {
-        options,
         regions: map_regions(&options, plan.regions)?,
         phase: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         rounds: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
         tids: (0..options.threads).map(|_| AtomicI32::new(0)).collect(),
+        start: Barrier::new(options.threads),
+        options,
     };
-    if options.kind == Kind::Slices {
+    let options = &shared.options;
+    if options.kind == Kind::Slices && options.oracle.is_empty() {
         // All memory is first touched here, so that it all lies on one node.
         shared
             .regions
             .iter()
-            .for_each(|region| region.sweep(1, false));
+            .for_each(|region| region.touch_part(0, 1));
     }
     thread::scope(|scope| {
         let started = (0..options.threads).try_for_each(|index| {
@@ -96,7 +110,9 @@ fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
     }
     let bytes = NonZeroUsize::new(bytes)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a region of no size"))?;
-    (0..count).map(|_| Region::map(bytes)).collect()
+    (0..count)
+        .map(|_| Region::map(bytes, options.huge_pages))
+        .collect()
 }
 
 /// One worker: rounds of sweeping what the plan of the present phase gives it.
@@ -104,10 +120,19 @@ fn work(shared: &Shared, index: usize) {
     shared.tids[index].store(memory::own_tid(), Ordering::Release);
     let options = &shared.options;
     let (mut phase, mut plan) = (0, plan_of(options, 0));
+    if !options.oracle.is_empty() {
+        settle(shared, &plan, index);
+        for &region in &plan.sweeps[index] {
+            let (part, of) = plan.share(index, region);
+            shared.regions[region].touch_part(part, of);
+        }
+        shared.start.wait();
+    }
     while !shared.stop.load(Ordering::Relaxed) {
         let now = shared.phase.load(Ordering::Relaxed);
         if now != phase {
             (phase, plan) = (now, plan_of(options, now));
+            settle(shared, &plan, index);
         }
         let times = if plan.streams[index] {
             1
@@ -126,6 +151,35 @@ fn work(shared: &Shared, index: usize) {
                 drop(shared.regions[region].release());
             }
         }
+    }
+}
+
+/// Binds the calling thread to where the oracle wants it.
+fn settle(shared: &Shared, plan: &Plan, index: usize) {
+    let nodes = &shared.options.oracle;
+    let Some(cpus) = nodes.get(plan.place(index, nodes.len())) else {
+        return;
+    };
+    let bound = mask_of(cpus).and_then(|mask| sched_setaffinity(Pid::from_raw(0), &mask));
+    debug_assert_eq!(bound, Ok(()), "`run` tried these processors");
+}
+
+fn mask_of(cpus: &[usize]) -> nix::Result<CpuSet> {
+    let mut mask = CpuSet::new();
+    cpus.iter().try_for_each(|&cpu| mask.set(cpu))?;
+    Ok(mask)
+}
+
+/// Whether the oracle's processors are there.
+fn check(oracle: &[Vec<usize>]) -> io::Result<()> {
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    let missing = |cpu: &&usize| !allowed.is_set(**cpu).unwrap_or(false);
+    match oracle.iter().flatten().find(missing) {
+        None => Ok(()),
+        Some(cpu) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("processor {cpu} is not there or not allowed"),
+        )),
     }
 }
 
@@ -231,6 +285,8 @@ mod tests {
             phase: Duration::from_secs(1),
             seed: 7,
             release_rounds: 1,
+            huge_pages: false,
+            oracle: vec![vec![0]],
         };
         let mut told = Vec::new();
         run(options, &mut told).unwrap();
@@ -251,6 +307,8 @@ mod tests {
             phase: Duration::from_secs(1),
             seed: 0,
             release_rounds: 0,
+            huge_pages: true,
+            oracle: Vec::new(),
         };
         assert_eq!(
             run(options, &mut Vec::new()).unwrap_err().to_string(),

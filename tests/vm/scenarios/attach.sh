@@ -1,0 +1,20 @@
+#: about   pairs under deloc come together with their pages, and detach puts masks back
+#: quick
+#: limit   200
+#: expect  steady_local >= 0.95
+autonuma 0
+start_numad
+workload pairs --threads 8 --region-kib 1024 --seconds 600 --seed 7
+masks $program >/out/before
+sleep 2
+numadctl attach $program --policy deloc || fail "attach"
+sleep 30
+numadctl status
+moved_threads || fail "no thread was moved"
+moved_pages || fail "no page was moved"
+uncount
+numadctl detach $program || fail "detach"
+masks $program >/out/after
+diff /out/before /out/after || fail "masks differ after detach"
+stop_numad
+kill $program

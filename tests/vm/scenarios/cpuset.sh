@@ -1,0 +1,32 @@
+#: about   threads and pages stay inside the cgroup's cpuset, also when it changes
+#: limit   240
+autonuma 0
+cd /sys/fs/cgroup || fail "no cgroup v2"
+echo +cpuset >cgroup.subtree_control
+mkdir box
+echo 0-3 >box/cpuset.cpus
+echo 0-1 >box/cpuset.mems
+cd /out || exit 1
+start_numad
+# Starts inside: its memory is allocated within the limits.
+sh -c 'echo $$ >/sys/fs/cgroup/box/cgroup.procs; exec env LD_PRELOAD=/lib/mark.so numad-workload pairs --threads 4 --region-kib 512 --seconds 300 --seed 9 --release-rounds 0 >/out/workload' &
+program=$!
+within 20 grep -q . /out/workload || fail "the workload says nothing"
+inside() {
+    for mask in $(masks $program | awk '{print $2}'); do
+        case " $1 " in *" $mask "*) ;; *) fail "a thread may run on $mask, outside of $1" ;; esac
+    done
+}
+numadctl attach $program --policy deloc || fail "attach"
+within 40 moved_pages || fail "no page was moved"
+inside "0-1 2-3 0-3"
+case "$(homes $program)" in *N2=* | *N3=*) fail "pages on nodes outside: $(homes $program)" ;; esac
+echo 2-5 >/sys/fs/cgroup/box/cpuset.cpus
+sleep 8
+inside "2-3 4-5 2-5"
+echo 0-7 >/sys/fs/cgroup/box/cpuset.cpus
+numadctl detach $program || fail "detach"
+# Nobody had asked for a mask of their own, so the wider set is theirs again.
+inside "0-7"
+stop_numad
+kill $program

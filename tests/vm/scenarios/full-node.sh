@@ -1,0 +1,21 @@
+#: about   a node that runs full is not filled further, and nothing is killed
+#: limit   240
+autonuma 0
+free_mib() { awk '/MemFree/{print int($4 / 1024)}' /sys/devices/system/node/node"$1"/meminfo; }
+workload slices --threads 8 --region-kib 2048 --seconds 300 --seed 4
+# Other memory fills node 1 almost to the headroom of five per cent, which is 13 MiB.
+numactl --membind=1 dd if=/dev/zero of=/dev/shm/ballast bs=1M count=$(($(free_mib 1) - 14)) 2>/dev/null
+before=$(free_mib 1)
+[ "$before" -le 24 ] || fail "node 1 still has $before MiB"
+start_numad
+numadctl attach $program --policy deloc || fail "attach"
+within 40 moved_pages || fail "no page was moved anywhere"
+sleep 10
+after=$(free_mib 1)
+# Below five per cent of the node nothing may be added to it.
+[ "$after" -ge $((before - 1)) ] || fail "node 1 went from $before to $after MiB"
+numadctl explain $program --last 400 | grep -q "no room there" || fail "no veto for want of room"
+dmesg | grep -i "out of memory" && fail "something was killed"
+numadctl detach $program || fail "detach"
+stop_numad
+kill $program

@@ -1,0 +1,26 @@
+#: about   every policy acts on a program, stays within what is allowed, and is undone
+#: limit   400
+autonuma 0
+start_numad
+workload groups:2 --threads 8 --region-kib 256 --seconds 600 --seed 5
+masks $program >/out/before
+numadctl policies | awk 'NR > 1 && $1 ~ /^[a-z]/ {print $1}' >/out/policies
+[ "$(wc -l </out/policies)" -ge 8 ] || fail "too few policies: $(cat /out/policies)"
+while read -r policy; do
+    numadctl attach $program --policy "$policy" || fail "attach under $policy"
+    within 20 windows_at_least 3 || fail "$policy: no three windows"
+    case $policy in
+        none | linux)
+            masks $program | diff /out/before - || fail "$policy changed masks"
+            [ "$(figure pages_moved)" = 0 ] || fail "$policy moved pages"
+            ;;
+        packed | scatter | random)
+            within 20 moved_threads || fail "$policy moved no thread"
+            ;;
+    esac
+    echo "$policy: $(figure thread_moves) threads moved, $(figure pages_moved) pages, local $(figure local_share)"
+    numadctl detach $program || fail "detach from $policy"
+    masks $program | diff /out/before - || fail "masks differ after $policy"
+done </out/policies
+stop_numad
+kill $program

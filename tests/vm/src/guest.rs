@@ -1,0 +1,342 @@
+//! Starts a guest, gives it a script, and brings back what came of it.
+//!
+//! Booting takes seconds, so it is done once for each machine and image: the state of a guest that waits
+//! for its script is kept, and every run starts from there.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use crate::kit::Kit;
+use crate::machine::{CLOCK_SHIFT, Machine};
+
+/// What to do in the guest.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) image: &'a Path,
+    /// Runs under the guest's shell; its exit code is the run's.
+    pub(crate) script: &'a str,
+    /// Whether the ground truth is counted, which makes everything slower.
+    pub(crate) truth: bool,
+    /// Processor seconds of this machine.
+    pub(crate) limit: Duration,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The script's exit code; none if it did not come to its end.
+    pub(crate) code: Option<i32>,
+    /// Standard output and error of the script.
+    pub(crate) output: String,
+    /// The kernel's own words.
+    pub(crate) console: String,
+    /// What QEMU said.
+    pub(crate) qemu: String,
+    /// The ground truth's report.
+    pub(crate) truth: Option<String>,
+    /// Files that the script left in `/out`, as an archive.
+    pub(crate) files: Vec<u8>,
+    pub(crate) wall: Duration,
+}
+
+const READY: &str = "@@ready\n";
+const EXIT: &str = "@@exit ";
+
+/// Runs a script.
+pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
+    let snapshot = snapshot(kit, run.machine, run.image)?;
+    let work = Work::new(kit)?;
+    let mut line = run.machine.command(kit, run.image, &work.0)?;
+    line.extend([
+        "-incoming".into(),
+        format!("file:{}", snapshot.display()).into(),
+    ]);
+    let report = work.file("truth.json");
+    if run.truth {
+        let machine = run.machine;
+        line.push("-plugin".into());
+        line.push(
+            format!(
+                "{},out={},nodes={},cpn={},memmb={},shift={CLOCK_SHIFT}",
+                kit.path("build/numatruth.so").display(),
+                report.display(),
+                machine.all_nodes(),
+                machine.cpus_per_node,
+                machine.node_mib,
+            )
+            .into(),
+        );
+    }
+    let started = Instant::now();
+    // The limit is one of processor time, so that a busy host makes no run fail.
+    let mut qemu = Qemu::start(
+        Command::new("prlimit")
+            .arg(format!("--cpu={}", run.limit.as_secs()))
+            .args(&line),
+        &work,
+    )?;
+    work.feed(run.script)?;
+    let status = qemu.wait(run.limit * 8)?;
+    let output = text(&work.file("out"));
+    let output = output
+        .split_once(READY)
+        .map_or(output.as_str(), |(_, after)| after);
+    let (output, code) = match output.rsplit_once(EXIT) {
+        Some((before, code)) => (before, code.trim().parse().ok()),
+        None => (output, None),
+    };
+    let mut said = text(&work.file("qemu.log"));
+    if code.is_none() {
+        let why = match status {
+            Some(status) => format!("QEMU ended with {status}"),
+            None => "stopped: it took too long".to_owned(),
+        };
+        said = format!(
+            "{why} after {:.0} s\n{said}",
+            started.elapsed().as_secs_f64()
+        );
+    }
+    Ok(Ran {
+        code,
+        output: output.to_owned(),
+        console: text(&work.file("console")),
+        qemu: said,
+        truth: fs::read_to_string(report).ok(),
+        files: fs::read(work.file("files.tar")).unwrap_or_default(),
+        wall: started.elapsed(),
+    })
+}
+
+/// The kept state of a guest that waits for its script; made if there is none yet.
+fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(image)?.hash(&mut hasher);
+    machine
+        .command(kit, image, Path::new(""))?
+        .hash(&mut hasher);
+    let kept = kit.path(&format!("guest-{}-{:016x}", machine.name, hasher.finish()));
+    if kept.exists() {
+        return Ok(kept);
+    }
+    forget_older(kit, machine)?;
+    let work = Work::new(kit)?;
+    let socket = work.file("qmp");
+    let mut line = machine.command(kit, image, &work.0)?;
+    line.extend([
+        "-qmp".into(),
+        format!("unix:{},server=on,wait=off", socket.display()).into(),
+    ]);
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
+    let mut qemu = Qemu::start(&mut command, &work)?;
+    let patience = Instant::now();
+    while !text(&work.file("out")).contains(READY) {
+        if patience.elapsed() > Duration::from_secs(300) || qemu.ended()? {
+            let (console, said) = (text(&work.file("console")), text(&work.file("qemu.log")));
+            bail!(
+                "the guest `{}` did not come up:\n{}\n{said}",
+                machine.name,
+                last(&console, 40)
+            );
+        }
+        sleep(Duration::from_millis(50));
+    }
+    // Lets the guest go to sleep in its read.
+    sleep(Duration::from_millis(500));
+    let part = kept.with_extension("part");
+    let mut monitor = Monitor::connect(&socket)?;
+    monitor.ask("qmp_capabilities", "{}")?;
+    monitor.ask("migrate-set-parameters", r#"{"max-bandwidth":17179869184}"#)?;
+    monitor.ask(
+        "migrate",
+        &format!(r#"{{"uri":"file:{}"}}"#, part.display()),
+    )?;
+    loop {
+        let answer = monitor.ask("query-migrate", "{}")?;
+        if answer.contains(r#""completed""#) {
+            break;
+        }
+        if answer.contains(r#""failed""#) {
+            bail!(
+                "the state of guest `{}` cannot be kept: {answer}",
+                machine.name
+            );
+        }
+        sleep(Duration::from_millis(50));
+    }
+    monitor.ask("quit", "{}")?;
+    qemu.wait(Duration::from_secs(20))?;
+    fs::rename(&part, &kept)?;
+    Ok(kept)
+}
+
+/// Removes states that belong to images that are no more.
+fn forget_older(kit: &Kit, machine: &Machine) -> Result<()> {
+    let prefix = format!("guest-{}-", machine.name);
+    for entry in fs::read_dir(kit.path(""))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of one run.
+struct Work(PathBuf);
+
+impl Work {
+    fn new(kit: &Kit) -> Result<Self> {
+        let folder = (0..)
+            .map(|number| kit.path(&format!("run-{}-{number}", std::process::id())))
+            .find(|folder| !folder.exists())
+            .context("no name for a folder is free")?;
+        fs::create_dir(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+        mkfifo(&folder.join("in"), Mode::S_IRUSR | Mode::S_IWUSR)?;
+        Ok(Self(folder))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The pipe to the guest. Open for both directions, it is never at its end and opening it never waits.
+    fn pipe(&self) -> Result<File> {
+        Ok(OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(self.file("in"))?)
+    }
+
+    /// Sends the script as an archive with its length in front.
+    fn feed(&self, script: &str) -> Result<()> {
+        let folder = self.file("tree");
+        let inside = folder.join("run/scenario");
+        fs::create_dir_all(&inside)?;
+        fs::write(inside.join("script"), script)?;
+        let packed = Command::new("tar")
+            .arg("-C")
+            .arg(&folder)
+            .args(["-cf", "-", "run"])
+            .output()?;
+        let mut bytes = format!("{}\n", packed.stdout.len()).into_bytes();
+        bytes.extend(packed.stdout);
+        let mut pipe = self.pipe()?;
+        // The guest reads when it runs; writing may have to wait for it, and we must not.
+        std::thread::spawn(move || pipe.write_all(&bytes).is_ok());
+        Ok(())
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if std::env::var_os("NUMAD_VM_KEEP").is_none()
+            && let Err(error) = fs::remove_dir_all(&self.0)
+        {
+            debug_assert!(false, "cannot remove `{}`: {error}", self.0.display());
+        }
+    }
+}
+
+/// A running QEMU, which ends with us.
+struct Qemu {
+    child: Child,
+    /// Keeps the pipe to the guest from ever being at its end.
+    _pipe: File,
+}
+
+impl Qemu {
+    fn start(command: &mut Command, work: &Work) -> Result<Self> {
+        let pipe = work.pipe()?;
+        let log = File::create(work.file("qemu.log"))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        Ok(Self { child, _pipe: pipe })
+    }
+
+    fn ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Waits for its end; none if that took longer than the patience.
+    fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
+        let started = Instant::now();
+        while started.elapsed() < patience {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) && self.child.kill().is_ok() {
+            let ended = self.child.wait();
+            debug_assert!(ended.is_ok(), "a child of ours can be waited for");
+        }
+    }
+}
+
+/// QEMU's own control socket.
+struct Monitor(BufReader<UnixStream>);
+
+impl Monitor {
+    fn connect(socket: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut monitor = Self(BufReader::new(stream));
+        monitor.line()?; // its greeting
+        Ok(monitor)
+    }
+
+    /// The answer as it came; events in between are left out.
+    fn ask(&mut self, command: &str, arguments: &str) -> Result<String> {
+        let request = format!("{{\"execute\":\"{command}\",\"arguments\":{arguments}}}\n");
+        self.0.get_mut().write_all(request.as_bytes())?;
+        loop {
+            let line = self.line()?;
+            if line.contains(r#""error""#) {
+                bail!("QEMU refuses `{command}`: {line}");
+            }
+            if line.contains(r#""return""#) {
+                return Ok(line);
+            }
+        }
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        if self.0.read_line(&mut line)? == 0 {
+            bail!("QEMU closed its control socket");
+        }
+        Ok(line)
+    }
+}
+
+fn text(file: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
+}
+
+/// The last lines of a text.
+pub(crate) fn last(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

@@ -1,0 +1,184 @@
+//! Scenarios: shell scripts that run in a guest, with lines at their head that say where and what is expected.
+//!
+//!     #: about    one sentence
+//!     #: machine  ring4
+//!     #: quick                              part of the short round
+//!     #: limit    120                       processor seconds of this machine
+//!     #: expect   steady_local >= 0.95      by the ground truth; makes it count
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::machine::{self, Machine};
+use crate::truth::Figures;
+
+/// One scenario.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    pub(crate) machine: Machine,
+    pub(crate) quick: bool,
+    pub(crate) limit: Duration,
+    pub(crate) expectations: Vec<Expectation>,
+    pub(crate) script: String,
+}
+
+/// Something that the ground truth must say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expectation {
+    figure: String,
+    at_least: bool,
+    bound: f64,
+}
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// All scenarios in a folder, by name.
+pub(crate) fn read_all(folder: &Path) -> Result<Vec<Scenario>> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .with_context(|| format!("cannot look for scenarios in `{}`", folder.display()))?
+        .collect::<Result<_, _>>()?;
+    files.sort_by_key(fs::DirEntry::file_name);
+    files
+        .into_iter()
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sh"))
+        .map(|path| {
+            let name = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let script = fs::read_to_string(&path)?;
+            Scenario::parse(&name, &script).with_context(|| format!("in `{}`", path.display()))
+        })
+        .collect()
+}
+
+impl Scenario {
+    fn parse(name: &str, script: &str) -> Result<Self> {
+        let mut scenario = Self {
+            name: name.to_owned(),
+            about: String::new(),
+            machine: machine::find("ring4")?,
+            quick: false,
+            limit: LIMIT,
+            expectations: Vec::new(),
+            script: String::new(),
+        };
+        for line in script.lines().filter_map(|line| line.strip_prefix("#: ")) {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            let value = value.trim();
+            match key {
+                "about" => value.clone_into(&mut scenario.about),
+                "machine" => scenario.machine = machine::find(value)?,
+                "quick" => scenario.quick = true,
+                "limit" => {
+                    let seconds = value
+                        .parse()
+                        .with_context(|| format!("`{value}` is no number of seconds"))?;
+                    scenario.limit = Duration::from_secs(seconds);
+                }
+                "expect" => scenario.expectations.push(Expectation::parse(value)?),
+                _ => bail!(
+                    "a head line begins with `{key}`; known are about, machine, quick, limit, expect"
+                ),
+            }
+        }
+        if scenario.about.is_empty() {
+            bail!("the head does not say what the scenario is about");
+        }
+        scenario.script = format!(". /lib/scenario.sh\n{script}");
+        Ok(scenario)
+    }
+}
+
+impl Expectation {
+    fn parse(text: &str) -> Result<Self> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let &[figure, relation, bound] = words.as_slice() else {
+            bail!("`{text}` is not like `steady_local >= 0.95`");
+        };
+        Figures::default().named(figure)?;
+        Ok(Self {
+            figure: figure.to_owned(),
+            at_least: match relation {
+                ">=" => true,
+                "<=" => false,
+                _ => bail!("`{relation}` is neither `>=` nor `<=`"),
+            },
+            bound: bound
+                .parse()
+                .with_context(|| format!("`{bound}` is no number"))?,
+        })
+    }
+
+    /// What is wrong with the figures; nothing if they are as expected.
+    pub(crate) fn check(&self, figures: &Figures) -> Result<Option<String>> {
+        let is = figures.named(&self.figure)?;
+        let met = if self.at_least {
+            is >= self.bound
+        } else {
+            is <= self.bound
+        };
+        Ok((!met).then(|| {
+            let word = if self.at_least { "at least" } else { "at most" };
+            format!("{} is {is:.3}, expected {word} {}", self.figure, self.bound)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_scenario_is_read() {
+        let text = "#: about Threads meet\n#: machine mesh8\n#: quick\n#: expect local <= 0.5\n# other\nexit 0\n";
+        let scenario = Scenario::parse("meet", text).unwrap();
+        assert_eq!(
+            (scenario.about.as_str(), scenario.machine.name),
+            ("Threads meet", "mesh8")
+        );
+        assert!(scenario.quick && scenario.script.ends_with("exit 0\n"));
+        let figures = Figures {
+            local: 0.75,
+            ..Figures::default()
+        };
+        let said = scenario.expectations[0].check(&figures).unwrap();
+        assert_eq!(
+            said.as_deref(),
+            Some("local is 0.750, expected at most 0.5")
+        );
+    }
+
+    #[test]
+    fn a_wrong_head_is_refused() {
+        let cases = [
+            ("#: machine ring4\n", "does not say what"),
+            ("#: about x\n#: machine ring5\n", "no machine `ring5`"),
+            ("#: about x\n#: speed 4\n", "begins with `speed`"),
+            ("#: about x\n#: expect local 0.5\n", "not like"),
+            ("#: about x\n#: expect beauty >= 1\n", "no figure `beauty`"),
+        ];
+        for (text, part) in cases {
+            let error = Scenario::parse("wrong", text).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_scenario_here_is_whole() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        assert!(
+            read_all(&folder)
+                .unwrap()
+                .iter()
+                .any(|scenario| scenario.quick)
+        );
+    }
+}

@@ -8,7 +8,7 @@ workload pairs --threads 8 --region-kib 1024 --seconds 600 --seed 7
 masks $program >/out/before
 sleep 2
 numadctl attach $program --policy deloc || fail "attach"
-sleep 30
+sleep 45
 numadctl status
 moved_threads || fail "no thread was moved"
 moved_pages || fail "no page was moved"

@@ -3,7 +3,7 @@
 autonuma 0
 start_numad
 run_as() { user=$1; shift; /bin/setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
-run_as 1000 numad-workload pairs --threads 4 --region-kib 256 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
+/bin/setpriv --reuid 1000 --regid 1000 --clear-groups numad-workload pairs --threads 4 --region-kib 256 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 run_as 1001 numadctl attach $program --policy deloc >/out/refused 2>&1 && fail "another user may attach"

@@ -5,14 +5,16 @@ CARGO ?= cargo
 FUZZ_SECONDS ?= 10
 
 SCENARIOS ?=
+COMPARE ?=
 
-.PHONY: help setup demo test test-vm build release lint docs bench fuzz install
+.PHONY: help setup demo test test-vm compare build release lint docs bench fuzz install
 
 help:
 	@echo 'make demo     build, then show numad at work on this machine in half a minute'
 	@echo 'make build    the four programs, in target/release'
 	@echo 'make test     everything that can be tested on this machine'
 	@echo 'make test-vm  the programs on a real kernel with many nodes (QEMU); SCENARIOS=... or --quick'
+	@echo 'make compare  what places threads and memory, side by side, on that kernel; COMPARE=--help'
 	@echo 'make lint     formatting, clippy, docs, the map, generated files'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) each (nightly toolchain)'
@@ -35,6 +37,12 @@ test-vm: setup
 	@$(MAKE) --no-print-directory release
 	@scripts/vm-setup
 	@$(CARGO) run --quiet -p numad-vm -- run $(SCENARIOS)
+
+# Against the kernel's own balancing, the distribution's numad and others; hours, and goes on where it stopped.
+compare: setup
+	@$(MAKE) --no-print-directory release
+	@scripts/vm-setup
+	@$(CARGO) run --quiet -p numad-vm -- compare --output target/compare $(COMPARE)
 
 build: setup release
 

@@ -3,12 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod cpio;
 mod guest;
 mod image;
 mod kit;
 mod machine;
+mod report;
 mod scenario;
+mod statistics;
 mod truth;
 
 use std::io::Write as _;
@@ -49,6 +52,30 @@ enum Command {
         /// Put what scripts left in /out, and the ground truth, into this folder.
         #[arg(long)]
         keep: Option<PathBuf>,
+    },
+    /// Compares what places threads and memory, and writes a table and a page.
+    Compare {
+        /// Runs of each cell.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+        seeds: u32,
+        /// Only these workloads.
+        #[arg(long, value_delimiter = ',')]
+        workloads: Vec<String>,
+        /// Our policies that take part.
+        #[arg(long, value_delimiter = ',', default_value = "deloc,balance,data-only")]
+        policies: Vec<String>,
+        /// Only these contestants.
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        /// The machine.
+        #[arg(long, default_value = "ring4")]
+        machine: String,
+        /// Do again what was done before.
+        #[arg(long)]
+        fresh: bool,
+        /// Where table.md and compare.html go.
+        #[arg(short, long, default_value = ".")]
+        output: PathBuf,
     },
 }
 
@@ -97,6 +124,32 @@ impl Command {
                 };
                 let wanted: Vec<&Scenario> = scenarios.iter().filter(wanted).collect();
                 run_all(&kit, &wanted, verbose, keep.as_ref())
+            }
+            Self::Compare {
+                seeds,
+                workloads,
+                policies,
+                only,
+                machine,
+                fresh,
+                output,
+            } => {
+                let mut contestants = compare::contestants(&policies);
+                contestants.retain(|one| only.is_empty() || only.contains(&one.name));
+                let wanted = compare::Wanted {
+                    machine: machine::find(&machine)?,
+                    workloads,
+                    contestants,
+                    seeds,
+                    fresh,
+                };
+                let cells = compare::compare(&kit, &wanted, &mut say)?;
+                let table = report::table(&cells);
+                std::fs::create_dir_all(&output)?;
+                std::fs::write(output.join("table.md"), &table)?;
+                std::fs::write(output.join("compare.html"), report::page(&cells, &machine))?;
+                say(&table);
+                Ok(0)
             }
         }
     }
@@ -151,6 +204,10 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
         Item {
             host: kit.path("build/mark.so"),
             guest: "/lib/mark.so".to_owned(),
+        },
+        Item {
+            host: kit.path("distribution/usr/bin/numad"),
+            guest: "/opt/distribution/numad".to_owned(),
         },
     ];
     for program in ["numad", "numadctl", "numad-workload"] {

@@ -1,0 +1,308 @@
+//! The comparison: workloads against everything that places memory or threads, by the ground truth.
+//!
+//! A run is one workload under one contestant with one seed, a guest of its own. What it gave is kept in the
+//! kit, so that a comparison that was stopped goes on where it was.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Map, Value, json};
+
+use crate::guest::{self, Run, last};
+use crate::image;
+use crate::kit::Kit;
+use crate::machine::Machine;
+use crate::statistics::{Spread, spread};
+use crate::truth::{Figures, Truth};
+
+/// What is run, in the order of the tables: name and arguments of numad-workload.
+pub(crate) const WORKLOADS: [(&str, &str); 7] = [
+    ("slices", "slices --region-kib 1024"),
+    ("pairs", "pairs --region-kib 1024"),
+    ("groups:4", "groups:4 --region-kib 1024"),
+    ("phases", "phases --region-kib 512 --phase-seconds 30"),
+    ("all-shared", "all-shared --region-kib 4096"),
+    ("hog", "hog --region-kib 1024"),
+    ("cached", "pairs --region-kib 16"),
+];
+
+/// Who places: name, what is done before the program starts, in front of its command, and when it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Contestant {
+    pub(crate) name: String,
+    before: String,
+    prefix: &'static str,
+    options: &'static str,
+    after: String,
+}
+
+/// Guest seconds that are counted.
+const SECONDS: u32 = 60;
+
+/// Everybody who takes part; `policies` are ours.
+pub(crate) fn contestants(policies: &[String]) -> Vec<Contestant> {
+    let contestant = |name: &str, before: &str, prefix: &'static str| Contestant {
+        name: name.to_owned(),
+        before: before.to_owned(),
+        prefix,
+        options: "",
+        after: String::new(),
+    };
+    let mut all = vec![
+        contestant("nothing", "autonuma 0", ""),
+        contestant("autonuma", "autonuma 1", ""),
+        contestant("interleave", "autonuma 0", "numactl --interleave=all"),
+        Contestant {
+            // Told of the program, for by itself it looks at none below 300 MB.
+            after: "/opt/distribution/numad -i 2:5 -p $program -D /run; daemon=$(cat /var/run/numad.pid)"
+                .to_owned(),
+            ..contestant("packaged numad", "autonuma 0", "")
+        },
+    ];
+    all.extend(policies.iter().map(|policy| Contestant {
+        after: format!("numadctl attach $program --policy {policy} || fail attach"),
+        ..contestant(policy, "autonuma 0\nstart_numad", "")
+    }));
+    all.push(Contestant {
+        options: "--oracle",
+        ..contestant("oracle", "autonuma 0", "")
+    });
+    all
+}
+
+/// What is known of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) figures: Figures,
+    /// Pages that were moved by anyone.
+    pub(crate) pages: f64,
+    /// Share of the whole machine's time that a placing process took itself.
+    pub(crate) overhead: f64,
+}
+
+/// All runs of one workload under one contestant.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) workload: &'static str,
+    pub(crate) contestant: String,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Cell {
+    /// Mean and interval of one figure.
+    pub(crate) fn spread(&self, of: impl Fn(&Row) -> f64) -> Spread {
+        spread(&self.rows.iter().map(of).collect::<Vec<_>>())
+    }
+}
+
+/// Which runs are wanted.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) machine: Machine,
+    /// Empty for all.
+    pub(crate) workloads: Vec<String>,
+    pub(crate) contestants: Vec<Contestant>,
+    pub(crate) seeds: u32,
+    /// Whether runs that are kept are done again.
+    pub(crate) fresh: bool,
+}
+
+/// Runs what is not kept yet, and gives all cells by workload.
+pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> Result<Vec<Cell>> {
+    let image = image::build(kit, "scenarios.img", &crate::programs(kit)?)?;
+    let folder = kit.path("compare");
+    fs::create_dir_all(&folder)?;
+    let mut cells = Vec::new();
+    for (workload, arguments) in WORKLOADS {
+        if !wanted.workloads.is_empty() && !wanted.workloads.iter().any(|name| name == workload) {
+            continue;
+        }
+        for contestant in &wanted.contestants {
+            let mut rows = Vec::new();
+            for seed in 1..=wanted.seeds {
+                let kept = kept(
+                    &folder,
+                    wanted.machine.name,
+                    workload,
+                    &contestant.name,
+                    seed,
+                );
+                if wanted.fresh || !kept.exists() {
+                    let script = script(contestant, arguments, seed, &wanted.machine);
+                    let row = run(kit, wanted, &image, &script).with_context(|| {
+                        format!("{workload} under {}, seed {seed}", contestant.name)
+                    })?;
+                    fs::write(&kept, row.to_json().to_string())?;
+                    say(&format!(
+                        "{workload} under {}, seed {seed}: {:.1} % local, {:.2} ns per instruction",
+                        contestant.name,
+                        100.0 * row.figures.steady_local,
+                        row.figures.steady_ns
+                    ));
+                }
+                rows.push(
+                    Row::from_json(&fs::read_to_string(&kept)?)
+                        .with_context(|| format!("`{}` is damaged; remove it", kept.display()))?,
+                );
+            }
+            cells.push(Cell {
+                workload,
+                contestant: contestant.name.clone(),
+                rows,
+            });
+        }
+    }
+    Ok(cells)
+}
+
+fn kept(
+    folder: &std::path::Path,
+    machine: &str,
+    workload: &str,
+    contestant: &str,
+    seed: u32,
+) -> PathBuf {
+    let name = format!("{machine}-{workload}-{contestant}-{seed}.json");
+    folder.join(name.replace([':', ' '], "_"))
+}
+
+fn script(contestant: &Contestant, arguments: &str, seed: u32, machine: &Machine) -> String {
+    let threads = machine.nodes * machine.cpus_per_node;
+    let oracle = if contestant.options.is_empty() {
+        String::new()
+    } else {
+        let nodes: Vec<String> = (0..machine.nodes)
+            .map(|node| {
+                let first = node * machine.cpus_per_node;
+                format!("{first}-{}", first + machine.cpus_per_node - 1)
+            })
+            .collect();
+        format!("{} {}", contestant.options, nodes.join("/"))
+    };
+    format!(
+        r#". /lib/scenario.sh
+daemon=
+{before}
+moved() {{ awk '/^pgmigrate_success/{{print $2}}' /proc/vmstat; }}
+ticks() {{ [ -z "$daemon" ] && echo 0 || awk '{{print $14 + $15}}' /proc/$daemon/stat; }}
+moved_before=$(moved)
+LD_PRELOAD=/lib/mark.so {prefix} numad-workload {arguments} --threads {threads} --seed {seed} --release-rounds 0 {oracle} >/out/workload &
+program=$!
+within 20 grep -q . /out/workload || fail "the workload says nothing"
+{after}
+sleep {SECONDS}
+uncount
+echo "@pages $(($(moved) - moved_before))"
+echo "@ticks $(ticks)"
+kill $program
+exit 0
+"#,
+        before = contestant.before,
+        prefix = contestant.prefix,
+        after = contestant.after,
+    )
+}
+
+fn run(kit: &Kit, wanted: &Wanted, image: &std::path::Path, script: &str) -> Result<Row> {
+    let ran = guest::run(
+        kit,
+        &Run {
+            machine: &wanted.machine,
+            image,
+            script,
+            truth: true,
+            limit: Duration::from_secs(600),
+        },
+    )?;
+    if ran.code != Some(0) {
+        bail!(
+            "the script failed:\n{}\n{}",
+            last(&ran.output, 20),
+            ran.qemu
+        );
+    }
+    let truth = Truth::parse(ran.truth.as_deref().context("there is no ground truth")?)?;
+    let told = |name: &str| -> Result<f64> {
+        let line = ran.output.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.with_context(|| format!("the script did not tell `{name}`"))?;
+        Ok(number.trim().parse()?)
+    };
+    let cpus = u32::try_from(wanted.machine.nodes * wanted.machine.cpus_per_node)?;
+    const TICKS_PER_SECOND: u32 = 100;
+    Ok(Row {
+        figures: truth.figures(&wanted.machine),
+        pages: told("@pages ")?,
+        overhead: told("@ticks ")? / f64::from(TICKS_PER_SECOND * SECONDS * cpus),
+    })
+}
+
+impl Row {
+    fn to_json(self) -> Value {
+        let mut object = Map::new();
+        for name in Figures::NAMES {
+            let figure = self.figures.named(name).unwrap_or(f64::NAN);
+            object.insert(name.to_owned(), json!(figure));
+        }
+        object.insert("pages".to_owned(), json!(self.pages));
+        object.insert("overhead".to_owned(), json!(self.overhead));
+        Value::Object(object)
+    }
+
+    fn from_json(text: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(text)?;
+        // A figure that is not finite is written as nothing.
+        let number = |name: &str| match &value[name] {
+            Value::Null => Ok(f64::NAN),
+            number => number
+                .as_f64()
+                .with_context(|| format!("`{name}` is no number")),
+        };
+        Ok(Self {
+            figures: Figures {
+                local: number("local")?,
+                steady_local: number("steady_local")?,
+                imbalance: number("imbalance")?,
+                first_ns: number("first_ns")?,
+                steady_ns: number("steady_ns")?,
+                stall: number("stall")?,
+                converged: number("converged")?,
+                kernel: number("kernel")?,
+            },
+            pages: number("pages")?,
+            overhead: number("overhead")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_as_it_was_written() {
+        let row = Row {
+            figures: Figures {
+                steady_local: 0.25,
+                stall: 3.5,
+                ..Figures::default()
+            },
+            pages: 12.0,
+            overhead: 0.01,
+        };
+        assert_eq!(Row::from_json(&row.to_json().to_string()).unwrap(), row);
+    }
+
+    #[test]
+    fn names_of_contestants_are_unique() {
+        let mut names: Vec<String> = contestants(&["deloc".to_owned()])
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

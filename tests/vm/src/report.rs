@@ -1,0 +1,271 @@
+//! The comparison as a table for people and as one page without anything outside of it.
+
+use std::fmt::Write as _;
+
+use crate::compare::{Cell, Row};
+use crate::statistics::Spread;
+
+/// A column: name, what it tells, and how it is read from a run.
+struct Column {
+    name: &'static str,
+    unit: &'static str,
+    about: &'static str,
+    of: fn(&Row) -> f64,
+    digits: usize,
+}
+
+const COLUMNS: [Column; 8] = [
+    Column {
+        name: "local",
+        unit: "%",
+        about: "share of memory accesses that stay on their node, in the last quarter; counted",
+        of: |row| 100.0 * row.figures.steady_local,
+        digits: 1,
+    },
+    Column {
+        name: "imbalance",
+        unit: "",
+        about: "coefficient of variation of the memory controllers' load, in the last quarter; counted",
+        of: |row| row.figures.imbalance,
+        digits: 2,
+    },
+    Column {
+        name: "time",
+        unit: "ns",
+        about: "per instruction, in the last quarter; modelled",
+        of: |row| row.figures.steady_ns,
+        digits: 2,
+    },
+    Column {
+        name: "stall",
+        unit: "s",
+        about: "waiting for memory, all threads, whole run; modelled",
+        of: |row| row.figures.stall,
+        digits: 2,
+    },
+    Column {
+        name: "converged",
+        unit: "s",
+        about: "until nine tenths of the way to the last quarter's time; 0 if it was steady; modelled",
+        of: |row| row.figures.converged,
+        digits: 1,
+    },
+    Column {
+        name: "pages",
+        unit: "",
+        about: "moved by anyone; counted by the kernel",
+        of: |row| row.pages,
+        digits: 0,
+    },
+    Column {
+        name: "overhead",
+        unit: "%",
+        about: "share of the machine that the placing process took; by the kernel, on a guest that is \
+                some hundred times slower than a machine",
+        of: |row| 100.0 * row.overhead,
+        digits: 2,
+    },
+    Column {
+        name: "kernel",
+        unit: "%",
+        about: "share of instructions that ran in the kernel; counted",
+        of: |row| 100.0 * row.figures.kernel,
+        digits: 1,
+    },
+];
+
+/// A table in Markdown.
+pub(crate) fn table(cells: &[Cell]) -> String {
+    let mut text = String::from("| workload | placed by |");
+    for column in &COLUMNS {
+        let unit = if column.unit.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", column.unit)
+        };
+        add(&mut text, format_args!(" {}{unit} |", column.name));
+    }
+    text.push_str("\n| --- | --- |");
+    text.push_str(&" --: |".repeat(COLUMNS.len()));
+    text.push('\n');
+    for cell in cells {
+        add(
+            &mut text,
+            format_args!("| {} | {} |", cell.workload, cell.contestant),
+        );
+        for column in &COLUMNS {
+            add(
+                &mut text,
+                format_args!(" {} |", shown(cell.spread(column.of), column.digits)),
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A page with a plot for each workload and figure.
+pub(crate) fn page(cells: &[Cell], machine: &str) -> String {
+    let mut html = String::from(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>numad compared</title><style>\
+         body{font:15px/1.4 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}\
+         h2{margin:2.5rem 0 .5rem}figure{display:inline-block;margin:0 1rem 1rem 0}figcaption{font-weight:600}\
+         svg text{font:12px system-ui,sans-serif}table{border-collapse:collapse}td,th{padding:.2rem .6rem;\
+         border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}</style>",
+    );
+    add(
+        &mut html,
+        format_args!(
+            "<h1>numad compared</h1><p>Machine <code>{machine}</code>, a real kernel in QEMU; accesses are counted by the \
+         ground truth, times are its model. Whiskers are 95 % confidence over seeds.</p><dl>"
+        ),
+    );
+    for column in &COLUMNS {
+        add(
+            &mut html,
+            format_args!("<dt><b>{}</b></dt><dd>{}</dd>", column.name, column.about),
+        );
+    }
+    html.push_str("</dl>");
+    for of in cells.chunk_by(|one, next| one.workload == next.workload) {
+        add(&mut html, format_args!("<h2>{}</h2>", of[0].workload));
+        for column in &COLUMNS {
+            html.push_str(&plot(of, column));
+        }
+    }
+    html.push_str("</html>\n");
+    html
+}
+
+/// Bars side by side, one for each contestant.
+fn plot(cells: &[Cell], column: &Column) -> String {
+    const ROW: f64 = 20.0;
+    const LABELS: f64 = 110.0;
+    const BARS: f64 = 170.0;
+    let spreads: Vec<Spread> = cells.iter().map(|cell| cell.spread(column.of)).collect();
+    let most = spreads
+        .iter()
+        .map(|spread| {
+            spread.mean
+                + if spread.margin.is_nan() {
+                    0.0
+                } else {
+                    spread.margin
+                }
+        })
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let width = |value: f64| (value / most).clamp(0.0, 1.0) * BARS;
+    let height = ROW * f64::from(u32::try_from(cells.len()).unwrap_or(u32::MAX));
+    let mut svg = format!(
+        "<figure><figcaption>{} {}</figcaption><svg width=\"{}\" height=\"{height}\" role=\"img\">",
+        column.name,
+        column.unit,
+        LABELS + BARS + 110.0
+    );
+    let mut top = 0.0;
+    for (cell, spread) in cells.iter().zip(&spreads) {
+        let middle = top + ROW / 2.0;
+        let bar = width(spread.mean);
+        add(
+            &mut svg,
+            format_args!(
+                "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{LABELS}\" y=\"{}\" width=\"{bar:.1}\" height=\"{}\" fill=\"#4878a8\"/>",
+                LABELS - 6.0,
+                middle + 4.0,
+                cell.contestant,
+                top + 3.0,
+                ROW - 6.0
+            ),
+        );
+        if spread.margin > 0.0 {
+            let (from, to) = (
+                width(spread.mean - spread.margin),
+                width(spread.mean + spread.margin),
+            );
+            add(
+                &mut svg,
+                format_args!(
+                    "<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"#222\"/>",
+                    LABELS + from,
+                    LABELS + to
+                ),
+            );
+        }
+        add(
+            &mut svg,
+            format_args!(
+                "<text x=\"{}\" y=\"{}\">{}</text>",
+                LABELS + BARS + 6.0,
+                middle + 4.0,
+                shown(*spread, column.digits)
+            ),
+        );
+        top += ROW;
+    }
+    svg.push_str("</svg></figure>");
+    svg
+}
+
+fn shown(spread: Spread, digits: usize) -> String {
+    if spread.mean.is_nan() {
+        "-".to_owned()
+    } else if spread.margin.is_nan() {
+        format!("{:.digits$}", spread.mean)
+    } else {
+        format!("{:.digits$} ± {:.digits$}", spread.mean, spread.margin)
+    }
+}
+
+fn add(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    let written = text.write_fmt(arguments);
+    debug_assert!(written.is_ok(), "writing to a string cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truth::Figures;
+
+    fn cells() -> Vec<Cell> {
+        let row = |local| Row {
+            figures: Figures {
+                steady_local: local,
+                ..Figures::default()
+            },
+            pages: 0.0,
+            overhead: 0.0,
+        };
+        vec![
+            Cell {
+                workload: "pairs",
+                contestant: "nothing".to_owned(),
+                rows: vec![row(0.25)],
+            },
+            Cell {
+                workload: "pairs",
+                contestant: "deloc".to_owned(),
+                rows: vec![row(0.9), row(1.0)],
+            },
+        ]
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_cell() {
+        let table = table(&cells());
+        assert_eq!(table.lines().count(), 4, "{table}");
+        assert!(table.contains("| pairs | nothing | 25.0 |"), "{table}");
+        assert!(table.contains("95.0 ± 63.5"), "{table}");
+    }
+
+    #[test]
+    fn the_page_is_whole_and_alone() {
+        let page = page(&cells(), "ring4");
+        assert_eq!(page.matches("<svg").count(), COLUMNS.len());
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert!(
+            !page.contains("http") && !page.contains("<script"),
+            "nothing from outside"
+        );
+    }
+}

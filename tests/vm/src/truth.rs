@@ -189,8 +189,8 @@ impl Truth {
         if (last - first).abs() <= 0.1 * first {
             return 0.0;
         }
-        let there = (1..=windows.len()).find(|&end| {
-            let now = ns_per_instruction(&windows[end.saturating_sub(head)..end]);
+        let there = (head..=windows.len()).find(|&end| {
+            let now = ns_per_instruction(&windows[end - head..end]);
             (now - first) / (last - first) >= 0.9
         });
         let window = there.and_then(|end| windows.get(end - 1));

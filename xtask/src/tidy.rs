@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Packages of the workspace: name and folder.
 fn crates(root: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    let mut folders: Vec<PathBuf> = ["numadctl", "tests", "xtask"]
+    let mut folders: Vec<PathBuf> = ["numadctl", "tests", "tests/vm", "xtask"]
         .iter()
         .map(|name| root.join(name))
         .collect();

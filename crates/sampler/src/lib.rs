@@ -25,6 +25,7 @@ pub mod kernel;
 pub mod law;
 pub mod machine;
 pub mod open;
+pub mod perf_data;
 pub mod pmu;
 pub mod provoke;
 pub mod recording;

@@ -10,6 +10,11 @@ pub mod cli;
 mod client;
 mod commands;
 mod find;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "for the commands that write recordings")
+)]
+mod fresh;
 mod output;
 pub mod render;
 

@@ -66,6 +66,19 @@ pub enum Command {
         numadctl topo server.xml --svg server.svg"
     )]
     Topo(Topo),
+    /// Turn a file of `perf record` into a recording; works without a daemon
+    ///
+    /// The file is read whether perf wrote it to a file or a pipe, on a machine of either byte order,
+    /// compressed (`-z`, below level 20) or not. Samples need an address, a time and a thread:
+    /// `perf mem record` asks for them, and so does `perf record --data`; `--sample-cpu` adds the
+    /// processor. The recording appears whole or not at all, readable by its owner only. It holds
+    /// addresses and the names of threads, but neither the name of the host nor the command line.
+    #[command(
+        after_help = "EXAMPLE:\n  perf mem record -o perf.data -- ./solver\n  \
+        numadctl import perf.data -o solver.rec\n  \
+        perf record -e page-faults -c 1 -d -o - -- ./solver | numadctl import - -o solver.rec"
+    )]
+    Import(Import),
     /// List the policies, or show one with its settings
     #[command(after_help = "EXAMPLE:\n  numadctl policies\n  numadctl policies show deloc")]
     Policies(Policies),
@@ -359,6 +372,26 @@ pub enum Source {
     Sysfs,
     /// The library hwloc.
     Hwloc,
+}
+
+/// Arguments of `import`.
+#[derive(Clone, Debug, Args)]
+pub struct Import {
+    /// File of `perf record`; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Recording to write; must not exist
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the recording if there is a file of that name
+    #[arg(long)]
+    pub force: bool,
+    /// Keep samples of the kernel's own memory, which no policy can move
+    #[arg(long)]
+    pub keep_kernel: bool,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
 }
 
 /// Arguments of `policies`.

@@ -15,6 +15,8 @@ pub(crate) struct Fresh {
     part: Option<PathBuf>,
     file: File,
     bytes: u64,
+    /// Whether it may take the place of a file of that name.
+    replaces: bool,
 }
 
 impl Fresh {
@@ -23,14 +25,30 @@ impl Fresh {
     /// # Errors
     /// When there is such a file already, or none can be made there.
     pub(crate) fn begin(path: &Path) -> Result<Self, Failure> {
+        // A link that leads nowhere is something as well.
+        if path.file_name().is_some() && path.symlink_metadata().is_ok() {
+            return Err(there_already(path));
+        }
+        Self::beside(path, false)
+    }
+
+    /// Begins a file that takes the place of one of that name, if there is one, in one step.
+    ///
+    /// # Errors
+    /// When something else than a file has that name, or no file can be made there.
+    pub(crate) fn replacing(path: &Path) -> Result<Self, Failure> {
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            let text = format!("`{}` is no ordinary file", path.display());
+            return Err(Failure::new(ErrorKind::Conflict, text).remedy("name another file"));
+        }
+        Self::beside(path, true)
+    }
+
+    fn beside(path: &Path, replaces: bool) -> Result<Self, Failure> {
         let Some(name) = path.file_name() else {
             let text = format!("`{}` is no name of a file", path.display());
             return Err(Failure::new(ErrorKind::Usage, text).remedy("name a new file"));
         };
-        // A link that leads nowhere is something as well.
-        if path.symlink_metadata().is_ok() {
-            return Err(there_already(path));
-        }
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.part", std::process::id()));
@@ -47,6 +65,7 @@ impl Fresh {
             part: Some(part),
             file,
             bytes: 0,
+            replaces,
         })
     }
 
@@ -61,6 +80,10 @@ impl Fresh {
     }
 
     /// What was written so far, from the beginning.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for commands that read what they wrote")
+    )]
     pub(crate) fn read_back(&self) -> Result<File, Failure> {
         let part = self.part.as_deref().unwrap_or(&self.path);
         File::open(part).map_err(|error| {
@@ -80,6 +103,11 @@ impl Fresh {
         let Some(part) = &self.part else {
             return Ok(());
         };
+        if self.replaces {
+            std::fs::rename(part, &self.path).map_err(|error| cannot_write(&self.path, &error))?;
+            self.part = None;
+            return Ok(());
+        }
         // A link, unlike a rename, replaces nothing. Not every file system has links.
         match std::fs::hard_link(part, &self.path) {
             Ok(()) => drop(std::fs::remove_file(part)),

@@ -10,10 +10,6 @@ pub mod cli;
 mod client;
 mod commands;
 mod find;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "for the commands that write recordings")
-)]
 mod fresh;
 mod output;
 pub mod render;

@@ -3,6 +3,7 @@
 mod attach;
 mod config;
 mod doctor;
+mod import;
 mod policies;
 mod show;
 mod topo;
@@ -28,6 +29,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
         Command::Explain(arguments) => show::explain(&client, &arguments, out),
         Command::Matrix(arguments) => show::matrix(&client, &arguments, out),
         Command::Topo(arguments) => topo::topo(&arguments, out),
+        Command::Import(arguments) => import::import(&arguments, out),
         Command::Policies(arguments) => policies::list(&client, &arguments, out, err),
         Command::Doctor(plain) => doctor::doctor(&client, plain, out),
         Command::Config(arguments) => config::config(&client, &arguments, out),

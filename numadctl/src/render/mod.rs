@@ -3,6 +3,7 @@
 pub mod attachment;
 pub mod doctor;
 pub mod explain;
+pub mod import;
 pub mod matrix;
 pub mod matrix_svg;
 pub mod policies;

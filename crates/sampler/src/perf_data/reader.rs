@@ -266,6 +266,10 @@ impl<R: Read> Reader<R> {
 
     /// The end of the records: what the decoder holds back, if it does.
     fn finish(&mut self) -> Result<Option<Found>, PerfDataError> {
+        if self.events.list.is_empty() {
+            let reason = "the file ends without having told of an event";
+            return Err(PerfDataError::damaged(self.input.position(), reason));
+        }
         let Some(inflate) = &mut self.inflate else {
             return Ok(None);
         };

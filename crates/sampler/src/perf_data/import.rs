@@ -137,7 +137,9 @@ pub fn import<R: Read, W: Write>(
         // The header is wanted with the first record, so it is made as late as that.
         let mut out = |time, record| {
             if let (None, Some(begin)) = (&writer, begin.take()) {
-                writer = Some(Outlet::new(begin(&header(&reader))?));
+                let header = header(&reader);
+                intake.summary.machine = !header.topology.is_empty();
+                writer = Some(Outlet::new(begin(&header)?));
             }
             writer.as_mut().map_or(Ok(()), |it| it.record(time, record))
         };
@@ -158,7 +160,11 @@ pub fn import<R: Read, W: Write>(
     }
     let writer = match (writer, begin) {
         (Some(writer), _) => writer,
-        (None, Some(begin)) => Outlet::new(begin(&header(&reader)).map_err(ImportError::Output)?),
+        (None, Some(begin)) => {
+            let header = header(&reader);
+            intake.summary.machine = !header.topology.is_empty();
+            Outlet::new(begin(&header).map_err(ImportError::Output)?)
+        }
         (None, None) => unreachable!("the writer is made when `begin` is taken"),
     };
     let out = writer.finish().map_err(ImportError::Output)?;
@@ -278,7 +284,6 @@ impl Intake {
     fn conclude<R: Read>(self, reader: &Reader<R>, late: u64) -> Summary {
         let mut summary = self.summary;
         summary.late = late;
-        summary.machine = reader.machine().is_some();
         summary.cut_off = reader.cut_off();
         summary.notes = reader.notes().to_vec();
         summary

@@ -118,7 +118,7 @@ fn small_file(order: Order, form: Form) -> Vec<u8> {
         events: vec![(event, vec![])],
         ..File::default()
     }
-    .finish(form, writer)
+    .finish(form, &writer)
 }
 
 #[test]
@@ -166,22 +166,22 @@ fn an_import_says_what_the_file_says() {
     assert_eq!(header.source, "imported from perf: type 4 config 0x1cd");
     let times: Vec<u64> = entries
         .iter()
-        .filter_map(|entry| match entry {
+        .map(|entry| match entry {
             Entry::Record(Record::Sample(sample)) => {
                 assert_eq!(
                     (sample.kind, sample.served),
                     (AccessKind::Load, ServedBy::L2)
                 );
                 assert_eq!((sample.weight, sample.period, sample.cpu.0), (22, 17, 3));
-                Some(sample.time.0)
+                sample.time.0
             }
             Entry::Record(Record::Lifecycle(
                 Lifecycle::Fork { time, .. }
                 | Lifecycle::Exit { time, .. }
                 | Lifecycle::Renamed { time, .. },
             ))
-            | Entry::Mark(time) => Some(time.0),
-            Entry::Record(Record::Lost(count)) => Some(count * 1000),
+            | Entry::Mark(time) => time.0,
+            Entry::Record(Record::Lost(count)) => count * 1000,
         })
         .collect();
     assert_eq!(times, [90, 100, 110, 5000, 130, 140, 140]);
@@ -209,7 +209,7 @@ fn what_cannot_be_placed_is_left_out_and_counted() {
             events: vec![(mem_event(), vec![])],
             ..File::default()
         };
-        let bytes = file.finish(form, writer);
+        let bytes = file.finish(form, &writer);
         let (_, _, summary) = imported(&bytes, ImportOptions::default());
         let skipped = summary.skipped;
         assert_eq!(summary.samples, 1);
@@ -236,7 +236,6 @@ fn fields_of_any_size_are_passed_over() {
                 branch_sample_type: 1 << 17 | 1 << 19 | 1,
                 user_registers: 0b1011,
                 interrupt_registers: 0b11,
-                ..Attr::default()
             };
             for order in [Order::Little, Order::Big] {
                 check_all_fields(&event, order, filled);
@@ -253,7 +252,7 @@ fn check_all_fields(event: &Attr, order: Order, filled: bool) {
         events: vec![(event.clone(), vec![77])],
         ..File::default()
     };
-    let found = samples(&file.finish(Form::File, writer));
+    let found = samples(&file.finish(Form::File, &writer));
     let weight = if event.sample_type & attr::WEIGHT_STRUCT != 0 {
         352
     } else {
@@ -298,7 +297,7 @@ fn weights_and_data_sources_of_others_tests() {
                 events: vec![(event, vec![])],
                 ..File::default()
             };
-            let found = samples(&file.finish(Form::Pipe, writer));
+            let found = samples(&file.finish(Form::Pipe, &writer));
             assert_eq!(found[0].weight, Some(weight), "{words:?}");
             let told = found[0]
                 .data_source
@@ -364,7 +363,7 @@ fn the_event_of_a_record_is_found_by_its_id() {
                 events: vec![(one.clone(), vec![70, 71]), (other.clone(), vec![80, 81])],
                 ..File::default()
             };
-            let items = items(&file.finish(form, writer)).unwrap();
+            let items = items(&file.finish(form, &writer)).unwrap();
             let told: Vec<_> = items
                 .iter()
                 .map(|item| match item {
@@ -394,7 +393,7 @@ fn events_that_cannot_be_told_apart_are_refused() {
         events: vec![(one.clone(), vec![1]), (other, vec![2])],
         ..File::default()
     };
-    let error = items(&file.finish(Form::File, writer)).unwrap_err();
+    let error = items(&file.finish(Form::File, &writer)).unwrap_err();
     assert!(
         error
             .to_string()
@@ -408,7 +407,7 @@ fn events_that_cannot_be_told_apart_are_refused() {
         events: vec![(one.clone(), vec![1]), (one, vec![2])],
         ..File::default()
     };
-    assert_eq!(samples(&file.finish(Form::File, writer))[0].event, 0);
+    assert_eq!(samples(&file.finish(Form::File, &writer))[0].event, 0);
 }
 
 #[test]
@@ -429,7 +428,7 @@ fn traces_and_unknown_records_are_passed_over() {
             events: vec![(mem_event(), vec![])],
             ..File::default()
         };
-        let bytes = file.finish(form, writer);
+        let bytes = file.finish(form, &writer);
         assert_eq!(samples(&bytes).len(), 1, "{order:?} {form:?}");
     }
 }
@@ -447,7 +446,7 @@ fn the_machine_is_in_the_recording() {
             cores: vec!["0,4", "1,5", "2,6", "3,7"],
             name: "cpu/mem-loads/P",
         };
-        let bytes = file.finish(form, writer);
+        let bytes = file.finish(form, &writer);
         let (header, _, summary) = imported(&bytes, ImportOptions::default());
         assert!(summary.machine, "{order:?} {form:?} {summary:?}");
         assert_eq!(summary.notes, [""; 0]);
@@ -530,7 +529,7 @@ fn forged_lengths_take_no_memory() {
             events: vec![(mem_event(), vec![])],
             ..File::default()
         };
-        let error = items(&file.finish(Form::Pipe, writer)).unwrap_err();
+        let error = items(&file.finish(Form::Pipe, &writer)).unwrap_err();
         assert!(error.to_string().contains("at offset"), "{error}");
     }
 }
@@ -551,4 +550,65 @@ fn what_is_no_file_of_perf_is_called_so() {
         error.to_string(),
         "damaged at offset 16: the file ends without having told of an event"
     );
+}
+
+/// The seeds that are made of what this file makes.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let small = small_file(Order::Little, Form::File);
+    let cut = small[..small.len() - 50].to_vec();
+    let mut writer = Writer::new(Order::Little);
+    let event = Attr {
+        sample_type: (1 << 25) - 1 - attr::WEIGHT,
+        read_format: 0x1f,
+        branch_sample_type: 1 << 17 | 1 << 19,
+        user_registers: 0b1011,
+        interrupt_registers: 0b11,
+    };
+    writer.record(9, 1, |body| body.all_fields(&event, true));
+    let every_field = File {
+        events: vec![(event, vec![77]), (mem_event(), vec![78])],
+        nodes: vec![(0, 1 << 20, "0-3")],
+        packages: vec!["0-3"],
+        cores: vec!["0-1", "2-3"],
+        name: "all",
+    };
+    vec![
+        ("file", small),
+        ("bad-cut", cut),
+        ("pipe-big-endian", small_file(Order::Big, Form::Pipe)),
+        (
+            "every-field-ambiguous-bad",
+            every_field.finish(Form::File, &writer),
+        ),
+        (
+            "every-field",
+            File {
+                events: vec![every_field.events[0].clone()],
+                ..every_field
+            }
+            .finish(Form::File, &writer),
+        ),
+        ("compressed", zstd::compressed(&zstd::some_records(9), 200)),
+    ]
+}
+
+#[test]
+fn the_fuzz_corpus_is_survived() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/perf_data");
+    for (name, bytes) in seeds() {
+        if std::fs::read(folder.join(name)).unwrap_or_default() != bytes {
+            let made = std::env::temp_dir().join(name);
+            std::fs::write(&made, &bytes).unwrap();
+            panic!(
+                "seed `{name}` is not what is made here, `{}`",
+                made.display()
+            );
+        }
+    }
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let good = !path.to_string_lossy().contains("bad");
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(super::check(&bytes).is_ok(), good, "{}", path.display());
+    }
 }

@@ -7,6 +7,8 @@ mod faults;
 #[cfg(test)]
 mod pebs;
 #[cfg(test)]
+mod perf_data;
+#[cfg(test)]
 mod pmu;
 #[cfg(test)]
 mod pmu_hostile;

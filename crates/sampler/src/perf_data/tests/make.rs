@@ -204,14 +204,14 @@ impl Attr {
 
 impl File {
     /// The whole file around these records.
-    pub(super) fn finish(&self, form: Form, records: Writer) -> Vec<u8> {
+    pub(super) fn finish(&self, form: Form, records: &Writer) -> Vec<u8> {
         match form {
             Form::File => self.file(records),
             Form::Pipe => self.pipe(records),
         }
     }
 
-    fn pipe(&self, records: Writer) -> Vec<u8> {
+    fn pipe(&self, records: &Writer) -> Vec<u8> {
         let mut out = Writer::new(records.order);
         out.u64(u64::from_le_bytes(*b"PERFILE2"));
         out.u64(16);
@@ -231,7 +231,7 @@ impl File {
         out.bytes
     }
 
-    fn file(&self, records: Writer) -> Vec<u8> {
+    fn file(&self, records: &Writer) -> Vec<u8> {
         let mut ids = Writer::new(records.order);
         let mut attrs = Writer::new(records.order);
         for (event, own) in &self.events {
@@ -256,7 +256,7 @@ impl File {
         }
         out.u64(features.iter().fold(0, |bits, (bit, _)| bits | 1 << bit));
         out.raw(&[0; 24]);
-        for part in [&ids, &attrs, &records] {
+        for part in [&ids, &attrs, records] {
             out.raw(&part.bytes);
         }
         let mut start = (out.bytes.len() + 16 * features.len()) as u64;

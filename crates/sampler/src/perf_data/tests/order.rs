@@ -110,7 +110,7 @@ fn a_replay_gets_marks_and_no_time_is_nothing() {
         events: vec![(mem_event(), vec![])],
         ..File::default()
     };
-    let (_, entries, _) = imported(&file.finish(Form::File, writer), ImportOptions::default());
+    let (_, entries, _) = imported(&file.finish(Form::File, &writer), ImportOptions::default());
     let told: Vec<(char, u64)> = entries
         .iter()
         .map(|entry| match entry {

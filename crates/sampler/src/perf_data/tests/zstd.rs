@@ -13,7 +13,7 @@ fn block(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A file whose records come compressed, in pieces of so many bytes.
-fn compressed(records: &Writer, piece: usize) -> Vec<u8> {
+pub(super) fn compressed(records: &Writer, piece: usize) -> Vec<u8> {
     let mut stream = FRAME.to_vec();
     for part in records.bytes.chunks(100) {
         stream.extend(block(part));
@@ -27,10 +27,10 @@ fn compressed(records: &Writer, piece: usize) -> Vec<u8> {
         events: vec![(mem_event(), vec![])],
         ..File::default()
     };
-    file.finish(Form::Pipe, outer)
+    file.finish(Form::Pipe, &outer)
 }
 
-fn some_records(count: u64) -> Writer {
+pub(super) fn some_records(count: u64) -> Writer {
     let mut writer = Writer::new(Order::Little);
     for number in 0..count {
         mem_sample(&mut writer, (10, 11), 100 + (number ^ 1), 0x1000);
@@ -88,7 +88,7 @@ fn what_is_compressed_and_broken_is_refused_with_its_place() {
         events: vec![(mem_event(), vec![])],
         ..File::default()
     };
-    let error = items(&file.finish(Form::Pipe, writer)).unwrap_err();
+    let error = items(&file.finish(Form::Pipe, &writer)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "damaged in the compressed data at offset 136: the compressed data is no zstd"

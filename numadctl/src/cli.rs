@@ -73,11 +73,8 @@ pub enum Command {
     /// `perf mem record` asks for them, and so does `perf record --data`; `--sample-cpu` adds the
     /// processor. The recording appears whole or not at all, readable by its owner only. It holds
     /// addresses and the names of threads, but neither the name of the host nor the command line.
-    #[command(
-        after_help = "EXAMPLE:\n  perf mem record -o perf.data -- ./solver\n  \
-        numadctl import perf.data -o solver.rec\n  \
-        perf record -e page-faults -c 1 -d -o - -- ./solver | numadctl import - -o solver.rec"
-    )]
+    #[command(after_help = "EXAMPLE:\n  numadctl import perf.data -o solver.rec\n  \
+        perf record -e page-faults -c 1 -d -o - -- ./solver | numadctl import - -o solver.rec")]
     Import(Import),
     /// List the policies, or show one with its settings
     #[command(after_help = "EXAMPLE:\n  numadctl policies\n  numadctl policies show deloc")]

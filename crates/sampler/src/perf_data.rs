@@ -2,13 +2,13 @@
 //!
 //! Both forms are read, the one with a table of contents (`PERFILE2`, from a file) and the one made
 //! for pipes, in either byte order, with several events, compressed or not. [`Reader`] gives what is
-//! in a file one [`Item`] at a time, as perf itself would; [`import`] puts that in the order of time
+//! in a file one [`Item`] at a time, as perf itself would; [`import()`] puts that in the order of time
 //! and writes a recording.
 //!
 //! Reading is total: any bytes give items or an error with the offset. No length is believed before
 //! the bytes are there, so a forged file is read into no more memory than a good one: a record has
 //! at most 64 KiB, a section that is kept at most 8 MiB, a compressed window at most 8 MiB, and
-//! [`import`] holds back at most about a million records for the order.
+//! [`import()`] holds back at most about a million records for the order.
 //!
 //! What perf's tools know of a file but nobody needs here is skipped: mappings, build ids, traces of
 //! processors (`AUXTRACE`), tracepoints' fields. The name of the host and the command line are left

@@ -17,6 +17,7 @@
 
 pub mod checksum;
 pub mod choose;
+pub mod counters;
 pub mod data_source;
 pub mod decode;
 pub mod faults;

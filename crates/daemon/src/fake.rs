@@ -262,6 +262,7 @@ impl Machine for World {
             free_bytes: vec![(NodeId(0), 1 << 33), (NodeId(1), 1 << 33)],
             online: CpuSet::new(),
             lost: 0,
+            ..Observation::default()
         }
     }
 

@@ -161,6 +161,7 @@ fn observation(
         free_bytes: (0..64).map(|node| (NodeId(node), 8 << 30)).collect(),
         online: CpuSet::new(),
         lost: 0,
+        ..Observation::default()
     }
 }
 

@@ -27,10 +27,12 @@ mod judge;
 mod options;
 mod orders;
 mod outcome;
+mod pace;
 mod queue;
 mod registry;
 mod show;
 mod sync;
+mod traffic;
 mod trial;
 mod window;
 
@@ -40,6 +42,7 @@ pub use options::{AttachError, AttachOptions, EngineOptions, Totals};
 use attachment::Attachment;
 use queue::Events;
 use registry::Registry;
+use traffic::Traffic;
 use window::{Context, Scratch};
 
 /// Samples whose memory is read ahead: as many as a core has outstanding reads of its own.
@@ -65,6 +68,7 @@ pub struct Engine {
     lost: u64,
     /// Processors online at the last observation.
     online: CpuSet,
+    traffic: Traffic,
     scratch: Scratch,
 }
 
@@ -89,6 +93,7 @@ impl Engine {
             events: Events::new(options.events_max),
             lost: 0,
             online,
+            traffic: Traffic::default(),
             scratch: Scratch::default(),
             options,
         }
@@ -237,6 +242,13 @@ impl Engine {
                     online_changed: before != self.online,
                 };
                 attachment.sync(&mut self.registry, program, &look, &mut self.events);
+            }
+        }
+        self.traffic.take(&topology, &observation.traffic);
+        for (id, progress) in &observation.progress {
+            let place = self.by_id.get(id).copied();
+            if let Some(Some(attachment)) = place.map(|place| &mut self.places[place as usize]) {
+                attachment.pace.add(*progress);
             }
         }
         let mut free = vec![0; topology.nodes().len()];
@@ -445,6 +457,7 @@ impl Engine {
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
                 lost: self.lost,
+                measured: self.traffic.measured(),
                 actions: &mut self.actions,
                 events: &mut self.events,
             };

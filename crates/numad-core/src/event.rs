@@ -88,4 +88,6 @@ pub struct WindowSummary {
     pub distance_centi: Option<u32>,
     /// Share of tracked accesses that are local to their page's node, in per mille; none while unknown.
     pub local_permille: Option<u32>,
+    /// Instructions per cycle of the program, in thousandths; none where they are not counted.
+    pub ipc_milli: Option<u32>,
 }

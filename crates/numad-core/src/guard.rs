@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
 use crate::policy::{Page, Program, Veto};
+use crate::pressure::{Loads, Pressure, ThreadPlan};
 
 /// Windows in a row that pages wait for threads.
 pub(crate) const PAGES_WAIT_MAX: u32 = 3;
@@ -45,6 +46,8 @@ pub(crate) struct ThreadCase<'a> {
     pub evidence: bool,
     /// An earlier placement is put back: neither agreement nor rest nor a gain is asked for.
     pub reverting: bool,
+    /// How busy memory is, where that is measured.
+    pub pressure: Option<&'a Pressure>,
 }
 
 /// A task and the node it is to go to, both by position.
@@ -56,10 +59,13 @@ impl ThreadCase<'_> {
         let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
-        if self.options.require_gain && !self.reverting && !self.pays(wishes, &verdicts) {
+        if self.options.require_gain
+            && !self.reverting
+            && let Err(veto) = self.pays(wishes, &verdicts)
+        {
             for (&(task, node), verdict) in wishes.iter().zip(&mut verdicts) {
                 if verdict.is_ok() && self.program.tasks[task].node != Some(node) {
-                    *verdict = Err(Veto::DoesNotPay);
+                    *verdict = Err(veto);
                 }
             }
             self.make_room(wishes, &mut verdicts);
@@ -151,7 +157,7 @@ impl ThreadCase<'_> {
     }
 
     /// Whether what is left of the plan earns more than it costs.
-    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> bool {
+    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<(), Veto> {
         let program = self.program;
         let before: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
         let mut after = before.clone();
@@ -163,19 +169,29 @@ impl ThreadCase<'_> {
             }
         }
         if moved == 0 {
-            return true;
+            return Ok(());
         }
         let distances = program.topology.distances();
         let figure =
             |nodes: &[Option<usize>]| cost::placement_distance(program.live, nodes, distances);
         let prices = &prices(self.options, program);
-        cost::thread_plan_pays(
+        let pays = cost::thread_plan_pays(
             prices,
             figure(&before),
             figure(&after),
             moved,
             program.window,
-        )
+        );
+        let Some(pressure) = self.pressure else {
+            return if pays { Ok(()) } else { Err(Veto::DoesNotPay) };
+        };
+        let plan = ThreadPlan {
+            program: *program,
+            before: &before,
+            after: &after,
+            prices,
+        };
+        pressure.judge(&plan, pays)
     }
 }
 
@@ -204,6 +220,8 @@ pub(crate) struct PageCase<'a> {
     pub evidence: bool,
     /// Threads move in this window.
     pub wait: bool,
+    /// How busy memory is, where that is measured.
+    pub pressure: Option<&'a Pressure>,
 }
 
 impl PageCase<'_> {
@@ -215,9 +233,10 @@ impl PageCase<'_> {
         free: &mut [u64],
     ) -> Vec<Result<(), Veto>> {
         let mut taken = BTreeSet::new();
+        let mut loads = self.pressure.map(Pressure::loads);
         wishes
             .map(|wish| {
-                let page = self.alone(wish)?;
+                let page = self.alone(wish, loads.as_ref())?;
                 let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
                 let left = room
                     .checked_sub(self.program.page_bytes)
@@ -227,12 +246,27 @@ impl PageCase<'_> {
                     return Err(Veto::Budget);
                 }
                 *room = left;
+                if let (Some(loads), Some(home)) = (&mut loads, page.home) {
+                    let ways = (usize::from(home), wish.node);
+                    loads.moved(self.accesses(page), self.window_ns(), ways);
+                }
                 Ok(())
             })
             .collect()
     }
 
-    fn alone<'b>(&self, wish: &PageWish<'b>) -> Result<&'b Page, Veto> {
+    /// Accesses of the window that a page stands for.
+    fn accesses(&self, page: &Page) -> f64 {
+        let weights = page.accessors().iter();
+        let weight: f64 = weights.map(|accessor| f64::from(accessor.weight)).sum();
+        weight * self.prices.accesses_per_amount
+    }
+
+    const fn window_ns(&self) -> f64 {
+        self.program.window.as_nanos() as f64
+    }
+
+    fn alone<'b>(&self, wish: &PageWish<'b>, loads: Option<&Loads<'_>>) -> Result<&'b Page, Veto> {
         let page = wish.page.ok_or(Veto::Gone)?;
         if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
         {
@@ -252,13 +286,22 @@ impl PageCase<'_> {
         if wish.unconfirmed || self.wait {
             return Err(Veto::Unconfirmed);
         }
-        if self.options.require_gain && !self.pays(page, home, wish.node) {
-            return Err(Veto::DoesNotPay);
+        if self.options.require_gain && !self.pays(page, (home, wish.node), loads) {
+            let by_distance = self.pays(page, (home, wish.node), None);
+            return Err(if by_distance {
+                Veto::Congested
+            } else {
+                Veto::DoesNotPay
+            });
         }
         Ok(page)
     }
 
-    fn pays(&self, page: &Page, home: usize, node: usize) -> bool {
+    /// Whether the page is reached sooner there. A distance stands for latency, and where memory is busy
+    /// latency is longer.
+    fn pays(&self, page: &Page, (home, node): (usize, usize), loads: Option<&Loads<'_>>) -> bool {
+        let slowdown = |memory| loads.map_or(1.0, |loads| loads.slowdown(memory));
+        let (here, there) = (slowdown(home), slowdown(node));
         let distances = self.program.topology.distances();
         let mut saved = 0.0;
         for accessor in page.accessors() {
@@ -266,7 +309,8 @@ impl PageCase<'_> {
             if let Some(from) = user.and_then(|user| user.node) {
                 let (before, after) =
                     (distances.between(from, home), distances.between(from, node));
-                saved += f64::from(accessor.weight) * (f64::from(before) - f64::from(after));
+                let nearer = f64::from(before) * here - f64::from(after) * there;
+                saved += f64::from(accessor.weight) * nearer;
             }
         }
         cost::page_plan_pays(&self.prices, saved, 1, self.program.window)

@@ -17,6 +17,7 @@ pub mod interval;
 pub mod matrix;
 pub mod observation;
 pub mod policy;
+mod pressure;
 pub mod recorder;
 pub mod sample;
 pub mod setting;
@@ -28,7 +29,9 @@ pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals};
 pub use event::{Event, EventKind, WindowSummary};
 pub use interval::{Change, Interval, IntervalError, IntervalLaw};
 pub use matrix::CommMatrix;
-pub use observation::{AttachSpec, Observation, ObservedProgram, ObservedTask, TaskState};
+pub use observation::{
+    AttachSpec, NodeTraffic, Observation, ObservedProgram, ObservedTask, Progress, TaskState,
+};
 pub use policy::{
     Accessor, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, Reason, SpaceId, Task,
     Veto,

@@ -18,7 +18,49 @@ pub struct Observation {
     pub online: CpuSet,
     /// Samples lost or throttled since the last observation that belong to no program.
     pub lost: u64,
+    /// What the memory of nodes carries for everyone, as measured; a node that is missing is not
+    /// measured.
+    pub traffic: Vec<NodeTraffic>,
+    /// How far programs got since the observation before; one that is missing is not counted.
+    pub progress: Vec<(AttachmentId, Progress)>,
 }
+
+/// What a node's memory carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// The node.
+    pub node: NodeId,
+    /// Bytes read per second; all bytes where controllers do not tell reads from writes.
+    pub read_bytes_per_s: u64,
+    /// Bytes written per second.
+    pub written_bytes_per_s: u64,
+}
+
+/// How far a program got in some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions that its threads finished.
+    pub instructions: u64,
+    /// Cycles that they took.
+    pub cycles: u64,
+}
+
+impl Progress {
+    /// Adds what came after.
+    pub(crate) const fn add(&mut self, later: Self) {
+        self.instructions = self.instructions.saturating_add(later.instructions);
+        self.cycles = self.cycles.saturating_add(later.cycles);
+    }
+
+    /// Instructions per cycle; none below [`CYCLES_MIN`].
+    #[must_use]
+    pub fn ipc(&self) -> Option<f64> {
+        (self.cycles >= CYCLES_MIN).then(|| self.instructions as f64 / self.cycles as f64)
+    }
+}
+
+/// Half a millisecond of one core: less says more of what happened to run than of where it ran.
+pub const CYCLES_MIN: u64 = 1_000_000;
 
 /// One attached program.
 #[derive(Clone, Debug, PartialEq)]

@@ -197,6 +197,13 @@ pub enum Reason {
     Stay,
     /// What it was before is put back.
     Revert,
+    /// What it was before is put back, because the program got on slower since.
+    Slower {
+        /// Instructions per cycle before, in thousandths.
+        before_milli: u32,
+        /// And since.
+        now_milli: u32,
+    },
     /// Another core of the same node has fewer threads. Never a policy's reason: the engine's own.
     Crowded,
 }
@@ -219,6 +226,17 @@ impl fmt::Display for Reason {
             }
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),
+            Self::Slower {
+                before_milli,
+                now_milli,
+            } => write!(
+                f,
+                "instructions per cycle fell from {}.{:02} to {}.{:02} since it moved",
+                before_milli / 1000,
+                before_milli % 1000 / 10,
+                now_milli / 1000,
+                now_milli % 1000 / 10
+            ),
             Self::Crowded => f.write_str("another core of the node has fewer threads"),
         }
     }
@@ -246,6 +264,8 @@ pub enum Veto {
     NoRoom,
     /// Its price exceeds its gain.
     DoesNotPay,
+    /// The memory there is near its limit, and would make it slower.
+    Congested,
     /// The budget of this window is used up.
     Budget,
     /// It moved too recently.
@@ -267,6 +287,7 @@ impl fmt::Display for Veto {
             Self::NotAllowed => "not allowed there",
             Self::NoRoom => "no room there",
             Self::DoesNotPay => "does not pay",
+            Self::Congested => "memory there is near its limit",
             Self::Budget => "budget of this window used up",
             Self::MovedRecently => "moved too recently",
             Self::Evidence => "too few samples",

@@ -223,6 +223,7 @@ impl Driver {
             free_bytes: self.world.free_memory(),
             online: self.world.online().clone(),
             lost: 0,
+            ..Observation::default()
         }
     }
 

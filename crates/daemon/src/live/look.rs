@@ -236,6 +236,7 @@ impl Machine for Look {
             free_bytes: self.free_bytes(),
             online: self.online(),
             lost: 0,
+            ..Observation::default()
         }
     }
 

@@ -139,7 +139,7 @@ const AGREED: f64 = 1e-5;
 /// Least time between two accesses of a task, so that one that neither thinks nor waits is finite.
 const ACCESS_TIME_MIN_NS: f64 = 0.1;
 
-/// Finds where demand and latency agree.
+/// Finds where demand and latency agree, beside what others take of the controllers.
 ///
 /// # Panics
 /// When a task's node or shares do not fit the model.
@@ -245,7 +245,9 @@ fn demand(model: &MachineModel, loads: &[TaskLoad<'_>], state: &mut Congestion, 
         add(&mut follows.links[row.clone()], load.shares, traffic);
         add(&mut follows.transfers[row], load.transfers, traffic);
     }
-    follows.controllers.fill(0.0);
+    for (memory, used) in follows.controllers.iter_mut().enumerate() {
+        *used = model.background_gbps(memory) / model.controller_gbps(memory);
+    }
     for from in 0..nodes {
         for to in 0..nodes {
             let link = from * nodes + to;
@@ -486,5 +488,21 @@ mod tests {
             most = most.max(found.rounds());
         }
         assert!(most < ROUNDS_MAX / 2, "{most} rounds");
+    }
+
+    /// Others take 70 % of a controller; what is left is worth less than a remote one that is idle.
+    #[test]
+    fn others_at_a_controller_make_it_slow_and_leave_the_rest() {
+        let model = machine("2x8@10,16", &[20_000; 4]);
+        let shares = [1.0, 0.0];
+        let away = [0.0, 1.0];
+        let run = |model: &MachineModel, shares| solve(model, &[greedy(0, shares); 3]);
+        let alone = run(&model, &shares).throughput();
+        let busy = model.with_background(&[19.0, 0.0]);
+        let crowded = run(&busy, &shares);
+        assert!(crowded.residual() < 1e-4, "{}", crowded.residual());
+        assert!(crowded.controller_use(0) < 1.0 && crowded.controller_use(0) > 0.95);
+        assert!(crowded.throughput() < alone * 0.6);
+        assert!(run(&busy, &away).throughput() > crowded.throughput() * 1.3);
     }
 }

@@ -33,7 +33,12 @@ pub struct MachineModel {
     link: Vec<f64>,
     controller: Vec<f64>,
     origins: Vec<Origin>,
+    /// What others take of each controller, in GB/s.
+    background: Vec<f64>,
 }
+
+/// Share of a controller that others can take at most: what is left is small, and not nothing.
+const BACKGROUND_MAX: f64 = 0.98;
 
 impl MachineModel {
     /// The model of a machine.
@@ -50,6 +55,7 @@ impl MachineModel {
             link: Vec::with_capacity(nodes * nodes),
             controller: controllers.iter().map(|guess| guess.value).collect(),
             origins: Vec::with_capacity(nodes * nodes),
+            background: vec![0.0; nodes],
         };
         for from in 0..nodes {
             for to in 0..nodes {
@@ -99,6 +105,39 @@ impl MachineModel {
     #[must_use]
     pub fn controller_gbps(&self, memory: usize) -> f64 {
         self.controller[memory]
+    }
+
+    /// A controller was seen to deliver this much, in GB/s: it can deliver at least that, whatever was
+    /// estimated. Says whether that is news.
+    pub fn saw(&mut self, memory: usize, gbps: f64) -> bool {
+        let news = gbps.is_finite() && gbps > self.controller[memory];
+        if news {
+            self.controller[memory] = gbps;
+        }
+        news
+    }
+
+    /// The same machine with what others take of each controller, in GB/s, by position. They are taken to
+    /// go on whatever we do.
+    ///
+    /// # Panics
+    /// When there is not one figure for each node.
+    #[must_use]
+    pub fn with_background(mut self, gbps: &[f64]) -> Self {
+        assert_eq!(gbps.len(), self.nodes, "one figure for each node");
+        let most = self.controller.iter().map(|all| all * BACKGROUND_MAX);
+        self.background = gbps
+            .iter()
+            .zip(most)
+            .map(|(&gbps, most)| gbps.max(0.0).min(most))
+            .collect();
+        self
+    }
+
+    /// What others take of a controller, in GB/s; 0 unless [`Self::with_background`] told.
+    #[must_use]
+    pub fn background_gbps(&self, memory: usize) -> f64 {
+        self.background[memory]
     }
 }
 
@@ -197,5 +236,17 @@ mod tests {
         assert_eq!(model.link_origin(0, 1), Origin::Firmware);
         assert_eq!(model.link_origin(1, 0), Origin::Estimated);
         assert!(near(model.latency_ns(1, 0), 180.0));
+    }
+
+    #[test]
+    fn what_was_seen_corrects_what_was_estimated_and_others_never_take_all() {
+        let mut model = MachineModel::new(&topology::synthetic::parse("2x2@10,20").unwrap());
+        let estimated = model.controller_gbps(0);
+        assert!(!model.saw(0, estimated / 2.0) && !model.saw(0, f64::NAN));
+        assert!(near(model.controller_gbps(0), estimated));
+        assert!(model.saw(0, 40.0));
+        assert!(near(model.controller_gbps(0), 40.0) && near(model.background_gbps(0), 0.0));
+        let model = model.with_background(&[50.0, -1.0]);
+        assert!(near(model.background_gbps(0), 39.2) && near(model.background_gbps(1), 0.0));
     }
 }

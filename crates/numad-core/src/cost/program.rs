@@ -1,7 +1,7 @@
 //! The full model asked about a program as policies see it: what would it get from a placement?
 
 use super::congestion::{Congestion, TaskLoad, solve};
-use super::machine::{MachineModel, OVERLAP};
+use super::machine::{ACCESS_BYTES, MachineModel, OVERLAP};
 use crate::policy::{Page, Program};
 
 /// Demand of a program, learned from one window; knows what any placement would make of it.
@@ -13,6 +13,8 @@ use crate::policy::{Page, Program};
 pub struct Demand<'a> {
     model: &'a MachineModel,
     program: Program<'a>,
+    /// Accesses that one unit of weight or communication stands for.
+    per_amount: f64,
     /// Per task: accesses to memory and communication in the window.
     accesses: Vec<f64>,
     think_ns: Vec<f64>,
@@ -37,26 +39,40 @@ impl PlacementCost {
     pub fn longest_ns(&self) -> f64 {
         self.task_time_ns.iter().copied().fold(0.0, f64::max)
     }
+
+    /// Time of all tasks together.
+    #[must_use]
+    pub fn sum_ns(&self) -> f64 {
+        self.task_time_ns.iter().sum()
+    }
 }
 
 impl<'a> Demand<'a> {
-    /// What a program asks of the machine.
+    /// What a program asks of the machine, when each sample stands for its period in accesses.
     #[must_use]
     pub fn new(model: &'a MachineModel, program: Program<'a>) -> Self {
+        Self::with_amounts(model, program, 1.0)
+    }
+
+    /// The same where one unit of weight of a page, or of communication, stands for so many accesses, as
+    /// `Prices::of_window` tells.
+    #[must_use]
+    pub fn with_amounts(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
         let tasks = program.tasks.len();
         let mut accesses: Vec<f64> = (0..tasks)
-            .map(|task| program.live.row_sum(task) as f64 / 2.0)
+            .map(|task| program.live.row_sum(task) as f64 / 2.0 * per_amount)
             .collect();
         for page in program.pages {
             for accessor in page.accessors() {
                 if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-                    *sum += f64::from(accessor.weight);
+                    *sum += f64::from(accessor.weight) * per_amount;
                 }
             }
         }
         let mut demand = Self {
             model,
             program,
+            per_amount,
             think_ns: vec![0.0; tasks],
             accesses,
         };
@@ -112,6 +128,24 @@ impl<'a> Demand<'a> {
         }
     }
 
+    /// Bytes per nanosecond, which is GB/s, that the program was seen to ask of each node's memory.
+    #[must_use]
+    pub fn traffic_gbps(&self) -> Vec<f64> {
+        let mut traffic = vec![0.0; self.model.nodes()];
+        let window_ns = self.program.window.as_nanos() as f64;
+        if window_ns <= 0.0 {
+            return traffic;
+        }
+        for page in self.program.pages {
+            let Some(home) = page.home else { continue };
+            for accessor in page.accessors() {
+                let accesses = f64::from(accessor.weight) * self.per_amount;
+                traffic[usize::from(home)] += accesses * ACCESS_BYTES / window_ns;
+            }
+        }
+        traffic
+    }
+
     fn congestion(
         &self,
         node_of: &[Option<usize>],
@@ -150,7 +184,7 @@ impl<'a> Demand<'a> {
                 let Some(&all) = self.accesses.get(task) else {
                     continue;
                 };
-                let part = f64::from(accessor.weight) / all;
+                let part = f64::from(accessor.weight) * self.per_amount / all;
                 let row = &mut shares[task * nodes..][..nodes];
                 match home {
                     Some(home) => row[home] += part,
@@ -168,7 +202,7 @@ impl<'a> Demand<'a> {
         let mut transfers = vec![0.0; self.accesses.len() * nodes];
         for (one, other, amount) in self.program.live.pairs() {
             for (task, partner) in [(one, other), (other, one)] {
-                let part = amount as f64 / 2.0 / self.accesses[task];
+                let part = amount as f64 / 2.0 * self.per_amount / self.accesses[task];
                 let row = &mut transfers[task * nodes..][..nodes];
                 match node_of[partner] {
                     Some(node) => row[node] += part,
@@ -301,5 +335,21 @@ mod tests {
         let model = MachineModel::new(&owned.topology);
         let cost = Demand::new(&model, owned.program()).cost(&[None; 8], |_| None);
         assert!(cost.longest_ns() <= 0.0 && cost.latency_ns <= 0.0);
+    }
+
+    #[test]
+    fn amounts_that_stand_for_many_accesses_are_those_accesses() {
+        let (few, many) = (crowd(1_000, 100), crowd(1_000_000, 100_000));
+        let model = MachineModel::new(&few.topology);
+        let of_few = Demand::with_amounts(&model, few.program(), 1000.0);
+        let of_many = Demand::new(&model, many.program());
+        let cost = |demand: &Demand<'_>| demand.cost(&[Some(1); 8], |_| Some(0)).sum_ns();
+        assert!((cost(&of_few) / cost(&of_many) - 1.0).abs() < 1e-9);
+        let traffic = of_few.traffic_gbps();
+        // Eight million accesses of 64 bytes in half a second.
+        assert!(
+            (traffic[0] - 1.024).abs() < 1e-9 && traffic[1] <= 0.0,
+            "{traffic:?}"
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use topology::{CpuSet, Pid, TaskKey, Tid};
 
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
+use super::pace::Pace;
 use super::registry::Registry;
 use super::trial::Trial;
 use crate::action::AttachmentId;
@@ -59,6 +60,7 @@ pub(super) struct Attachment {
     /// Windows in a row that pages waited for threads.
     pub pages_waited: u32,
     pub trial: Option<Trial>,
+    pub pace: Pace,
     pub revert_strikes: u32,
     /// Until then no thread moves, because the last placement had to be put back.
     pub threads_held_until: Time,
@@ -140,6 +142,7 @@ impl Attachment {
             page_orders: BTreeMap::new(),
             pages_waited: 0,
             trial: None,
+            pace: Pace::default(),
             revert_strikes: 0,
             threads_held_until: Time::default(),
             sought: BTreeSet::new(),

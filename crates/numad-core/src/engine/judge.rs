@@ -11,6 +11,7 @@ use super::window::{Context, Scratch};
 use crate::event::EventKind;
 use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase};
 use crate::policy::{Fate, PageKey, Program, Proposal, Reason, Veto};
+use crate::pressure::Pressure;
 use crate::tables::tasks::Bond;
 use crate::time::Time;
 
@@ -20,9 +21,18 @@ pub(super) struct Decision {
     pub threads: Vec<TaskGrant>,
     pub pages: Vec<PageGrant>,
     pub measure: Measure,
+    /// Instructions per cycle in the window.
+    pub ipc: Option<f64>,
     pub reverting: bool,
     pub undecided: bool,
 }
+
+/// Where tasks go back to, and why.
+struct Remedy {
+    wishes: Vec<TaskWish>,
+    reason: Reason,
+}
+
 /// Dropped threads that are told of in one window for one reason; `Totals::vetoes` counts them all.
 const TOLD_MAX: u32 = 64;
 /// Proposals of a policy that are looked at.
@@ -52,7 +62,12 @@ impl Attachment {
         };
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
-        let remedy = self.judge_trial(context.now, &program, &measure, evidence);
+        let ipc = self.pace.close();
+        let remedy = self.judge_trial(context.now, &program, (&measure, ipc), evidence);
+        let prices = guard::prices(&self.options, &program);
+        let pressure = context
+            .measured
+            .map(|seen| Pressure::new(seen.model, seen.gbps, program, &prices));
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
             self.policy.propose(context.now, &program, &mut proposals);
@@ -60,6 +75,7 @@ impl Attachment {
         }
         let mut decision = Decision {
             measure,
+            ipc,
             ..Decision::default()
         };
         let mut judge = Judge {
@@ -67,6 +83,7 @@ impl Attachment {
             slots: &scratch.slots,
             evidence,
             proposals: &proposals,
+            pressure: pressure.as_ref(),
             decision: &mut decision,
         };
         self.judge_threads(context, &mut judge, remedy);
@@ -81,9 +98,9 @@ impl Attachment {
         &mut self,
         now: Time,
         program: &Program<'_>,
-        measure: &Measure,
+        (measure, ipc): (&Measure, Option<f64>),
         evidence: bool,
-    ) -> Option<Vec<TaskWish>> {
+    ) -> Option<Remedy> {
         if !evidence {
             return None;
         }
@@ -98,15 +115,18 @@ impl Attachment {
             }
         }
         let in_old = self::measure(program, &old).figure();
-        match trial.judge(measure.figure(), in_old) {
+        let before = trial.pace();
+        let verdict = trial.judge(measure.figure(), in_old, ipc);
+        match verdict {
             Verdict::Wait => None,
             Verdict::Keep => {
                 self.trial = None;
                 self.revert_strikes = self.revert_strikes.saturating_sub(1);
                 None
             }
-            Verdict::Revert => {
+            Verdict::Revert | Verdict::Slower => {
                 self.trial = None;
+                self.pace.begin_anew();
                 let rest = self
                     .options
                     .hold
@@ -114,7 +134,17 @@ impl Attachment {
                 self.threads_held_until = now.after(rest);
                 self.revert_strikes += 1;
                 self.totals.reverts += 1;
-                Some(remedy)
+                let reason = match (verdict, before, ipc) {
+                    (Verdict::Slower, Some(before), Some(ipc)) => Reason::Slower {
+                        before_milli: milli(before.ipc),
+                        now_milli: milli(ipc),
+                    },
+                    _ => Reason::Revert,
+                };
+                Some(Remedy {
+                    wishes: remedy,
+                    reason,
+                })
             }
         }
     }
@@ -123,7 +153,7 @@ impl Attachment {
         &mut self,
         context: &mut Context<'_>,
         judge: &mut Judge<'_, '_>,
-        remedy: Option<Vec<TaskWish>>,
+        remedy: Option<Remedy>,
     ) {
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
@@ -138,16 +168,18 @@ impl Attachment {
             options: &self.options,
             evidence: judge.evidence,
             reverting,
+            pressure: judge.pressure,
         };
         let verdicts = case(false).judge(&wishes);
         if let Some(remedy) = remedy {
-            let verdicts = case(true).judge(&remedy);
+            let verdicts = case(true).judge(&remedy.wishes);
             for (&wish, _) in remedy
+                .wishes
                 .iter()
                 .zip(&verdicts)
                 .filter(|(_, verdict)| verdict.is_ok())
             {
-                judge.grant(wish, Reason::Revert);
+                judge.grant(wish, remedy.reason.clone());
             }
             judge.decision.reverting = true;
         }
@@ -278,6 +310,7 @@ impl Attachment {
             allowed: nodes_allowed,
             evidence: judge.evidence,
             wait,
+            pressure: judge.pressure,
         };
         let nodes = context.topology.nodes().iter();
         let kept = nodes.map(|node| share(node.memory_bytes, self.options.headroom));
@@ -371,6 +404,7 @@ struct Judge<'a, 'p> {
     slots: &'a [u32],
     evidence: bool,
     proposals: &'a [Proposal],
+    pressure: Option<&'a Pressure>,
     decision: &'a mut Decision,
 }
 
@@ -393,6 +427,15 @@ impl Judge<'_, '_> {
 )]
 fn share(bytes: u64, part: f64) -> u64 {
     (bytes as f64 * part.clamp(0.0, 1.0)) as u64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "instructions per cycle are few and not negative; `as` saturates"
+)]
+pub(super) fn milli(figure: f64) -> u32 {
+    (figure * 1000.0 + 0.5) as u32
 }
 
 /// Two tasks, in order.

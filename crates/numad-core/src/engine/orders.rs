@@ -198,6 +198,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Revert => 5,
         Reason::Stay => 6,
         Reason::Crowded => 7,
+        Reason::Slower { .. } => 8,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use topology::TaskKey;
 
+use super::pace::Before;
 use crate::policy::Program;
 
 /// How far what belongs together is apart in one window.
@@ -75,7 +76,11 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
     /// The figure of the window that decided it.
-    before: f64,
+    before: Option<f64>,
+    /// How fast the program got on before, where that is counted.
+    pace: Option<Before>,
+    /// Windows in a row that it got on slower.
+    slow: u32,
     /// Where the tasks that it moved were.
     pub old: Vec<(TaskKey, usize)>,
     /// Windows with evidence since the last thread moved.
@@ -93,6 +98,8 @@ pub(super) enum Verdict {
     Keep,
     /// The old placement was better.
     Revert,
+    /// The program gets on slower, though it talks as near as it did.
+    Slower,
 }
 
 /// Windows from the last move to the verdict: the first may still show what was moved.
@@ -103,13 +110,25 @@ const POSTPONED_MAX: u32 = 8;
 const WORSE: f64 = 1.03;
 
 impl Trial {
-    pub(super) const fn new(before: f64, old: Vec<(TaskKey, usize)>) -> Self {
-        Self {
+    /// None when there is nothing to hold the placement against.
+    pub(super) fn new(
+        before: Option<f64>,
+        pace: Option<Before>,
+        old: Vec<(TaskKey, usize)>,
+    ) -> Option<Self> {
+        (before.is_some() || pace.is_some()).then_some(Self {
             before,
+            pace,
+            slow: 0,
             old,
             windows: 0,
             postponed: 0,
-        }
+        })
+    }
+
+    /// How fast the program got on before, where that is counted.
+    pub(super) const fn pace(&self) -> Option<Before> {
+        self.pace
     }
 
     /// More threads moved before the verdict: the first figure stands, and the wait begins anew.
@@ -120,6 +139,7 @@ impl Trial {
             }
         }
         self.windows = 0;
+        self.slow = 0;
     }
 
     /// Pages are following the threads: the verdict waits for them, but not for ever.
@@ -130,20 +150,43 @@ impl Trial {
         }
     }
 
-    /// Judges by the figure now and by what it would be in the old placement.
+    /// Judges by the figure now, by what it would be in the old placement, and by how fast the program
+    /// gets on, in instructions per cycle.
     ///
-    /// Both must speak against the new one: when the program itself changed, the figure may be worse
-    /// than before and the old placement no remedy.
-    pub(super) fn judge(&mut self, now: Option<f64>, in_old: Option<f64>) -> Verdict {
+    /// Figures must both speak against the new placement: when the program itself changed, the figure may
+    /// be worse than before and the old placement no remedy. The pace must have fallen below what the
+    /// program strayed by itself in as many windows in a row as a verdict takes, and is not held against
+    /// the placement when the program changed: when what it does now would be farther apart in the old
+    /// placement than it was then.
+    pub(super) fn judge(
+        &mut self,
+        now: Option<f64>,
+        in_old: Option<f64>,
+        ipc: Option<f64>,
+    ) -> Verdict {
         self.windows += 1;
+        if let (Some(before), Some(ipc)) = (self.pace, ipc) {
+            self.slow = if ipc < before.floor { self.slow + 1 } else { 0 };
+        }
         if self.windows < WINDOWS {
             return Verdict::Wait;
         }
-        match (now, in_old) {
-            (Some(now), Some(in_old)) if now > self.before * WORSE && in_old < now => {
-                Verdict::Revert
-            }
-            _ => Verdict::Keep,
+        if let (Some(before), Some(now), Some(in_old)) = (self.before, now, in_old)
+            && now > before * WORSE
+            && in_old < now
+        {
+            return Verdict::Revert;
+        }
+        let changed = match (self.before, in_old) {
+            (Some(before), Some(in_old)) => in_old > before * WORSE,
+            _ => false,
+        };
+        match self.slow {
+            0 => Verdict::Keep,
+            _ if changed => Verdict::Keep,
+            WINDOWS.. => Verdict::Slower,
+            // The first window showed what was moved, and this one may show what came of it.
+            _ => Verdict::Wait,
         }
     }
 }
@@ -152,11 +195,62 @@ impl Trial {
 mod tests {
     use super::*;
 
+    fn trial(before: f64, pace: Option<Before>) -> Trial {
+        Trial::new(Some(before), pace, Vec::new()).unwrap()
+    }
+
     #[track_caller]
     fn check(now: Option<f64>, in_old: Option<f64>, expected: Verdict) {
-        let mut trial = Trial::new(1000.0, Vec::new());
-        assert_eq!(trial.judge(now, in_old), Verdict::Wait);
-        assert_eq!(trial.judge(now, in_old), expected, "{now:?} {in_old:?}");
+        let mut trial = trial(1000.0, None);
+        assert_eq!(trial.judge(now, in_old, None), Verdict::Wait);
+        assert_eq!(
+            trial.judge(now, in_old, None),
+            expected,
+            "{now:?} {in_old:?}"
+        );
+    }
+
+    /// Windows of a program that had an IPC of 1.00, with a floor of 0.97, and talked at 1000.
+    #[track_caller]
+    fn check_pace(ipc: &[f64], (now, in_old): (f64, f64), expected: &[Verdict]) {
+        let before = Before {
+            ipc: 1.0,
+            floor: 0.97,
+        };
+        let mut trial = trial(1000.0, Some(before));
+        let verdicts: Vec<Verdict> = ipc
+            .iter()
+            .map(|&ipc| trial.judge(Some(now), Some(in_old), Some(ipc)))
+            .collect();
+        assert_eq!(verdicts, expected, "{ipc:?} {now} {in_old}");
+    }
+
+    #[test]
+    fn a_program_that_gets_on_slower_is_put_back() {
+        use Verdict::{Keep, Revert, Slower, Wait};
+        let near = (800.0, 1000.0);
+        check_pace(&[0.9, 0.96], near, &[Wait, Slower]);
+        check_pace(&[0.9, 0.98], near, &[Wait, Keep]);
+        check_pace(&[0.98, 0.9, 0.9], near, &[Wait, Wait, Slower]);
+        check_pace(&[0.98, 0.9, 1.1], near, &[Wait, Wait, Keep]);
+        check_pace(&[2.0, 1.0], near, &[Wait, Keep]);
+        // The program itself changed: in its old place it would be farther apart than it was.
+        check_pace(&[0.5, 0.5], (1000.0, 1031.0), &[Wait, Keep]);
+        // Distance speaks first.
+        check_pace(&[2.0, 2.0], (1031.0, 1000.0), &[Wait, Revert]);
+        check_pace(&[0.5, f64::NAN], near, &[Wait, Keep]);
+    }
+
+    #[test]
+    fn pace_alone_is_enough_to_judge_by() {
+        let before = Before {
+            ipc: 1.0,
+            floor: 0.97,
+        };
+        let mut trial = Trial::new(None, Some(before), Vec::new()).unwrap();
+        assert_eq!(trial.judge(None, None, Some(0.5)), Verdict::Wait);
+        assert_eq!(trial.judge(None, None, Some(0.5)), Verdict::Slower);
+        assert!(Trial::new(None, None, Vec::new()).is_none());
     }
 
     #[test]
@@ -175,18 +269,18 @@ mod tests {
             tid: topology::Tid(tid),
             start: topology::StartTicks(0),
         };
-        let mut trial = Trial::new(1000.0, vec![(key(1), 0)]);
-        trial.judge(None, None);
+        let mut trial = Trial::new(Some(1000.0), None, vec![(key(1), 0)]).unwrap();
+        trial.judge(None, None, None);
         trial.extend(vec![(key(1), 1), (key(2), 1)]);
         assert_eq!(trial.old, [(key(1), 0), (key(2), 1)]);
-        assert_eq!(trial.judge(None, None), Verdict::Wait);
+        assert_eq!(trial.judge(None, None, None), Verdict::Wait);
     }
 
     #[test]
     fn pages_that_follow_put_the_verdict_off_for_a_while() {
-        let mut trial = Trial::new(1000.0, Vec::new());
+        let mut trial = trial(1000.0, None);
         let mut windows = 0;
-        while trial.judge(Some(2000.0), Some(1000.0)) == Verdict::Wait {
+        while trial.judge(Some(2000.0), Some(1000.0), None) == Verdict::Wait {
             trial.postpone();
             windows += 1;
         }

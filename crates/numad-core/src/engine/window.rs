@@ -5,9 +5,10 @@ use std::time::Duration;
 use topology::{CpuSet, NodeSet, TaskKey, Topology};
 
 use super::attachment::Attachment;
-use super::judge::Decision;
+use super::judge::{Decision, milli};
 use super::orders::allowed_cpus;
 use super::queue::Events;
+use super::traffic::Measured;
 use super::trial::Trial;
 use crate::action::Action;
 use crate::activity::{self, Candidate};
@@ -37,6 +38,8 @@ pub(super) struct Context<'a> {
     pub tasks_max: usize,
     /// Samples lost so far.
     pub lost: u64,
+    /// How busy memory is, where that is measured.
+    pub measured: Option<Measured<'a>>,
     pub actions: &'a mut std::collections::VecDeque<Action>,
     pub events: &'a mut Events,
 }
@@ -279,11 +282,14 @@ impl Attachment {
         self.order_pages(context, decision.pages);
         summary.actions = count(context.actions.len() - before);
         if !old.is_empty() && self.options.require_gain && !decision.reverting {
-            match (&mut self.trial, decision.measure.figure()) {
-                (Some(trial), _) => trial.extend(old),
-                (None, Some(figure)) => self.trial = Some(Trial::new(figure, old)),
-                (None, None) => {}
+            match &mut self.trial {
+                Some(trial) => trial.extend(old),
+                None => {
+                    let pace = self.pace.before();
+                    self.trial = Trial::new(decision.measure.figure(), pace, old);
+                }
             }
+            self.pace.begin_anew();
         }
         match (moved, decision.undecided) {
             (true, _) => Change::Changed,
@@ -313,6 +319,7 @@ impl Attachment {
                 .measure
                 .local_share()
                 .map(|share| rounded(share * 1000.0)),
+            ipc_milli: decision.ipc.map(milli),
         }
     }
 

@@ -290,6 +290,7 @@ impl Run {
             free_bytes: free_bytes.clone(),
             online,
             lost: 1,
+            ..Observation::default()
         };
         self.engine.handle_observation(self.now, &observation);
         self.carry_out(&free_bytes, &nodes_allowed, wild);

@@ -270,6 +270,7 @@ impl World {
             free_bytes: self.free.clone(),
             online: self.online.clone(),
             lost: 0,
+            ..Observation::default()
         }
     }
 

@@ -1,0 +1,191 @@
+use std::time::Duration;
+
+use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
+
+use super::*;
+use crate::CommMatrix;
+use crate::engine::AttachOptions;
+use crate::guard::{PageCase, PageWish, Standing, ThreadCase};
+use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
+
+/// Four tasks, each with a busy page; the first two talk.
+struct Scene {
+    topology: Topology,
+    tasks: Vec<Task>,
+    live: CommMatrix,
+    pages: Vec<Page>,
+}
+
+impl Scene {
+    /// Tasks on these nodes, their pages on those; each access of a task is to its page.
+    fn new(nodes: [usize; 4], homes: [u16; 4], weight: u32) -> Self {
+        let key = |number| TaskKey {
+            pid: Pid(1),
+            tid: Tid(number),
+            start: StartTicks(1),
+        };
+        let tasks = nodes.into_iter().zip(1..).map(|(node, number)| Task {
+            key: key(number),
+            node: Some(node),
+            cpu: None,
+            allowed: vec![true; 2],
+            busy: 1.0,
+            samples: 100,
+        });
+        let pages = homes.into_iter().zip(0..).map(|(home, task)| {
+            let mut recent = [Accessor::default(); ACCESSORS_MAX];
+            recent[0] = Accessor { task, weight };
+            Page {
+                key: PageKey {
+                    space: SpaceId(0),
+                    page: task.into(),
+                },
+                slot: task,
+                home: Some(home),
+                recent,
+                accessor_count: 1,
+                samples: 1,
+            }
+        });
+        let mut live = CommMatrix::new(4);
+        live.add(0, 1, 50_000);
+        Self {
+            topology: topology::synthetic::parse("2x4@10,14").unwrap(),
+            tasks: tasks.collect(),
+            live,
+            pages: pages.collect(),
+        }
+    }
+
+    fn program(&self) -> Program<'_> {
+        Program {
+            topology: &self.topology,
+            tasks: &self.tasks,
+            capacity: &[4; 2],
+            free_bytes: &[1 << 30; 2],
+            live: &self.live,
+            decayed: &self.live,
+            pages: &self.pages,
+            page_bytes: 4096,
+            window: Duration::from_millis(500),
+            samples: 1000,
+        }
+    }
+
+    /// With so many GB/s measured at each node.
+    fn pressure(&self, gbps: [Option<f64>; 2]) -> Pressure {
+        let mut model = MachineModel::new(&self.topology);
+        for (memory, gbps) in gbps.iter().enumerate() {
+            model.saw(memory, gbps.unwrap_or(0.0));
+        }
+        Pressure::new(&model, &gbps, self.program(), &Prices::default())
+    }
+
+    fn threads(
+        &self,
+        wishes: &[(usize, usize)],
+        gbps: Option<[Option<f64>; 2]>,
+    ) -> Vec<Result<(), Veto>> {
+        let pressure = gbps.map(|gbps| self.pressure(gbps));
+        let case = ThreadCase {
+            program: &self.program(),
+            standings: &[Standing::default(); 4],
+            options: &AttachOptions::default(),
+            evidence: true,
+            reverting: false,
+            pressure: pressure.as_ref(),
+        };
+        case.judge(wishes)
+    }
+
+    fn pages(
+        &self,
+        wishes: &[(usize, usize)],
+        gbps: Option<[Option<f64>; 2]>,
+    ) -> Vec<Result<(), Veto>> {
+        let pressure = gbps.map(|gbps| self.pressure(gbps));
+        let case = PageCase {
+            program: &self.program(),
+            prices: Prices::default(),
+            options: &AttachOptions::default(),
+            allowed: &[true; 2],
+            evidence: true,
+            wait: false,
+            pressure: pressure.as_ref(),
+        };
+        let wishes: Vec<PageWish<'_>> = wishes
+            .iter()
+            .map(|&(page, node)| PageWish {
+                page: Some(&self.pages[page]),
+                node,
+                held: false,
+                unconfirmed: false,
+            })
+            .collect();
+        case.judge(wishes.iter(), &mut [1 << 30; 2])
+    }
+}
+
+/// Bandwidth of each controller in the model, as estimated: 12.4 GB/s.
+const IDLE: [Option<f64>; 2] = [Some(1.0), Some(1.0)];
+const FIRST_FULL: [Option<f64>; 2] = [Some(12.3), Some(1.0)];
+
+#[test]
+fn a_saturated_controller_changes_the_verdict_about_threads() {
+    // The second comes to the first, whose node has the pages that it then takes after it.
+    let scene = Scene::new([0, 1, 1, 1], [0, 1, 1, 1], 2_000_000);
+    let wish = [(1, 0)];
+    assert_eq!(scene.threads(&wish, None), [Ok(())]);
+    assert_eq!(scene.threads(&wish, Some(IDLE)), [Ok(())]);
+    assert_eq!(
+        scene.threads(&wish, Some(FIRST_FULL)),
+        [Err(Veto::Congested)]
+    );
+    // Not measured is not full.
+    assert_eq!(scene.threads(&wish, Some([None, Some(1.0)])), [Ok(())]);
+}
+
+#[test]
+fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+    let wish = [(0, 1), (1, 1)];
+    // Both go together, so that what they say to each other is as near as before.
+    assert_eq!(scene.threads(&wish, None), [Err(Veto::DoesNotPay); 2]);
+    assert_eq!(scene.threads(&wish, Some(IDLE)), [Err(Veto::DoesNotPay); 2]);
+    assert_eq!(scene.threads(&wish, Some(FIRST_FULL)), [Ok(()); 2]);
+}
+
+#[test]
+fn a_saturated_controller_changes_the_verdict_about_pages() {
+    // Tasks on the first node, pages on the second: home is nearer, and busier.
+    let scene = Scene::new([0; 4], [1; 4], 1_000);
+    assert_eq!(scene.pages(&[(0, 0)], None), [Ok(())]);
+    assert_eq!(scene.pages(&[(0, 0)], Some(IDLE)), [Ok(())]);
+    assert_eq!(
+        scene.pages(&[(0, 0)], Some(FIRST_FULL)),
+        [Err(Veto::Congested)]
+    );
+    // And away from it, though it is farther.
+    let scene = Scene::new([0; 4], [0; 4], 1_000);
+    assert_eq!(scene.pages(&[(0, 1)], None), [Err(Veto::DoesNotPay)]);
+    assert_eq!(scene.pages(&[(0, 1)], Some(FIRST_FULL)), [Ok(())]);
+}
+
+#[test]
+fn pages_stop_when_those_before_them_have_filled_the_controller() {
+    // Each page is worth 64 bytes times 25 million in half a second, 3.2 GB/s of 12.4.
+    let scene = Scene::new([0; 4], [1; 4], 25_000_000);
+    let wishes = [(0, 0), (1, 0), (2, 0), (3, 0)];
+    assert_eq!(scene.pages(&wishes, None), [Ok(()); 4]);
+    let verdicts = scene.pages(&wishes, Some([Some(5.5), Some(1.0)]));
+    assert_eq!(verdicts[..2], [Ok(()); 2]);
+    assert_eq!(verdicts[3], Err(Veto::Congested), "{verdicts:?}");
+}
+
+#[test]
+fn what_others_cause_is_never_less_than_nothing() {
+    let scene = Scene::new([0; 4], [0; 4], 25_000_000);
+    let pressure = scene.pressure([Some(1.0), Some(3.0)]);
+    assert!(pressure.model.background_gbps(0) <= 0.0);
+    assert!((pressure.model.background_gbps(1) - 3.0).abs() < 1e-9);
+}

@@ -244,6 +244,16 @@ const SAMPLING: Section = Section {
             effect: Effect::Restart,
             rule: Rule::None,
         },
+        Entry {
+            spec: choice(
+                "counters",
+                &["auto", "off"],
+                "auto",
+                "Whether processor time, instructions, cycles and the bandwidth of memory are counted beside the samples; `auto` counts what this machine has, `off` leaves all counters to others.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
     ],
 };
 

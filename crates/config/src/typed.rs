@@ -78,6 +78,8 @@ pub struct Sampling {
     pub clear_interval_min: Duration,
     /// Longest that one clearing may hold a process.
     pub clear_pause_max: Duration,
+    /// Whether anything is counted beside the samples.
+    pub counters: bool,
 }
 
 /// Where samples come from.
@@ -279,6 +281,7 @@ fn sampling(values: &Values) -> Sampling {
         clear_budget: values.float("sampling.clear_budget_percent") / 100.0,
         clear_interval_min: values.duration("sampling.clear_interval_min_ms"),
         clear_pause_max: values.duration("sampling.clear_pause_max_ms"),
+        counters: values.text("sampling.counters") != "off",
     }
 }
 

@@ -95,6 +95,81 @@ pub struct Attachment {
     /// Share of tracked accesses that are local, 0 to 1; none while unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local_share: Option<f64>,
+    /// What is counted of it; none where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+/// What is counted of a program; what is absent is not counted here, see `doctor`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Instructions per cycle in the last window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipc: Option<f64>,
+    /// Processor time since it was attached, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Instructions since then, without the kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<u64>,
+    /// Cycles since then, without the kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<u64>,
+    /// Page faults since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<u64>,
+    /// Context switches since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<u64>,
+    /// Share of the last window that counters ran, 0 to 1: less than 1 when they took turns.
+    pub coverage: f64,
+    /// What is not counted, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
+}
+
+/// What the memory of a node, or of several that are not told apart, carries for everyone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// The nodes.
+    pub nodes: Vec<u32>,
+    /// Bytes read per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<f64>,
+    /// Bytes written per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<f64>,
+    /// Bytes per second, where reads are not told from writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both: Option<f64>,
+    /// Clocks of the controller that a read waits in its queue on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_wait_clocks: Option<f64>,
+    /// The same for writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_wait_clocks: Option<f64>,
+}
+
+/// What a package sends over a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkRow {
+    /// The package.
+    pub package: u32,
+    /// The link.
+    pub link: String,
+    /// Bytes per second.
+    pub sent: f64,
+}
+
+/// What a package or its memory takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PowerRow {
+    /// The package.
+    pub package: u32,
+    /// `package` or `memory`.
+    pub domain: String,
+    /// Joules per second.
+    pub watts: f64,
 }
 
 /// What was done to a program.
@@ -290,4 +365,13 @@ pub struct Status {
     pub attachments: Vec<Attachment>,
     /// Other actors found that place threads or memory, one sentence each.
     pub rivals: Vec<String>,
+    /// What memory carries, while something is attached and where it is counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryRow>,
+    /// What links carry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkRow>,
+    /// What packages take.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub power: Vec<PowerRow>,
 }

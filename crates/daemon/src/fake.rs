@@ -12,6 +12,10 @@ use numad_core::{
     AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram, ObservedTask,
     Outcome, PageOutcome, Record, Sample, ServedBy, Time,
 };
+use sampler::counters::{
+    Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, Flow, Gauge, Plan, Planned,
+    Reading, Whom,
+};
 use sampler::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
 use tokio::sync::watch;
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid};
@@ -20,7 +24,7 @@ use crate::log::{Level, Log};
 use crate::scratch::Scratch;
 use crate::server::Gate;
 use crate::steward::{
-    Asked, Hand, Machine, Opener, OwnUsage, Parts, ProcessFacts, Scope, Steward, gate_of,
+    Asked, Hand, Machine, Meters, Opener, OwnUsage, Parts, ProcessFacts, Scope, Steward, gate_of,
 };
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -46,6 +50,9 @@ pub(crate) struct State {
     pub(crate) undone: Vec<Scope>,
     pub(crate) forgotten: Vec<AttachmentId>,
     pub(crate) named: Vec<Pid>,
+    /// Counters of the hardware are there.
+    pub(crate) hardware: bool,
+    pub(crate) counters_open: usize,
 }
 
 impl World {
@@ -166,6 +173,7 @@ impl World {
             machine: Box::new(self.clone()),
             hand: Box::new(self.clone()),
             opener: Box::new(self.clone()),
+            meters: Meters::new(Box::new(self.clone()), plan(), Vec::new()),
             config: loaded.config,
             files: loaded.files,
             loader: Box::new(move || config::load(&paths)),
@@ -222,6 +230,72 @@ fn sample(time: Time, pid: Pid, tid: Tid, address: u64) -> Record {
         weight: 0,
         period: 1,
     })
+}
+
+/// One controller, on the first of two nodes.
+fn plan() -> Plan {
+    let planned = |flow, config| Planned {
+        gauge: Gauge::Memory {
+            nodes: vec![NodeId(0)],
+            flow,
+        },
+        spec: CounterSpec {
+            event: EventCode {
+                pmu: 20,
+                config,
+                ..EventCode::default()
+            },
+            whom: Whom::Machine(CpuId(0)),
+            user_only: false,
+        },
+        unit: 64.0,
+        name: "uncore_imc_0/made-up/".to_owned(),
+    };
+    Plan {
+        planned: vec![planned(Flow::Read, 2), planned(Flow::Written, 3)],
+        lacks: Vec::new(),
+    }
+}
+
+/// Counts `config` plus one millions a second.
+#[derive(Debug)]
+struct FakeCounter {
+    world: World,
+    config: u64,
+    since: Time,
+}
+
+impl CounterOpener for World {
+    fn open(&mut self, spec: &CounterSpec) -> Result<Box<dyn Counter>, CounterRefused> {
+        let mut state = self.state();
+        if spec.event.pmu != 1 && !state.hardware {
+            return Err(CounterRefused::NoHardware);
+        }
+        state.counters_open += 1;
+        Ok(Box::new(FakeCounter {
+            world: self.clone(),
+            config: spec.event.config,
+            since: state.now,
+        }))
+    }
+}
+
+impl Counter for FakeCounter {
+    fn read(&mut self) -> std::io::Result<Reading> {
+        let span = self.world.state().now.since(self.since);
+        let ns = u64::try_from(span.as_nanos()).unwrap();
+        Ok(Reading {
+            value: ns / 1000 * (self.config + 1),
+            enabled_ns: ns,
+            running_ns: ns,
+        })
+    }
+}
+
+impl Drop for FakeCounter {
+    fn drop(&mut self) {
+        self.world.state().counters_open -= 1;
+    }
 }
 
 impl Machine for World {

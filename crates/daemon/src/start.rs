@@ -11,6 +11,9 @@ use config::{Loaded, Paths};
 use control::rows::UndoReport;
 use control::{ErrorKind, Failure};
 use procfs::Reader;
+use sampler::counters::{KernelCounters, Plan};
+use sampler::kernel::KernelSettings;
+use sampler::pmu::Pmus;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -24,7 +27,9 @@ use crate::notify::Notifier;
 use crate::peer::Peer;
 use crate::server::{Gate, Limits, Server, kernel_witness};
 use crate::socket::Socket;
-use crate::steward::{Hand, Line, Parts, Scope, Steward, gate_of, level_of, line, undo_text};
+use crate::steward::{
+    Hand, Line, Meters, Parts, Scope, Steward, gate_of, level_of, line, undo_text,
+};
 
 /// Does what the command line asks, to its end.
 ///
@@ -249,6 +254,7 @@ impl Wiring<'_> {
         );
         Steward::new(Parts {
             opener: Box::new(FaultOpener::new(Arc::clone(&topology), &self.reader)),
+            meters: meters(&self.reader, &topology),
             topology,
             page_bytes,
             machine: Box::new(look),
@@ -261,6 +267,14 @@ impl Wiring<'_> {
             gate,
         })
     }
+}
+
+/// Counters of this machine.
+fn meters(reader: &Reader, topology: &Topology) -> Meters {
+    let pmus = Pmus::read(reader.root());
+    let opener = KernelCounters::new(KernelSettings::read(reader.root()));
+    let plan = Plan::new(&pmus, topology);
+    Meters::new(Box::new(opener), plan, Plan::cores(&pmus))
 }
 
 fn page_bytes() -> u64 {

@@ -7,15 +7,15 @@ use std::time::Duration;
 use numad_core::event::WindowSummary;
 use numad_core::{
     Action, AttachError, AttachOptions, AttachSpec, AttachmentId, CommMatrix, Engine,
-    EngineOptions, Event, EventKind, Host, Observation, Outcome, PageOutcome, Policy,
-    PolicyFactory,
+    EngineOptions, Event, EventKind, Host, NodeTraffic, Observation, Outcome, PageOutcome, Policy,
+    PolicyFactory, Progress,
 };
 use topology::{NodeId, Pid, TaskKey};
 
 use crate::fault::Fault;
 use crate::judge::Judge;
 use crate::story::Story;
-use crate::world::{PAGE_BYTES, Totals, World, WorldSpec};
+use crate::world::{PAGE_BYTES, Totals, World, WorldSpec, whole};
 
 /// Pages whose place is looked up per window and program, as a daemon on a budget would.
 const WANTED_PAGES_MAX: usize = 16_384;
@@ -25,6 +25,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) world: WorldSpec,
     pub(crate) options: AttachOptions,
     pub(crate) duration: Duration,
+    /// Observations say how far programs got and what memory carries.
+    pub(crate) counters: bool,
     /// Makes the policy of each program.
     pub(crate) policy: &'a dyn Fn() -> Box<dyn Policy>,
 }
@@ -89,6 +91,14 @@ struct Driver {
     first_homes: BTreeMap<(usize, usize), NodeId>,
     phase: usize,
     threads: usize,
+    counters: Option<Counters>,
+}
+
+/// What the counters of the machine said the last time.
+#[derive(Default)]
+struct Counters {
+    at: Duration,
+    controller_bytes: Vec<f64>,
 }
 
 struct Attached {
@@ -96,6 +106,8 @@ struct Attached {
     pid: Pid,
     reading: Totals,
     reading_at: Duration,
+    /// What its threads did when it was observed the last time.
+    progress: Progress,
 }
 
 /// What was carried out in one round, by attachment.
@@ -128,6 +140,7 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Run, AttachError> {
         story: Story::default(),
         windows: Vec::new(),
         before: Vec::new(),
+        counters: setup.counters.then(Counters::default),
     };
     driver.attach(setup)?;
     let mut records = Vec::new();
@@ -164,6 +177,7 @@ impl Driver {
                 pid,
                 reading: self.world.totals().clone(),
                 reading_at: Duration::ZERO,
+                progress: Progress::default(),
             });
         }
         Ok(())
@@ -204,7 +218,8 @@ impl Driver {
         Some(program.pid)
     }
 
-    fn observe(&self, due: &[AttachmentId]) -> Observation {
+    fn observe(&mut self, due: &[AttachmentId]) -> Observation {
+        let (traffic, progress) = self.count(due);
         let programs = due
             .iter()
             .filter_map(|&id| {
@@ -223,8 +238,45 @@ impl Driver {
             free_bytes: self.world.free_memory(),
             online: self.world.online().clone(),
             lost: 0,
-            ..Observation::default()
+            traffic,
+            progress,
         }
+    }
+
+    /// What counters would say, if the machine has any.
+    fn count(&mut self, due: &[AttachmentId]) -> (Vec<NodeTraffic>, Vec<(AttachmentId, Progress)>) {
+        let Some(counters) = &mut self.counters else {
+            return (Vec::new(), Vec::new());
+        };
+        let elapsed = self.world.elapsed();
+        let span = (elapsed - counters.at).as_secs_f64();
+        counters.at = elapsed;
+        let now = self.world.totals().controller_bytes.clone();
+        counters.controller_bytes.resize(now.len(), 0.0);
+        let nodes = self.world.topology().nodes().iter();
+        let bytes = now.iter().zip(&counters.controller_bytes);
+        let traffic = nodes.zip(bytes).map(|(node, (now, before))| NodeTraffic {
+            node: node.id,
+            read_bytes_per_s: whole((now - before) / span.max(1e-9)),
+            written_bytes_per_s: 0,
+        });
+        let traffic = traffic.collect();
+        counters.controller_bytes = now;
+        let mut progress = Vec::new();
+        for program in self
+            .programs
+            .iter_mut()
+            .filter(|program| due.contains(&program.id))
+        {
+            let now = self.world.progress(program.pid);
+            let before = std::mem::replace(&mut program.progress, now);
+            let since = Progress {
+                instructions: now.instructions.saturating_sub(before.instructions),
+                cycles: now.cycles.saturating_sub(before.cycles),
+            };
+            progress.push((program.id, since));
+        }
+        (traffic, progress)
     }
 
     /// What was seen before anything was changed: in the first window in which threads talked.

@@ -16,6 +16,7 @@ use topology::CpuSet;
 /// bytes.
 #[derive(Debug, Parser)]
 #[command(name = "numad-sim", version, after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct Arguments {
     /// Begin with a named scenario; other flags change parts of it
     #[arg(long, value_name = "NAME")]
@@ -47,6 +48,9 @@ struct Arguments {
     /// Cpus that the programs' cgroup allows, as in 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<String>,
+    /// The machine counts instructions, cycles and the bandwidth of memory
+    #[arg(long)]
+    counters: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -185,6 +189,7 @@ impl Arguments {
         if let Some(topology) = &self.topology {
             scenario.topology.clone_from(topology);
         }
+        scenario.counters |= self.counters;
         if let Some(policy) = &self.policy {
             scenario.policy.clone_from(policy);
         }

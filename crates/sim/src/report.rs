@@ -177,6 +177,7 @@ fn simulate(
         world,
         options: driver::attach_options(factory),
         duration: Duration::from_secs(u64::from(scenario.seconds)),
+        counters: scenario.counters,
         policy: &|| build().expect("the same settings were built before"),
     };
     driver::run(&setup).map_err(|error| {

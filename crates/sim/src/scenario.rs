@@ -28,6 +28,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// Processors that the programs' cgroup allows; empty means all.
     pub cgroup_cpus: CpuSet,
+    /// Whether the machine counts instructions, cycles and the bandwidth of memory.
+    pub counters: bool,
 }
 
 impl Default for Scenario {
@@ -77,6 +79,7 @@ impl NamedScenario {
             seed,
             faults: faults.fold(Faults::NONE, |all, &fault| all.with(fault)),
             cgroup_cpus: CpuSet::new(),
+            counters: false,
         }
     }
 }

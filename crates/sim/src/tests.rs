@@ -274,6 +274,7 @@ fn no_policy_can_make_the_engine_break_a_rule() {
                 bind_core: seed % 5 == 0,
                 ..AttachOptions::default()
             },
+            counters: seed % 2 == 1,
             duration: Duration::from_secs(6),
             policy: &|| Box::new(Madman(Random::new(seed, 9))),
         };

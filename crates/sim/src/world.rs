@@ -26,6 +26,7 @@ use crate::workload::{Blueprint, Workload};
 
 pub use host::Placement;
 pub use pace::Totals;
+pub(crate) use samples::whole;
 
 /// Length of a step: a fifth of the shortest window of any interval law.
 pub const STEP: Duration = Duration::from_millis(10);

@@ -96,6 +96,67 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "number?",
                 "Share of tracked accesses that are local, 0 to 1.",
             ),
+            ("counts", "Counts?", "What is counted of it."),
+        ],
+    },
+    Schema {
+        name: "Counts",
+        fields: &[
+            (
+                "ipc",
+                "number?",
+                "Instructions per cycle in the last window.",
+            ),
+            ("cpu_s", "number?", "Processor time since it was attached."),
+            ("instructions", "integer?", "Instructions since then."),
+            ("cycles", "integer?", "Cycles since then."),
+            ("faults", "integer?", "Page faults since then."),
+            ("switches", "integer?", "Context switches since then."),
+            (
+                "coverage",
+                "number",
+                "Share of the last window that counters ran, 0 to 1.",
+            ),
+            ("absent", "[string]?", "What is not counted, and why."),
+        ],
+    },
+    Schema {
+        name: "MemoryRow",
+        fields: &[
+            (
+                "nodes",
+                "[integer]",
+                "The nodes; several when they are not told apart.",
+            ),
+            ("read", "number?", "Bytes read per second."),
+            ("written", "number?", "Bytes written per second."),
+            (
+                "both",
+                "number?",
+                "Bytes per second where reads are not told from writes.",
+            ),
+            (
+                "read_wait_clocks",
+                "number?",
+                "Clocks that a read waits in the controller's queue.",
+            ),
+            ("write_wait_clocks", "number?", "The same for writes."),
+        ],
+    },
+    Schema {
+        name: "LinkRow",
+        fields: &[
+            ("package", "integer", "Who sends."),
+            ("link", "string", "Over which link."),
+            ("sent", "number", "Bytes per second."),
+        ],
+    },
+    Schema {
+        name: "PowerRow",
+        fields: &[
+            ("package", "integer", "The package."),
+            ("domain", "string", "`package` or `memory`."),
+            ("watts", "number", "Joules per second."),
         ],
     },
     Schema {
@@ -285,6 +346,9 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Attached programs that the caller may see.",
             ),
             ("rivals", "[string]", "Others that place threads or memory."),
+            ("memory", "[MemoryRow]?", "What memory carries."),
+            ("links", "[LinkRow]?", "What links carry."),
+            ("power", "[PowerRow]?", "What packages take."),
         ],
     },
 ];

@@ -79,6 +79,7 @@ impl Steward {
             since: now,
         });
         self.programs.insert(id, program);
+        self.meter(id);
         self.look_first(id);
         self.counters.attached += 1;
         let (name, policy, count) = (&first.command, factory.name(), pids.len());

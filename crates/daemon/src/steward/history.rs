@@ -127,6 +127,9 @@ fn window_text(window: &WindowSummary) -> String {
     if let Some(local) = window.local_permille {
         text += &format!("; {}.{} % local", local / 10, local % 10);
     }
+    if let Some(ipc) = window.ipc_milli {
+        text += &format!("; IPC {}.{:02}", ipc / 1000, ipc % 1000 / 10);
+    }
     if window.lost > 0 {
         text += &format!("; {} samples lost", window.lost);
     }

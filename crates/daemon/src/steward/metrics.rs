@@ -13,7 +13,7 @@ pub struct Metric {
     help: &'static str,
 }
 
-const fn counter(name: &'static str, help: &'static str) -> Metric {
+pub(super) const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric {
         name,
         kind: "counter",
@@ -21,7 +21,7 @@ const fn counter(name: &'static str, help: &'static str) -> Metric {
     }
 }
 
-const fn gauge(name: &'static str, help: &'static str) -> Metric {
+pub(super) const fn gauge(name: &'static str, help: &'static str) -> Metric {
     Metric {
         name,
         kind: "gauge",
@@ -91,8 +91,20 @@ pub fn write_metric(text: &mut String, metric: &Metric, value: u64) {
     write(text, metric, format_args!("{value}"));
 }
 
-fn write_seconds(text: &mut String, metric: &Metric, seconds: f64) {
+pub(super) fn write_seconds(text: &mut String, metric: &Metric, seconds: f64) {
     write(text, metric, format_args!("{seconds:.6}"));
+}
+
+/// Appends a figure for each set of labels; nothing where there are none.
+pub(super) fn write_labelled(text: &mut String, metric: &Metric, values: &[(String, f64)]) {
+    let Metric { name, kind, help } = metric;
+    if values.is_empty() {
+        return;
+    }
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").expect("a string takes any text");
+    for (labels, value) in values {
+        writeln!(text, "{name}{{{labels}}} {value:.3}").expect("a string takes any text");
+    }
 }
 
 fn write(text: &mut String, metric: &Metric, value: std::fmt::Arguments<'_>) {
@@ -136,6 +148,7 @@ impl Steward {
         write_seconds(&mut text, &MOVING, moving.as_secs_f64());
         write_seconds(&mut text, &CPU, usage.cpu_s);
         write_metric(&mut text, &RESIDENT, usage.resident_bytes);
+        self.parts.meters.metrics(&mut text);
         text
     }
 }

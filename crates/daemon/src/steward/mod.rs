@@ -6,6 +6,7 @@
 mod attach;
 mod history;
 mod line;
+mod meters;
 mod metrics;
 mod program;
 mod seams;
@@ -33,6 +34,7 @@ use crate::server::Gate;
 
 pub use history::HISTORY_MAX;
 pub use line::{Line, Orders, line};
+pub use meters::Meters;
 pub use metrics::{CONNECTIONS_EVICTED, CONNECTIONS_REFUSED, Metric, write_metric};
 use program::Program;
 pub use seams::{Asked, Hand, Loader, Machine, Opener, OwnUsage, ProcessFacts, Scope};
@@ -70,6 +72,8 @@ pub struct Parts {
     pub hand: Box<dyn Hand>,
     /// Opens sources.
     pub opener: Box<dyn Opener>,
+    /// Counts beside them.
+    pub meters: Meters,
     /// Settings at the start, and the files they come from.
     pub config: Config,
     /// Those files.
@@ -180,7 +184,8 @@ pub const fn level_of(config: &Config) -> Level {
 impl Steward {
     /// A steward with nothing attached.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(mut parts: Parts) -> Self {
+        parts.meters = parts.meters.switched(parts.config.sampling.counters);
         let options = parts.config.engine_options(parts.page_bytes);
         let engine = Engine::new(Arc::clone(&parts.topology), options);
         let began = (parts.clock)();
@@ -293,6 +298,20 @@ impl Steward {
         self.observed(now, &asked);
     }
 
+    /// Begins to count a program that was just attached.
+    fn meter(&mut self, id: AttachmentId) {
+        let now = self.now();
+        let asked: Vec<Asked> = self.question(id).into_iter().collect();
+        let Parts {
+            machine, meters, ..
+        } = &mut self.parts;
+        meters.begin(now, id, &mut || {
+            let seen = machine.observe(&asked).programs.into_iter();
+            let tasks = seen.flat_map(|program| program.tasks);
+            tasks.map(|task| task.key.tid).collect()
+        });
+    }
+
     /// Closes windows that have ended, and does what the policies want of it.
     fn judge(&mut self, now: Time) {
         let due = self.engine.due(now);
@@ -316,6 +335,7 @@ impl Steward {
                 }
             }
         }
+        self.parts.meters.observe(now, &mut observation);
         for seen in &mut observation.programs {
             if let Some(program) = self.programs.get_mut(&seen.attachment) {
                 program.note_processes(&seen.tasks);
@@ -406,6 +426,7 @@ impl Steward {
         let pids = self.members_of(id, &program);
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
+        self.parts.meters.end(id);
         if let Some(open) = &mut self.source {
             for &pid in &pids {
                 open.source.detach(pid);
@@ -502,6 +523,7 @@ impl Steward {
             }
             self.engine.handle_detach(now, id);
             self.parts.machine.forget(id);
+            self.parts.meters.end(id);
             self.keep_ended(id, now, program);
         }
         // By name first: the journal alone does not know children that were never bound themselves

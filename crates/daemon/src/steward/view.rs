@@ -32,7 +32,7 @@ impl Steward {
     pub fn status(&mut self, peer: Peer) -> Status {
         let usage = self.parts.machine.own_usage();
         let topology = &self.parts.topology;
-        Status {
+        let mut status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             up_s: self.now().since(self.began).as_secs_f64(),
@@ -44,7 +44,12 @@ impl Steward {
             journal_open: self.parts.hand.open_rows(),
             attachments: self.attachments(peer),
             rivals: self.rivals(),
-        }
+            memory: Vec::new(),
+            links: Vec::new(),
+            power: Vec::new(),
+        };
+        self.parts.meters.show(&mut status);
+        status
     }
 
     /// Looked for anew now and then only: it reads the name of every process.
@@ -164,15 +169,18 @@ impl Steward {
 
     /// What this machine can and cannot give.
     pub fn doctor(&mut self) -> Vec<Finding> {
+        let now = self.now();
         let Parts {
             machine,
             opener,
+            meters,
             hand,
             config,
             ..
         } = &mut self.parts;
         let mut found = machine.findings(config);
         found.extend(opener.findings(&self.at_start));
+        found.extend(meters.findings(now));
         found.extend(hand.findings());
         found
     }
@@ -230,6 +238,7 @@ impl Steward {
             local_share: window
                 .local_permille
                 .map(|permille| f64::from(permille) / 1000.0),
+            counts: self.parts.meters.counts(id),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use numad_core::{
     Action, AttachmentId, Host, ObservedProgram, ObservedTask, Outcome, PageKey, PageOutcome,
-    Refusal,
+    Progress, Refusal,
 };
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
 
@@ -50,6 +50,21 @@ impl World {
             homes,
             nodes_allowed: NodeSet::new(),
         }
+    }
+
+    /// What counters say of a program since its beginning. An instruction is a nanosecond of the work
+    /// that [`super::Totals`] counts, and a cycle one of processor time, so that an idle machine with
+    /// everything local gives one per cycle. Waiting at barriers takes cycles and finishes nothing, as
+    /// where threads wait in the kernel's or the hardware's arms; real ones that spin finish much, fast.
+    #[must_use]
+    pub fn progress(&self, pid: Pid) -> Progress {
+        let mut progress = Progress::default();
+        let done = self.threads.iter().zip(&self.totals.work_ns);
+        for (thread, work) in done.filter(|(thread, _)| thread.key.pid == pid) {
+            progress.instructions += whole(*work);
+            progress.cycles += whole(thread.cpu_time_ns);
+        }
+        progress
     }
 
     /// The node of a page of a process, by its first address.

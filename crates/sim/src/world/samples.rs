@@ -145,6 +145,6 @@ fn order(record: &Record) -> (u64, u32) {
     clippy::cast_sign_loss,
     reason = "the cast saturates, and callers pass counts far below 2^53"
 )]
-pub(super) fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     value as u64
 }

@@ -42,6 +42,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         ledger: Ledger::default(),
         distance: None,
         local_share: None,
+        counts: None,
     }
 }
 
@@ -59,6 +60,9 @@ fn daemon() -> Replies {
         journal_open: 0,
         attachments: programs.clone(),
         rivals: Vec::new(),
+        memory: Vec::new(),
+        links: Vec::new(),
+        power: Vec::new(),
     };
     let detail = AttachmentDetail {
         attachment: program(3, &[4242]),

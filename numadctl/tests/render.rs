@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Ledger, Matrix, PolicyRow,
-    ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Finding, Ledger, LinkRow, Matrix,
+    MemoryRow, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
-    attachment, doctor, explain, matrix, matrix_svg, policies, settings, status,
+    attachment, counters, doctor, explain, matrix, matrix_svg, policies, settings, status,
 };
 use proptest::prelude::*;
 
@@ -221,6 +221,7 @@ fn program() -> Attachment {
         },
         distance: Some(10.4),
         local_share: Some(0.934),
+        counts: None,
     }
 }
 
@@ -279,7 +280,62 @@ fn daemon() -> Status {
         journal_open: 520,
         attachments: vec![program()],
         rivals: vec!["kernel NUMA balancing is on".to_owned()],
+        memory: Vec::new(),
+        links: Vec::new(),
+        power: Vec::new(),
     }
+}
+
+#[test]
+fn counters_are_lines_where_there_are_any() {
+    let memory = |nodes: &[u32]| MemoryRow {
+        nodes: nodes.to_vec(),
+        ..MemoryRow::default()
+    };
+    let status = Status {
+        memory: vec![
+            MemoryRow {
+                read: Some(12.34e9),
+                written: Some(4.1e9),
+                read_wait_clocks: Some(61.4),
+                ..memory(&[0])
+            },
+            MemoryRow {
+                both: Some(1e9),
+                ..memory(&[1, 2])
+            },
+            memory(&[3]),
+        ],
+        links: vec![LinkRow {
+            package: 1,
+            link: "upi_0".to_owned(),
+            sent: 2.55e9,
+        }],
+        power: vec![PowerRow {
+            package: 0,
+            domain: "memory".to_owned(),
+            watts: 31.25,
+        }],
+        ..daemon()
+    };
+    let text = status::text(&status);
+    let expected = "memory   node 0: 12.3 GB/s read, 4.1 GB/s written; reads wait 61 clocks\n\
+                    memory   nodes 1,2: 1.0 GB/s read and written\n\
+                    link     upi_0 of package 1: 2.5 GB/s sent\n\
+                    power    memory of package 0: 31.2 W\n\n";
+    assert!(text.contains(expected), "{text}");
+    let counts = Counts {
+        ipc: Some(1.321),
+        cpu_s: Some(90.0),
+        faults: Some(7),
+        coverage: 0.5,
+        ..Counts::default()
+    };
+    assert_eq!(
+        counters::program(&counts).unwrap(),
+        "IPC 1.32, 1 min 30 s of processor time, 7 page faults, counted 50 % of the time"
+    );
+    assert_eq!(counters::program(&Counts::default()), None);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use control::rows::{AttachmentDetail, EventRow, ThreadRow};
 
+use super::counters;
 use super::table::{Side, table};
 use super::units::{bytes, count, nanoseconds, seconds, share};
 use super::wrap::{WIDTH, labelled, wrapped};
@@ -108,6 +109,9 @@ fn head(detail: &AttachmentDetail) -> String {
             .map_or_else(|| "-".to_owned(), |distance| format!("{distance:.1}")),
         share(row.local_share),
     ));
+    if let Some(counted) = row.counts.as_ref().and_then(counters::program) {
+        text.push_str(&labelled("counted", &counted));
+    }
     text
 }
 

@@ -1,6 +1,7 @@
 //! From rows to text and drawings. Pure: no clock, file or terminal in here.
 
 pub mod attachment;
+pub mod counters;
 pub mod doctor;
 pub mod explain;
 pub mod import;

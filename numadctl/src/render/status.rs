@@ -38,6 +38,7 @@ pub fn text(status: &Status) -> String {
     for rival in &status.rivals {
         text.push_str(&format!("rival    {rival}\n"));
     }
+    text.push_str(&super::counters::machine(status));
     text.push('\n');
     if status.attachments.is_empty() {
         text.push_str("nothing is attached; `numadctl attach PID --policy NAME` puts a program under a policy\n");

@@ -1,6 +1,6 @@
 //! What made things worse is put back.
 
-use numad_core::{Action, AttachOptions, Reason, Veto};
+use numad_core::{Action, AttachOptions, Progress, Reason, Veto};
 use topology::NodeId;
 
 use crate::world::{World, options};
@@ -87,4 +87,49 @@ fn a_change_of_the_program_is_not_blamed_on_the_placement() {
         world.talk(10, 12, 200);
         assert_eq!(world.window().orders(), "");
     }
+}
+
+/// Windows with these instructions per thousand cycles, in which two threads talk that the first window
+/// brings together.
+#[track_caller]
+fn check_pace(windows: &[u64], expected: &[&str]) -> Vec<Action> {
+    let (mut world, script) = world(1.0);
+    let mut actions = Vec::new();
+    for (number, (&ipc, orders)) in windows.iter().zip(expected).enumerate() {
+        if number == 3 {
+            script.lock().unwrap().threads = vec![(10, 0), (11, 0)];
+        }
+        world.progress = Some(Progress {
+            instructions: ipc * 5_000,
+            cycles: 5_000_000,
+        });
+        world.talk(10, 11, 50);
+        let seen = world.window();
+        assert_eq!(seen.orders(), *orders, "window {number}");
+        actions.extend(seen.actions);
+    }
+    actions
+}
+
+#[test]
+fn a_placement_that_slows_the_program_down_is_put_back_though_it_is_nearer() {
+    let actions = check_pace(
+        &[1000, 1000, 1000, 1000, 900, 900, 900],
+        &["", "", "", "10>0 11>0", "", "11>1", ""],
+    );
+    let Some(Action::Bind { reason, .. }) = actions.last() else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(
+        reason.to_string(),
+        "instructions per cycle fell from 1.00 to 0.90 since it moved"
+    );
+}
+
+#[test]
+fn a_placement_stays_when_the_program_is_as_fast_or_was_never_steady() {
+    let stays = ["", "", "", "10>0 11>0", "", "", "", ""];
+    check_pace(&[1000, 1000, 1000, 1000, 980, 980, 980, 980], &stays);
+    check_pace(&[1000, 1000, 1000, 1000, 800, 1000, 800, 800], &stays);
+    check_pace(&[1000, 800, 1000, 800, 800, 800, 800, 800], &stays);
 }

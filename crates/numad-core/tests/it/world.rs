@@ -7,8 +7,8 @@ use std::time::Duration;
 use numad_core::{
     AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, Event,
     EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedTask,
-    Outcome, PageKey, PageOutcome, Policy, Program, Proposal, Reason, Record, Sample, ServedBy,
-    Time, Veto, WindowSummary,
+    Outcome, PageKey, PageOutcome, Policy, Program, Progress, Proposal, Reason, Record, Sample,
+    ServedBy, Time, Veto, WindowSummary,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -107,6 +107,8 @@ pub(crate) struct World {
     /// Where pages are, by page number; others are on node 0.
     pub(crate) homes: BTreeMap<u64, NodeId>,
     pub(crate) free: Vec<(NodeId, u64)>,
+    /// What counters say of every program in every window.
+    pub(crate) progress: Option<Progress>,
     pub(crate) online: CpuSet,
     pub(crate) nodes_allowed: NodeSet,
     /// Answers in place of the truth, in order.
@@ -155,6 +157,7 @@ impl World {
             threads: Vec::new(),
             homes: BTreeMap::new(),
             free,
+            progress: None,
             online: CpuSet::new(),
             nodes_allowed: NodeSet::new(),
             answers: Vec::new(),
@@ -270,6 +273,10 @@ impl World {
             free_bytes: self.free.clone(),
             online: self.online.clone(),
             lost: 0,
+            progress: programs
+                .iter()
+                .filter_map(|&id| Some((id, self.progress?)))
+                .collect(),
             ..Observation::default()
         }
     }

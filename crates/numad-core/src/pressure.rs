@@ -2,12 +2,17 @@
 //!
 //! Where nothing is measured there is no [`Pressure`], and everything is judged by distance alone.
 
-use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, queue};
+use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
 
 /// Share of a controller's bandwidth above which plans for threads are asked of the full model. At half
 /// of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could be judged by.
 const NEAR_LIMIT: f64 = 0.5;
+
+/// Nodes times nodes and tasks up to which the full model is asked: 8 nodes with 500 tasks. It takes about
+/// 5 us for each, so 20 ms at the most; at 64 nodes with 1,024 tasks it took half a second, and the
+/// engine's thread reads samples too. Larger machines judge threads by distance, and pages by load.
+const MODEL_SIZE_MAX: usize = 4096;
 
 /// How much slower a plan may look to the full model, which knows less than it says.
 const SLOWER: f64 = 1.01;
@@ -32,11 +37,10 @@ impl Pressure {
     pub(crate) fn new(
         model: &MachineModel,
         gbps: &[Option<f64>],
-        program: Program<'_>,
+        program: &Program<'_>,
         prices: &Prices,
     ) -> Self {
-        let demand = Demand::with_amounts(model, program, prices.accesses_per_amount);
-        let own = demand.traffic_gbps();
+        let own = asked_gbps(program, prices.accesses_per_amount);
         let others: Vec<f64> = gbps
             .iter()
             .zip(own)
@@ -63,7 +67,9 @@ impl Pressure {
     /// done though it does not.
     pub(crate) fn judge(&self, plan: &ThreadPlan<'_>, pays: bool) -> Result<(), Veto> {
         let by_distance = if pays { Ok(()) } else { Err(Veto::DoesNotPay) };
-        if !self.is_near_limit() {
+        let nodes = self.used.len();
+        let size = nodes.saturating_mul(nodes.saturating_add(plan.program.tasks.len()));
+        if !self.is_near_limit() || size > MODEL_SIZE_MAX {
             return by_distance;
         }
         let demand =

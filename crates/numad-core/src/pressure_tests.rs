@@ -78,7 +78,7 @@ impl Scene {
         for (memory, gbps) in gbps.iter().enumerate() {
             model.saw(memory, gbps.unwrap_or(0.0));
         }
-        Pressure::new(&model, &gbps, self.program(), &Prices::default())
+        Pressure::new(&model, &gbps, &self.program(), &Prices::default())
     }
 
     fn threads(

@@ -211,6 +211,10 @@ fn step(used: &mut [f64], follows: &[f64]) {
 
 /// The use at which `use * (1 + queue(use))` is `open`, by bisection: the product only rises.
 fn use_at(open: f64) -> f64 {
+    // Most links of a large machine carry nothing.
+    if open <= 0.0 {
+        return 0.0;
+    }
     let (mut low, mut high) = (0.0, open.min(USE_MAX));
     for _ in 0..BISECTIONS {
         let middle = (low + high) / 2.0;

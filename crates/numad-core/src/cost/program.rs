@@ -128,24 +128,6 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Bytes per nanosecond, which is GB/s, that the program was seen to ask of each node's memory.
-    #[must_use]
-    pub fn traffic_gbps(&self) -> Vec<f64> {
-        let mut traffic = vec![0.0; self.model.nodes()];
-        let window_ns = self.program.window.as_nanos() as f64;
-        if window_ns <= 0.0 {
-            return traffic;
-        }
-        for page in self.program.pages {
-            let Some(home) = page.home else { continue };
-            for accessor in page.accessors() {
-                let accesses = f64::from(accessor.weight) * self.per_amount;
-                traffic[usize::from(home)] += accesses * ACCESS_BYTES / window_ns;
-            }
-        }
-        traffic
-    }
-
     fn congestion(
         &self,
         node_of: &[Option<usize>],
@@ -214,6 +196,25 @@ impl<'a> Demand<'a> {
         }
         transfers
     }
+}
+
+/// Bytes per nanosecond, which is GB/s, that a program was seen to ask of each node's memory; one unit of
+/// weight of a page stands for `per_amount` accesses.
+#[must_use]
+pub fn asked_gbps(program: &Program<'_>, per_amount: f64) -> Vec<f64> {
+    let mut asked = vec![0.0; program.topology.nodes().len()];
+    let window_ns = program.window.as_nanos() as f64;
+    if window_ns <= 0.0 {
+        return asked;
+    }
+    for page in program.pages {
+        let Some(home) = page.home else { continue };
+        for accessor in page.accessors() {
+            let accesses = f64::from(accessor.weight) * per_amount;
+            asked[usize::from(home)] += accesses * ACCESS_BYTES / window_ns;
+        }
+    }
+    asked
 }
 
 #[cfg(test)]
@@ -345,7 +346,7 @@ mod tests {
         let of_many = Demand::new(&model, many.program());
         let cost = |demand: &Demand<'_>| demand.cost(&[Some(1); 8], |_| Some(0)).sum_ns();
         assert!((cost(&of_few) / cost(&of_many) - 1.0).abs() < 1e-9);
-        let traffic = of_few.traffic_gbps();
+        let traffic = asked_gbps(&few.program(), 1000.0);
         // Eight million accesses of 64 bytes in half a second.
         assert!(
             (traffic[0] - 1.024).abs() < 1e-9 && traffic[1] <= 0.0,

@@ -67,7 +67,7 @@ impl Attachment {
         let prices = guard::prices(&self.options, &program);
         let pressure = context
             .measured
-            .map(|seen| Pressure::new(seen.model, seen.gbps, program, &prices));
+            .map(|seen| Pressure::new(seen.model, seen.gbps, &program, &prices));
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
             self.policy.propose(context.now, &program, &mut proposals);

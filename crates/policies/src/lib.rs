@@ -18,6 +18,7 @@ mod data_mapping;
 mod data_only;
 mod deloc;
 mod deloc_map;
+pub mod kernel;
 mod linux;
 mod matrix_choice;
 mod none;

@@ -1,0 +1,352 @@
+//! One cut of a graph in two, multilevel: coarsen, cut what is left, refine on the way back.
+
+use super::fm::{Cut, Effort, Fm, Room, Score};
+use super::graph::{Dice, Level, Steps, id};
+
+/// A round of coarsening that keeps more than this share of the vertices (percent) ends it.
+const SHRINK_MAX_PERCENT: usize = 92;
+const NONE: u32 = u32::MAX;
+
+/// How hard to try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuning {
+    /// Cuts from scratch; the best is kept.
+    pub(super) starts: usize,
+    /// Rounds that coarsen again along the best cut and refine it.
+    pub(super) cycles: usize,
+    /// Cuts grown of the coarsest graph; the best is kept.
+    pub(super) tries: usize,
+    /// Vertices at which coarsening ends.
+    pub(super) coarsest: usize,
+    pub(super) effort: Effort,
+}
+
+/// Memory of the cuts.
+#[derive(Debug, Default)]
+pub(super) struct Bisector {
+    /// The graph to cut and, above it, the coarser ones.
+    levels: Vec<Level>,
+    fm: Fm,
+    pub(super) side: Vec<u8>,
+    kept: Vec<u8>,
+    trial: Vec<u8>,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    order: Vec<u32>,
+    mate: Vec<u32>,
+    heads: Vec<u32>,
+    slot: Vec<u32>,
+    gain: Vec<i32>,
+    touched: Vec<bool>,
+    queue: Vec<u32>,
+    side: Vec<u8>,
+}
+
+impl Bisector {
+    /// The graph to cut, to be filled by the caller.
+    pub(super) fn graph(&mut self) -> &mut Level {
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        &mut self.levels[0]
+    }
+
+    /// Cuts the graph into [`Self::side`]s 0 and 1.
+    pub(super) fn run(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
+        self.graph();
+        let mut best: Option<Score> = None;
+        for round in 0..tuning.starts.max(1) + tuning.cycles {
+            let again = best.is_some() && round >= tuning.starts;
+            if again && self.levels[0].count() <= tuning.coarsest {
+                break;
+            }
+            let score = self.round(room, tuning, luck, again);
+            if best.is_none_or(|best| score < best) {
+                best = Some(score);
+                std::mem::swap(&mut self.side, &mut self.kept);
+            } else if again {
+                break;
+            }
+            if luck.steps.is_out() {
+                break;
+            }
+        }
+        std::mem::swap(&mut self.side, &mut self.kept);
+    }
+
+    /// One way down and up. `again` keeps to the sides of the best cut so far on the way down.
+    fn round(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>, again: bool) -> Score {
+        let total: u64 = self.levels[0]
+            .size
+            .iter()
+            .map(|&size| u64::from(size))
+            .sum();
+        let most = (total * 3 / 2)
+            .div_ceil(tuning.coarsest.max(1) as u64)
+            .max(1);
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        if again {
+            self.trial.clone_from(&self.kept);
+        }
+        let mut depth = 0;
+        while self.levels[depth].count() > tuning.coarsest {
+            if !self.coarsen(depth, most, luck, again) {
+                break;
+            }
+            depth += 1;
+        }
+        self.side.clear();
+        if again {
+            self.side.extend_from_slice(&self.trial);
+        } else {
+            self.first(depth, room, tuning, luck);
+        }
+        loop {
+            let cut = Cut {
+                graph: &self.levels[depth],
+                side: &mut self.side,
+                room,
+                exact: depth == 0,
+            };
+            let score = self.fm.run(cut, tuning.effort, luck.steps);
+            if depth == 0 {
+                return score;
+            }
+            depth -= 1;
+            self.trial.clear();
+            let coarse = &self.levels[depth].coarse;
+            self.trial
+                .extend(coarse.iter().map(|&vertex| self.side[vertex as usize]));
+            std::mem::swap(&mut self.side, &mut self.trial);
+        }
+    }
+
+    /// The first cut of the coarsest graph: the best of a few that are grown.
+    fn first(&mut self, depth: usize, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
+        let graph = &self.levels[depth];
+        let mut best: Option<Score> = None;
+        for attempt in 0..tuning.tries.max(1) {
+            // With room to choose, one way is to fill side 0, the other is to fill side 1.
+            let target = if attempt % 4 < 2 {
+                room.most
+            } else {
+                room.least
+            };
+            grow(
+                graph,
+                target,
+                attempt % 2 == 1,
+                luck.dice,
+                &mut self.scratch,
+            );
+            let cut = Cut {
+                graph,
+                side: &mut self.scratch.side,
+                room,
+                exact: depth == 0,
+            };
+            let score = self.fm.run(cut, tuning.effort, luck.steps);
+            if best.is_none_or(|best| score < best) {
+                best = Some(score);
+                std::mem::swap(&mut self.side, &mut self.scratch.side);
+            }
+        }
+    }
+
+    /// Merges vertices that talk much into the next coarser graph. False when few would merge.
+    fn coarsen(&mut self, depth: usize, most: u32, luck: &mut Luck<'_>, again: bool) -> bool {
+        if self.levels.len() < depth + 2 {
+            self.levels.push(Level::default());
+        }
+        let (fine, coarse) = self.levels.split_at_mut(depth + 1);
+        let (fine, coarse) = (&mut fine[depth], &mut coarse[0]);
+        let sides = again.then_some(self.trial.as_slice());
+        let count = pair_up(fine, most, sides, luck.dice, &mut self.scratch);
+        if count * 100 > fine.count() * SHRINK_MAX_PERCENT {
+            return false;
+        }
+        merge(fine, coarse, count, &mut self.scratch);
+        let _ = luck.steps.spend(fine.count());
+        if again {
+            for vertex in 0..fine.count() {
+                // A coarse vertex has no higher number than the first of its parts.
+                self.trial[fine.coarse[vertex] as usize] = self.trial[vertex];
+            }
+            self.trial.truncate(count);
+        }
+        true
+    }
+}
+
+/// Chance and patience, which run through everything.
+#[derive(Debug)]
+pub(super) struct Luck<'a> {
+    pub(super) dice: &'a mut Dice,
+    pub(super) steps: &'a mut Steps,
+}
+
+/// Names for each vertex its coarse vertex, numbered by first part; how many there are.
+fn pair_up(
+    graph: &mut Level,
+    most: u32,
+    sides: Option<&[u8]>,
+    dice: &mut Dice,
+    scratch: &mut Scratch,
+) -> usize {
+    let count = graph.count();
+    let Scratch {
+        order, mate, heads, ..
+    } = scratch;
+    order.clear();
+    order.extend((0..count).map(id));
+    dice.shuffle(order);
+    mate.clear();
+    mate.resize(count, NONE);
+    for &vertex in order.iter() {
+        let vertex = vertex as usize;
+        if mate[vertex] != NONE {
+            continue;
+        }
+        let (mut best, mut best_rating) = (vertex, 0);
+        for (other, weight) in graph.rows().row(vertex) {
+            let allowed = mate[other] == NONE
+                && graph.size[other] + graph.size[vertex] <= most
+                && sides.is_none_or(|sides| sides[other] == sides[vertex]);
+            if allowed {
+                let sizes = i64::from(graph.size[vertex]) * i64::from(graph.size[other]);
+                let rating = i64::from(weight) * 1024 / sizes;
+                if rating > best_rating {
+                    (best, best_rating) = (other, rating);
+                }
+            }
+        }
+        mate[vertex] = id(best);
+        mate[best] = id(vertex);
+    }
+    graph.coarse.clear();
+    graph.coarse.resize(count, NONE);
+    heads.clear();
+    for (vertex, &mate) in mate.iter().enumerate() {
+        if graph.coarse[vertex] == NONE {
+            graph.coarse[vertex] = id(heads.len());
+            graph.coarse[mate as usize] = id(heads.len());
+            heads.push(id(vertex));
+        }
+    }
+    heads.len()
+}
+
+/// Builds the coarse graph of `fine.coarse`, whose parts are vertices and their mates.
+fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) {
+    let Scratch {
+        mate, heads, slot, ..
+    } = scratch;
+    coarse.clear();
+    slot.clear();
+    slot.resize(count, NONE);
+    for (own, &first) in heads.iter().enumerate() {
+        let first = first as usize;
+        let second = mate[first] as usize;
+        let start = coarse.partners.len();
+        let parts = [first, second];
+        let parts = if first == second {
+            &parts[..1]
+        } else {
+            &parts[..]
+        };
+        let (mut size, mut bias) = (0, 0);
+        for &part in parts {
+            size += fine.size[part];
+            bias += fine.bias[part];
+            for (other, weight) in fine.rows().row(part) {
+                let other = fine.coarse[other];
+                if other as usize == own {
+                    continue;
+                }
+                let place = &mut slot[other as usize];
+                if *place == NONE {
+                    *place = id(coarse.partners.len());
+                    coarse.partners.push(other);
+                    coarse.weights.push(weight.cast_unsigned());
+                } else {
+                    coarse.weights[*place as usize] += weight.cast_unsigned();
+                }
+            }
+        }
+        for &other in &coarse.partners[start..] {
+            slot[other as usize] = NONE;
+        }
+        coarse.size.push(size);
+        coarse.bias.push(bias);
+        coarse.end_row();
+    }
+}
+
+/// Grows side 0 around a vertex until it holds `target` tasks, always by what it talks to most.
+fn grow(graph: &Level, target: i64, far: bool, dice: &mut Dice, scratch: &mut Scratch) {
+    let count = graph.count();
+    let rows = graph.rows();
+    scratch.side.clear();
+    scratch.side.resize(count, 1);
+    if target <= 0 || count == 0 {
+        return;
+    }
+    let mut vertex = dice.below(count);
+    if far {
+        vertex = farthest(graph, vertex, scratch);
+    }
+    let Scratch {
+        side,
+        gain,
+        touched,
+        ..
+    } = scratch;
+    gain.clear();
+    for own in 0..count {
+        let total: i32 = rows.row(own).map(|(_, weight)| weight).sum();
+        gain.push(-graph.bias[own] - total);
+    }
+    touched.clear();
+    touched.resize(count, false);
+    let mut tasks = 0;
+    loop {
+        side[vertex] = 0;
+        tasks += i64::from(graph.size[vertex]);
+        if tasks >= target {
+            return;
+        }
+        for (other, weight) in rows.row(vertex) {
+            gain[other] += 2 * weight;
+            touched[other] = true;
+        }
+        let open = (0..count).filter(|&other| side[other] == 1);
+        let best =
+            open.max_by_key(|&other| (touched[other], gain[other], std::cmp::Reverse(other)));
+        let Some(best) = best else { return };
+        vertex = best;
+    }
+}
+
+/// The vertex that a search in breadth from `vertex` reaches last.
+fn farthest(graph: &Level, vertex: usize, scratch: &mut Scratch) -> usize {
+    let Scratch { touched, queue, .. } = scratch;
+    touched.clear();
+    touched.resize(graph.count(), false);
+    touched[vertex] = true;
+    queue.clear();
+    queue.push(id(vertex));
+    let mut seen = 0;
+    while seen < queue.len() {
+        for (other, _) in graph.rows().row(queue[seen] as usize) {
+            if !touched[other] {
+                touched[other] = true;
+                queue.push(id(other));
+            }
+        }
+        seen += 1;
+    }
+    queue.last().map_or(vertex, |&last| last as usize)
+}

@@ -1,0 +1,67 @@
+//! Mapping kernels: which task belongs on which node, given who talks to whom.
+//!
+//! Pure functions over a matrix ([`Edges`]), distances and capacities ([`Problem`]); policies and
+//! offline tools call them. All minimise
+//!
+//! ```text
+//! cost = sum over pairs of tasks: amount * (d(node, other node) + d(other node, node)) / 2
+//! ```
+//!
+//! with every capacity kept. What a task says has no direction here, so an asymmetric table of
+//! distances counts with the mean of both ways.
+//!
+//! | function | method |
+//! | --- | --- |
+//! | [`map`] | the one to use: halving of tasks and machine together, on several scales, then search |
+//! | [`treematch()`] | groups of tasks from the leaves of the machine up |
+//! | [`drb`] | dual recursive bipartitioning by Fiduccia-Mattheyses with terminal bias |
+//! | [`kl()`] | recursive Kernighan-Lin |
+//! | [`refine`] | swaps and moves from a given mapping until none helps |
+//! | [`relieve()`] | the same, with bounds on the load of controllers and links |
+//! | [`cost`] | the cost of a mapping |
+//!
+//! ```
+//! use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+//!
+//! let edges = Edges::from_pairs(4, &[(0, 3, 10), (1, 2, 10), (0, 1, 1)]);
+//! let problem = Problem::new(&edges, &[10, 20, 20, 10], &[2, 2])?;
+//! let mut workspace = Workspace::default();
+//! let mapping = map(&problem, Effort::ONLINE, &mut workspace);
+//! assert_eq!(mapping.node_of[0], mapping.node_of[3]);
+//! assert_eq!(mapping.cost, 10 * 10 + 10 * 10 + 20);
+//! # Ok::<(), policies::kernel::ProblemError>(())
+//! ```
+//!
+//! The same input gives the same answer, always: nothing here reads a clock, and the budget of an
+//! [`Effort`] counts steps. Tasks are put into an order that depends only on who talks to whom (by
+//! colour refinement) before anything is decided; so numbering the tasks differently changes the
+//! answer only where tasks cannot be told apart by their communication, and then by which of them goes
+//! where. Between equals the lower position wins.
+//!
+//! A [`Workspace`] that is kept makes a call free of allocation once it has seen a problem as large.
+
+mod bisect;
+mod buckets;
+mod fm;
+mod graph;
+mod halves;
+mod kicks;
+mod kl;
+mod machine;
+mod problem;
+mod relieve;
+mod search;
+mod sparsify;
+mod table;
+mod tiers;
+mod treematch;
+
+pub use graph::Edges;
+pub use kl::kl;
+pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
+pub use relieve::{Bandwidths, Loads, loads, relieve};
+pub use search::{Workspace, drb, map, refine};
+pub use treematch::treematch;
+
+#[cfg(test)]
+mod tests;

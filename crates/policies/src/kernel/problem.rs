@@ -1,0 +1,218 @@
+//! What is asked, what is answered, and what an answer costs.
+
+use std::fmt;
+
+use super::graph::Edges;
+
+/// A mapping to be found: communication, distances, capacities, and what is there already.
+///
+/// Valid by construction: see [`Self::new`].
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    pub(super) edges: &'a Edges,
+    pub(super) distance: &'a [u32],
+    pub(super) capacity: &'a [u32],
+    pub(super) current: Option<&'a [u16]>,
+    pub(super) move_price: u64,
+}
+
+impl<'a> Problem<'a> {
+    /// A problem from scratch: nothing is placed yet.
+    ///
+    /// `capacity` says how many tasks each node takes; zero for a node without processors, or one
+    /// that must not be used. `distance` has a row for each node, with its own distance in it.
+    ///
+    /// # Errors
+    /// When the table is not square, the nodes together cannot take the tasks, or there are more
+    /// nodes than fit a `u16`. With more tasks than processors, scale the capacities up first.
+    pub fn new(
+        edges: &'a Edges,
+        distance: &'a [u32],
+        capacity: &'a [u32],
+    ) -> Result<Self, ProblemError> {
+        let nodes = capacity.len();
+        if nodes >= usize::from(u16::MAX) {
+            return Err(ProblemError::TooManyNodes { nodes });
+        }
+        if distance.len() != nodes * nodes {
+            return Err(ProblemError::NotSquare {
+                nodes,
+                entries: distance.len(),
+            });
+        }
+        let room: u64 = capacity.iter().map(|&count| u64::from(count)).sum();
+        if room < edges.tasks() as u64 {
+            return Err(ProblemError::NoRoom {
+                tasks: edges.tasks(),
+                room,
+            });
+        }
+        Ok(Self {
+            edges,
+            distance,
+            capacity,
+            current: None,
+            move_price: 0,
+        })
+    }
+
+    /// The same problem, starting from where tasks are now: the node of each task, and what moving
+    /// one is worth, in the unit of [`Mapping::cost`].
+    ///
+    /// A task on a node that does not exist, takes no tasks or is over-full is moved in any case.
+    ///
+    /// # Errors
+    /// When `current` is not one node for each task.
+    pub fn warm(self, current: &'a [u16], move_price: u64) -> Result<Self, ProblemError> {
+        if current.len() != self.edges.tasks() {
+            let (tasks, entries) = (self.edges.tasks(), current.len());
+            return Err(ProblemError::NotOneNodeEach { tasks, entries });
+        }
+        Ok(Self {
+            current: Some(current),
+            move_price,
+            ..self
+        })
+    }
+
+    /// How many tasks there are.
+    #[must_use]
+    pub const fn tasks(&self) -> usize {
+        self.edges.tasks()
+    }
+}
+
+/// Why something is no problem that can be solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemError {
+    /// The table of distances does not have a row and a column for each node.
+    NotSquare {
+        /// Nodes, by the capacities.
+        nodes: usize,
+        /// Distances that were given.
+        entries: usize,
+    },
+    /// There are more tasks than all nodes together take.
+    NoRoom {
+        /// Tasks.
+        tasks: usize,
+        /// Sum of the capacities.
+        room: u64,
+    },
+    /// More nodes than there are node numbers.
+    TooManyNodes {
+        /// Nodes.
+        nodes: usize,
+    },
+    /// The current mapping is not one node for each task.
+    NotOneNodeEach {
+        /// Tasks.
+        tasks: usize,
+        /// Nodes that were given.
+        entries: usize,
+    },
+}
+
+impl fmt::Display for ProblemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NotSquare { nodes, entries } => {
+                write!(
+                    f,
+                    "`{entries}` distances for `{nodes}` nodes; give a row for each node"
+                )
+            }
+            Self::NoRoom { tasks, room } => {
+                write!(
+                    f,
+                    "`{tasks}` tasks, room for `{room}`; scale the capacities up"
+                )
+            }
+            Self::TooManyNodes { nodes } => {
+                write!(
+                    f,
+                    "`{nodes}` nodes are too many; at most 65534 can be told apart"
+                )
+            }
+            Self::NotOneNodeEach { tasks, entries } => {
+                write!(
+                    f,
+                    "`{entries}` current nodes for `{tasks}` tasks; give one for each"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProblemError {}
+
+/// How hard to try, and how many steps that may take at most.
+///
+/// A step is about one task looked at or one partner told: a few nanoseconds. The level decides what
+/// is tried, the budget ends it early; a mapping is complete and within capacities in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    pub(super) level: Level,
+    pub(super) steps_max: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Online,
+    Thorough,
+}
+
+impl Effort {
+    /// For every interval of a running program: about 1 ms for 256 tasks.
+    pub const ONLINE: Self = Self {
+        level: Level::Online,
+        steps_max: u64::MAX,
+    };
+    /// For a plan that will stand: about 10 times the time, a percent or two better.
+    pub const THOROUGH: Self = Self {
+        level: Level::Thorough,
+        steps_max: u64::MAX,
+    };
+
+    /// The same level with a budget. Zero steps give the start: the current mapping where it is
+    /// within capacities, else tasks in their order, filling node by node.
+    #[must_use]
+    pub const fn within(self, steps_max: u64) -> Self {
+        Self { steps_max, ..self }
+    }
+}
+
+/// Where each task goes. Borrowed from the workspace that found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping<'a> {
+    /// The node of each task, as a position in the capacities.
+    pub node_of: &'a [u16],
+    /// The cost, as [`cost`] counts it; prices of moves are not in it.
+    pub cost: u64,
+    /// How many tasks are not where they are now; zero when nothing was given.
+    pub moved: usize,
+    /// Steps that were taken.
+    pub steps: u64,
+}
+
+/// The cost of a mapping: amounts times distances over all pairs, distances with the mean of both
+/// directions, rounded down at the end.
+///
+/// # Panics
+/// When `node_of` is not one existing node for each task.
+#[must_use]
+pub fn cost(problem: &Problem<'_>, node_of: &[u16]) -> u64 {
+    let nodes = problem.capacity.len();
+    let rows = problem.edges.rows();
+    assert_eq!(node_of.len(), rows.tasks(), "one node for each task");
+    // Every pair stands twice in the rows, once for each direction of the distance.
+    let mut twice = 0_u64;
+    for (task, &node) in node_of.iter().enumerate() {
+        let row = &problem.distance[usize::from(node) * nodes..][..nodes];
+        for (other, weight) in rows.row(task) {
+            let far = u64::from(row[usize::from(node_of[other])]);
+            twice = twice.saturating_add(u64::from(weight.cast_unsigned()) * far);
+        }
+    }
+    twice / 2
+}

@@ -1,0 +1,537 @@
+//! Kernels against the optimum, against each other, and against what must hold for any input.
+
+use proptest::prelude::*;
+
+use super::graph::{Dice, id};
+use super::{
+    Bandwidths, Edges, Effort, Mapping, Problem, ProblemError, Workspace, cost, drb, kl, loads,
+    map, refine, relieve, treematch,
+};
+
+type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> Mapping<'w>;
+
+const KERNELS: [(&str, Kernel); 5] = [
+    ("map", map),
+    ("drb", drb),
+    ("kl", kl),
+    ("treematch", treematch),
+    ("refine", refine),
+];
+
+/// A world in values: what [`Problem`] borrows.
+#[derive(Clone, Debug)]
+struct World {
+    tasks: usize,
+    pairs: Vec<(u32, u32, u64)>,
+    distance: Vec<u32>,
+    capacity: Vec<u32>,
+}
+
+impl World {
+    fn edges(&self) -> Edges {
+        Edges::from_pairs(self.tasks, &self.pairs)
+    }
+
+    fn fits(&self, node_of: &[u16]) -> bool {
+        let mut free = self.capacity.clone();
+        node_of.len() == self.tasks
+            && node_of.iter().all(|&node| {
+                let free = &mut free[usize::from(node)];
+                *free > 0 && {
+                    *free -= 1;
+                    true
+                }
+            })
+    }
+
+    /// The least cost of all mappings, by trying all.
+    fn optimum(&self, problem: &Problem<'_>) -> u64 {
+        let mut node_of = vec![0; self.tasks];
+        let mut best = u64::MAX;
+        self.try_all(problem, &mut node_of, 0, &mut best);
+        best
+    }
+
+    fn try_all(&self, problem: &Problem<'_>, node_of: &mut Vec<u16>, task: usize, best: &mut u64) {
+        if task == self.tasks {
+            *best = (*best).min(cost(problem, node_of));
+            return;
+        }
+        for node in 0..u16::try_from(self.capacity.len()).unwrap() {
+            let used = node_of[..task]
+                .iter()
+                .filter(|&&other| other == node)
+                .count();
+            if used < self.capacity[usize::from(node)] as usize {
+                node_of[task] = node;
+                self.try_all(problem, node_of, task + 1, best);
+            }
+        }
+    }
+}
+
+/// Distances of a tree: arity and distance by level, from the root down.
+fn tree(levels: &[(usize, u32)], local: u32) -> Vec<u32> {
+    let nodes: usize = levels.iter().map(|level| level.0).product();
+    let mut table = vec![local; nodes * nodes];
+    for one in 0..nodes {
+        for other in 0..nodes {
+            let mut block = nodes;
+            for &(arity, far) in levels {
+                block /= arity;
+                if one / block != other / block {
+                    table[one * nodes + other] = far;
+                    break;
+                }
+            }
+        }
+    }
+    table
+}
+
+fn pairs_strategy(tasks: usize) -> impl Strategy<Value = Vec<(u32, u32, u64)>> {
+    let end = u32::try_from(tasks).unwrap();
+    prop::collection::vec((0..end.max(1), 0..end.max(1), 0..50_u64), 0..=tasks * 4)
+}
+
+/// Any machine: unequal capacities, nodes without room, distances in both directions.
+fn worlds(
+    tasks: std::ops::Range<usize>,
+    nodes: std::ops::Range<usize>,
+) -> impl Strategy<Value = World> {
+    (tasks, nodes).prop_flat_map(|(tasks, nodes)| {
+        let capacity = prop::collection::vec(0..6_u32, nodes);
+        let distance = prop::collection::vec(10..40_u32, nodes * nodes);
+        (pairs_strategy(tasks), distance, capacity).prop_map(move |(pairs, distance, capacity)| {
+            let mut world = World {
+                tasks,
+                pairs,
+                distance,
+                capacity,
+            };
+            let room: u32 = world.capacity.iter().sum();
+            world.capacity[0] += u32::try_from(tasks).unwrap().saturating_sub(room);
+            for node in 0..nodes {
+                world.distance[node * nodes + node] = 10;
+            }
+            world
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn capacities_are_kept_and_costs_are_true(world in worlds(0..40, 1..7)) {
+        let edges = world.edges();
+        let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let mut workspace = Workspace::default();
+        for (name, kernel) in KERNELS {
+            for effort in [Effort::ONLINE, Effort::THOROUGH, Effort::ONLINE.within(50)] {
+                let mapping = kernel(&problem, effort, &mut workspace);
+                prop_assert!(world.fits(mapping.node_of), "{name}: {mapping:?}");
+                prop_assert_eq!(mapping.cost, cost(&problem, mapping.node_of), "{}", name);
+                let first = mapping.node_of.to_vec();
+                let again = kernel(&problem, effort, &mut workspace);
+                prop_assert_eq!(&first, again.node_of, "{} does not depend on what was before", name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_warm_start_never_ends_worse(world in worlds(1..30, 2..6), seed: u64, price in 0..200_u64) {
+        let edges = world.edges();
+        let cold = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let start = random_mapping(&world, seed);
+        let warm = cold.warm(&start, price).unwrap();
+        let mut workspace = Workspace::default();
+        for (name, kernel) in KERNELS {
+            let mapping = kernel(&warm, Effort::ONLINE, &mut workspace);
+            prop_assert!(world.fits(mapping.node_of));
+            let moved = mapping.node_of.iter().zip(&start).filter(|(one, other)| one != other);
+            prop_assert_eq!(mapping.moved, moved.count());
+            let paid = mapping.cost + price * mapping.moved as u64;
+            prop_assert!(paid <= cost(&cold, &start), "{}: {} {:?}", name, paid, mapping);
+        }
+    }
+
+    #[test]
+    fn without_steps_the_start_is_the_answer(world in worlds(1..30, 1..6), seed: u64) {
+        let edges = world.edges();
+        let cold = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let start = random_mapping(&world, seed);
+        let warm = cold.warm(&start, 1).unwrap();
+        let mut workspace = Workspace::default();
+        for (name, kernel) in KERNELS {
+            let mapping = kernel(&warm, Effort::THOROUGH.within(0), &mut workspace);
+            prop_assert_eq!(mapping.node_of, &start, "{}", name);
+            let mapping = kernel(&cold, Effort::THOROUGH.within(0), &mut workspace);
+            prop_assert!(mapping.node_of.is_sorted(), "{}", name);
+            prop_assert!(world.fits(mapping.node_of));
+        }
+    }
+
+    #[test]
+    fn a_start_that_is_not_allowed_is_repaired(world in worlds(1..30, 1..6), node in 0..9_u16) {
+        let edges = world.edges();
+        let cold = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let start = vec![node; world.tasks];
+        let warm = cold.warm(&start, 1_000_000).unwrap();
+        let mapping = map(&warm, Effort::ONLINE, &mut Workspace::default()).node_of.to_vec();
+        prop_assert!(world.fits(&mapping));
+    }
+
+    #[test]
+    fn small_problems_are_solved(world in worlds(2..8, 2..4)) {
+        let edges = world.edges();
+        let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let least = world.optimum(&problem);
+        let found = map(&problem, Effort::THOROUGH, &mut Workspace::default()).cost;
+        // Distances are arbitrary here, so a tenth is allowed; `known_machines_are_solved` is exact.
+        prop_assert!(found * 10 <= least * 11, "{found} instead of {least}");
+    }
+
+    #[test]
+    fn relief_never_raises_an_overload(world in worlds(2..24, 2..5), seed: u64, bound in 1..60_u64) {
+        let edges = world.edges();
+        let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let mut dice = Dice::new(seed);
+        let demand: Vec<u32> = (0..world.tasks).map(|_| id(dice.below(20))).collect();
+        let bandwidths = Bandwidths {
+            demand: &demand,
+            controllers: &vec![bound; world.capacity.len()],
+            links: &vec![bound * 2; world.distance.len()],
+            most_permille: 900,
+        };
+        let mut workspace = Workspace::default();
+        let before = map(&problem, Effort::ONLINE, &mut workspace).node_of.to_vec();
+        let before = loads(&problem, &bandwidths, &before);
+        let (mapping, after) = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
+        prop_assert!(world.fits(mapping.node_of));
+        prop_assert_eq!(after, loads(&problem, &bandwidths, mapping.node_of));
+        let overload = |one: u64| one.saturating_sub(900);
+        let nodes = world.capacity.len() as u64;
+        // The sum of squares falls, so the largest can rise by no more than the root of the count.
+        let worst = overload(before.controller_permille.max(before.link_permille));
+        let now = overload(after.controller_permille.max(after.link_permille));
+        prop_assert!(now * now <= worst * worst * (nodes + nodes * nodes), "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn the_order_of_tasks_hardly_matters(world in worlds(8..40, 2..5), seed: u64) {
+        let edges = world.edges();
+        let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let mut workspace = Workspace::default();
+        let one = map(&problem, Effort::THOROUGH, &mut workspace).cost;
+        let mut names: Vec<u32> = (0..u32::try_from(world.tasks).unwrap()).collect();
+        Dice::new(seed).shuffle(&mut names);
+        let rename = |&(one, other, amount): &(u32, u32, u64)| {
+            (names[one as usize], names[other as usize], amount)
+        };
+        let pairs: Vec<_> = world.pairs.iter().map(rename).collect();
+        let edges = Edges::from_pairs(world.tasks, &pairs);
+        let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
+        let other = map(&problem, Effort::THOROUGH, &mut workspace).cost;
+        // Equal but for ties among tasks that cannot be told apart.
+        prop_assert!(one.abs_diff(other) * 20 <= one.max(other), "{one} {other}");
+    }
+}
+
+fn random_mapping(world: &World, seed: u64) -> Vec<u16> {
+    let mut slots = Vec::new();
+    for (node, &room) in world.capacity.iter().enumerate() {
+        slots.extend(std::iter::repeat_n(
+            u16::try_from(node).unwrap(),
+            room as usize,
+        ));
+    }
+    Dice::new(seed).shuffle(&mut slots);
+    slots.truncate(world.tasks);
+    slots
+}
+
+/// Weights that are all different: no two tasks are alike, so nothing depends on their order.
+#[test]
+fn tasks_that_differ_are_mapped_alike_in_any_order() {
+    let mut dice = Dice::new(7);
+    let tasks = 64;
+    let mut pairs = Vec::new();
+    for one in 0..tasks {
+        for _ in 0..4 {
+            pairs.push((one, id(dice.below(64)), 1 + dice.below(100_000) as u64));
+        }
+    }
+    let distance = tree(&[(4, 32), (2, 16)], 10);
+    let capacity = [8; 8];
+    let mut workspace = Workspace::default();
+    let mut costs = Vec::new();
+    for seed in 0..6 {
+        let mut names: Vec<u32> = (0..tasks).collect();
+        if seed > 0 {
+            Dice::new(seed).shuffle(&mut names);
+        }
+        let renamed: Vec<_> = pairs
+            .iter()
+            .map(|&(one, other, amount)| (names[one as usize], names[other as usize], amount))
+            .collect();
+        let edges = Edges::from_pairs(64, &renamed);
+        let problem = Problem::new(&edges, &distance, &capacity).unwrap();
+        for effort in [Effort::ONLINE, Effort::THOROUGH] {
+            let mapping = map(&problem, effort, &mut workspace);
+            costs.push(mapping.cost);
+        }
+    }
+    assert!(costs.chunks(2).all(|pair| pair == &costs[..2]), "{costs:?}");
+}
+
+#[track_caller]
+fn check_optimum(distance: &[u32], capacity: &[u32], tasks: usize, seed: u64) {
+    let mut dice = Dice::new(seed);
+    let end = tasks;
+    let pairs: Vec<_> = (0..tasks * 2)
+        .map(|_| {
+            (
+                id(dice.below(end)),
+                id(dice.below(end)),
+                1 + dice.below(30) as u64,
+            )
+        })
+        .collect();
+    let world = World {
+        tasks,
+        pairs,
+        distance: distance.to_vec(),
+        capacity: capacity.to_vec(),
+    };
+    let edges = world.edges();
+    let problem = Problem::new(&edges, distance, capacity).unwrap();
+    let least = world.optimum(&problem);
+    let mut workspace = Workspace::default();
+    let found = map(&problem, Effort::THOROUGH, &mut workspace).cost;
+    assert_eq!(found, least, "seed {seed}, {tasks} tasks on {capacity:?}");
+    for (name, kernel) in KERNELS {
+        let found = kernel(&problem, Effort::THOROUGH, &mut workspace).cost;
+        assert!(
+            found * 10 <= least * 12,
+            "{name}: {found} instead of {least}, seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn known_machines_are_solved() {
+    let two = tree(&[(2, 21)], 10);
+    let four = tree(&[(2, 32), (2, 16)], 10);
+    let ring = [
+        10, 20, 30, 20, 20, 10, 20, 30, 30, 20, 10, 20, 20, 30, 20, 10,
+    ];
+    // One direction is dearer than the other.
+    let slope = [10, 14, 30, 20, 10, 12, 26, 20, 10];
+    for seed in 0..8 {
+        check_optimum(&two, &[4, 4], 8, seed);
+        check_optimum(&two, &[6, 3], 8, seed);
+        check_optimum(&two, &[8, 8], 6, seed);
+        check_optimum(&four, &[2, 2, 2, 2], 8, seed);
+        check_optimum(&four, &[3, 0, 2, 3], 7, seed);
+        check_optimum(&ring, &[2, 2, 2, 2], 7, seed);
+        check_optimum(&slope, &[2, 3, 3], 8, seed);
+    }
+}
+
+#[track_caller]
+fn check_golden(levels: &[(usize, u32)], room: u32, pairs: &[(u32, u32, u64)], expected: u64) {
+    let distance = tree(levels, 10);
+    let nodes: usize = levels.iter().map(|level| level.0).product();
+    let capacity = vec![room; nodes];
+    let tasks = pairs
+        .iter()
+        .map(|pair| pair.0.max(pair.1) as usize + 1)
+        .max()
+        .unwrap_or(0);
+    let edges = Edges::from_pairs(tasks, pairs);
+    let problem = Problem::new(&edges, &distance, &capacity).unwrap();
+    let mut workspace = Workspace::default();
+    for (name, kernel) in KERNELS {
+        let mapping = kernel(&problem, Effort::ONLINE, &mut workspace);
+        assert_eq!(mapping.cost, expected, "{name}: {mapping:?}");
+    }
+}
+
+#[test]
+fn pairs_and_groups_share_a_node() {
+    // Four pairs, crossed: every pair is local.
+    let pairs = [(0, 4, 9), (1, 5, 9), (2, 6, 9), (3, 7, 9)];
+    check_golden(&[(4, 20)], 2, &pairs, 4 * 9 * 10);
+    // Two groups of four on two nodes, a thin thread between them.
+    let mut pairs = vec![(0, 7, 1)];
+    for group in [[0, 2, 4, 6], [1, 3, 5, 7]] {
+        for one in 0..4 {
+            for other in one + 1..4 {
+                pairs.push((group[one], group[other], 5));
+            }
+        }
+    }
+    check_golden(&[(2, 21)], 4, &pairs, 12 * 5 * 10 + 21);
+    // Fewer tasks than one node takes: all together.
+    check_golden(&[(4, 20)], 8, &[(0, 1, 3), (1, 2, 3), (2, 3, 3)], 9 * 10);
+}
+
+#[test]
+fn a_page_of_edges_is_what_was_said() {
+    let edges = Edges::from_pairs(
+        3,
+        &[
+            (0, 1, 5),
+            (1, 0, 2),
+            (2, 2, 9),
+            (1, 2, 0),
+            (0, 7, 4),
+            (2, 0, 1),
+        ],
+    );
+    let rows: Vec<Vec<_>> = (0..3).map(|task| edges.partners(task).collect()).collect();
+    assert_eq!(rows, [vec![(1, 7), (2, 1)], vec![(0, 7)], vec![(0, 1)]]);
+    let mut matrix = numad_core::CommMatrix::new(3);
+    matrix.add(0, 1, 7);
+    matrix.add(0, 2, 1);
+    assert_eq!(
+        Edges::from_matrix(&matrix),
+        Edges::from_matrix(&matrix.clone())
+    );
+    let other = Edges::from_matrix(&matrix);
+    let same: Vec<Vec<_>> = (0..3).map(|task| other.partners(task).collect()).collect();
+    assert_eq!(same, rows);
+}
+
+#[test]
+fn amounts_of_any_size_are_scaled_down_together() {
+    let pairs = [
+        (0, 1, u64::MAX),
+        (2, 3, u64::MAX / 2),
+        (0, 2, 1),
+        (1, 3, u64::MAX / 3),
+    ];
+    let edges = Edges::from_pairs(4, &pairs);
+    assert!(edges.shift() > 30);
+    let amounts: Vec<u32> = edges.partners(0).map(|partner| partner.1).collect();
+    assert!(amounts[0] > 1 << 28, "{amounts:?}");
+    assert_eq!(amounts[1], 1, "small, but still there");
+    let far = [0, u32::MAX, u32::MAX, 0];
+    let problem = Problem::new(&edges, &far, &[2, 2]).unwrap();
+    let mut workspace = Workspace::default();
+    for (name, kernel) in KERNELS {
+        let mapping = kernel(&problem, Effort::THOROUGH, &mut workspace);
+        assert_eq!(mapping.node_of[0], mapping.node_of[1], "{name}");
+        assert_eq!(mapping.node_of[2], mapping.node_of[3], "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_solved_is_refused_with_its_remedy() {
+    let edges = Edges::from_pairs(5, &[(0, 1, 1)]);
+    let refused = Problem::new(&edges, &[10, 20, 20, 10], &[2, 2]).unwrap_err();
+    assert_eq!(refused, ProblemError::NoRoom { tasks: 5, room: 4 });
+    assert_eq!(
+        refused.to_string(),
+        "`5` tasks, room for `4`; scale the capacities up"
+    );
+    let refused = Problem::new(&edges, &[10, 20, 20], &[3, 3]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`3` distances for `2` nodes; give a row for each node"
+    );
+    let problem = Problem::new(&edges, &[10, 20, 20, 10], &[3, 3]).unwrap();
+    let refused = problem.warm(&[0, 1], 0).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "`2` current nodes for `5` tasks; give one for each"
+    );
+}
+
+#[test]
+fn a_settled_mapping_stays() {
+    let mut dice = Dice::new(3);
+    let pairs = (0..300).map(|_| {
+        (
+            id(dice.below(96)),
+            id(dice.below(96)),
+            1 + dice.below(99) as u64,
+        )
+    });
+    let edges = Edges::from_pairs(96, &pairs.collect::<Vec<_>>());
+    let distance = tree(&[(4, 32), (2, 16)], 10);
+    let capacity = [12; 8];
+    let problem = Problem::new(&edges, &distance, &capacity).unwrap();
+    let mut workspace = Workspace::default();
+    let first = map(&problem, Effort::ONLINE, &mut workspace)
+        .node_of
+        .to_vec();
+    let settled = map(
+        &problem.warm(&first, 0).unwrap(),
+        Effort::ONLINE,
+        &mut workspace,
+    );
+    let second = settled.node_of.to_vec();
+    let third = map(
+        &problem.warm(&second, 0).unwrap(),
+        Effort::ONLINE,
+        &mut workspace,
+    );
+    assert_eq!(third.moved, 0);
+    // What is far away now is worth nothing when moving is dear.
+    let start = random_mapping(
+        &World {
+            tasks: 96,
+            pairs: Vec::new(),
+            distance: distance.clone(),
+            capacity: capacity.to_vec(),
+        },
+        1,
+    );
+    let dear = map(
+        &problem.warm(&start, 1 << 40).unwrap(),
+        Effort::THOROUGH,
+        &mut workspace,
+    );
+    assert_eq!(dear.moved, 0);
+}
+
+#[test]
+fn relief_spreads_what_one_controller_cannot_carry() {
+    // Everyone talks to everyone in each half; locality wants each half on one node.
+    let mut pairs = Vec::new();
+    for one in 0..4 {
+        for other in one + 1..4 {
+            pairs.push((one, other, 10));
+        }
+    }
+    let edges = Edges::from_pairs(8, &pairs);
+    let problem = Problem::new(&edges, &[10, 20, 20, 10], &[6, 6]).unwrap();
+    // Those who talk also are those who read memory.
+    let demand = [9, 9, 9, 9, 1, 1, 1, 1];
+    let mut workspace = Workspace::default();
+    let near = map(&problem, Effort::ONLINE, &mut workspace);
+    assert_eq!(near.cost, 6 * 10 * 10);
+    let bandwidths = Bandwidths {
+        demand: &demand,
+        controllers: &[30, 30],
+        links: &[],
+        most_permille: 1000,
+    };
+    assert!(loads(&problem, &bandwidths, near.node_of).controller_permille > 1000);
+    let (mapping, loads) = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
+    assert!(loads.controller_permille <= 1000, "{mapping:?} {loads:?}");
+    // One of four is away: that is the least that keeps the bound.
+    assert_eq!(mapping.cost, 3 * 10 * 10 + 3 * 10 * 20);
+    let wide = Bandwidths {
+        controllers: &[90, 90],
+        ..bandwidths
+    };
+    let (mapping, _) = relieve(&problem, &wide, Effort::ONLINE, &mut workspace);
+    assert_eq!(
+        mapping.cost,
+        6 * 10 * 10,
+        "no relief where nothing is overloaded"
+    );
+}

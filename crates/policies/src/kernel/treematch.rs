@@ -1,0 +1,298 @@
+//! TreeMatch: from the leaves of the machine up, what talks most is put into one group.
+
+use super::graph::{Csr, Edges, Steps, id};
+use super::machine::Machine;
+use super::problem::{Effort, Mapping, Problem};
+use super::search::Workspace;
+
+/// Partitions into groups that are tried one by one; with more, groups are grown greedily.
+const PARTITIONS_MAX: u64 = 1000;
+
+/// TreeMatch-style grouping from the leaves up, then refined.
+///
+/// Tasks are padded with silent ones to the capacity. Where all nodes take equally many tasks, groups
+/// grow by the prime factors of that number; then, if the machine is a symmetric tree, by two for
+/// each of its halvings. Where nodes differ, groups have the sizes of the nodes from the start; and
+/// groups of a machine that is no symmetric tree are placed on nodes by swaps over its distances.
+/// Allocates; meant for plans, not for every interval.
+pub fn treematch<'w>(
+    problem: &Problem<'_>,
+    effort: Effort,
+    workspace: &'w mut Workspace,
+) -> Mapping<'w> {
+    workspace.with_start(problem, effort, |machine, steps, start| {
+        group_tasks(problem.edges, machine, steps, start);
+    })
+}
+
+fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut [u16]) {
+    let capacity = machine.capacity();
+    let slots: usize = capacity.iter().map(|&room| room as usize).sum();
+    let same = capacity.windows(2).all(|pair| pair[0] == pair[1]);
+    let mut tree = Grouping::new(edges.rows(), slots);
+    if same {
+        for factor in prime_factors(capacity[0] as usize) {
+            tree.step(&vec![factor; tree.groups.len() / factor]);
+        }
+    } else {
+        let sizes: Vec<usize> = capacity.iter().map(|&room| room as usize).collect();
+        tree.step(&sizes);
+    }
+    let _ = steps.spend(slots);
+    let mut nodes: Vec<usize> = (0..machine.nodes()).collect();
+    let symmetric = machine
+        .halvings()
+        .iter()
+        .all(|halving| halving.middle - halving.from == halving.to - halving.middle);
+    if same && symmetric && machine.is_tree() {
+        while tree.groups.len() > 1 {
+            tree.step(&vec![2; tree.groups.len() / 2]);
+        }
+        // One group is left; its tasks are in the order of the leaves.
+        let room = capacity[0] as usize;
+        for (place, &task) in tree.groups[0].iter().enumerate() {
+            if let Some(node) = start.get_mut(task as usize) {
+                *node = u16::try_from(place / room).unwrap_or(u16::MAX);
+            }
+        }
+        return;
+    }
+    place_groups(&tree.edges, machine, &mut nodes);
+    for (group, &node) in tree.groups.iter().zip(&nodes) {
+        for &task in group {
+            if let Some(there) = start.get_mut(task as usize) {
+                *there = u16::try_from(node).unwrap_or(u16::MAX);
+            }
+        }
+    }
+}
+
+/// Groups that grow, and what they say to each other.
+struct Grouping {
+    /// The tasks of each group; silent ones have numbers beyond the last task.
+    groups: Vec<Vec<u32>>,
+    edges: Edges,
+}
+
+impl Grouping {
+    fn new(rows: Csr<'_>, slots: usize) -> Self {
+        let groups = (0..slots.max(rows.tasks()))
+            .map(|task| vec![id(task)])
+            .collect();
+        let mut pairs = Vec::with_capacity(rows.entries() / 2);
+        for task in 0..rows.tasks() {
+            let above = rows.row(task).filter(|&(other, _)| other > task);
+            pairs.extend(
+                above.map(|(other, weight)| {
+                    (id(task), id(other), u64::from(weight.cast_unsigned()))
+                }),
+            );
+        }
+        let mut grouping = Self {
+            groups,
+            edges: Edges::default(),
+        };
+        grouping.edges.refill(grouping.groups.len(), &pairs);
+        grouping
+    }
+
+    /// Joins the groups into groups of these many each, and adds up what they say.
+    fn step(&mut self, sizes: &[usize]) {
+        let equal = sizes.windows(2).all(|pair| pair[0] == pair[1]);
+        let parts = match sizes.first() {
+            Some(&size) if equal && partitions(self.groups.len(), size) <= PARTITIONS_MAX => {
+                self.best_partition(size)
+            }
+            _ => self.greedy_partition(sizes),
+        };
+        let mut part_of = vec![0; self.groups.len()];
+        for (part, members) in parts.iter().enumerate() {
+            for &member in members {
+                part_of[member] = id(part);
+            }
+        }
+        let mut pairs = Vec::new();
+        for one in 0..self.groups.len() {
+            for (other, weight) in self.edges.partners(one) {
+                if one < other && part_of[one] != part_of[other] {
+                    pairs.push((part_of[one], part_of[other], u64::from(weight)));
+                }
+            }
+        }
+        let join = |members: &Vec<usize>| -> Vec<u32> {
+            members
+                .iter()
+                .flat_map(|&member| self.groups[member].iter().copied())
+                .collect()
+        };
+        let groups: Vec<Vec<u32>> = parts.iter().map(join).collect();
+        self.groups = groups;
+        self.edges.refill(self.groups.len(), &pairs);
+    }
+
+    /// The partition into groups of `size` that keeps most inside, of all there are.
+    fn best_partition(&self, size: usize) -> Vec<Vec<usize>> {
+        let mut best = (None, Vec::new());
+        let mut open = vec![true; self.groups.len()];
+        self.extend_partition(size, &mut open, &mut Vec::new(), (0, &mut best));
+        best.1
+    }
+
+    fn extend_partition(
+        &self,
+        size: usize,
+        open: &mut [bool],
+        parts: &mut Vec<Vec<usize>>,
+        (inside, best): (u64, &mut (Option<u64>, Vec<Vec<usize>>)),
+    ) {
+        let full = parts.last().is_none_or(|part| part.len() == size);
+        let Some(first) = open.iter().position(|&open| open) else {
+            if best.0.is_none_or(|most| inside > most) {
+                *best = (Some(inside), parts.clone());
+            }
+            return;
+        };
+        if full {
+            open[first] = false;
+            parts.push(vec![first]);
+            self.extend_partition(size, open, parts, (inside, best));
+            parts.pop();
+            open[first] = true;
+            return;
+        }
+        let after = parts
+            .last()
+            .and_then(|part| part.last())
+            .map_or(0, |&last| last + 1);
+        for next in after..open.len() {
+            if !open[next] {
+                continue;
+            }
+            let Some(part) = parts.last_mut() else { return };
+            let gained = |&member: &usize| {
+                u64::from(self.edges.rows().between(member, next).cast_unsigned())
+            };
+            let gained: u64 = part.iter().map(gained).sum();
+            part.push(next);
+            open[next] = false;
+            self.extend_partition(size, open, parts, (inside + gained, best));
+            open[next] = true;
+            if let Some(part) = parts.last_mut() {
+                part.pop();
+            }
+        }
+    }
+
+    /// Groups of the given sizes, largest first: each starts with the heaviest pair that is left and
+    /// takes what talks most to it. Returned in the order of `sizes`.
+    fn greedy_partition(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
+        let count = self.groups.len();
+        let mut pairs: Vec<(u32, usize, usize)> = Vec::new();
+        for one in 0..count {
+            let above = self.edges.partners(one).filter(|&(other, _)| other > one);
+            pairs.extend(above.map(|(other, weight)| (weight, one, other)));
+        }
+        pairs.sort_unstable_by_key(|&(weight, one, other)| (std::cmp::Reverse(weight), one, other));
+        let mut pairs = pairs.into_iter();
+        let mut open = vec![true; count];
+        let mut lowest = 0;
+        let mut order: Vec<usize> = (0..sizes.len()).collect();
+        order.sort_by_key(|&place| (std::cmp::Reverse(sizes[place]), place));
+        let mut parts = vec![Vec::new(); sizes.len()];
+        for place in order {
+            let size = sizes[place];
+            let part: &mut Vec<usize> = &mut parts[place];
+            let mut pull = vec![0_u64; count];
+            while part.len() < size {
+                let next = if part.is_empty() {
+                    pairs
+                        .find(|&(_, one, other)| open[one] && open[other])
+                        .map(|pair| pair.1)
+                } else {
+                    let talking = (0..count).filter(|&other| open[other] && pull[other] > 0);
+                    talking.max_by_key(|&other| (pull[other], std::cmp::Reverse(other)))
+                };
+                while lowest < count && !open[lowest] {
+                    lowest += 1;
+                }
+                let next = next.unwrap_or(lowest);
+                if next >= count {
+                    break;
+                }
+                open[next] = false;
+                part.push(next);
+                for (other, weight) in self.edges.partners(next) {
+                    pull[other] += u64::from(weight);
+                }
+            }
+        }
+        parts
+    }
+}
+
+/// Ways to part `count` things into groups of `size`; saturating.
+fn partitions(count: usize, size: usize) -> u64 {
+    let mut ways = 1_u64;
+    let mut left = count;
+    while left > size && size > 0 {
+        // The first of those left chooses its companions.
+        let mut choices = 1_u64;
+        for step in 1..size as u64 {
+            choices = choices.saturating_mul(left as u64 - step) / step;
+        }
+        ways = ways.saturating_mul(choices);
+        if ways > PARTITIONS_MAX {
+            return u64::MAX;
+        }
+        left -= size;
+    }
+    ways
+}
+
+fn prime_factors(mut number: usize) -> Vec<usize> {
+    let mut factors = Vec::new();
+    let mut factor = 2;
+    while factor * factor <= number {
+        while number.is_multiple_of(factor) {
+            factors.push(factor);
+            number /= factor;
+        }
+        factor += 1;
+    }
+    if number > 1 {
+        factors.push(number);
+    }
+    factors
+}
+
+/// Swaps the nodes of groups of equal size while that lowers the cost.
+fn place_groups(edges: &Edges, machine: &Machine, nodes: &mut [usize]) {
+    let capacity = machine.capacity();
+    let cost_at = |nodes: &[usize], group: usize, node: usize, skip: usize| -> i64 {
+        let row = machine.from(node);
+        let partners = edges.partners(group).filter(|&(other, _)| other != skip);
+        partners
+            .map(|(other, weight)| i64::from(weight) * i64::from(row[nodes[other]]))
+            .sum()
+    };
+    for _ in 0..nodes.len() {
+        let mut better = false;
+        for one in 0..nodes.len() {
+            for other in one + 1..nodes.len() {
+                let (here, there) = (nodes[one], nodes[other]);
+                if capacity[here] != capacity[there] {
+                    continue;
+                }
+                let before = cost_at(nodes, one, here, other) + cost_at(nodes, other, there, one);
+                let after = cost_at(nodes, one, there, other) + cost_at(nodes, other, here, one);
+                if after < before {
+                    nodes.swap(one, other);
+                    better = true;
+                }
+            }
+        }
+        if !better {
+            return;
+        }
+    }
+}

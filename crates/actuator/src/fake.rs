@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use numad_core::{Action, AttachmentId, Host as _, Outcome, Reason, SpaceId, Time};
+use numad_core::{Action, AttachmentId, Host as _, Outcome, Reach, Reason, SpaceId, Time};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::clipped;
@@ -382,6 +382,7 @@ pub(crate) fn bind_action(task: TaskKey, cpus: &CpuSet) -> Action {
         node: NodeId(cpus.first().unwrap_or(CpuId(0)).0 / 4),
         cpus: cpus.clone(),
         reason: Reason::Order,
+        evidence: None,
     }
 }
 
@@ -393,6 +394,8 @@ pub(crate) fn move_action(pid: Pid, pages: Vec<u64>, node: u32) -> Action {
         pages,
         node: NodeId(node),
         reason: Reason::Order,
+        evidence: None,
+        reach: Reach::Alone,
     }
 }
 

@@ -108,7 +108,7 @@ pub fn policies() -> &'static [&'static dyn PolicyFactory] {
 }
 
 /// Every section but those of policies.
-pub const SECTIONS: &[Section] = &[DAEMON, SAMPLING, ENGINE, ACCESS];
+pub const SECTIONS: &[Section] = &[DAEMON, SAMPLING, ENGINE, EVIDENCE, ACCESS];
 
 const DAEMON: Section = Section {
     name: "daemon",
@@ -368,6 +368,27 @@ const ENGINE: Section = Section {
             effect: Effect::Restart,
             rule: Rule::None,
         },
+    ],
+};
+
+const EVIDENCE: Section = Section {
+    name: "evidence",
+    help: "How sure a move must be. Not asked of policies that are chosen for what they do and not for a gain, such as `scatter`.",
+    entries: &[
+        per_program(float(
+            "confidence_min",
+            0.5,
+            0.999,
+            0.9,
+            "Least confidence, by its samples, that a move brings nearer what belongs together; what could be chance is not done. At 0.9 a page needs two samples that agree, at 0.8 one.",
+        )),
+        per_program(integer(
+            "lost_max_percent",
+            0,
+            100,
+            10,
+            "A window in which more than this share of the samples was lost, in percent, decides nothing and is joined to the next.",
+        )),
     ],
 };
 

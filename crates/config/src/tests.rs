@@ -139,6 +139,7 @@ fn every_setting_is_read() {
             let config = read(&[&text]).unwrap_or_else(|error| panic!("{text}: {error}"));
             let same = config.daemon == defaults.daemon
                 && config.engine == defaults.engine
+                && config.evidence == defaults.evidence
                 && config.access == defaults.access
                 && config.sampling == defaults.sampling;
             // `auto` is what the source `faults` resolves to as well, but it is another choice.
@@ -221,7 +222,7 @@ fn unknown_names_get_the_nearest_known_one() {
     );
     refused(
         "[x.y]\n",
-        "f0:1: section `[x]` is not known; there are daemon, sampling, engine, access, policy",
+        "f0:1: section `[x]` is not known; there are daemon, sampling, engine, evidence, access, policy",
     );
     refused(
         "[policy.delok]\n",

@@ -26,6 +26,8 @@ pub struct Config {
     pub sampling: Sampling,
     /// What is done around every policy.
     pub engine: Engine,
+    /// How sure a move must be.
+    pub evidence: Evidence,
     /// Who may do what.
     pub access: Access,
     /// Settings of each policy, by its name.
@@ -146,6 +148,15 @@ pub enum IntervalKind {
     Lapt,
 }
 
+/// Section `evidence`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evidence {
+    /// Least confidence of a move, 0.5 to 0.999.
+    pub confidence_min: f64,
+    /// Share of samples that may be lost, 0 to 1.
+    pub lost_max: f64,
+}
+
 /// Section `access`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -209,6 +220,8 @@ impl Config {
             },
             busy_min: engine.busy_min,
             samples_min: engine.samples_min,
+            confidence_min: self.evidence.confidence_min,
+            lost_max: self.evidence.lost_max,
             page_moves_max: engine.page_moves_max,
             task_moves_max: engine.task_moves_max,
             hold: engine.hold,
@@ -240,6 +253,7 @@ impl Config {
             daemon: daemon(&values),
             sampling: sampling(&values),
             engine: engine(&values),
+            evidence: evidence(&values),
             access: access(&values),
             policies: policies
                 .iter()
@@ -305,6 +319,13 @@ fn engine(values: &Values) -> Engine {
         move_pages: values.bool("engine.move_pages"),
         page_slots: values.number("engine.page_slots"),
         tasks_max: values.number("engine.tasks_max"),
+    }
+}
+
+fn evidence(values: &Values) -> Evidence {
+    Evidence {
+        confidence_min: values.float("evidence.confidence_min"),
+        lost_max: values.percent("evidence.lost_max_percent"),
     }
 }
 

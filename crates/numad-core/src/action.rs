@@ -4,6 +4,7 @@ use std::fmt;
 
 use topology::{CpuSet, NodeId, Pid, TaskKey};
 
+use crate::evidence::Evidence;
 use crate::policy::{Reason, SpaceId};
 
 /// An attached program, numbered by the engine; never used again while the daemon runs.
@@ -31,6 +32,8 @@ pub enum Action {
         cpus: CpuSet,
         /// Why.
         reason: Reason,
+        /// How sure it is that what it says gets nearer; none where it stays or nothing speaks.
+        evidence: Option<Evidence>,
     },
     /// Move pages of one address space to a node.
     MovePages {
@@ -46,7 +49,21 @@ pub enum Action {
         node: NodeId,
         /// Why the first of them; they share one kind of reason.
         reason: Reason,
+        /// How sure it is that their uses get nearer, all of them together.
+        evidence: Option<Evidence>,
+        /// Which of them may be taken.
+        reach: Reach,
     },
+}
+
+/// Which pages a move may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that no other process maps.
+    #[default]
+    Alone,
+    /// Those too that several processes map: all of them belong to the program.
+    Program,
 }
 
 /// Most pages in one [`Action::MovePages`]; the host splits it further by measured time.

@@ -66,6 +66,8 @@ pub struct Engine {
     events: Events,
     /// Samples that sources lost so far.
     lost: u64,
+    /// Samples of attached programs so far.
+    taken: u64,
     /// Processors online at the last observation.
     online: CpuSet,
     traffic: Traffic,
@@ -92,6 +94,7 @@ impl Engine {
             actions: VecDeque::new(),
             events: Events::new(options.events_max),
             lost: 0,
+            taken: 0,
             online,
             traffic: Traffic::default(),
             scratch: Scratch::default(),
@@ -128,6 +131,8 @@ impl Engine {
         let id = AttachmentId(self.next_id);
         let mut attachment = Attachment::new(id, number, now, spec, &self.options)?;
         attachment.lost_seen = self.lost;
+        attachment.live_lost = self.lost;
+        attachment.live_taken = self.taken;
         for pid in pids {
             if attachment.join(&mut self.registry, pid).is_none() {
                 attachment.leave(&mut self.registry);
@@ -333,6 +338,7 @@ impl Engine {
             && let Some(attachment) = &mut self.places[place as usize]
             && attachment.fold(slot, sample)
         {
+            self.taken += 1;
             return;
         }
         self.fold_newcomer(sample);
@@ -359,6 +365,7 @@ impl Engine {
             match attachment.add(registry, newcomer) {
                 Some(slot) => {
                     attachment.fold(slot, sample);
+                    self.taken += 1;
                 }
                 None => attachment.totals.samples_aside += 1,
             }
@@ -458,6 +465,7 @@ impl Engine {
                 tasks_max: self.options.tasks_max,
                 lost: self.lost,
                 measured: self.traffic.measured(),
+                taken: self.taken,
                 actions: &mut self.actions,
                 events: &mut self.events,
             };

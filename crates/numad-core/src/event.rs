@@ -4,6 +4,7 @@
 use topology::{NodeId, TaskKey};
 
 use crate::action::{Action, AttachmentId, Outcome};
+use crate::evidence::Evidence;
 use crate::policy::{PageKey, Reason, Veto};
 use crate::time::Time;
 
@@ -73,6 +74,17 @@ pub struct WindowSummary {
     pub samples: u64,
     /// Samples lost meanwhile, on the whole machine.
     pub lost: u64,
+    /// Share of samples lost since the tables were last judged, in per mille; what other programs lost
+    /// counts too, for nobody knows whose it was.
+    pub lost_permille: u32,
+    /// Samples that the judgement rests on: of this window, and of those before that were joined to it.
+    pub samples_judged: u64,
+    /// Share of the processor time of tasks that take part that is of tasks which were sampled, in per mille.
+    pub coverage_permille: u32,
+    /// Whether there was enough to go by: samples enough, and not too many lost.
+    pub confident: bool,
+    /// How sure the thread moves that were wanted and would have paid are, taken together.
+    pub plan: Option<Evidence>,
     /// Tasks that took part.
     pub tasks: u32,
     /// Pages tracked.

@@ -3,12 +3,17 @@
 //! Threads are judged together, because they form one placement: two that change places between full
 //! nodes are no trouble, and whether a plan pays is a question about all of it. In this order: is it
 //! possible and allowed, is it so already, is there evidence, did it move too recently, did two
-//! windows agree, is there budget, is there room in the placement that comes out, does it pay.
+//! windows agree, is there budget, is there room in the placement that comes out, does it pay, and could
+//! it be chance.
 //!
 //! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that we
 //! placed before moves again only when two judged windows in a row want it on the same other node. A
 //! page moves a first time on one window's evidence, and again only when two agree. So a change of phase
 //! that lasts is followed in its second window.
+//!
+//! *Chance.* For those who seek a gain, what is left of a plan must be more than the best of all plans that
+//! move as many threads would show by chance, and a page's accesses more than a coin would; see
+//! [`crate::evidence`]. Threads are judged by the pages that they share.
 //!
 //! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
@@ -18,6 +23,7 @@ use std::collections::BTreeSet;
 
 use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
+use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, Pressure, ThreadPlan};
 
@@ -48,6 +54,27 @@ pub(crate) struct ThreadCase<'a> {
     pub reverting: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
+    pub certainty: Certainty,
+}
+
+/// What became of wishes for threads.
+#[derive(Debug)]
+pub(crate) struct ThreadVerdicts {
+    /// For each wish, in the same order.
+    pub each: Vec<Result<(), Veto>>,
+    /// How sure the plan as a whole is; none when it moves nobody from a node that is known, or fell before.
+    pub plan: Option<Evidence>,
+    /// Tasks of a plan that could be chance and the nodes that they are on: there they are placed, for
+    /// the policy wants them bound, and half a plan leaves the others to wander.
+    pub kept: Vec<TaskWish>,
+    /// How sure each move is by itself, by task; empty when nobody moves.
+    pub each_sure: Vec<Option<Evidence>>,
+}
+
+#[derive(Debug, Default)]
+struct Weighed {
+    plan: Option<Evidence>,
+    each: Vec<Option<Evidence>>,
 }
 
 /// A task and the node it is to go to, both by position.
@@ -55,22 +82,140 @@ pub(crate) type TaskWish = (usize, usize);
 
 impl ThreadCase<'_> {
     /// What becomes of each wish, in the same order.
-    pub(crate) fn judge(&self, wishes: &[TaskWish]) -> Vec<Result<(), Veto>> {
+    pub(crate) fn judge(&self, wishes: &[TaskWish]) -> ThreadVerdicts {
         let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
-        if self.options.require_gain
-            && !self.reverting
-            && let Err(veto) = self.pays(wishes, &verdicts)
-        {
-            for (&(task, node), verdict) in wishes.iter().zip(&mut verdicts) {
-                if verdict.is_ok() && self.program.tasks[task].node != Some(node) {
-                    *verdict = Err(veto);
+        let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
+        if self.options.require_gain && !self.reverting {
+            match self.pays(wishes, &verdicts) {
+                Ok(basis) => {
+                    weighed = self.weigh(wishes, &verdicts);
+                    let chance = weighed.plan.is_some_and(|plan| !plan.convinces());
+                    if chance && basis == Basis::Samples {
+                        self.drop_moves(wishes, &mut verdicts, Veto::Evidence);
+                        kept = self.keep_where_they_are(wishes, &verdicts);
+                    }
+                }
+                Err(veto) => self.drop_moves(wishes, &mut verdicts, veto),
+            }
+        }
+        ThreadVerdicts {
+            each: verdicts,
+            plan: weighed.plan,
+            kept,
+            each_sure: weighed.each,
+        }
+    }
+
+    /// Tasks whose moves were dropped for want of evidence and that have a place where they are.
+    fn keep_where_they_are(
+        &self,
+        wishes: &[TaskWish],
+        verdicts: &[Result<(), Veto>],
+    ) -> Vec<TaskWish> {
+        let mut on = vec![0usize; self.program.capacity.len()];
+        let mut seen = BTreeSet::new();
+        for standing in self.standings {
+            if let Some(node) = standing.placed {
+                on[node] += 1;
+            }
+        }
+        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
+            if verdict.is_ok() {
+                on[node] += 1;
+                seen.insert(task);
+                if let Some(node) = self.standings[task].placed {
+                    on[node] -= 1;
                 }
             }
-            self.make_room(wishes, &mut verdicts);
         }
-        verdicts
+        let dropped = wishes.iter().zip(verdicts);
+        let dropped = dropped.filter(|(_, verdict)| **verdict == Err(Veto::Evidence));
+        let stay =
+            dropped.filter_map(|(&(task, _), _)| Some((task, self.program.tasks[task].node?)));
+        stay.filter(|&(task, node)| {
+            let free = on[node] < self.program.capacity[node];
+            let stays = free && self.alone((task, node)).is_ok() && seen.insert(task);
+            on[node] += usize::from(stays);
+            stays
+        })
+        .collect()
+    }
+
+    /// Drops every wish that changes a node; those that stay are kept as far as there is room.
+    fn drop_moves(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>], veto: Veto) {
+        for (&(task, node), verdict) in wishes.iter().zip(&mut *verdicts) {
+            if verdict.is_ok() && self.program.tasks[task].node != Some(node) {
+                *verdict = Err(veto);
+            }
+        }
+        self.make_room(wishes, verdicts);
+    }
+
+    /// Nodes of all tasks before and after what is left of the wishes.
+    fn placements(
+        &self,
+        wishes: &[TaskWish],
+        verdicts: &[Result<(), Veto>],
+    ) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
+        let before: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
+        let mut after = before.clone();
+        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
+            if verdict.is_ok() {
+                after[task] = Some(node);
+            }
+        }
+        (before, after)
+    }
+
+    /// How sure it is that the plan brings nearer who shares pages; none when it moves nobody of whom it is
+    /// known where he is. And how sure that is of each task by itself.
+    fn weigh(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Weighed {
+        let (before, after) = self.placements(wishes, verdicts);
+        let moves = before.iter().zip(&after);
+        let movers = moves.filter(|(was, is)| was.is_some() && was != is).count();
+        if movers == 0 {
+            return Weighed::default();
+        }
+        let mut all = Scale::default();
+        let mut each = vec![Scale::default(); before.len()];
+        for page in self.program.pages {
+            for_each_pair(page, |(one, other), samples| {
+                if let Some(by) = self.nearer(one, other, &before, &after) {
+                    all.put(samples, by);
+                    each[one].put(samples, by);
+                    each[other].put(samples, by);
+                }
+            });
+        }
+        let plans = evidence::ln_plans(before.len(), movers, self.program.capacity.len());
+        let moved = |task: usize| before[task].is_some() && before[task] != after[task];
+        let alone = |(task, scale): (usize, &Scale)| {
+            Some(self.certainty.weigh(scale))
+                .filter(|evidence| moved(task) && evidence.samples > 0.0)
+        };
+        Weighed {
+            plan: Some(self.certainty.weigh_chosen(&all, plans)),
+            each: each.iter().enumerate().map(alone).collect(),
+        }
+    }
+
+    /// How much nearer two tasks get; none where that is not known or nothing changes.
+    fn nearer(
+        &self,
+        one: usize,
+        other: usize,
+        before: &[Option<usize>],
+        after: &[Option<usize>],
+    ) -> Option<f64> {
+        let distances = self.program.topology.distances();
+        let apart = |nodes: &[Option<usize>]| {
+            let (one, other) = (nodes.get(one).copied()??, nodes.get(other).copied()??);
+            Some(distances.between(one, other) + distances.between(other, one))
+        };
+        let (was, is) = (apart(before)?, apart(after)?);
+        (was != is).then(|| f64::from(was) - f64::from(is))
     }
 
     fn alone(&self, (task, node): TaskWish) -> Result<(), Veto> {
@@ -156,20 +301,13 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// Whether what is left of the plan earns more than it costs.
-    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<(), Veto> {
+    /// Whether what is left of the plan earns more than it costs, and what says so.
+    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<Basis, Veto> {
         let program = self.program;
-        let before: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
-        let mut after = before.clone();
-        let mut moved = 0;
-        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
-            if verdict.is_ok() {
-                moved += usize::from(after[task] != Some(node));
-                after[task] = Some(node);
-            }
-        }
+        let (before, after) = self.placements(wishes, verdicts);
+        let moved = before.iter().zip(&after).filter(|(b, a)| b != a).count();
         if moved == 0 {
-            return Ok(());
+            return Ok(Basis::Samples);
         }
         let distances = program.topology.distances();
         let figure =
@@ -183,7 +321,11 @@ impl ThreadCase<'_> {
             program.window,
         );
         let Some(pressure) = self.pressure else {
-            return if pays { Ok(()) } else { Err(Veto::DoesNotPay) };
+            return if pays {
+                Ok(Basis::Samples)
+            } else {
+                Err(Veto::DoesNotPay)
+            };
         };
         let plan = ThreadPlan {
             program: *program,
@@ -191,7 +333,35 @@ impl ThreadCase<'_> {
             after: &after,
             prices,
         };
-        pressure.judge(&plan, pays)
+        pressure.judge(&plan, pays)?;
+        Ok(if pays { Basis::Samples } else { Basis::Traffic })
+    }
+}
+
+/// What says that a plan pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Basis {
+    /// Who was seen to share memory with whom; that may be chance.
+    Samples,
+    /// The measured traffic of a busy controller.
+    Traffic,
+}
+
+/// Visits every two users of a page with the samples that speak for their sharing it: as many as the one has
+/// who used it less. One who strayed there once says next to nothing, however often the other comes,
+/// while the matrix counts each of those accesses.
+fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64)) {
+    let users = page.accessors();
+    let uses: f64 = users.iter().map(|user| f64::from(user.weight)).sum();
+    if uses <= 0.0 {
+        return;
+    }
+    let per_use = f64::from(page.samples) / uses;
+    for (index, one) in users.iter().enumerate() {
+        for other in &users[..index] {
+            let samples = f64::from(one.weight.min(other.weight)) * per_use;
+            visit((one.task as usize, other.task as usize), samples);
+        }
     }
 }
 
@@ -222,6 +392,7 @@ pub(crate) struct PageCase<'a> {
     pub wait: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
+    pub certainty: Certainty,
 }
 
 impl PageCase<'_> {
@@ -286,15 +457,45 @@ impl PageCase<'_> {
         if wish.unconfirmed || self.wait {
             return Err(Veto::Unconfirmed);
         }
-        if self.options.require_gain && !self.pays(page, (home, wish.node), loads) {
+        if self.options.require_gain {
             let by_distance = self.pays(page, (home, wish.node), None);
-            return Err(if by_distance {
-                Veto::Congested
-            } else {
-                Veto::DoesNotPay
-            });
+            if !self.pays(page, (home, wish.node), loads) {
+                return Err(if by_distance {
+                    Veto::Congested
+                } else {
+                    Veto::DoesNotPay
+                });
+            }
+            // What is done for the sake of a busy controller rests on measured traffic, not on samples.
+            let scale = self.scale(page, wish.node);
+            if by_distance && !self.certainty.weigh(&scale).convinces() {
+                return Err(Veto::Evidence);
+            }
         }
         Ok(page)
+    }
+
+    /// The samples of a page, by how much each gets nearer on another node.
+    pub(crate) fn scale(&self, page: &Page, node: usize) -> Scale {
+        let mut scale = Scale::default();
+        let uses: f64 = page
+            .accessors()
+            .iter()
+            .map(|user| f64::from(user.weight))
+            .sum();
+        let (Some(home), true) = (page.home.map(usize::from), uses > 0.0) else {
+            return scale;
+        };
+        let distances = self.program.topology.distances();
+        for accessor in page.accessors() {
+            let user = self.program.tasks.get(accessor.task as usize);
+            if let Some(from) = user.and_then(|user| user.node) {
+                let (was, is) = (distances.between(from, home), distances.between(from, node));
+                let samples = f64::from(page.samples) * f64::from(accessor.weight) / uses;
+                scale.put(samples, f64::from(was) - f64::from(is));
+            }
+        }
+        scale
     }
 
     /// Whether the page is reached sooner there. A distance stands for latency, and where memory is busy

@@ -11,6 +11,7 @@ mod capacity;
 pub mod cost;
 pub mod engine;
 pub mod event;
+pub mod evidence;
 mod guard;
 mod hold;
 pub mod interval;
@@ -24,9 +25,10 @@ pub mod setting;
 mod tables;
 pub mod time;
 
-pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Refusal};
+pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
 pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals};
 pub use event::{Event, EventKind, WindowSummary};
+pub use evidence::{Certainty, Evidence};
 pub use interval::{Change, Interval, IntervalError, IntervalLaw};
 pub use matrix::CommMatrix;
 pub use observation::{

@@ -270,7 +270,7 @@ pub enum Veto {
     Budget,
     /// It moved too recently.
     MovedRecently,
-    /// Too few samples support it.
+    /// Too few samples support it, too many were lost, or those that there are could be chance.
     Evidence,
     /// The task or page is gone.
     Gone,
@@ -290,7 +290,7 @@ impl fmt::Display for Veto {
             Self::Congested => "memory there is near its limit",
             Self::Budget => "budget of this window used up",
             Self::MovedRecently => "moved too recently",
-            Self::Evidence => "too few samples",
+            Self::Evidence => "too few samples to be sure",
             Self::Gone => "gone",
             Self::Unconfirmed => "waits for a second window to agree",
             Self::HandsOff => "changed by someone else, hands off",

@@ -5,6 +5,7 @@ use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
 use super::*;
 use crate::CommMatrix;
 use crate::engine::AttachOptions;
+use crate::evidence::Certainty;
 use crate::guard::{PageCase, PageWish, Standing, ThreadCase};
 use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
 
@@ -30,7 +31,7 @@ impl Scene {
             cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
-            samples: 100,
+            samples: 400,
         });
         let pages = homes.into_iter().zip(0..).map(|(home, task)| {
             let mut recent = [Accessor::default(); ACCESSORS_MAX];
@@ -44,7 +45,7 @@ impl Scene {
                 home: Some(home),
                 recent,
                 accessor_count: 1,
-                samples: 1,
+                samples: 400,
             }
         });
         let mut live = CommMatrix::new(4);
@@ -55,6 +56,19 @@ impl Scene {
             live,
             pages: pages.collect(),
         }
+    }
+
+    /// A page that two use, often seen and of little weight.
+    fn share(&mut self, one: u32, other: u32) {
+        let mut page = self.pages[one as usize];
+        page.key.page = 4;
+        page.recent[0].weight = 20;
+        page.recent[1] = Accessor {
+            task: other,
+            weight: 20,
+        };
+        page.accessor_count = 2;
+        self.pages.push(page);
     }
 
     fn program(&self) -> Program<'_> {
@@ -68,7 +82,7 @@ impl Scene {
             pages: &self.pages,
             page_bytes: 4096,
             window: Duration::from_millis(500),
-            samples: 1000,
+            samples: 400,
         }
     }
 
@@ -94,8 +108,9 @@ impl Scene {
             evidence: true,
             reverting: false,
             pressure: pressure.as_ref(),
+            certainty: Certainty::of(AttachOptions::default().confidence_min),
         };
-        case.judge(wishes)
+        case.judge(wishes).each
     }
 
     fn pages(
@@ -112,6 +127,7 @@ impl Scene {
             evidence: true,
             wait: false,
             pressure: pressure.as_ref(),
+            certainty: Certainty::of(AttachOptions::default().confidence_min),
         };
         let wishes: Vec<PageWish<'_>> = wishes
             .iter()
@@ -133,7 +149,8 @@ const FIRST_FULL: [Option<f64>; 2] = [Some(12.3), Some(1.0)];
 #[test]
 fn a_saturated_controller_changes_the_verdict_about_threads() {
     // The second comes to the first, whose node has the pages that it then takes after it.
-    let scene = Scene::new([0, 1, 1, 1], [0, 1, 1, 1], 2_000_000);
+    let mut scene = Scene::new([0, 1, 1, 1], [0, 1, 1, 1], 2_000_000);
+    scene.share(0, 1);
     let wish = [(1, 0)];
     assert_eq!(scene.threads(&wish, None), [Ok(())]);
     assert_eq!(scene.threads(&wish, Some(IDLE)), [Ok(())]);

@@ -56,7 +56,7 @@ mod tests {
     use topology::{NodeId, Pid};
 
     use super::*;
-    use crate::action::AttachmentId;
+    use crate::action::{AttachmentId, Reach};
     use crate::policy::{Reason, SpaceId};
 
     #[test]
@@ -69,6 +69,8 @@ mod tests {
             pages: vec![0x1000, 0x2000],
             node: NodeId(5),
             reason: Reason::Order,
+            evidence: None,
+            reach: Reach::Alone,
         };
         let on = PageOutcome::On(NodeId(5));
         let outcome = recorder.perform(&action);

@@ -229,7 +229,7 @@ fn allowed(world: &World) -> CpuSet {
 mod tests {
     use std::sync::Arc;
 
-    use numad_core::{Host, Reason, SpaceId};
+    use numad_core::{Host, Reach, Reason, SpaceId};
 
     use super::*;
     use crate::fault::Faults;
@@ -278,6 +278,7 @@ mod tests {
                 node: NodeId(node),
                 cpus: CpuSet::parse_list(cpus).unwrap(),
                 reason: Reason::Order,
+                evidence: None,
             })
         }
 
@@ -289,6 +290,8 @@ mod tests {
                 pages: pages.to_vec(),
                 node: NodeId(0),
                 reason: Reason::Order,
+                evidence: None,
+                reach: Reach::Alone,
             })
         }
 

@@ -233,7 +233,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use numad_core::{AttachmentId, Reason, SpaceId};
+    use numad_core::{AttachmentId, Reach, Reason, SpaceId};
     use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
     use super::*;
@@ -262,6 +262,8 @@ mod tests {
             pages: vec![0; 3],
             node: NodeId(1),
             reason: Reason::Order,
+            evidence: None,
+            reach: Reach::Alone,
         };
         let spent_ns = 1_234_567;
         EventKind::Ended {
@@ -307,6 +309,7 @@ mod tests {
             node: NodeId(1),
             cpus: CpuSet::parse_list("4-7").unwrap(),
             reason: Reason::Order,
+            evidence: None,
         };
         check(
             EventKind::Ordered(bind.clone()),

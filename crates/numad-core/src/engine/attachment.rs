@@ -39,6 +39,14 @@ pub(super) struct Attachment {
     /// Since when the live tables collect: more than one window when samples are few.
     pub live_since: Time,
     pub live_samples: u64,
+    /// Their weights, which are their periods.
+    pub live_weight: u64,
+    /// The same of the windows before, faded like the tables.
+    pub past_samples: u64,
+    pub past_weight: u64,
+    /// Samples lost and taken, of all programs, when the live tables began.
+    pub live_lost: u64,
+    pub live_taken: u64,
     pub window_samples: u64,
     /// Windows in a row that had too few samples.
     pub quiet: u32,
@@ -126,6 +134,11 @@ impl Attachment {
             window_end: Some(now.after(interval.current())),
             live_since: now,
             live_samples: 0,
+            live_weight: 0,
+            past_samples: 0,
+            past_weight: 0,
+            live_lost: 0,
+            live_taken: 0,
             window_samples: 0,
             quiet: 0,
             spaces: Spaces::new(),
@@ -184,11 +197,12 @@ impl Attachment {
     #[inline]
     fn fold_seated(&mut self, slot: u32, seat: Seat, sample: &Sample) {
         self.window_samples += 1;
+        let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
+        self.live_weight = self.live_weight.saturating_add(u64::from(weight));
         let Some(tag) = self.tag_of(slot, sample) else {
             self.totals.samples_aside += 1;
             return;
         };
-        let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
         for &other in self.pages.touch(tag, seat, weight).seats() {
             self.comm.add(seat, other, weight);
         }
@@ -227,6 +241,7 @@ impl Attachment {
             Some(seat) => self.fold_seated(slot, seat, sample),
             None => {
                 self.window_samples += 1;
+                self.live_weight = self.live_weight.saturating_add(sample.period.max(1));
                 self.totals.samples_aside += 1;
             }
         }

@@ -9,7 +9,10 @@ use super::orders::{PageGrant, TaskGrant};
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
 use crate::event::EventKind;
-use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase};
+use crate::evidence::{Certainty, Evidence};
+use crate::guard::{
+    self, PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase, ThreadVerdicts,
+};
 use crate::policy::{Fate, PageKey, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
 use crate::tables::tasks::Bond;
@@ -25,6 +28,8 @@ pub(super) struct Decision {
     pub ipc: Option<f64>,
     pub reverting: bool,
     pub undecided: bool,
+    /// How sure the thread moves are that were wanted.
+    pub plan: Option<Evidence>,
 }
 
 /// Where tasks go back to, and why.
@@ -82,6 +87,7 @@ impl Attachment {
             program: &program,
             slots: &scratch.slots,
             evidence,
+            certainty: Certainty::of(self.options.confidence_min),
             proposals: &proposals,
             pressure: pressure.as_ref(),
             decision: &mut decision,
@@ -169,34 +175,48 @@ impl Attachment {
             evidence: judge.evidence,
             reverting,
             pressure: judge.pressure,
+            certainty: judge.certainty,
         };
-        let verdicts = case(false).judge(&wishes);
+        let ThreadVerdicts {
+            each: verdicts,
+            plan,
+            kept,
+            each_sure,
+        } = case(false).judge(&wishes);
+        judge.decision.plan = plan;
         if let Some(remedy) = remedy {
-            let verdicts = case(true).judge(&remedy.wishes);
+            let verdicts = case(true).judge(&remedy.wishes).each;
             for (&wish, _) in remedy
                 .wishes
                 .iter()
                 .zip(&verdicts)
                 .filter(|(_, verdict)| verdict.is_ok())
             {
-                judge.grant(wish, remedy.reason.clone());
+                judge.grant(wish, remedy.reason.clone(), None);
             }
             judge.decision.reverting = true;
         }
         if judge.evidence {
             self.note_wishes(judge, &wishes);
         }
+        for wish in kept {
+            judge.grant(wish, Reason::Stay, None);
+        }
         let mut told = BTreeMap::new();
         let placements = judge
             .proposals
             .iter()
             .filter(|proposal| wished(proposal).is_some());
-        for ((proposal, &wish), verdict) in placements.zip(&wishes).zip(verdicts) {
+        let judged = wishes.iter().zip(verdicts);
+        for (proposal, (&wish, verdict)) in placements.zip(judged) {
             let Proposal::PlaceTask { reason, .. } = proposal else {
                 continue;
             };
             match verdict {
-                Ok(()) => judge.grant(wish, reason.clone()),
+                Ok(()) => {
+                    let sure = each_sure.get(wish.0).copied().flatten();
+                    judge.grant(wish, reason.clone(), sure);
+                }
                 Err(veto) => {
                     judge.decision.undecided |= veto == Veto::Unconfirmed;
                     *self.totals.vetoes.entry(veto).or_default() += 1;
@@ -311,6 +331,7 @@ impl Attachment {
             evidence: judge.evidence,
             wait,
             pressure: judge.pressure,
+            certainty: judge.certainty,
         };
         let nodes = context.topology.nodes().iter();
         let kept = nodes.map(|node| share(node.memory_bytes, self.options.headroom));
@@ -318,6 +339,12 @@ impl Attachment {
         let before: Vec<u64> = free.map(|(free, kept)| free.saturating_sub(kept)).collect();
         let mut room = before.clone();
         let verdicts = case.judge(wishes.iter().map(|(_, _, wish)| wish), &mut room);
+        let granted = wishes.iter().zip(&verdicts);
+        let weigh = |((_, _, wish), verdict): (&(_, _, PageWish<'_>), &Result<(), Veto>)| {
+            let page = wish.page.filter(|_| verdict.is_ok())?;
+            Some(case.scale(page, wish.node))
+        };
+        let scales: Vec<_> = granted.map(weigh).collect();
         for ((free, before), room) in context.free.iter_mut().zip(before).zip(room) {
             *free = free.saturating_sub(before - room);
         }
@@ -329,7 +356,8 @@ impl Attachment {
             false => 0,
         };
         let mut dropped = BTreeMap::new();
-        for ((proposal, page, wish), verdict) in wishes.into_iter().zip(verdicts) {
+        let judged = verdicts.into_iter().zip(scales);
+        for ((proposal, page, wish), (verdict, scale)) in wishes.into_iter().zip(judged) {
             let (Ok(()), Proposal::MovePage { reason, .. }) = (verdict, proposal) else {
                 if let Err(veto) = verdict {
                     dropped.entry(veto).or_insert((0, page)).0 += 1;
@@ -343,6 +371,7 @@ impl Attachment {
                 node: wish.node,
                 from: wish.page.and_then(|page| page.home).map(usize::from),
                 reason: reason.clone(),
+                scale: scale.unwrap_or_default(),
             });
         }
         self.tell_dropped(context, dropped);
@@ -403,19 +432,21 @@ struct Judge<'a, 'p> {
     program: &'a Program<'p>,
     slots: &'a [u32],
     evidence: bool,
+    certainty: Certainty,
     proposals: &'a [Proposal],
     pressure: Option<&'a Pressure>,
     decision: &'a mut Decision,
 }
 
 impl Judge<'_, '_> {
-    fn grant(&mut self, (position, node): TaskWish, reason: Reason) {
+    fn grant(&mut self, (position, node): TaskWish, reason: Reason, evidence: Option<Evidence>) {
         self.decision.threads.push(TaskGrant {
             slot: self.slots[position],
             position,
             node,
             from: self.program.tasks[position].node,
             reason,
+            evidence,
         });
     }
 }

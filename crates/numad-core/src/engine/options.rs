@@ -76,6 +76,12 @@ pub struct AttachOptions {
     /// Samples below which nothing is done. A window with fewer is joined to the next, up to
     /// eight of them. Not asked of policies that seek no gain (`require_gain`).
     pub samples_min: u64,
+    /// How sure a move must be, 0.5 to 0.999, see [`crate::evidence`]. Not asked of policies that seek no
+    /// gain either.
+    pub confidence_min: f64,
+    /// Share of samples that may be lost, 0 to 1: with more, a window is joined to the next like one with
+    /// too few.
+    pub lost_max: f64,
     /// Page moves per window.
     pub page_moves_max: usize,
     /// Thread moves per window.
@@ -101,12 +107,20 @@ pub struct AttachOptions {
     pub prices: Prices,
 }
 
+/// With this two samples that agree move a page, and one does not; of the pages that are used as much
+/// from here as from there, one in ten moves for nothing, and stays then.
+const CONFIDENCE_MIN: f64 = 0.9;
+/// One in ten: losses come in bursts, and what was lost is the busiest part of the window.
+const LOST_MAX: f64 = 0.1;
+
 impl Default for AttachOptions {
     fn default() -> Self {
         Self {
             interval: IntervalLaw::ONDELOC,
             busy_min: 0.05,
             samples_min: 32,
+            confidence_min: CONFIDENCE_MIN,
+            lost_max: LOST_MAX,
             page_moves_max: 4096,
             task_moves_max: 1024,
             hold: Duration::from_secs(2),

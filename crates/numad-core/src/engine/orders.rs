@@ -4,8 +4,9 @@ use topology::{CoreId, CpuId, CpuSet, Topology};
 
 use super::attachment::{Attachment, PageOrder};
 use super::window::Context;
-use crate::action::{Action, MOVE_BATCH_MAX};
+use crate::action::{Action, MOVE_BATCH_MAX, Reach};
 use crate::event::EventKind;
+use crate::evidence::{Certainty, Evidence, Scale};
 use crate::policy::{PageKey, Reason};
 use crate::tables::tasks::{Binding, Bond, Order, Record};
 
@@ -19,6 +20,7 @@ pub(super) struct TaskGrant {
     /// Node it is on.
     pub from: Option<usize>,
     pub reason: Reason,
+    pub evidence: Option<Evidence>,
 }
 
 /// A page that may move.
@@ -28,6 +30,8 @@ pub(super) struct PageGrant {
     pub node: usize,
     pub from: Option<usize>,
     pub reason: Reason,
+    /// Its uses, by how much they get nearer.
+    pub scale: Scale,
 }
 
 /// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
@@ -82,6 +86,7 @@ impl Attachment {
             node: place.id,
             cpus,
             reason: grant.reason,
+            evidence: grant.evidence,
         };
         self.push(context, action);
         true
@@ -116,6 +121,7 @@ impl Attachment {
                 node,
                 from: Some(node),
                 reason: Reason::Crowded,
+                evidence: None,
             };
             ordered += usize::from(self.order_bind(context, grant));
         }
@@ -176,6 +182,8 @@ impl Attachment {
                 .collect(),
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
+            evidence: self.weigh_batch(batch),
+            reach: Reach::Alone,
         };
         self.push(context, action);
     }
@@ -184,6 +192,14 @@ impl Attachment {
         let kind = EventKind::Ordered(action.clone());
         context.events.push(context.now, self.id, kind);
         context.actions.push_back(action);
+    }
+
+    /// How sure it is that the uses of these pages get nearer.
+    fn weigh_batch(&self, batch: &[PageGrant]) -> Option<Evidence> {
+        let mut all = Scale::default();
+        batch.iter().for_each(|grant| all.add(&grant.scale));
+        let found = Certainty::of(self.options.confidence_min).weigh(&all);
+        Some(found).filter(|evidence| evidence.samples > 0.0)
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Context<'a> {
     pub lost: u64,
     /// How busy memory is, where that is measured.
     pub measured: Option<Measured<'a>>,
+    /// Samples taken so far, of all programs.
+    pub taken: u64,
     pub actions: &'a mut std::collections::VecDeque<Action>,
     pub events: &'a mut Events,
 }
@@ -111,12 +113,18 @@ impl Attachment {
         self.choose(context, &mut scratch.slots);
         self.live_samples += self.window_samples;
         self.fill(context, scratch);
-        let enough = self.live_samples >= self.options.samples_min;
-        let evidence = enough || !self.options.require_gain;
-        let decision = self.decide(context, scratch, evidence);
+        let lost = self.lost_share(context);
+        let confident =
+            self.live_samples >= self.options.samples_min && lost <= self.options.lost_max;
+        let evidence = confident || !self.options.require_gain;
+        let mut decision = self.decide(context, scratch, evidence);
+        // Of a window with holes it is not known whether anything changed.
+        decision.undecided |= lost > self.options.lost_max;
         let mut summary = self.summary(context, scratch, &decision);
+        summary.lost_permille = rounded(lost * 1000.0);
+        summary.confident = confident;
         let change = self.order(context, scratch, decision, &mut summary);
-        self.turn_over(context.now, &scratch.slots, enough);
+        self.turn_over(context, &scratch.slots, confident);
         let next = self.interval.next(change);
         self.window_start = context.now;
         self.window_end = Some(context.now.after(next));
@@ -298,6 +306,17 @@ impl Attachment {
         }
     }
 
+    /// Share of samples that were lost since the tables were last judged. What was lost may be of any
+    /// program of the machine, so this is the most that it can be of this one's.
+    fn lost_share(&self, context: &Context<'_>) -> f64 {
+        let lost = context.lost.saturating_sub(self.live_lost);
+        let taken = context.taken.saturating_sub(self.live_taken);
+        if lost == 0 {
+            return 0.0;
+        }
+        lost as f64 / lost.saturating_add(taken) as f64
+    }
+
     fn summary(
         &self,
         context: &Context<'_>,
@@ -309,6 +328,11 @@ impl Attachment {
             next_ms: 0,
             samples: self.window_samples,
             lost: context.lost.saturating_sub(self.lost_seen),
+            lost_permille: 0,
+            samples_judged: self.live_samples,
+            coverage_permille: rounded(coverage(&scratch.tasks) * 1000.0),
+            confident: false,
+            plan: decision.plan,
             tasks: count(scratch.tasks.len()),
             pages: count(self.pages.used()),
             pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
@@ -324,7 +348,7 @@ impl Attachment {
     }
 
     /// Lets the tables fade if the window had samples enough, and cleans them of who is gone.
-    fn turn_over(&mut self, now: Time, slots: &[u32], enough: bool) {
+    fn turn_over(&mut self, context: &Context<'_>, slots: &[u32], enough: bool) {
         let fade = (enough && self.live_samples > 0) || self.quiet + 1 >= QUIET_MAX;
         let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
         self.pages.sweep(seats, spaces, fade);
@@ -342,8 +366,11 @@ impl Attachment {
         self.spaces.cleaned();
         if fade {
             self.comm.roll();
-            self.live_samples = 0;
-            self.live_since = now;
+            self.past_samples = self.past_samples.saturating_add(self.live_samples) / 2;
+            self.past_weight = self.past_weight.saturating_add(self.live_weight) / 2;
+            (self.live_samples, self.live_weight) = (0, 0);
+            self.live_since = context.now;
+            (self.live_lost, self.live_taken) = (context.lost, context.taken);
             self.quiet = 0;
         } else {
             self.quiet += 1;
@@ -429,6 +456,14 @@ fn busy(record: &Record, now: Time) -> Option<f64> {
     }
     let used = record.cpu_time.saturating_sub(used);
     Some((used.as_secs_f64() / span.as_secs_f64()).clamp(0.0, 1.0))
+}
+
+/// Share of the processor time of tasks that is of those which were sampled; 0 without tasks.
+fn coverage(tasks: &[Task]) -> f64 {
+    let all: f64 = tasks.iter().map(|task| task.busy).sum();
+    let sampled = tasks.iter().filter(|task| task.samples > 0);
+    let seen: f64 = sampled.map(|task| task.busy).sum();
+    if all > 0.0 { seen / all } else { 0.0 }
 }
 
 fn millis(length: Duration) -> u64 {

@@ -6,6 +6,7 @@
 )]
 
 mod affinity;
+mod evidence;
 mod guard;
 mod lifecycle;
 mod operations;

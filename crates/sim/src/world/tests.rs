@@ -42,6 +42,7 @@ fn bind(world: &mut World, thread: usize, node: u32) -> Outcome {
         node,
         cpus,
         reason: Reason::Order,
+        evidence: None,
     })
 }
 
@@ -63,6 +64,8 @@ fn move_pages(world: &mut World, node: u32, wanted: impl Fn(usize, usize) -> boo
         pages,
         node,
         reason: Reason::Order,
+        evidence: None,
+        reach: Reach::Alone,
     });
     let Outcome::Moved { pages, .. } = outcome else {
         panic!("{outcome:?}");
@@ -186,6 +189,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         node: NodeId(1),
         cpus: spec.cgroup_cpus.clone(),
         reason: Reason::Order,
+        evidence: None,
     };
     assert_eq!(world.perform(&action), Outcome::Refused(Refusal::Gone));
     let pid = world.pids()[0];
@@ -196,6 +200,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         pages,
         node: NodeId(node),
         reason: Reason::Order,
+        evidence: None,
+        reach: Reach::Alone,
     };
     assert_eq!(
         world.perform(&nowhere(vec![], 7)),

@@ -1,0 +1,165 @@
+//! Nothing is moved that could be chance, or of which too much was lost.
+
+use std::sync::{Arc, Mutex};
+
+use numad_core::cost::Prices;
+use numad_core::{Action, AttachOptions, Evidence, Record, Veto};
+
+use crate::world::{Script, Seen, World, options};
+
+fn gain() -> AttachOptions {
+    // Whether it pays is another question.
+    let prices = Prices {
+        page_move_ns: 1.0,
+        task_move_ns: 1.0,
+        ..Prices::default()
+    };
+    AttachOptions {
+        require_gain: true,
+        prices,
+        ..options()
+    }
+}
+
+fn evidence_of(action: &Action) -> Option<Evidence> {
+    match action {
+        Action::Bind { evidence, .. } | Action::MovePages { evidence, .. } => *evidence,
+    }
+}
+
+/// Four threads, two on each node; 10 and 12 are to be together. They share 50 accesses each with the
+/// partner that they are to get, and `with_old` with the one that they have.
+fn exchange(with_old: u64, options: AttachOptions) -> (World, Arc<Mutex<Script>>) {
+    let mut world = World::new("2x2@10,20");
+    let (_, script) = world.attach(10, &[0, 1, 2, 3], options);
+    script.lock().unwrap().threads = vec![(10, 0), (12, 0), (11, 1), (13, 1)];
+    talk(&mut world, with_old);
+    (world, script)
+}
+
+fn talk(world: &mut World, with_old: u64) {
+    world.talk(10, 12, 50);
+    world.talk(11, 13, 50);
+    world.talk(10, 11, with_old);
+    world.talk(12, 13, with_old);
+}
+
+#[test]
+fn a_plan_that_chance_does_not_explain_is_done_and_says_how_sure_it_is() {
+    let (mut world, _) = exchange(5, gain());
+    let seen = world.window();
+    assert_eq!(seen.orders(), "10>0 12>0 11>1 13>1");
+    let plan = seen.summary().plan.unwrap();
+    assert!((plan.share - 100.0 / 110.0).abs() < 1e-9, "{plan:?}");
+    assert!((plan.samples - 110.0).abs() < 1e-9, "{plan:?}");
+    assert!(plan.low > 0.86 && plan.high < 0.95, "{plan:?}");
+    let evidence: Vec<_> = seen.actions.iter().map(evidence_of).collect();
+    assert!(evidence[0].is_none() && evidence[3].is_none(), "they stay");
+    assert!(evidence[1].unwrap().low > 0.8);
+    assert!(seen.summary().confident);
+}
+
+#[test]
+fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
+    let (mut world, script) = exchange(45, gain());
+    let seen = world.window();
+    assert_eq!(seen.orders(), "12>1 11>0 10>0 13>1");
+    let veto = |tid: &str| (tid.to_owned(), Veto::Evidence);
+    assert_eq!(seen.vetoes(), [veto("12"), veto("11")]);
+    let plan = seen.summary().plan.unwrap();
+    assert!(plan.share > 0.5 && plan.share < plan.chance, "{plan:?}");
+    // The same again and again is evidence in the end, though each window alone is not. In between, the
+    // threads rest for what they were placed.
+    drop(script);
+    let moved = (0..30).any(|_| {
+        (0..4).for_each(|_| talk(&mut world, 40));
+        world.window().orders().contains("12>0")
+    });
+    assert!(moved);
+}
+
+#[test]
+fn those_who_seek_no_gain_are_not_asked() {
+    let (mut world, _) = exchange(45, options());
+    let seen = world.window();
+    assert_eq!(seen.orders(), "10>0 12>0 11>1 13>1");
+    assert_eq!(seen.summary().plan, None);
+}
+
+#[track_caller]
+fn page(uses: &[(u32, u32)], confidence_min: f64, expected: &str) -> Seen {
+    let mut world = World::new("2x4@10,20");
+    let options = AttachOptions {
+        confidence_min,
+        ..gain()
+    };
+    // Threads 10 and 11 are on node 0, 12 on node 1; page 1 is on node 0. Page 2 makes the window.
+    let (_, script) = world.attach(10, &[0, 1, 4], options);
+    script.lock().unwrap().pages = vec![(1, 1)];
+    world.touch(10, 2, 20);
+    for &(tid, times) in uses {
+        world.touch(tid, 1, times);
+    }
+    let seen = world.window();
+    assert_eq!(seen.orders(), expected, "{uses:?}");
+    seen
+}
+
+#[test]
+fn a_page_moves_when_its_uses_are_no_coin() {
+    page(&[(12, 30)], 0.9, "p1>1");
+    page(&[(12, 30), (10, 20)], 0.9, "p1>1");
+    page(&[(12, 30), (10, 28)], 0.9, "");
+    page(&[(12, 30), (10, 28)], 0.5, "p1>1");
+    page(&[(12, 30), (10, 10)], 0.999, "p1>1");
+    page(&[(12, 30), (10, 12)], 0.999, "");
+    let seen = page(&[(12, 30), (10, 20)], 0.9, "p1>1");
+    let evidence = evidence_of(&seen.actions[0]).unwrap();
+    assert!((evidence.share - 0.6).abs() < 1e-9, "{evidence:?}");
+    assert!((evidence.samples - 50.0).abs() < 1e-9, "{evidence:?}");
+}
+
+#[test]
+fn a_window_that_lost_too_much_decides_nothing() {
+    let (mut world, _) = exchange(5, gain());
+    // 220 samples were taken: 24 more are a little less than a tenth of all, 26 a little more.
+    world.engine.handle_record(&Record::Lost(26));
+    let seen = world.window();
+    assert_eq!(seen.orders(), "");
+    assert!(
+        seen.vetoes()
+            .iter()
+            .all(|(_, veto)| *veto == Veto::Evidence)
+    );
+    let summary = seen.summary();
+    assert_eq!((summary.lost, summary.lost_permille), (26, 106));
+    assert!(!summary.confident);
+    // It was joined to the next, and of both together less was lost.
+    talk(&mut world, 5);
+    let seen = world.window();
+    assert_eq!(seen.orders(), "10>0 12>0 11>1 13>1");
+    assert_eq!(
+        (seen.summary().lost, seen.summary().samples_judged),
+        (0, 440)
+    );
+}
+
+#[test]
+fn a_little_loss_is_no_reason() {
+    let (mut world, _) = exchange(5, gain());
+    world.engine.handle_record(&Record::Lost(24));
+    let seen = world.window();
+    assert_eq!(seen.orders(), "10>0 12>0 11>1 13>1");
+    assert_eq!(seen.summary().lost_permille, 98);
+}
+
+#[test]
+fn coverage_tells_of_busy_threads_that_were_not_sampled() {
+    let mut world = World::new("2x2@10,20");
+    world.attach(10, &[0, 1, 2, 3], options());
+    world.thread(13).busy = 0.5;
+    world.touch(10, 1, 5);
+    world.touch(13, 1, 5);
+    let summary = world.window().summary();
+    assert_eq!((summary.tasks, summary.coverage_permille), (4, 429));
+}

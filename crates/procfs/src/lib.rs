@@ -27,7 +27,7 @@ mod tree;
 
 pub use cgroup::{CgroupError, Cpuset};
 pub use error::{Cause, ParseError, Presence, ReadError};
-pub use maps::Mapping;
+pub use maps::{Mapping, SharedKind, SharedMaps};
 pub use node::NodeMemory;
 pub use numa_maps::{Backing, MemoryPolicy, NumaMapping, PolicyMode};
 pub use process::{PIDS_MAX, Process, THREADS_MAX, Thread};

@@ -15,6 +15,10 @@ pub struct Mapping {
     pub execute: bool,
     /// Writes are seen by others that map the same object.
     pub shared: bool,
+    /// Where in the file the first address is, in bytes.
+    pub offset: u64,
+    /// The file's device, major and minor.
+    pub device: (u32, u32),
     /// The file's inode on its device; 0 where there is no file.
     pub inode: u64,
     /// The file, or `[heap]`, `[stack]` and the like; empty for nothing named. Lossily decoded.
@@ -27,6 +31,72 @@ impl Mapping {
     pub const fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
+
+    /// What it shares with others, if it is memory or a file that others can map: not what is private, and
+    /// not devices, whose addresses are no memory.
+    #[must_use]
+    pub fn shares(&self) -> Option<SharedKind> {
+        if !self.shared || self.inode == 0 {
+            return None;
+        }
+        let name = self.name.as_str();
+        let begins = |with: &str| name.starts_with(with);
+        if begins("/SYSV") {
+            Some(SharedKind::SystemV)
+        } else if begins("/memfd:") || begins("/dev/shm/") || ANONYMOUS.contains(&name) {
+            Some(SharedKind::Memory)
+        } else if begins("/dev/") || begins("/sys/") || begins("/proc/") || !begins("/") {
+            None
+        } else {
+            Some(SharedKind::File)
+        }
+    }
+}
+
+/// What the kernel calls anonymous memory that was mapped shared, of small and of huge pages.
+const ANONYMOUS: [&str; 2] = ["/dev/zero (deleted)", "/anon_hugepage (deleted)"];
+
+/// What processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedKind {
+    /// Memory, without a name or with one in `/dev/shm`.
+    Memory,
+    /// A System V segment, whose inode is the number of the segment.
+    SystemV,
+    /// A file.
+    File,
+}
+
+/// The shared mappings of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedMaps {
+    /// They, ascending; at most [`SHARED_MAX`], the lowest.
+    pub mappings: Vec<Mapping>,
+    /// Lines of the whole file, which is what reading it costs.
+    pub lines: usize,
+}
+
+/// Most shared mappings of one process that are kept.
+pub const SHARED_MAX: usize = 4096;
+
+/// Reads the lines of shared mappings, and passes over the others without looking into them.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
+    let mut found = SharedMaps::default();
+    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+        found.lines += usize::from(!line.is_empty());
+        if found.mappings.len() < SHARED_MAX && is_shared(line) {
+            found.mappings.push(parse_line(line, number)?);
+        }
+    }
+    Ok(found)
+}
+
+fn is_shared(line: &[u8]) -> bool {
+    let permissions = line.iter().position(|&byte| byte == b' ');
+    permissions.is_some_and(|blank| line.get(blank + 4) == Some(&b's'))
 }
 
 /// Reads all lines, which the kernel gives in ascending order.
@@ -52,8 +122,8 @@ fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
     };
     let range = next("has no range")?;
     let permissions = next("has no permissions")?;
-    next("has no offset")?;
-    next("has no device")?;
+    let offset = next("has no offset")?;
+    let device = next("has no device")?;
     let inode = next("has no inode")?;
     let name = next("").unwrap_or_default().trim_ascii_start();
     let (start, end) =
@@ -67,12 +137,26 @@ fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
         write: *write == b'w',
         execute: *execute == b'x',
         shared: *shared == b's',
+        offset: hexadecimal(offset)
+            .ok_or_else(|| ParseError::new(number, offset, "is not an offset"))?,
+        device: device_of(device)
+            .ok_or_else(|| ParseError::new(number, device, "is not a device"))?,
         inode: std::str::from_utf8(inode)
             .ok()
             .and_then(|text| text.parse().ok())
             .ok_or_else(|| ParseError::new(number, inode, "is not an inode"))?,
         name: String::from_utf8_lossy(name).into_owned(),
     })
+}
+
+fn hexadecimal(text: &[u8]) -> Option<u64> {
+    u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+}
+
+fn device_of(text: &[u8]) -> Option<(u32, u32)> {
+    let (major, minor) = std::str::from_utf8(text).ok()?.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    Some((number(major)?, number(minor)?))
 }
 
 fn ends(range: &[u8]) -> Option<(u64, u64)> {
@@ -119,11 +203,62 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert!(maps[5].contains(0xffff_ffff_ff60_0fff) && !maps[5].contains(u64::MAX));
     }
 
+    #[track_caller]
+    fn check_kind(rest: &str, expected: Option<SharedKind>) {
+        let line = format!("7f0e20000000-7f0e20003000 {rest}");
+        let map = parse(line.as_bytes()).unwrap().remove(0);
+        assert_eq!(map.shares(), expected, "{rest}");
+        let shared = parse_shared(format!("1-2 xxx\n{line}\n").as_bytes()).unwrap();
+        assert_eq!(shared.lines, 2);
+        assert_eq!(shared.mappings, if map.shared { vec![map] } else { vec![] });
+    }
+
+    #[test]
+    fn what_is_shared_is_told_by_its_name() {
+        check_kind(
+            "rw-s 00000000 00:01 2066  /dev/zero (deleted)",
+            Some(SharedKind::Memory),
+        );
+        check_kind(
+            "rw-s 00001000 00:01 12  /memfd:a b (deleted)",
+            Some(SharedKind::Memory),
+        );
+        check_kind(
+            "rw-s 00000000 00:01 3  /SYSV00000000 (deleted)",
+            Some(SharedKind::SystemV),
+        );
+        check_kind(
+            "r--s 00000000 00:19 7  /dev/shm/pg (deleted)",
+            Some(SharedKind::Memory),
+        );
+        check_kind(
+            "rw-s 00000000 fe:01 77  /var/lib/db/data",
+            Some(SharedKind::File),
+        );
+        check_kind("rw-s 00000000 00:05 9  /dev/nvidia0", None);
+        check_kind("rw-s 00000000 00:0e 9  anon_inode:[perf_event]", None);
+        check_kind("rw-p 00000000 fe:01 77  /var/lib/db/data", None);
+        check_kind("rw-p 00000000 00:00 0", None);
+    }
+
+    #[test]
+    fn place_and_device_are_read() {
+        let maps = parse(KINDS.as_bytes()).unwrap();
+        assert_eq!((maps[1].offset, maps[1].device), (0x2f000, (0xfe, 0)));
+        assert_eq!(
+            parse_shared(KINDS.as_bytes()).unwrap().mappings,
+            [maps[4].clone()]
+        );
+    }
+
     #[test]
     fn damage_is_named() {
         for (text, part) in [
             ("2-1 rw-p 0 0:0 0", "2-1"),
             ("1-2 rwp 0 0:0 0", "rwp"),
+            ("1-2 rw-p g 0:0 0", "g"),
+            ("1-2 rw-p 0 0 0", "0"),
+            ("1-2 rw-p 0 0:0x 0", "0:0x"),
             ("1-2 rw-p 0 0:0 x", "x"),
             ("1-2 rw-p", "1-2 rw-p"),
         ] {
@@ -138,6 +273,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             let mut bytes = KINDS.as_bytes().to_vec();
             bytes[at] = byte;
             drop(parse(&bytes[..cut]));
+            drop(parse_shared(&bytes[..cut]));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use topology::{CpuId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::error::{Presence, ReadError};
-use crate::maps::{self, Mapping};
+use crate::maps::{self, Mapping, SharedMaps};
 use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
 use crate::stat::{self, Stat, TaskRun};
@@ -228,6 +228,14 @@ impl Reader {
     /// When it exists and cannot be read or understood.
     pub fn maps(&self, pid: Pid) -> Result<Presence<Vec<Mapping>>, ReadError> {
         self.parsed(format!("proc/{pid}/maps"), maps::parse)
+    }
+
+    /// Those address ranges of a process that others can share.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read or understood.
+    pub fn shared_maps(&self, pid: Pid) -> Result<Presence<SharedMaps>, ReadError> {
+        self.parsed(format!("proc/{pid}/maps"), maps::parse_shared)
     }
 }
 

@@ -216,7 +216,7 @@ impl Kernel for Fake {
         &mut self,
         pid: Pid,
         pages: &[u64],
-        node: NodeId,
+        (node, reach): (NodeId, Reach),
         statuses: &mut [i32],
     ) -> Result<(), Errno> {
         if node.0 >= NODES {
@@ -240,13 +240,14 @@ impl Kernel for Fake {
                         *status = -libc::EBUSY;
                     }
                     Hold::Busy => *status = -libc::EBUSY,
+                    Hold::Shared if reach == Reach::Program => page.node = node,
                     Hold::Shared => *status = -libc::EACCES,
                     Hold::Stuck => told = false,
                 }
                 if !told {
                     return;
                 }
-                if page.hold == Hold::Free {
+                if page.hold == Hold::Free || (page.hold == Hold::Shared && page.node == node) {
                     *status = i32::try_from(node.0).unwrap();
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use numad_core::Reach;
 use topology::{CpuSet, NodeId, Pid, Tid};
 
 pub use nix::errno::Errno;
@@ -52,7 +53,7 @@ pub trait Kernel: fmt::Debug {
     /// As the kernel gives them.
     fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno>;
 
-    /// Moves pages to a node, those alone that no other process maps. Statuses of pages that were not
+    /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of pages that were not
     /// tried, or not successfully, may be left as they are.
     ///
     /// # Errors
@@ -61,7 +62,7 @@ pub trait Kernel: fmt::Debug {
         &mut self,
         pid: Pid,
         pages: &[u64],
-        node: NodeId,
+        to: (NodeId, Reach),
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 }
@@ -103,12 +104,18 @@ impl Kernel for Linux {
         &mut self,
         pid: Pid,
         pages: &[u64],
-        node: NodeId,
+        (node, reach): (NodeId, Reach),
         statuses: &mut [i32],
     ) -> Result<(), Errno> {
         let node = i32::try_from(node.0).map_err(|_too_large| Errno::ENODEV)?;
         let nodes = vec![node; pages.len()];
-        sys::move_pages(number(pid.0)?, pages, &nodes, statuses)
+        sys::move_pages(
+            number(pid.0)?,
+            pages,
+            &nodes,
+            statuses,
+            reach == Reach::Program,
+        )
     }
 }
 

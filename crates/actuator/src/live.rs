@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use numad_core::{Action, Host, Outcome, PageOutcome, Refusal, Time};
+use numad_core::{Action, Host, Outcome, PageOutcome, Reach, Refusal, Time};
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey};
 
 use crate::affinity::{Kind, Origin};
@@ -235,8 +235,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         None
     }
 
-    fn move_pages(&mut self, pid: Pid, pages: &[u64], node: NodeId) -> Outcome {
-        match self.try_move_pages(pid, pages, node) {
+    fn move_pages(&mut self, pid: Pid, pages: &[u64], to: (NodeId, Reach)) -> Outcome {
+        match self.try_move_pages(pid, pages, to) {
             Ok(outcome) => outcome,
             Err(refusal) => Outcome::Refused(refusal),
         }
@@ -246,7 +246,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         &mut self,
         pid: Pid,
         pages: &[u64],
-        node: NodeId,
+        (node, reach): (NodeId, Reach),
     ) -> Result<Outcome, Refusal> {
         let start = self.census.process(pid).ok_or(Refusal::Gone)?;
         // The action knows the process by its number alone; the first start seen is the one meant.
@@ -268,7 +268,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
             let addresses: Vec<u64> = batch.iter().map(|&index| pages[index]).collect();
-            let moved = self.move_batch(pid, &addresses, node);
+            let moved = self.move_batch(pid, &addresses, (node, reach));
             spent += moved.spent;
             if let Some(refusal) = moved.refusal {
                 if rest.len() == moving.len() && !moved.any_on(node) {
@@ -311,10 +311,17 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Moves pages with one call, timed, and tells what became of each.
-    pub(crate) fn move_batch(&mut self, pid: Pid, pages: &[u64], node: NodeId) -> Moved {
+    pub(crate) fn move_batch(
+        &mut self,
+        pid: Pid,
+        pages: &[u64],
+        (node, reach): (NodeId, Reach),
+    ) -> Moved {
         let mut statuses = vec![UNTRIED; pages.len()];
         let before = (self.clock)();
-        let called = self.kernel.move_pages(pid, pages, node, &mut statuses);
+        let called = self
+            .kernel
+            .move_pages(pid, pages, (node, reach), &mut statuses);
         let spent = (self.clock)().since(before);
         self.pacer.note(pages.len(), spent);
         self.pause_max = self.pause_max.max(spent);
@@ -356,8 +363,12 @@ impl<K: Kernel, C: Census> Host for Live<K, C> {
                 Err(refusal) => Outcome::Refused(refusal),
             },
             Action::MovePages {
-                pid, pages, node, ..
-            } => self.move_pages(*pid, pages, *node),
+                pid,
+                pages,
+                node,
+                reach,
+                ..
+            } => self.move_pages(*pid, pages, (*node, *reach)),
         }
     }
 }

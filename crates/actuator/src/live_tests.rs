@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use numad_core::{Host as _, Outcome, PageOutcome, Refusal};
+use numad_core::{Action, Host as _, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::fake::{Bench, Hold, bind, move_action, move_first, set};
@@ -237,6 +237,31 @@ fn pages_move_in_batches_and_each_has_its_fate() {
         bench.nodes(100).iter().filter(|&&node| node == 1).count(),
         1
     );
+}
+
+#[test]
+fn pages_that_the_program_shares_move_when_all_who_map_them_are_of_it_and_go_back() {
+    let (bench, _) = bench();
+    let share = |page: u64| {
+        let mut world = bench.fake.0.borrow_mut();
+        world.pages.get_mut(&(Pid(100), page * 4096)).unwrap().hold = Hold::Shared;
+    };
+    share(3);
+    let mut live = bench.live();
+    let pages: Vec<u64> = (0..8).map(|page| page * 4096).collect();
+    let mut action = move_action(Pid(100), pages, 1);
+    if let Action::MovePages { reach, .. } = &mut action {
+        *reach = Reach::Program;
+    }
+    let Outcome::Moved { pages, .. } = live.perform(&action) else {
+        panic!("moved");
+    };
+    assert_eq!(pages, [PageOutcome::On(NodeId(1)); 8]);
+    // Another came to be shared after it was moved.
+    share(5);
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.pages_restored, report.failed), (8, vec![]));
+    assert!(bench.nodes(100).iter().all(|&node| node == 0));
 }
 
 #[test]

@@ -79,13 +79,14 @@ pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> 
     Errno::result(result).map(drop)
 }
 
-/// Moves pages that no other process maps, each to its node; statuses of pages that were not tried
-/// are left as they are. The number of pages that did not move is not told: statuses say which.
+/// Moves pages, each to its node: those that no other process maps, with `all` the others too. Statuses
+/// of pages that were not tried are left as they are. The number of pages that did not move is not told: statuses say which.
 pub(crate) fn move_pages(
     pid: pid_t,
     pages: &[u64],
     nodes: &[c_int],
     statuses: &mut [c_int],
+    all: bool,
 ) -> Result<(), Errno> {
     assert_eq!(pages.len(), statuses.len(), "one status for each page");
     assert_eq!(pages.len(), nodes.len(), "one node for each page");
@@ -98,16 +99,18 @@ pub(crate) fn move_pages(
             pages.as_ptr(),
             nodes.as_ptr(),
             statuses.as_mut_ptr(),
-            MPOL_MF_MOVE,
+            if all { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE },
         )
     };
     Errno::result(result).map(drop)
 }
 
 const NO_FLAGS: c_int = 0;
-/// Move pages of this process alone. `MPOL_MF_MOVE_ALL`, which also moves what others share, is
-/// deliberately not defined here (docs/decisions/0011).
+/// Move pages that this process alone maps.
 const MPOL_MF_MOVE: c_int = 1 << 1;
+/// Move also what other processes map. Only for memory all of whose users are of one attached program, and
+/// to put back what we moved (docs/decisions/0012).
+const MPOL_MF_MOVE_ALL: c_int = 1 << 2;
 
 const _: () = assert!(
     size_of::<u64>() == size_of::<*const c_void>(),

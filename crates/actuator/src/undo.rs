@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
-use numad_core::{PageOutcome, Refusal};
+use numad_core::{PageOutcome, Reach, Refusal};
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey};
 
 use crate::affinity::{Kind, Origin};
@@ -294,7 +294,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 return Vec::new();
             }
             if round < PAGE_ROUNDS_MAX {
-                refusal = self.send_home(pid, &waiting).unwrap_or(refusal);
+                // What was moved together with all who map it goes back the same way, and so does what
+                // came to be shared since: it was we who moved it.
+                let reach = match refusal {
+                    Refusal::Shared => Reach::Program,
+                    _ => Reach::Alone,
+                };
+                refusal = self.send_home(pid, &waiting, reach).unwrap_or(refusal);
             }
         }
         if refusal == Refusal::Gone {
@@ -331,7 +337,12 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Moves pages to the nodes they were on; gives the last reason why one did not move.
-    fn send_home(&mut self, pid: Pid, waiting: &BTreeMap<u64, NodeId>) -> Option<Refusal> {
+    fn send_home(
+        &mut self,
+        pid: Pid,
+        waiting: &BTreeMap<u64, NodeId>,
+        reach: Reach,
+    ) -> Option<Refusal> {
         let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
         for (&page, &node) in waiting {
             by_node.entry(node).or_default().push(page);
@@ -341,7 +352,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let mut rest = pages.as_slice();
             while !rest.is_empty() {
                 let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
-                let moved = self.move_batch(pid, batch, node);
+                let moved = self.move_batch(pid, batch, (node, reach));
                 let refused = moved.pages.iter().rev().find_map(|page| match page {
                     PageOutcome::On(_) => None,
                     PageOutcome::Refused(refusal) => Some(*refusal),

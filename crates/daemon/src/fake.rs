@@ -9,8 +9,8 @@ use config::{Config, Loaded, Paths};
 use control::rows::{Finding, Target, UndoReport};
 use control::{ErrorKind, Failure};
 use numad_core::{
-    AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram, ObservedTask,
-    Outcome, PageOutcome, Record, Sample, ServedBy, Time,
+    AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram,
+    ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Sample, ServedBy, Time,
 };
 use sampler::counters::{
     Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, Flow, Gauge, Plan, Planned,
@@ -327,9 +327,10 @@ impl Machine for World {
             homes: asked
                 .pages
                 .iter()
-                .map(|&(page, _)| (page, Some(NodeId(0))))
+                .map(|wanted| (wanted.page, Some(NodeId(0))))
                 .collect(),
             nodes_allowed: NodeSet::new(),
+            sharing: ObservedSharing::default(),
         });
         Observation {
             programs: programs.collect(),

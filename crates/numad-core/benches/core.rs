@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use numad_core::{
     AccessKind, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, Host, IntervalLaw,
-    Observation, ObservedProgram, ObservedTask, Policy, Program, Proposal, Reason, Record,
-    Recorder, Sample, ServedBy, Time,
+    Observation, ObservedProgram, ObservedSharing, ObservedTask, Policy, Program, Proposal, Reason,
+    Record, Recorder, Sample, ServedBy, Time,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -157,6 +157,7 @@ fn observation(
             tasks: (1..=tasks).map(task).collect(),
             homes,
             nodes_allowed: NodeSet::new(),
+            sharing: ObservedSharing::default(),
         }],
         free_bytes: (0..64).map(|node| (NodeId(node), 8 << 30)).collect(),
         online: CpuSet::new(),

@@ -30,6 +30,7 @@ mod outcome;
 mod pace;
 mod queue;
 mod registry;
+mod sharing;
 mod show;
 mod sync;
 mod traffic;
@@ -37,7 +38,7 @@ mod trial;
 mod window;
 
 pub use crate::interval::{IntervalError, IntervalLaw};
-pub use options::{AttachError, AttachOptions, EngineOptions, Totals};
+pub use options::{AttachError, AttachOptions, EngineOptions, Totals, WantedPage};
 
 use attachment::Attachment;
 use queue::Events;
@@ -309,7 +310,8 @@ impl Engine {
         &self.options
     }
 
-    /// Which process's address space a page key names; none once the program is gone.
+    /// Which process's address space a page key names; none for a page of shared memory, see
+    /// [`Self::wanted_places`], and once the program is gone.
     #[must_use]
     pub fn process_of(&self, page: PageKey) -> Option<Pid> {
         self.registry.process_of(page.space)
@@ -425,9 +427,12 @@ impl Engine {
         let Some(attachment) = &mut self.places[spot.place as usize] else {
             return;
         };
-        if known.is_none() && attachment.join(registry, pid).is_none() {
-            attachment.totals.processes_ignored += 1;
-            return;
+        if known.is_none() {
+            let Some(child) = attachment.join(registry, pid) else {
+                attachment.totals.processes_ignored += 1;
+                return;
+            };
+            attachment.inherit(spot.slot, child);
         }
         let newcomer = attachment::Newcomer {
             pid,

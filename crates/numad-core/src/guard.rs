@@ -372,6 +372,8 @@ pub(crate) struct PageWish<'a> {
     pub page: Option<&'a Page>,
     /// By position.
     pub node: usize,
+    /// It is shared memory that is not the program's alone.
+    pub barred: bool,
     /// It was moved too recently.
     pub held: bool,
     /// It was moved before, and the window before did not want it on this node.
@@ -447,6 +449,9 @@ impl PageCase<'_> {
         let home = usize::from(page.home.ok_or(Veto::Evidence)?);
         if home == wish.node {
             return Err(Veto::AlreadyThere);
+        }
+        if wish.barred {
+            return Err(Veto::Shared);
         }
         if !self.evidence {
             return Err(Veto::Evidence);

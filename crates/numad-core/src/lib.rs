@@ -26,13 +26,14 @@ mod tables;
 pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
-pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals};
+pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals, WantedPage};
 pub use event::{Event, EventKind, WindowSummary};
 pub use evidence::{Certainty, Evidence};
 pub use interval::{Change, Interval, IntervalError, IntervalLaw};
 pub use matrix::CommMatrix;
 pub use observation::{
-    AttachSpec, NodeTraffic, Observation, ObservedProgram, ObservedTask, Progress, TaskState,
+    AttachSpec, NodeTraffic, ObjectId, ObjectKind, Observation, ObservedMaps, ObservedProgram,
+    ObservedSharing, ObservedTask, Progress, SharedRange, TaskState,
 };
 pub use policy::{
     Accessor, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, Reason, SpaceId, Task,

@@ -73,6 +73,63 @@ pub struct ObservedProgram {
     pub homes: Vec<(PageKey, Option<NodeId>)>,
     /// Nodes its cgroup and memory policy allow. Empty means: all.
     pub nodes_allowed: NodeSet,
+    /// What was learned of memory that its processes may share.
+    pub sharing: ObservedSharing,
+}
+
+/// Memory that processes may share, as far as it was looked at this time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedSharing {
+    /// Shared mappings of the processes whose mappings were read now; the others keep what they had.
+    pub maps: Vec<ObservedMaps>,
+    /// Every object that no process outside of the program maps. Of those that are not here it is not
+    /// known, or somebody does.
+    pub own: Vec<ObjectId>,
+}
+
+/// The shared mappings of one process: all of them, so that others are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedMaps {
+    /// The process.
+    pub pid: Pid,
+    /// Its ranges.
+    pub ranges: Vec<SharedRange>,
+}
+
+/// A range of addresses that is part of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedRange {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// The object.
+    pub object: ObjectId,
+    /// Where in the object the first address is, in bytes.
+    pub offset: u64,
+}
+
+/// Memory that several processes can map: a file, or something like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// What it is. Part of the name: System V segments are numbered by themselves, on the same device as
+    /// anonymous shared memory.
+    pub kind: ObjectKind,
+    /// Its device, major and minor.
+    pub device: (u32, u32),
+    /// Its inode on the device.
+    pub inode: u64,
+}
+
+/// What a shared object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// Memory and nothing else, without a name or with one in `/dev/shm`; inherited, or passed on.
+    Memory,
+    /// A segment of System V shared memory.
+    SystemV,
+    /// A file: it is seen who shares it, but its pages belong to the file and are not moved.
+    File,
 }
 
 /// One thread.

@@ -92,8 +92,8 @@ pub struct Task {
     pub samples: u64,
 }
 
-/// Which page: an address space and a page in it. Memory that several processes map has a page in each
-/// of their spaces.
+/// Which page: a space and a page in it. The space is that of a process, or of an object that processes share,
+/// which has one page wherever it is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
     /// The address space.
@@ -102,7 +102,7 @@ pub struct PageKey {
     pub page: u64,
 }
 
-/// An address space, numbered by the engine: process numbers come back, these do not.
+/// An address space or a shared object, numbered by the engine: process numbers come back, these do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u32);
 
@@ -278,6 +278,8 @@ pub enum Veto {
     Unconfirmed,
     /// Someone else changed what we had set; hands off.
     HandsOff,
+    /// Others than the program map the page, or may do so, or it belongs to a file.
+    Shared,
 }
 
 impl fmt::Display for Veto {
@@ -294,6 +296,7 @@ impl fmt::Display for Veto {
             Self::Gone => "gone",
             Self::Unconfirmed => "waits for a second window to agree",
             Self::HandsOff => "changed by someone else, hands off",
+            Self::Shared => "shared with others, or part of a file",
         })
     }
 }

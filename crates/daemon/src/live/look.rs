@@ -8,11 +8,12 @@ use std::sync::Arc;
 use config::Config;
 use control::rows::{Finding, Target};
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey};
+use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, WantedPage};
 use procfs::{CgroupError, Cpuset, Presence, ReadError, Reader, Thread};
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
 
 use super::findings;
+use super::sharing::Sharing;
 use crate::log::Log;
 use crate::steward::{Asked, Machine, OwnUsage, ProcessFacts};
 
@@ -28,6 +29,7 @@ pub struct Look {
     log: Log,
     /// What was seen of each program's threads the last time.
     seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
+    sharing: Sharing,
 }
 
 impl fmt::Debug for Look {
@@ -55,6 +57,7 @@ impl Look {
             page_bytes,
             log,
             seen: BTreeMap::new(),
+            sharing: Sharing::default(),
         }
     }
 
@@ -62,6 +65,7 @@ impl Look {
         let mut before = self.seen.remove(&asked.attachment).unwrap_or_default();
         let mut tasks = Vec::new();
         let mut nodes_allowed = NodeSet::new();
+        let mut present = Vec::new();
         for &(pid, start) in &asked.members {
             let process = self.reader.process(pid).ok().and_then(Presence::here);
             // Gone, another of the same number, or not (any more) the one user's who attached it.
@@ -71,6 +75,7 @@ impl Look {
             }) else {
                 continue;
             };
+            present.push((pid, process.start));
             let cpuset = self.cpuset(process.pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
             match self.reader.threads(pid) {
@@ -92,6 +97,7 @@ impl Look {
             tasks,
             homes: self.homes(&asked.pages),
             nodes_allowed,
+            sharing: self.sharing.of(&self.reader, asked.attachment, &present),
         }
     }
 
@@ -147,17 +153,15 @@ impl Look {
     }
 
     /// Where pages are, asked process by process.
-    fn homes(&mut self, pages: &[(PageKey, Pid)]) -> Vec<(PageKey, Option<NodeId>)> {
-        let mut of_process: BTreeMap<Pid, Vec<PageKey>> = BTreeMap::new();
-        for &(page, pid) in pages {
-            of_process.entry(pid).or_default().push(page);
+    fn homes(&mut self, pages: &[WantedPage]) -> Vec<(PageKey, Option<NodeId>)> {
+        let mut of_process: BTreeMap<Pid, (Vec<PageKey>, Vec<u64>)> = BTreeMap::new();
+        for wanted in pages {
+            let (keys, addresses) = of_process.entry(wanted.pid).or_default();
+            keys.push(wanted.page);
+            addresses.push(wanted.address);
         }
         let mut homes = Vec::with_capacity(pages.len());
-        for (pid, keys) in of_process {
-            let addresses: Vec<u64> = keys
-                .iter()
-                .map(|key| key.page.saturating_mul(self.page_bytes))
-                .collect();
+        for (pid, (keys, addresses)) in of_process {
             homes.extend(keys.into_iter().zip((self.residency)(pid, &addresses)));
         }
         homes
@@ -230,6 +234,10 @@ impl Machine for Look {
     }
 
     fn observe(&mut self, programs: &[Asked]) -> Observation {
+        if self.topology.nodes().len() > 1 {
+            // Where there is one node nothing moves, and it need not be known whose memory is.
+            self.sharing.scan(&self.reader);
+        }
         let programs = programs.iter().map(|asked| self.program(asked)).collect();
         Observation {
             programs,
@@ -242,6 +250,7 @@ impl Machine for Look {
 
     fn forget(&mut self, attachment: AttachmentId) {
         self.seen.remove(&attachment);
+        self.sharing.forget(attachment);
     }
 
     fn rebound(&mut self, attachment: AttachmentId, task: TaskKey) {
@@ -328,7 +337,11 @@ mod tests {
             attachment: AttachmentId(1),
             members: vec![(own, start)],
             only_of,
-            pages: vec![(page, own)],
+            pages: vec![WantedPage {
+                page,
+                pid: own,
+                address: 16 * 4096,
+            }],
         }
     }
 

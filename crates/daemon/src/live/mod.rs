@@ -5,6 +5,7 @@ mod findings;
 mod hand;
 mod look;
 mod opener;
+mod sharing;
 
 pub use hand::LiveHand;
 pub use look::{Look, Residency};

@@ -348,16 +348,11 @@ impl Steward {
     /// What is to be looked up for a program.
     fn question(&self, id: AttachmentId) -> Option<Asked> {
         let program = self.programs.get(&id)?;
-        let pages = self.engine.wanted_pages(id, WANTED_PAGES_MAX);
-        let pages = pages
-            .into_iter()
-            .filter_map(|page| Some((page, self.engine.process_of(page)?)))
-            .collect();
         Some(Asked {
             attachment: id,
             members: program.members(&self.engine.pids(id)),
             only_of: program.confined_to,
-            pages,
+            pages: self.engine.wanted_places(id, WANTED_PAGES_MAX),
         })
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use config::{Config, ConfigError, Loaded};
 use control::Failure;
 use control::rows::{Finding, Target, UndoReport};
-use numad_core::{AttachmentId, Host, Observation, PageKey};
+use numad_core::{AttachmentId, Host, Observation, WantedPage};
 use sampler::Source;
 use topology::{Pid, StartTicks, TaskKey};
 
@@ -36,8 +36,8 @@ pub struct Asked {
     pub members: Vec<(Pid, Option<StartTicks>)>,
     /// Leave out processes that are not this user's alone.
     pub only_of: Option<u32>,
-    /// Pages whose place is wanted, each with the process that has it.
-    pub pages: Vec<(PageKey, Pid)>,
+    /// Pages whose place is wanted, and where to ask for it.
+    pub pages: Vec<WantedPage>,
 }
 
 /// What the daemon itself uses.

@@ -21,6 +21,7 @@ use crate::tables::index::Spot;
 use crate::tables::lines::LineTable;
 use crate::tables::pages::{PageTable, Tag};
 use crate::tables::seats::Seats;
+use crate::tables::shares::Shares;
 use crate::tables::spaces::{LocalSpace, Space, Spaces};
 use crate::tables::tasks::{Bond, Hot, Record, TaskTable};
 use crate::time::Time;
@@ -51,6 +52,7 @@ pub(super) struct Attachment {
     /// Windows in a row that had too few samples.
     pub quiet: u32,
     pub spaces: Spaces,
+    pub shares: Shares,
     pub tasks: TaskTable,
     pub seats: Seats,
     pub pages: PageTable,
@@ -64,7 +66,8 @@ pub(super) struct Attachment {
     /// Affinities that we set and what stood there before, for threads that inherit ours.
     pub masks: Vec<(CpuSet, CpuSet)>,
     pub page_moves: BTreeMap<PageKey, PageMove>,
-    pub page_orders: BTreeMap<PageKey, PageOrder>,
+    /// By space, process and address, as actions name pages.
+    pub page_orders: BTreeMap<(SpaceId, Pid, u64), PageOrder>,
     /// Windows in a row that pages waited for threads.
     pub pages_waited: u32,
     pub trial: Option<Trial>,
@@ -97,6 +100,7 @@ pub(super) struct PageMove {
 /// A page move that was ordered and not yet answered.
 #[derive(Clone, Debug)]
 pub(super) struct PageOrder {
+    pub page: PageKey,
     pub node: usize,
     pub from: Option<usize>,
     pub reason: Reason,
@@ -142,6 +146,7 @@ impl Attachment {
             window_samples: 0,
             quiet: 0,
             spaces: Spaces::new(),
+            shares: Shares::default(),
             tasks: TaskTable::default(),
             seats: Seats::new(seat_count),
             pages: PageTable::new(limits.page_slots, options.accessors),
@@ -191,7 +196,10 @@ impl Attachment {
         let space = self.tasks.hot[slot as usize].space;
         // The upper half of all addresses is the kernel's; what a thread does there is not its own.
         let user = sample.address >> 63 == 0;
-        Tag::new(space, sample.address >> self.page_shift).filter(|_| user)
+        let (space, page) = self
+            .shares
+            .translate(space, sample.address >> self.page_shift);
+        Tag::new(space, page).filter(|_| user)
     }
 
     #[inline]
@@ -207,11 +215,11 @@ impl Attachment {
             self.comm.add(seat, other, weight);
         }
         if sample.kind != AccessKind::Unknown {
-            self.fold_line(seat, tag.space(), sample, weight);
+            self.fold_line(seat, tag, sample, weight);
         }
     }
 
-    fn fold_line(&mut self, seat: Seat, space: LocalSpace, sample: &Sample, weight: u32) {
+    fn fold_line(&mut self, seat: Seat, tag: Tag, sample: &Sample, weight: u32) {
         let seats = self.seat_count;
         let lines = self.lines.get_or_insert_with(|| {
             Box::new(Lines {
@@ -219,7 +227,10 @@ impl Attachment {
                 comm: CommTable::new(seats),
             })
         });
-        if let Some(writer) = lines.table.touch(space, sample.address, seat, sample.kind) {
+        let within = sample.address & ((1 << self.page_shift) - 1);
+        let address = tag.page() << self.page_shift | within;
+        let touched = lines.table.touch(tag.space(), address, seat, sample.kind);
+        if let Some(writer) = touched {
             lines.comm.add(writer, seat, weight);
             self.totals.line_events += 1;
         }
@@ -251,7 +262,7 @@ impl Attachment {
     /// Gives a process an address space here; none when there are too many.
     pub(super) fn join(&mut self, registry: &mut Registry, pid: Pid) -> Option<LocalSpace> {
         let space = Space {
-            pid,
+            pid: Some(pid),
             id: registry.open(pid),
             joined: self.observations,
         };
@@ -271,9 +282,10 @@ impl Attachment {
             registry.threads.remove(record.tid.0, self.spot(slot));
         }
         for (local, space) in self.spaces.iter() {
-            registry
-                .processes
-                .remove(space.pid.0, self.spot(u32::from(local)));
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
             registry.shut(space.id);
         }
     }
@@ -281,11 +293,14 @@ impl Attachment {
     /// Takes a process out whose threads are gone.
     pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
         if let Some(space) = self.spaces.remove(local) {
-            registry
-                .processes
-                .remove(space.pid.0, self.spot(u32::from(local)));
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
             registry.shut(space.id);
             self.forget_pages_of(space.id);
+            self.shares.clear(local);
+            self.drop_unmapped(registry);
         }
     }
 
@@ -442,8 +457,9 @@ impl Attachment {
             .map(|(slot, ..)| slot)
     }
 
-    fn forget_pages_of(&mut self, space: SpaceId) {
+    pub(super) fn forget_pages_of(&mut self, space: SpaceId) {
         self.page_moves.retain(|page, _| page.space != space);
-        self.page_orders.retain(|page, _| page.space != space);
+        self.page_orders
+            .retain(|_, order| order.page.space != space);
     }
 }

@@ -410,6 +410,7 @@ impl Attachment {
         PageWish {
             page: seen.map(|at| &program.pages[at]),
             node,
+            barred: self.is_barred(page.space),
             held: history.is_some_and(|history| !history.stay.is_over(now)),
             unconfirmed: history.is_some_and(|history| history.wanted != Some(node)),
         }

@@ -9,7 +9,7 @@ use topology::Pid;
 use crate::action::{AttachmentId, Refusal};
 use crate::cost::Prices;
 use crate::interval::{IntervalError, IntervalLaw};
-use crate::policy::{ACCESSORS_MAX, Veto};
+use crate::policy::{ACCESSORS_MAX, PageKey, Veto};
 
 /// Limits of the engine as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,6 +135,17 @@ impl Default for AttachOptions {
     }
 }
 
+/// A page whose place is wanted, and how to ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedPage {
+    /// Which.
+    pub page: PageKey,
+    /// A process that has it.
+    pub pid: Pid,
+    /// Its first address there.
+    pub address: u64,
+}
+
 /// Why a program cannot be put under a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttachError {
@@ -147,7 +158,7 @@ pub enum AttachError {
     },
     /// No process was named.
     NoProcess,
-    /// More processes than one attachment holds (4,095).
+    /// More processes than one attachment holds: 4,095, objects that they share included.
     TooManyProcesses,
     /// The interval law makes no sense.
     Interval(IntervalError),

@@ -3,8 +3,9 @@
 use topology::{CoreId, CpuId, CpuSet, Topology};
 
 use super::attachment::{Attachment, PageOrder};
+use super::sharing::Place;
 use super::window::Context;
-use crate::action::{Action, MOVE_BATCH_MAX, Reach};
+use crate::action::{Action, MOVE_BATCH_MAX};
 use crate::event::EventKind;
 use crate::evidence::{Certainty, Evidence, Scale};
 use crate::policy::{PageKey, Reason};
@@ -142,48 +143,47 @@ impl Attachment {
         (on(core) >= on(best) + 2).then_some((binding.node, core))
     }
 
-    /// Orders pages, those of one address space, node and kind of reason together.
-    pub(super) fn order_pages(&mut self, context: &mut Context<'_>, mut grants: Vec<PageGrant>) {
-        grants.sort_by_key(|grant| {
-            let page = grant.page;
-            (page.space, grant.node, kind(&grant.reason), page.page)
-        });
-        let same = |a: &PageGrant, b: &PageGrant| {
-            a.page.space == b.page.space && a.node == b.node && kind(&a.reason) == kind(&b.reason)
+    /// Orders pages, those of one process, space, node and kind of reason together.
+    pub(super) fn order_pages(&mut self, context: &mut Context<'_>, grants: Vec<PageGrant>) {
+        let users = self.users();
+        let place = |grant: PageGrant| {
+            let place = self.place_of(&users, grant.page)?;
+            Some((place, grant))
         };
-        for run in grants.chunk_by(same) {
+        let mut grants: Vec<(Place, PageGrant)> = grants.into_iter().filter_map(place).collect();
+        let run = |(place, grant): &(Place, PageGrant)| {
+            (grant.page.space, place.pid, grant.node, kind(&grant.reason))
+        };
+        grants.sort_by_key(|one| (run(one), one.0.page));
+        for run in grants.chunk_by(|a, b| run(a) == run(b)) {
             for batch in run.chunks(MOVE_BATCH_MAX) {
                 self.order_batch(context, batch);
             }
         }
     }
 
-    fn order_batch(&mut self, context: &mut Context<'_>, batch: &[PageGrant]) {
-        let first = &batch[0];
-        let local = self.spaces.local_of(first.page.space);
-        let Some(space) = local.and_then(|local| self.spaces.at(local)).copied() else {
-            return;
-        };
-        for grant in batch {
+    fn order_batch(&mut self, context: &mut Context<'_>, batch: &[(Place, PageGrant)]) {
+        let (place, first) = &batch[0];
+        let (space, pid) = (first.page.space, place.pid);
+        let address = |place: &Place| place.page * context.page_bytes;
+        for (place, grant) in batch {
             let order = PageOrder {
+                page: grant.page,
                 node: grant.node,
                 from: grant.from,
                 reason: grant.reason.clone(),
             };
-            self.page_orders.insert(grant.page, order);
+            self.page_orders.insert((space, pid, address(place)), order);
         }
         let action = Action::MovePages {
             attachment: self.id,
-            pid: space.pid,
-            space: space.id,
-            pages: batch
-                .iter()
-                .map(|grant| grant.page.page * context.page_bytes)
-                .collect(),
+            pid,
+            space,
+            pages: batch.iter().map(|(place, _)| address(place)).collect(),
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
             evidence: self.weigh_batch(batch),
-            reach: Reach::Alone,
+            reach: self.reach_of(space),
         };
         self.push(context, action);
     }
@@ -195,9 +195,9 @@ impl Attachment {
     }
 
     /// How sure it is that the uses of these pages get nearer.
-    fn weigh_batch(&self, batch: &[PageGrant]) -> Option<Evidence> {
+    fn weigh_batch(&self, batch: &[(Place, PageGrant)]) -> Option<Evidence> {
         let mut all = Scale::default();
-        batch.iter().for_each(|grant| all.add(&grant.scale));
+        batch.iter().for_each(|(_, grant)| all.add(&grant.scale));
         let found = Certainty::of(self.options.confidence_min).weigh(&all);
         Some(found).filter(|evidence| evidence.samples > 0.0)
     }

@@ -1,11 +1,11 @@
 //! What came of what was ordered.
 
-use topology::{TaskKey, Topology};
+use topology::{Pid, TaskKey, Topology};
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, PageOrder};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
-use crate::policy::{Fate, PageKey, Proposal, Reason, SpaceId};
+use crate::policy::{Fate, Proposal, Reason, SpaceId};
 use crate::tables::tasks::{Bond, Order};
 use crate::time::Time;
 
@@ -20,8 +20,10 @@ impl Attachment {
     ) -> Option<TaskKey> {
         match action {
             Action::Bind { task, .. } => self.bound(now, *task, outcome, registry),
-            Action::MovePages { space, pages, .. } => {
-                self.moved(now, (*space, pages), outcome, topology);
+            Action::MovePages {
+                space, pid, pages, ..
+            } => {
+                self.moved(now, (*space, *pid, pages), outcome, topology);
                 None
             }
         }
@@ -85,7 +87,7 @@ impl Attachment {
     fn moved(
         &mut self,
         now: Time,
-        (space, pages): (SpaceId, &[u64]),
+        (space, pid, pages): (SpaceId, Pid, &[u64]),
         outcome: &Outcome,
         topology: &Topology,
     ) {
@@ -100,25 +102,21 @@ impl Attachment {
             _ => None,
         };
         for (index, address) in pages.iter().enumerate() {
-            let page = PageKey {
-                space,
-                page: address >> self.page_shift,
-            };
             let result = all.or_else(|| tried.get(index).copied());
-            self.page_ended(now, page, result, topology);
+            if let Some(order) = self.page_orders.remove(&(space, pid, *address)) {
+                self.page_ended(now, order, result, topology);
+            }
         }
     }
 
     fn page_ended(
         &mut self,
         now: Time,
-        page: PageKey,
+        order: PageOrder,
         result: Option<PageOutcome>,
         topology: &Topology,
     ) {
-        let Some(order) = self.page_orders.remove(&page) else {
-            return;
-        };
+        let page = order.page;
         let hold = self.options.hold;
         let mut fate = Fate::Failed;
         match result {

@@ -38,6 +38,13 @@ impl Registry {
         id
     }
 
+    /// A number for an object that processes share, never given again.
+    pub(super) const fn open_object(&mut self) -> SpaceId {
+        let id = SpaceId(self.next_space);
+        self.next_space += 1;
+        id
+    }
+
     pub(super) fn shut(&mut self, space: SpaceId) {
         self.spaces.remove(&space);
     }

@@ -28,7 +28,7 @@ impl Engine {
         let mut pids: Vec<Pid> = attachment
             .spaces
             .iter()
-            .map(|(_, space)| space.pid)
+            .filter_map(|(_, space)| space.pid)
             .collect();
         pids.sort_unstable();
         pids

@@ -60,6 +60,7 @@ impl Attachment {
             record.observed + grace < current
         });
         self.part_from_the_gone(registry);
+        self.learn_sharing(registry, &program.sharing);
         self.learn_homes(&program.homes, look.topology);
         if program.tasks.is_empty() {
             self.window_end = None;
@@ -122,7 +123,9 @@ impl Attachment {
             .spaces
             .iter()
             .filter(|(local, space)| {
-                space.joined + 1 < self.observations && alive.binary_search(local).is_err()
+                space.pid.is_some()
+                    && space.joined + 1 < self.observations
+                    && alive.binary_search(local).is_err()
             })
             .map(|(local, _)| local)
             .collect();

@@ -7,6 +7,7 @@ pub(crate) mod index;
 pub(crate) mod lines;
 pub(crate) mod pages;
 pub(crate) mod seats;
+pub(crate) mod shares;
 pub(crate) mod spaces;
 pub(crate) mod tasks;
 

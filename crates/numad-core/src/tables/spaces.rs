@@ -1,4 +1,5 @@
-//! The address spaces of one program: one per process, a new one after `exec`.
+//! The spaces of one program: one for each process, a new one after `exec`, and one for each object that
+//! processes share.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +14,17 @@ pub(crate) type LocalSpace = u16;
 /// One more than the highest local number: twelve bits of a page's tag.
 pub(crate) const SPACES_END: usize = 1 << 12;
 
-/// One process of a program.
+/// What has pages: a process, or an object that processes map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Space {
-    pub pid: Pid,
+    /// None for an object.
+    pub pid: Option<Pid>,
     pub id: SpaceId,
     /// Window count at which it joined; it is not taken for gone before an observation could show it.
     pub joined: u64,
 }
 
-/// Processes of one program by local number.
+/// Processes and objects of one program by local number.
 #[derive(Debug)]
 pub(crate) struct Spaces {
     held: Vec<Option<Space>>,
@@ -97,7 +99,7 @@ mod tests {
     #[test]
     fn numbers_are_used_again_only_after_cleaning_and_are_bounded() {
         let space = |number| Space {
-            pid: Pid(number),
+            pid: Some(Pid(number)),
             id: SpaceId(number),
             joined: 0,
         };

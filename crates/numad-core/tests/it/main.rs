@@ -12,6 +12,7 @@ mod lifecycle;
 mod operations;
 mod pages;
 mod revert;
+mod sharing;
 mod world;
 
 /// Every file beside this one is part of it.

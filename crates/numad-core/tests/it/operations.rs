@@ -8,9 +8,9 @@ use std::time::Duration;
 use numad_core::action::MOVE_BATCH_MAX;
 use numad_core::{
     AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, EventKind,
-    IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedTask, Outcome, PageKey,
-    PageOutcome, Policy, Program, Proposal, Reason, Record, Refusal, Sample, ServedBy, SpaceId,
-    Time,
+    IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedSharing, ObservedTask, Outcome,
+    PageKey, PageOutcome, Policy, Program, Proposal, Reason, Record, Refusal, Sample, ServedBy,
+    SpaceId, Time,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -277,6 +277,7 @@ impl Run {
             tasks: self.threads(id, missing, wild),
             homes: self.homes(id, wild),
             nodes_allowed: nodes_allowed.clone(),
+            sharing: ObservedSharing::default(),
         });
         let programs: Vec<ObservedProgram> = programs.collect();
         for program in &programs {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use numad_core::{
     AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, Event,
-    EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedTask,
-    Outcome, PageKey, PageOutcome, Policy, Program, Progress, Proposal, Reason, Record, Sample,
-    ServedBy, Time, Veto, WindowSummary,
+    EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedSharing,
+    ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program, Progress, Proposal, Reason,
+    Record, Sample, ServedBy, Time, Veto, WindowSummary,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -111,6 +111,8 @@ pub(crate) struct World {
     pub(crate) progress: Option<Progress>,
     pub(crate) online: CpuSet,
     pub(crate) nodes_allowed: NodeSet,
+    /// What is told of shared memory with every look.
+    pub(crate) sharing: ObservedSharing,
     /// Answers in place of the truth, in order.
     pub(crate) answers: Vec<Outcome>,
     /// Whether actions change anything.
@@ -160,6 +162,7 @@ impl World {
             progress: None,
             online: CpuSet::new(),
             nodes_allowed: NodeSet::new(),
+            sharing: ObservedSharing::default(),
             answers: Vec::new(),
             dry: false,
             topology,
@@ -267,6 +270,7 @@ impl World {
                 .collect(),
             homes: self.homes_of(id),
             nodes_allowed: self.nodes_allowed.clone(),
+            sharing: self.sharing.clone(),
         };
         Observation {
             programs: programs.iter().map(program).collect(),

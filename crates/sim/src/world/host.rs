@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use numad_core::{
-    Action, AttachmentId, Host, ObservedProgram, ObservedTask, Outcome, PageKey, PageOutcome,
-    Progress, Refusal,
+    Action, AttachmentId, Host, ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey,
+    PageOutcome, Progress, Refusal,
 };
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
 
@@ -49,6 +49,7 @@ impl World {
             tasks,
             homes,
             nodes_allowed: NodeSet::new(),
+            sharing: ObservedSharing::default(),
         }
     }
 

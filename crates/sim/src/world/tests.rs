@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use numad_core::{
-    Action, AttachmentId, Host, Outcome, PageOutcome, Reason, Record, Refusal, SpaceId,
+    Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Reason, Record, Refusal, SpaceId,
 };
 use topology::{CpuSet, Figure, NodeId, Origin, Topology};
 

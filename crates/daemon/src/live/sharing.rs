@@ -1,0 +1,348 @@
+//! Who shares which memory: the shared mappings of attached processes, and whether anybody else has them.
+//!
+//! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory map, and
+//! which is long for some programs. So each look reads a bounded number of lines, and what it does not
+//! come to is read by a later one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange};
+use procfs::{Mapping, Presence, Reader, SharedKind, SharedMaps};
+use topology::{Pid, StartTicks};
+
+/// Lines of maps of one program that a look reads, over time; one file may be longer, and then the next ones
+/// wait. A line takes about half a microsecond, so this is a millisecond of a window of 500.
+const LINES_PER_LOOK: usize = 2_000;
+
+/// What a file is taken to be long before it was read.
+const LINES_UNREAD: usize = 100;
+
+/// Processes of the machine that one look reads for mappings of objects that attached programs share: some
+/// 3 ms. A machine with a thousand processes is looked through in 16 looks.
+const SCANNED_PER_LOOK: usize = 64;
+
+/// Looks between two rounds through all processes.
+const REST_LOOKS: u32 = 16;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    programs: BTreeMap<AttachmentId, Program>,
+    scan: Scan,
+}
+
+/// The processes of one program.
+#[derive(Debug, Default)]
+struct Program {
+    read: BTreeMap<Pid, Known>,
+    /// Numbers the looks.
+    look: u64,
+    /// Lines read beyond what was allowed.
+    debt: usize,
+}
+
+/// What was read of a process.
+#[derive(Debug)]
+struct Known {
+    start: StartTicks,
+    lines: usize,
+    look: u64,
+    objects: BTreeSet<ObjectId>,
+}
+
+/// One round after the other through all processes.
+#[derive(Debug, Default)]
+struct Scan {
+    /// Still to be read in this round, the next at the end.
+    queue: Vec<Pid>,
+    /// Objects that this round looks for, and who has them.
+    round: BTreeMap<ObjectId, BTreeSet<Pid>>,
+    /// What the last whole round found.
+    found: BTreeMap<ObjectId, BTreeSet<Pid>>,
+    /// A process could not be read in this round, and may have anything.
+    blind: bool,
+    rest: u32,
+}
+
+impl Sharing {
+    /// What is to be told of a program with these processes.
+    pub(super) fn of(
+        &mut self,
+        reader: &Reader,
+        attachment: AttachmentId,
+        present: &[(Pid, StartTicks)],
+    ) -> ObservedSharing {
+        let program = self.programs.entry(attachment).or_default();
+        let maps = program.read_some(reader, present);
+        let members: BTreeSet<Pid> = present.iter().map(|&(pid, _)| pid).collect();
+        let own = |object: &ObjectId| self.scan.is_among(*object, &members);
+        let own = program.objects().into_iter().filter(own).collect();
+        ObservedSharing { maps, own }
+    }
+
+    /// Goes on looking through the machine, if any program shares memory that could be moved.
+    pub(super) fn scan(&mut self, reader: &Reader) {
+        let objects = self.programs.values().flat_map(Program::objects);
+        let memory = objects.filter(|object| object.kind != ObjectKind::File);
+        self.scan.go_on(reader, memory.collect());
+    }
+
+    pub(super) fn forget(&mut self, attachment: AttachmentId) {
+        self.programs.remove(&attachment);
+    }
+}
+
+impl Program {
+    fn objects(&self) -> BTreeSet<ObjectId> {
+        let all = self.read.values().flat_map(|known| &known.objects);
+        all.copied().collect()
+    }
+
+    /// Reads the maps that were not read for the longest time, as far as the budget goes.
+    fn read_some(&mut self, reader: &Reader, present: &[(Pid, StartTicks)]) -> Vec<ObservedMaps> {
+        self.look += 1;
+        self.read
+            .retain(|pid, known| present.contains(&(*pid, known.start)));
+        let mut due: Vec<(u64, Pid, StartTicks)> = present
+            .iter()
+            .map(|&(pid, start)| {
+                (
+                    self.read.get(&pid).map_or(0, |known| known.look),
+                    pid,
+                    start,
+                )
+            })
+            .collect();
+        due.sort_unstable();
+        let mut left = LINES_PER_LOOK.checked_sub(self.debt);
+        self.debt = self.debt.saturating_sub(LINES_PER_LOOK);
+        let mut maps = Vec::new();
+        for (_, pid, start) in due {
+            let known = self.read.get(&pid);
+            let expected = known.map_or(LINES_UNREAD, |known| known.lines);
+            // A file longer than the budget is read when the budget is whole.
+            let Some(whole) = left.filter(|&left| left >= expected || left == LINES_PER_LOOK)
+            else {
+                break;
+            };
+            // One that is gone or closed to us shares nothing that could be known.
+            let read = reader.shared_maps(pid).ok().and_then(Presence::here);
+            let SharedMaps { mappings, lines } = read.unwrap_or_default();
+            self.debt = lines.saturating_sub(whole);
+            left = whole.checked_sub(lines);
+            let ranges: Vec<SharedRange> = mappings.iter().filter_map(range).collect();
+            let known = Known {
+                start,
+                lines,
+                look: self.look,
+                objects: ranges.iter().map(|range| range.object).collect(),
+            };
+            self.read.insert(pid, known);
+            maps.push(ObservedMaps { pid, ranges });
+        }
+        maps
+    }
+}
+
+impl Scan {
+    /// Whether the last round found an object with nobody but these.
+    fn is_among(&self, object: ObjectId, members: &BTreeSet<Pid>) -> bool {
+        let found = self.found.get(&object);
+        found.is_some_and(|mappers| mappers.is_subset(members))
+    }
+
+    fn go_on(&mut self, reader: &Reader, wanted: BTreeSet<ObjectId>) {
+        if wanted.is_empty() {
+            *self = Self::default();
+            return;
+        }
+        if self.queue.is_empty() {
+            self.rest = self.rest.saturating_sub(1);
+            // Something new is worth a round at once.
+            let news = wanted.iter().any(|object| !self.found.contains_key(object));
+            if self.rest > 0 && !news {
+                return;
+            }
+            self.queue = reader.pids().unwrap_or_default();
+            self.blind = self.queue.is_empty();
+            self.round = wanted
+                .into_iter()
+                .map(|object| (object, BTreeSet::new()))
+                .collect();
+        }
+        for _ in 0..SCANNED_PER_LOOK {
+            let Some(pid) = self.queue.pop() else {
+                break;
+            };
+            self.read(reader, pid);
+        }
+        if self.queue.is_empty() {
+            self.found = std::mem::take(&mut self.round);
+            if self.blind {
+                // Nothing is known, but it was tried: no new round before the rest is over.
+                let anybody = BTreeSet::from([Pid(0)]);
+                self.found
+                    .values_mut()
+                    .for_each(|mappers| mappers.extend(&anybody));
+            }
+            self.rest = REST_LOOKS;
+        }
+    }
+
+    fn read(&mut self, reader: &Reader, pid: Pid) {
+        let maps = match reader.shared_maps(pid) {
+            Ok(Presence::Here(maps)) => maps,
+            Ok(Presence::Gone) => return,
+            Err(_closed) => {
+                self.blind = true;
+                return;
+            }
+        };
+        for range in maps.mappings.iter().filter_map(range) {
+            if let Some(mappers) = self.round.get_mut(&range.object) {
+                mappers.insert(pid);
+            }
+        }
+    }
+}
+
+/// A mapping as the engine knows it; none for what is not shared, and for files that are only read.
+fn range(mapping: &Mapping) -> Option<SharedRange> {
+    let kind = match mapping.shares()? {
+        SharedKind::Memory => ObjectKind::Memory,
+        SharedKind::SystemV => ObjectKind::SystemV,
+        SharedKind::File if mapping.write => ObjectKind::File,
+        SharedKind::File => return None,
+    };
+    Some(SharedRange {
+        start: mapping.start,
+        end: mapping.end,
+        object: ObjectId {
+            kind,
+            device: mapping.device,
+            inode: mapping.inode,
+        },
+        offset: mapping.offset,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    const SHARED: &str = "7f0000000000-7f0000010000 rw-s 00001000 00:01 2066  /memfd:a (deleted)\n";
+    const ELSEWHERE: &str =
+        "7e0000000000-7e0000010000 rw-s 00000000 00:01 2066  /memfd:a (deleted)\n";
+    const PRIVATE: &str = "55b1d0f5c000-55b1d1057000 rw-p 00000000 00:00 0  [heap]\n";
+    const FILES: &str = "7f0000000000-7f0000010000 rw-s 00000000 fe:01 5  /data\n\
+                         7f0000020000-7f0000030000 r--s 00000000 fe:01 6  /names\n";
+
+    struct Machine {
+        scratch: Scratch,
+        reader: Reader,
+        sharing: Sharing,
+    }
+
+    const ONE: AttachmentId = AttachmentId(1);
+
+    impl Machine {
+        fn new(name: &str) -> Self {
+            let scratch = Scratch::new(name);
+            Self {
+                reader: Reader::new(scratch.path()),
+                scratch,
+                sharing: Sharing::default(),
+            }
+        }
+
+        fn maps(&self, pid: u32, text: &str) {
+            let folder = self.scratch.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("maps"), text).unwrap();
+        }
+
+        fn of(&mut self, pids: &[u32]) -> ObservedSharing {
+            let present: Vec<_> = pids.iter().map(|&pid| (Pid(pid), StartTicks(1))).collect();
+            self.sharing.of(&self.reader, ONE, &present)
+        }
+
+        /// Looks at these processes until what is theirs alone is known, and gives it.
+        fn own(&mut self, pids: &[u32]) -> usize {
+            for _ in 0..REST_LOOKS * 2 {
+                self.sharing.scan(&self.reader);
+                self.of(pids);
+            }
+            self.of(pids).own.len()
+        }
+    }
+
+    #[test]
+    fn mappings_are_read_and_files_that_are_only_read_left_out() {
+        let mut machine = Machine::new("sharing-maps");
+        machine.maps(7, &format!("{PRIVATE}{SHARED}"));
+        machine.maps(8, FILES);
+        let seen = machine.of(&[7, 8, 9]);
+        let counts: Vec<_> = seen
+            .maps
+            .iter()
+            .map(|maps| (maps.pid.0, maps.ranges.len()))
+            .collect();
+        assert_eq!(counts, [(7, 1), (8, 1), (9, 0)]);
+        let range = seen.maps[0].ranges[0];
+        assert_eq!((range.start, range.offset), (0x7f00_0000_0000, 0x1000));
+        assert_eq!(range.object.kind, ObjectKind::Memory);
+        assert_eq!(seen.maps[1].ranges[0].object.kind, ObjectKind::File);
+        machine.sharing.forget(ONE);
+        assert!(machine.sharing.programs.is_empty());
+    }
+
+    #[test]
+    fn memory_is_the_program_s_own_while_nobody_else_maps_it() {
+        let mut machine = Machine::new("sharing-own");
+        machine.maps(7, SHARED);
+        machine.maps(8, ELSEWHERE);
+        (100..300).for_each(|pid| machine.maps(pid, PRIVATE));
+        assert_eq!(machine.of(&[7, 8]).own, [], "nobody looked yet");
+        assert_eq!(machine.own(&[7, 8]), 1);
+        assert_eq!(machine.own(&[7]), 0, "8 is a stranger then");
+        machine.maps(250, ELSEWHERE);
+        assert_eq!(machine.own(&[7, 8]), 0);
+        machine.maps(250, PRIVATE);
+        assert_eq!(machine.own(&[7, 8]), 1);
+        // A process that cannot be read may have anything.
+        machine.maps(251, "1-2 rwxs damaged\n");
+        assert_eq!(machine.own(&[7, 8]), 0);
+    }
+
+    #[test]
+    fn files_need_no_round_through_the_machine() {
+        let mut machine = Machine::new("sharing-files");
+        machine.maps(7, FILES);
+        assert_eq!(machine.own(&[7]), 0);
+        assert!(machine.sharing.scan.found.is_empty());
+    }
+
+    #[test]
+    fn long_files_are_read_seldom_and_all_in_turn() {
+        let mut machine = Machine::new("sharing-budget");
+        let long = PRIVATE.repeat(LINES_PER_LOOK * 3) + SHARED;
+        machine.maps(7, &long);
+        (10..60).for_each(|pid| machine.maps(pid, &PRIVATE.repeat(90)));
+        let pids: Vec<u32> = [7].into_iter().chain(10..60).collect();
+        let mut read: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut lines = 0;
+        const LOOKS: usize = 60;
+        for _ in 0..LOOKS {
+            for maps in machine.of(&pids).maps {
+                let known = &machine.sharing.programs[&ONE].read[&maps.pid];
+                lines += known.lines;
+                *read.entry(maps.pid.0).or_default() += 1;
+            }
+        }
+        assert!(lines <= LINES_PER_LOOK * (LOOKS + 3), "{lines}");
+        assert_eq!(read.len(), pids.len());
+        let (least, most) = (read.values().min().unwrap(), read.values().max().unwrap());
+        assert!(most - least <= 1, "{read:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Memory that processes of a program share: learning of it, and finding a process to reach it through.
+
+use topology::Pid;
+
+use super::attachment::Attachment;
+use super::registry::Registry;
+use super::{Engine, WantedPage};
+use crate::action::{AttachmentId, Reach};
+use crate::observation::{ObjectId, ObjectKind, ObservedSharing};
+use crate::policy::{PageKey, SpaceId};
+use crate::tables::spaces::{LocalSpace, Space};
+
+/// A process that has a page, and which of its pages it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub pid: Pid,
+    /// Page number in the process's address space.
+    pub page: u64,
+}
+
+/// The address space of each seat's thread.
+#[derive(Debug)]
+pub(super) struct Users(Vec<LocalSpace>);
+
+impl Engine {
+    /// Pages of a program whose place the next decision wants to know, at most `max`, hottest first: each
+    /// with a process that has it and its address there. Of shared memory that is a process that used
+    /// the page lately, for another may not have it in its page table.
+    #[must_use]
+    pub fn wanted_places(&self, attachment: AttachmentId, max: usize) -> Vec<WantedPage> {
+        let Some(attachment) = self.attachment(attachment) else {
+            return Vec::new();
+        };
+        let users = attachment.users();
+        let hottest = attachment.pages.hottest(max).into_iter();
+        hottest
+            .filter_map(|(_, tag, _)| {
+                let page = attachment.key(tag)?;
+                let place = attachment.place_of(&users, page)?;
+                Some(WantedPage {
+                    page,
+                    pid: place.pid,
+                    address: place.page << attachment.page_shift,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Attachment {
+    /// Takes what was looked up of shared memory.
+    pub(super) fn learn_sharing(&mut self, registry: &mut Registry, seen: &ObservedSharing) {
+        for maps in &seen.maps {
+            let process = registry.processes.find(maps.pid.0);
+            let process = process.filter(|spot| spot.place == self.place);
+            let Some(local) = process.and_then(|spot| LocalSpace::try_from(spot.slot).ok()) else {
+                continue;
+            };
+            for range in &maps.ranges {
+                self.name(registry, range.object);
+            }
+            self.shares.set(local, &maps.ranges, self.page_shift);
+        }
+        if !seen.maps.is_empty() {
+            self.drop_unmapped(registry);
+        }
+        self.shares.note_own(&seen.own);
+    }
+
+    /// Gives an object a space if there is room; without, its pages stay those of each process.
+    fn name(&mut self, registry: &mut Registry, object: ObjectId) {
+        if self.shares.space_of(object).is_some() || !self.shares.has_room() {
+            return;
+        }
+        let space = Space {
+            pid: None,
+            id: registry.open_object(),
+            joined: self.observations,
+        };
+        if let Some(local) = self.spaces.add(space) {
+            self.shares.add(local, object);
+        }
+    }
+
+    /// A forked process maps what its maker does, until it is looked at.
+    pub(super) fn inherit(&mut self, parent: u32, child: LocalSpace) {
+        if let Ok(parent) = LocalSpace::try_from(parent) {
+            self.shares.inherit(parent, child);
+            let unmapped = self.shares.recount();
+            assert!(unmapped.is_empty(), "one more maps what was mapped");
+        }
+    }
+
+    /// Gives up the spaces of objects that no process maps any more.
+    pub(super) fn drop_unmapped(&mut self, registry: &mut Registry) {
+        for local in self.shares.recount() {
+            if let Some(space) = self.spaces.remove(local) {
+                registry.shut(space.id);
+                self.forget_pages_of(space.id);
+            }
+        }
+    }
+
+    /// Whether pages of a space are not to be moved: files, and what others map or may map.
+    pub(super) fn is_barred(&self, space: SpaceId) -> bool {
+        let object = self.object_of(space);
+        object.is_some_and(|(kind, own, _)| kind == ObjectKind::File || !own)
+    }
+
+    /// Which pages of a space a move may take.
+    pub(super) fn reach_of(&self, space: SpaceId) -> Reach {
+        match self.object_of(space) {
+            Some((_, true, 2..)) if !self.is_barred(space) => Reach::Program,
+            _ => Reach::Alone,
+        }
+    }
+
+    fn object_of(&self, space: SpaceId) -> Option<(ObjectKind, bool, u32)> {
+        let object = self.shares.object(self.spaces.local_of(space)?)?;
+        Some((object.id.kind, object.own, object.mappers))
+    }
+
+    /// The address spaces of those who sit.
+    pub(super) fn users(&self) -> Users {
+        let mut spaces = Vec::new();
+        for (_, hot, _) in self.tasks.iter() {
+            if let Some(seat) = hot.seat.map(usize::from) {
+                if spaces.len() <= seat {
+                    spaces.resize(seat + 1, 0);
+                }
+                spaces[seat] = hot.space;
+            }
+        }
+        Users(spaces)
+    }
+
+    /// A process that has a page: its own, or of shared memory one of those that used it lately, the last
+    /// first; else the first that maps it.
+    pub(super) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
+        let local = self.spaces.local_of(page.space)?;
+        if let Some(pid) = self.spaces.at(local)?.pid {
+            let page = page.page;
+            return Some(Place { pid, page });
+        }
+        let entry = self.tag(page).and_then(|tag| self.pages.entry(tag));
+        let (seats, count) = entry.map_or(([0; 4], 0), |(_, entry)| (entry.seats, entry.count()));
+        let lately = seats.into_iter().take(count);
+        let lately = lately.filter_map(|seat| users.0.get(usize::from(seat)).copied());
+        lately.chain(self.shares.processes()).find_map(|process| {
+            let page = self.shares.page_in(process, local, page.page)?;
+            let pid = self.spaces.at(process)?.pid?;
+            Some(Place { pid, page })
+        })
+    }
+}

@@ -1,0 +1,347 @@
+//! Which addresses of a process are memory that others may map too, and what they are called then.
+//!
+//! An address in such a range means a page of an *object*, and the object has a space of its own. So two
+//! processes that map it, at whatever addresses, use the same page.
+
+use std::collections::BTreeMap;
+
+use super::spaces::LocalSpace;
+use crate::observation::{ObjectId, SharedRange};
+
+/// Ranges of one process; further ones keep the process's own pages.
+pub(crate) const RANGES_MAX: usize = 1024;
+/// Objects of one program, so that three of four spaces are left for processes.
+pub(crate) const OBJECTS_MAX: usize = 1024;
+
+/// An object that the program maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub id: ObjectId,
+    /// Processes of the program that map it.
+    pub mappers: u32,
+    /// Nobody else does, as far as was looked.
+    pub own: bool,
+}
+
+/// A range of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    /// First page, and the first after it.
+    first: u64,
+    end: u64,
+    /// The object's space.
+    object: LocalSpace,
+    /// Page of the object that the first page is.
+    page: u64,
+}
+
+/// Shared memory of one program.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// By the local number of the process, ascending and apart.
+    ranges: Vec<Vec<Range>>,
+    /// Whether there is any range.
+    any: bool,
+    objects: BTreeMap<LocalSpace, Object>,
+    by_id: BTreeMap<ObjectId, LocalSpace>,
+}
+
+impl Shares {
+    /// What a page of a process is called: itself, or a page of an object.
+    #[inline]
+    pub(crate) fn translate(&self, process: LocalSpace, page: u64) -> (LocalSpace, u64) {
+        if !self.any {
+            return (process, page);
+        }
+        self.find(process, page).unwrap_or((process, page))
+    }
+
+    fn find(&self, process: LocalSpace, page: u64) -> Option<(LocalSpace, u64)> {
+        let ranges = self.ranges.get(usize::from(process))?;
+        let after = ranges.partition_point(|range| range.first <= page);
+        let range = ranges[..after].last().filter(|range| page < range.end)?;
+        Some((range.object, range.page + (page - range.first)))
+    }
+
+    /// Where a process has a page of an object; the lowest place if there are several.
+    pub(crate) fn page_in(
+        &self,
+        process: LocalSpace,
+        object: LocalSpace,
+        page: u64,
+    ) -> Option<u64> {
+        let ranges = self.ranges.get(usize::from(process))?;
+        ranges.iter().find_map(|range| {
+            let offset = page.checked_sub(range.page)?;
+            let within = range.object == object && offset < range.end - range.first;
+            within.then_some(range.first + offset)
+        })
+    }
+
+    /// Processes with ranges, ascending.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = LocalSpace> {
+        (0..)
+            .zip(&self.ranges)
+            .filter(|(_, ranges)| !ranges.is_empty())
+            .map(|(process, _)| process)
+    }
+
+    /// The object that has this space.
+    pub(crate) fn object(&self, space: LocalSpace) -> Option<&Object> {
+        self.objects.get(&space)
+    }
+
+    /// The space of an object.
+    pub(crate) fn space_of(&self, id: ObjectId) -> Option<LocalSpace> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// Whether there is room for one more object.
+    pub(crate) fn has_room(&self) -> bool {
+        self.objects.len() < OBJECTS_MAX
+    }
+
+    /// Gives an object a space. It is nobody's until ranges name it.
+    pub(crate) fn add(&mut self, space: LocalSpace, id: ObjectId) {
+        let object = Object {
+            id,
+            mappers: 0,
+            own: false,
+        };
+        self.objects.insert(space, object);
+        self.by_id.insert(id, space);
+    }
+
+    /// Takes what a process maps now in place of what it did before. Ranges of objects that have no space,
+    /// that overlap those before them, or that are no whole pages are left out.
+    pub(crate) fn set(&mut self, process: LocalSpace, ranges: &[SharedRange], page_shift: u32) {
+        let mask = (1u64 << page_shift) - 1;
+        let whole = |range: &&SharedRange| {
+            range.start < range.end
+                && range.start >> 63 == 0
+                && (range.start | range.end | range.offset) & mask == 0
+                && range.offset.checked_add(range.end - range.start).is_some()
+        };
+        let mut found: Vec<Range> = ranges
+            .iter()
+            .filter(whole)
+            .filter_map(|range| {
+                Some(Range {
+                    first: range.start >> page_shift,
+                    end: range.end >> page_shift,
+                    object: self.space_of(range.object)?,
+                    page: range.offset >> page_shift,
+                })
+            })
+            .collect();
+        found.sort_by_key(|range| (range.first, range.end));
+        let mut end = 0;
+        found.retain(|range| {
+            let apart = range.first >= end;
+            end = if apart { range.end } else { end };
+            apart
+        });
+        found.truncate(RANGES_MAX);
+        let at = usize::from(process);
+        if self.ranges.len() <= at && !found.is_empty() {
+            self.ranges.resize(at + 1, Vec::new());
+        }
+        if let Some(held) = self.ranges.get_mut(at) {
+            *held = found;
+        }
+    }
+
+    /// A process that was forked maps what its maker does.
+    pub(crate) fn inherit(&mut self, parent: LocalSpace, child: LocalSpace) {
+        let Some(ranges) = self.ranges.get(usize::from(parent)).cloned() else {
+            return;
+        };
+        if ranges.is_empty() {
+            return;
+        }
+        let at = usize::from(child);
+        if self.ranges.len() <= at {
+            self.ranges.resize(at + 1, Vec::new());
+        }
+        self.ranges[at] = ranges;
+    }
+
+    /// A process is gone, or runs another program.
+    pub(crate) fn clear(&mut self, process: LocalSpace) {
+        if let Some(ranges) = self.ranges.get_mut(usize::from(process)) {
+            ranges.clear();
+        }
+    }
+
+    /// Notes which objects nobody outside of the program maps; of all others it is not known.
+    pub(crate) fn note_own(&mut self, own: &[ObjectId]) {
+        for object in self.objects.values_mut() {
+            object.own = own.contains(&object.id);
+        }
+    }
+
+    /// Counts who maps what, and gives the spaces of objects that nobody maps any more.
+    pub(crate) fn recount(&mut self) -> Vec<LocalSpace> {
+        for object in self.objects.values_mut() {
+            object.mappers = 0;
+        }
+        self.any = false;
+        for ranges in &self.ranges {
+            let mut mapped: Vec<LocalSpace> = ranges.iter().map(|range| range.object).collect();
+            mapped.sort_unstable();
+            mapped.dedup();
+            self.any |= !mapped.is_empty();
+            for object in mapped {
+                if let Some(object) = self.objects.get_mut(&object) {
+                    object.mappers += 1;
+                }
+            }
+        }
+        let unmapped = self
+            .objects
+            .iter()
+            .filter(|(_, object)| object.mappers == 0);
+        let unmapped: Vec<LocalSpace> = unmapped.map(|(&space, _)| space).collect();
+        for space in &unmapped {
+            if let Some(object) = self.objects.remove(space) {
+                self.by_id.remove(&object.id);
+            }
+        }
+        unmapped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::observation::ObjectKind;
+
+    const PAGE_SHIFT: u32 = 12;
+
+    fn id(inode: u64) -> ObjectId {
+        ObjectId {
+            kind: ObjectKind::Memory,
+            device: (0, 1),
+            inode,
+        }
+    }
+
+    /// Pages `first..end` of a process are pages of an object from `page` on.
+    fn range(first: u64, end: u64, inode: u64, page: u64) -> SharedRange {
+        SharedRange {
+            start: first << PAGE_SHIFT,
+            end: end << PAGE_SHIFT,
+            object: id(inode),
+            offset: page << PAGE_SHIFT,
+        }
+    }
+
+    fn shares(of: &[(LocalSpace, &[SharedRange])]) -> Shares {
+        let mut shares = Shares::default();
+        shares.add(100, id(1));
+        shares.add(101, id(2));
+        for (process, ranges) in of {
+            shares.set(*process, ranges, PAGE_SHIFT);
+        }
+        shares.recount();
+        shares
+    }
+
+    #[test]
+    fn an_object_has_one_page_at_many_addresses() {
+        let shares = shares(&[
+            (1, &[range(10, 20, 1, 0), range(20, 25, 2, 7)]),
+            (2, &[range(500, 505, 1, 3)]),
+        ]);
+        assert_eq!(shares.translate(1, 14), (100, 4));
+        assert_eq!(shares.translate(2, 501), (100, 4));
+        assert_eq!(shares.translate(1, 9), (1, 9));
+        assert_eq!(shares.translate(1, 20), (101, 7));
+        assert_eq!(shares.translate(1, 25), (1, 25));
+        assert_eq!(shares.translate(2, 505), (2, 505));
+        assert_eq!(shares.translate(3, 14), (3, 14));
+        assert_eq!(shares.page_in(1, 100, 4), Some(14));
+        assert_eq!(shares.page_in(2, 100, 4), Some(501));
+        assert_eq!(shares.page_in(2, 100, 2), None);
+        assert_eq!(shares.page_in(2, 100, 8), None);
+        assert_eq!(shares.object(100).unwrap().mappers, 2);
+        assert_eq!(shares.processes().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn what_nobody_maps_any_more_is_given_up() {
+        let mut shares = shares(&[(1, &[range(10, 20, 1, 0)])]);
+        // The second object was never mapped.
+        assert_eq!(
+            (shares.space_of(id(1)), shares.space_of(id(2))),
+            (Some(100), None)
+        );
+        shares.inherit(1, 9);
+        assert_eq!(shares.recount(), []);
+        assert_eq!(shares.object(100).unwrap().mappers, 2);
+        shares.clear(1);
+        assert_eq!(shares.recount(), []);
+        assert_eq!(shares.translate(1, 14), (1, 14));
+        assert_eq!(shares.translate(9, 14), (100, 4));
+        shares.set(9, &[], PAGE_SHIFT);
+        assert_eq!(shares.recount(), [100]);
+        assert_eq!(shares.translate(9, 14), (9, 14));
+        assert!(!shares.any);
+    }
+
+    #[test]
+    fn ranges_that_make_no_sense_are_left_out() {
+        let odd = SharedRange {
+            start: 5,
+            ..range(10, 20, 1, 0)
+        };
+        let high = SharedRange {
+            start: 1 << 63,
+            end: (1 << 63) + 4096,
+            ..range(0, 0, 1, 0)
+        };
+        let far = SharedRange {
+            offset: u64::MAX - 4095,
+            ..range(2, 9, 1, 0)
+        };
+        let mut own = shares(&[(1, &[odd, high, far, range(7, 7, 1, 0), range(9, 3, 1, 0)])]);
+        assert!(!own.any);
+        own.note_own(&[id(9)]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn translation_agrees_with_looking_through_the_list(
+            drawn in prop::collection::vec((0u64..60, 0u64..9, 1u64..3, 0u64..50), 0..12),
+            page in 0u64..80,
+        ) {
+            let given: Vec<SharedRange> =
+                drawn.iter().map(|&(first, length, inode, page)| range(first, first + length, inode, page)).collect();
+            let shares = shares(&[(1, &given)]);
+            // The same by hand: in order of addresses, the first that does not overlap holds.
+            let mut sorted: Vec<&SharedRange> = given.iter().filter(|range| range.start < range.end).collect();
+            sorted.sort_by_key(|range| (range.start, range.end));
+            let (mut end, mut expected) = (0, (1, page));
+            for range in sorted {
+                if range.start >= end {
+                    end = range.end;
+                    let at = page << PAGE_SHIFT;
+                    if (range.start..range.end).contains(&at) {
+                        let space = if range.object == id(1) { 100 } else { 101 };
+                        expected = (space, (range.offset + at - range.start) >> PAGE_SHIFT);
+                    }
+                }
+            }
+            let found = shares.translate(1, page);
+            prop_assert_eq!(found, expected);
+            // And back: somewhere in the process that is the same page.
+            if found.0 != 1 {
+                let back = shares.page_in(1, found.0, found.1).unwrap();
+                prop_assert_eq!(shares.translate(1, back), found);
+            }
+        }
+    }
+}

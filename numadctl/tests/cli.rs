@@ -10,8 +10,8 @@ use std::io::Read;
 use std::process::Stdio;
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Ledger, Matrix, PolicyRow,
-    ReloadReport, Status, UndoReport,
+    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, Ledger, Matrix,
+    PolicyRow, ReloadReport, Status, UndoReport,
 };
 use control::{ErrorBody, ErrorKind, Failure};
 use fake::{Fake, Replies, Reply};
@@ -39,6 +39,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         samples_window: 10,
         lost: 0,
         pages: 1,
+        evidence: Evidence::default(),
         ledger: Ledger::default(),
         distance: None,
         local_share: None,
@@ -125,6 +126,9 @@ fn matrix(window: &str) -> Matrix {
         nodes: vec![Some(0), None],
         rows: vec![vec![0, 5], vec![5, 0]],
         samples: 10,
+        support: vec![vec![0, 5], vec![5, 0]],
+        confidence: 0.9,
+        partners: Vec::new(),
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Finding, Ledger, LinkRow, Matrix,
-    MemoryRow, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, Ledger, LinkRow,
+    Matrix, MemoryRow, Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow,
+    UndoReport,
 };
 use numadctl::render::{
     attachment, counters, doctor, explain, matrix, matrix_svg, policies, settings, status,
@@ -30,6 +31,9 @@ fn pairs(nodes: &[Option<u32>]) -> Matrix {
             })
             .collect(),
         samples: 1234,
+        support: vec![vec![1; count]; count],
+        confidence: 0.9,
+        partners: Vec::new(),
     }
 }
 
@@ -110,7 +114,7 @@ fn shades_go_by_quarters_of_the_largest() {
 fn a_matrix_is_given_as_values() {
     assert_eq!(
         matrix::csv(&pairs(&[Some(1), None])),
-        "tid,node,11,12\n11,1,0,900\n12,,900,0\n"
+        "tid,node,11,12,samples:11,samples:12\n11,1,0,900,1,1\n12,,900,0,1,1\n"
     );
 }
 
@@ -210,6 +214,15 @@ fn program() -> Attachment {
         samples_window: 321,
         lost: 2,
         pages: 1000,
+        evidence: Evidence {
+            samples: 321,
+            samples_per_task: 40.125,
+            samples_per_page: 0.321,
+            lost_share: 0.006,
+            coverage: 0.97,
+            confidence_min: 0.9,
+            confident: true,
+        },
         ledger: Ledger {
             threads_bound: 8,
             thread_moves: 10,
@@ -223,6 +236,32 @@ fn program() -> Attachment {
         local_share: Some(0.934),
         counts: None,
     }
+}
+
+#[test]
+fn a_matrix_tells_how_sure_it_is() {
+    let partner = |tid, sure| Partner {
+        tid,
+        with: 12,
+        samples: u64::from(tid) * 10,
+        share: 0.9,
+        low: 0.85,
+        high: 0.94,
+        sure,
+    };
+    let drawn = Matrix {
+        partners: vec![partner(11, true), partner(12, false)],
+        ..pairs(&[Some(0), Some(0), Some(1), Some(1)])
+    };
+    let drawn = matrix::picture(&drawn, 80);
+    assert!(
+        drawn.ends_with(
+            "sure: 1 of 4 threads share more with one other than chance explains, at 90 %\n\
+             samples behind a thread's largest cell: 110 to 120\n\
+             least of these: 11 with 12, 90 % of what it shares (85 to 94 %)\n"
+        ),
+        "{drawn}"
+    );
 }
 
 #[test]
@@ -349,8 +388,8 @@ fn status_is_a_head_and_a_table() {
          journal  520 changes not undone\n\
          rival    kernel NUMA balancing is on\n\
          \n\
-         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  BOUND  PAGES  DIST  LOCAL\n\
-         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12     4711     2      8    512  10.4   93 %\n"
+         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  SEEN  SURE  BOUND  PAGES  DIST  LOCAL\n\
+         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12      321   1 %  97 %  yes       8    512  10.4   93 %\n"
     );
     let idle = Status {
         nodes: 1,
@@ -394,6 +433,8 @@ fn explain_tells_the_program_its_threads_and_events() {
          settings  strict=false\n\
          seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last one; 2 lost on the\n\
          \x20         machine; 1000 pages tracked; the present window is of 2000 ms\n\
+         evidence  321 samples judged by in the last window: 40.1 a thread, 0.3 a page; 0.6 % lost, 97 % of\n\
+         \x20         busy time seen; enough to decide; a move needs 90.0 %\n\
          done      8 threads bound now, 10 moves in all; 512 pages (2.0 MiB) moved, 1 refused\n\
          cost      1.25 ms in system calls that moved pages, the longest 400.00 us\n\
          effect    mean distance of communication 10.4 (10 is all local), local accesses 93 %\n\

@@ -87,6 +87,8 @@ pub struct Attachment {
     pub lost: u64,
     /// Pages tracked.
     pub pages: u32,
+    /// How sure the last window was.
+    pub evidence: Evidence,
     /// What was changed and not yet undone, and what was refused.
     pub ledger: Ledger,
     /// Mean distance of communication in the last window, 10 is all local; none without communication.
@@ -172,6 +174,25 @@ pub struct PowerRow {
     pub watts: f64,
 }
 
+/// How sure a window is of what it shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Samples that it rests on, those included of windows before that had too few and were joined to it.
+    pub samples: u64,
+    /// Of these, for each thread that takes part.
+    pub samples_per_task: f64,
+    /// Of these, for each page tracked.
+    pub samples_per_page: f64,
+    /// Share of samples that was lost, 0 to 1; at most, for what other programs lost counts too.
+    pub lost_share: f64,
+    /// Share of the processor time of threads that take part which is of threads that were sampled, 0 to 1.
+    pub coverage: f64,
+    /// Least confidence that a move needs.
+    pub confidence_min: f64,
+    /// Whether it was enough to decide by.
+    pub confident: bool,
+}
+
 /// What was done to a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
@@ -240,6 +261,31 @@ pub struct Matrix {
     pub rows: Vec<Vec<u64>>,
     /// Samples that stand behind it.
     pub samples: u64,
+    /// Samples behind each cell: its amount over the mean period of samples.
+    pub support: Vec<Vec<u64>>,
+    /// Confidence of the bounds in `partners`.
+    pub confidence: f64,
+    /// For each thread that shares anything, with whom it shares most.
+    pub partners: Vec<Partner>,
+}
+
+/// The one that a thread shares most with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Partner {
+    /// The thread.
+    pub tid: u32,
+    /// The other.
+    pub with: u32,
+    /// Samples that show the two sharing.
+    pub samples: u64,
+    /// Their share of all that show the thread sharing, 0 to 1.
+    pub share: f64,
+    /// Lower bound of the true share.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+    /// Whether it is more than chance would show if the thread shared with all alike.
+    pub sure: bool,
 }
 
 /// Something the engine did or did not do.

@@ -136,6 +136,7 @@ impl Scene {
                 node,
                 held: false,
                 unconfirmed: false,
+                barred: false,
             })
             .collect();
         case.judge(wishes.iter(), &mut [1 << 30; 2])

@@ -1,6 +1,6 @@
 //! What `explain` shows: the program, its threads, what was done and what was not.
 
-use control::rows::{AttachmentDetail, EventRow, ThreadRow};
+use control::rows::{AttachmentDetail, EventRow, Evidence, ThreadRow};
 
 use super::counters;
 use super::table::{Side, table};
@@ -90,6 +90,7 @@ fn head(detail: &AttachmentDetail) -> String {
         row.window_ms,
     );
     text.push_str(&labelled("seen", &seen));
+    text.push_str(&labelled("evidence", &evidence(&row.evidence)));
     text.push_str(&format!(
         "done      {} bound now, {} in all; {} ({}) moved, {} refused\n",
         count(ledger.threads_bound.into(), "thread"),
@@ -113,6 +114,24 @@ fn head(detail: &AttachmentDetail) -> String {
         text.push_str(&labelled("counted", &counted));
     }
     text
+}
+
+fn evidence(row: &Evidence) -> String {
+    format!(
+        "{} judged by in the last window: {:.1} a thread, {:.1} a page; {:.1} % lost, {} of busy time \
+         seen; {}; a move needs {:.1} %",
+        count(row.samples, "sample"),
+        row.samples_per_task,
+        row.samples_per_page,
+        row.lost_share * 100.0,
+        share(Some(row.coverage)),
+        if row.confident {
+            "enough to decide"
+        } else {
+            "not enough to decide"
+        },
+        row.confidence_min * 100.0,
+    )
 }
 
 fn threads(rows: &[ThreadRow]) -> String {

@@ -8,13 +8,15 @@ pub const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 /// Narrowest picture: a frame, a label and a few cells.
 const WIDTH_MIN: usize = 30;
 
-/// Whether there is a row, a name and a node for each task, and rows are as long.
+/// Whether there is a row, a name, a node and a row of samples for each task, and rows are as long.
 #[must_use]
 pub fn is_square(matrix: &Matrix) -> bool {
     let count = matrix.tids.len();
     matrix.nodes.len() == count
         && matrix.rows.len() == count
         && matrix.rows.iter().all(|row| row.len() == count)
+        && matrix.support.len() == count
+        && matrix.support.iter().all(|row| row.len() == count)
 }
 
 /// Tasks of one node that are drawn as one cell.
@@ -143,6 +145,41 @@ pub fn picture(matrix: &Matrix, width: usize) -> String {
     }
     text.push_str(&rule('└', '┴', '┘'));
     text.push_str(&scale(&bins, most));
+    text.push_str(&sureness(matrix));
+    text
+}
+
+/// How many threads have a partner of whom it is sure; nothing where nobody says anything.
+fn sureness(matrix: &Matrix) -> String {
+    let sure: Vec<_> = matrix
+        .partners
+        .iter()
+        .filter(|partner| partner.sure)
+        .collect();
+    let (Some(least), Some(most)) = (
+        matrix.partners.iter().map(|partner| partner.samples).min(),
+        matrix.partners.iter().map(|partner| partner.samples).max(),
+    ) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "sure: {} of {} threads share more with one other than chance explains, at {:.0} %\n\
+         samples behind a thread's largest cell: {least} to {most}\n",
+        sure.len(),
+        matrix.tids.len(),
+        matrix.confidence * 100.0,
+    );
+    let weakest = sure.iter().min_by(|a, b| a.low.total_cmp(&b.low));
+    if let Some(partner) = weakest {
+        text.push_str(&format!(
+            "least of these: {} with {}, {:.0} % of what it shares ({:.0} to {:.0} %)\n",
+            partner.tid,
+            partner.with,
+            partner.share * 100.0,
+            partner.low * 100.0,
+            partner.high * 100.0
+        ));
+    }
     text
 }
 
@@ -212,18 +249,22 @@ fn scale(bins: &[Bin], most: u64) -> String {
 }
 
 /// Comma-separated values: a head line, then for each thread its number, its node and its amounts
-/// in the order of the head line.
+/// in the order of the head line, then the samples behind each of them.
 #[must_use]
 pub fn csv(matrix: &Matrix) -> String {
     let mut text = String::from("tid,node");
     for tid in &matrix.tids {
         text.push_str(&format!(",{tid}"));
     }
+    for tid in &matrix.tids {
+        text.push_str(&format!(",samples:{tid}"));
+    }
     text.push('\n');
-    for ((tid, node), row) in matrix.tids.iter().zip(&matrix.nodes).zip(&matrix.rows) {
+    let rows = matrix.rows.iter().zip(&matrix.support);
+    for ((tid, node), (row, support)) in matrix.tids.iter().zip(&matrix.nodes).zip(rows) {
         let node = node.map_or_else(String::new, |node| node.to_string());
         text.push_str(&format!("{tid},{node}"));
-        for amount in row {
+        for amount in row.iter().chain(support) {
             text.push_str(&format!(",{amount}"));
         }
         text.push('\n');

@@ -85,6 +85,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Samples lost so far, on the whole machine.",
             ),
             ("pages", "integer", "Pages tracked."),
+            ("evidence", "Evidence", "How sure the last window was."),
             ("ledger", "Ledger", "What was done to it."),
             (
                 "distance",
@@ -160,6 +161,34 @@ pub(super) const SCHEMAS: &[Schema] = &[
         ],
     },
     Schema {
+        name: "Evidence",
+        fields: &[
+            ("samples", "integer", "Samples that the window rests on."),
+            (
+                "samples_per_task",
+                "number",
+                "For each thread that takes part.",
+            ),
+            ("samples_per_page", "number", "For each page tracked."),
+            (
+                "lost_share",
+                "number",
+                "Share of samples that was lost at most, 0 to 1.",
+            ),
+            (
+                "coverage",
+                "number",
+                "Share of the processor time that is of threads that were sampled, 0 to 1.",
+            ),
+            (
+                "confidence_min",
+                "number",
+                "Least confidence that a move needs.",
+            ),
+            ("confident", "bool", "Whether it was enough to decide by."),
+        ],
+    },
+    Schema {
         name: "Ledger",
         fields: &[
             (
@@ -229,6 +258,29 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ),
             ("rows", "[[integer]]", "One row per thread."),
             ("samples", "integer", "Samples that stand behind it."),
+            ("support", "[[integer]]", "Samples behind each cell."),
+            ("confidence", "number", "Confidence of the bounds."),
+            (
+                "partners",
+                "[Partner]",
+                "With whom each thread shares most.",
+            ),
+        ],
+    },
+    Schema {
+        name: "Partner",
+        fields: &[
+            ("tid", "integer", "The thread."),
+            ("with", "integer", "The one it shares most with."),
+            ("samples", "integer", "Samples that show the two sharing."),
+            (
+                "share",
+                "number",
+                "Their share of all that show the thread sharing, 0 to 1.",
+            ),
+            ("low", "number", "Lower bound of the true share."),
+            ("high", "number", "Upper bound."),
+            ("sure", "bool", "Whether it is more than chance would show."),
         ],
     },
     Schema {

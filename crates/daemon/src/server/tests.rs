@@ -488,10 +488,12 @@ fn schemas_are_the_rows() {
     check_row::<Failure>("Failure");
     check_row::<rows::AttachRequest>("AttachRequest");
     check_row::<rows::Attachment>("Attachment");
+    check_row::<rows::Evidence>("Evidence");
     check_row::<rows::Ledger>("Ledger");
     check_row::<rows::AttachmentDetail>("AttachmentDetail");
     check_row::<rows::ThreadRow>("ThreadRow");
     check_row::<rows::Matrix>("Matrix");
+    check_row::<rows::Partner>("Partner");
     check_row::<rows::EventRow>("EventRow");
     check_row::<rows::PolicyRow>("PolicyRow");
     check_row::<rows::SettingRow>("SettingRow");

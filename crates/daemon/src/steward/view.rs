@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, EventRow, Finding, Matrix, PolicyRow, SettingRow,
-    Status, ThreadRow,
+    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, Matrix, Partner,
+    PolicyRow, SettingRow, Status, ThreadRow,
 };
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, CommMatrix, PolicyFactory, TaskState};
+use numad_core::{AttachmentId, Certainty, CommMatrix, PolicyFactory, TaskState, WindowSummary};
 
 use super::attach::in_words;
 use super::program::Program;
@@ -122,12 +122,22 @@ impl Steward {
                 .or_else(|| self.parts.topology.node_of(task.cpu))?;
             Some(node.0)
         };
+        let tids: Vec<u32> = keys.iter().map(|key| key.tid.0).collect();
+        let certainty = self.engine.certainty(id).unwrap_or(Certainty::of(0.5));
+        let support = Support {
+            matrix,
+            certainty,
+            per_amount: self.engine.samples_per_amount(id),
+        };
         Ok(Matrix {
             window: name.to_owned(),
-            tids: keys.iter().map(|key| key.tid.0).collect(),
             nodes: keys.iter().map(|&key| node_of(key)).collect(),
             rows: rows_of(matrix, keys.len()),
             samples,
+            support: support.cells(keys.len()),
+            confidence: certainty.confidence(),
+            partners: support.partners(&tids),
+            tids,
         })
     }
 
@@ -233,12 +243,27 @@ impl Steward {
             samples_window: window.samples,
             lost: program.lost,
             pages: window.pages,
+            evidence: self.evidence(id, window),
             ledger: program.ledger(&alive),
             distance: window.distance_centi.map(|centi| f64::from(centi) / 100.0),
             local_share: window
                 .local_permille
                 .map(|permille| f64::from(permille) / 1000.0),
             counts: self.parts.meters.counts(id),
+        }
+    }
+
+    fn evidence(&self, id: AttachmentId, window: &WindowSummary) -> Evidence {
+        let certainty = self.engine.certainty(id);
+        let each = |count: u32| window.samples_judged as f64 / f64::from(count.max(1));
+        Evidence {
+            samples: window.samples_judged,
+            samples_per_task: each(window.tasks),
+            samples_per_page: each(window.pages),
+            lost_share: f64::from(window.lost_permille) / 1000.0,
+            coverage: f64::from(window.coverage_permille) / 1000.0,
+            confidence_min: certainty.map_or(0.0, Certainty::confidence),
+            confident: window.confident,
         }
     }
 
@@ -320,6 +345,56 @@ fn not_yours(id: AttachmentId) -> Failure {
         format!("attachment `{id}` belongs to someone else"),
     )
     .remedy("ask as root")
+}
+
+/// What stands behind a matrix.
+struct Support<'a> {
+    matrix: &'a CommMatrix,
+    certainty: Certainty,
+    /// Samples that an amount of 1 stands for.
+    per_amount: f64,
+}
+
+impl Support<'_> {
+    fn cells(&self, count: usize) -> Vec<Vec<u64>> {
+        let mut rows = rows_of(self.matrix, count);
+        for cell in rows.iter_mut().flatten() {
+            *cell = whole(*cell as f64 * self.per_amount);
+        }
+        rows
+    }
+
+    fn partners(&self, tids: &[u32]) -> Vec<Partner> {
+        let tasks = 0..tids.len().min(self.matrix.count());
+        tasks.filter_map(|task| self.partner(task, tids)).collect()
+    }
+
+    fn partner(&self, task: usize, tids: &[u32]) -> Option<Partner> {
+        let row = self.matrix.row(task);
+        // The first of those with most.
+        let with = (0..row.len()).rev().max_by_key(|&other| row[other])?;
+        let said = row[with] as f64 * self.per_amount;
+        let all = self.matrix.row_sum(task) as f64 * self.per_amount;
+        let weighed = self.certainty.weigh_partner(said, all, row.len() - 1);
+        (said > 0.0).then(|| Partner {
+            tid: tids[task],
+            with: tids[with],
+            samples: whole(said),
+            share: weighed.share,
+            low: weighed.low,
+            high: weighed.high,
+            sure: weighed.convinces(),
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of samples; `as` saturates"
+)]
+fn whole(samples: f64) -> u64 {
+    (samples + 0.5) as u64
 }
 
 fn rows_of(matrix: &CommMatrix, count: usize) -> Vec<Vec<u64>> {

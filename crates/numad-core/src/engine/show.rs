@@ -7,6 +7,7 @@ use topology::{CpuId, NodeId, Pid, TaskKey};
 use super::window::Positions;
 use super::{Attachment, Engine, Totals};
 use crate::action::AttachmentId;
+use crate::evidence::Certainty;
 use crate::matrix::CommMatrix;
 use crate::observation::TaskState;
 use crate::policy::{Page, PageKey};
@@ -98,6 +99,32 @@ impl Engine {
         let (keys, slots) = attachment.participants();
         let (live, decayed) = attachment.comm.read_last(&attachment.seats_of(&slots));
         Some((keys, live, decayed))
+    }
+
+    /// Samples that an amount of 1 in the matrices stands for: one over the mean period of the samples
+    /// lately; 0 while there are none.
+    #[must_use]
+    pub fn samples_per_amount(&self, attachment: AttachmentId) -> f64 {
+        let Some(attachment) = self.attachment(attachment) else {
+            return 0.0;
+        };
+        let samples = attachment
+            .live_samples
+            .saturating_add(attachment.past_samples);
+        let weight = attachment
+            .live_weight
+            .saturating_add(attachment.past_weight);
+        if weight == 0 {
+            return 0.0;
+        }
+        samples as f64 / weight as f64
+    }
+
+    /// How sure moves of a program must be.
+    #[must_use]
+    pub fn certainty(&self, attachment: AttachmentId) -> Option<Certainty> {
+        let options = &self.attachment(attachment)?.options;
+        Some(Certainty::of(options.confidence_min))
     }
 
     /// As [`Self::matrices`], from cache lines that passed from a writer to a reader. None as long as

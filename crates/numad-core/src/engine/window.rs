@@ -366,8 +366,14 @@ impl Attachment {
         self.spaces.cleaned();
         if fade {
             self.comm.roll();
-            self.past_samples = self.past_samples.saturating_add(self.live_samples) / 2;
-            self.past_weight = self.past_weight.saturating_add(self.live_weight) / 2;
+            self.past_samples = self
+                .past_samples
+                .saturating_add(self.live_samples)
+                .div_ceil(2);
+            self.past_weight = self
+                .past_weight
+                .saturating_add(self.live_weight)
+                .div_ceil(2);
             (self.live_samples, self.live_weight) = (0, 0);
             self.live_since = context.now;
             (self.live_lost, self.live_taken) = (context.lost, context.taken);

@@ -8,5 +8,6 @@
 mod bad_input;
 mod house;
 mod kill_nine;
+mod shared_memory;
 mod systemd;
 mod whole_path;

@@ -8,10 +8,11 @@
 
 #[expect(
     unsafe_code,
-    reason = "mapping memory, giving its pages back, and asking for a thread's number"
+    reason = "mapping memory, giving its pages back, forking, and asking for a thread's number"
 )]
 mod memory;
 pub mod plan;
+mod processes;
 mod run;
 
 pub use plan::{Kind, Plan};

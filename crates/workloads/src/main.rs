@@ -17,9 +17,9 @@ use workloads::{Kind, Options};
     after_help = "Example: numad-workload pairs --threads 8 --seconds 30"
 )]
 struct Arguments {
-    /// Pattern of sharing: slices, pairs, groups:SIZE, all-shared, phases, hog.
+    /// Pattern of sharing: slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes.
     kind: Kind,
-    /// Number of worker threads.
+    /// Number of worker threads, or processes.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: u16,
     /// Size of each shared region in KiB.

@@ -2,13 +2,22 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::mman::{self, MapFlags, MmapAdvise, ProtFlags};
+use nix::sys::signal::Signal;
+use nix::unistd::{ForkResult, Pid};
+
+/// Bytes in the smallest page of any machine.
+const PAGE_BYTES_MIN: usize = 4096;
 
 /// Bytes in a cache line; one word of each is touched.
 const LINE_BYTES: usize = 64;
+
+/// What regions are for.
+const ACCESS: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
 
 /// A mapping of whole pages, zero at first.
 #[derive(Debug)]
@@ -27,11 +36,31 @@ impl Region {
     /// Maps that many bytes; of small pages, so that a page is what the tables call a page, unless huge
     /// ones are welcome.
     pub(crate) fn map(bytes: NonZeroUsize, huge_pages: bool) -> io::Result<Self> {
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice aliases nothing.
-        let start = unsafe { mman::mmap_anonymous(None, bytes, access, MapFlags::MAP_PRIVATE) }?;
-        let region = Self { start, bytes };
-        let advice = if huge_pages {
+        Self::anonymous(bytes, MapFlags::MAP_PRIVATE, huge_pages)
+    }
+
+    /// Small pages, shared with processes that are forked afterwards.
+    pub(crate) fn map_shared(bytes: NonZeroUsize) -> io::Result<Self> {
+        Self::anonymous(bytes, MapFlags::MAP_SHARED, false)
+    }
+
+    fn anonymous(bytes: NonZeroUsize, flags: MapFlags, huge_pages: bool) -> io::Result<Self> {
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+        let start = unsafe { mman::mmap_anonymous(None, bytes, ACCESS, flags) }?;
+        Self::of_pages(Self { start, bytes }, huge_pages)
+    }
+
+    /// Maps an object that other processes map too.
+    pub(crate) fn map_object(object: &impl AsFd, bytes: NonZeroUsize) -> io::Result<Self> {
+        let flags = MapFlags::MAP_SHARED;
+        // SAFETY: a new mapping at an address of the kernel's choice; what others write to the object is only
+        // reached as atomics here too.
+        let start = unsafe { mman::mmap(None, bytes, ACCESS, flags, object, 0) }?;
+        Self::of_pages(Self { start, bytes }, false)
+    }
+
+    fn of_pages(region: Self, huge: bool) -> io::Result<Self> {
+        let advice = if huge {
             MmapAdvise::MADV_HUGEPAGE
         } else {
             MmapAdvise::MADV_NOHUGEPAGE
@@ -71,9 +100,28 @@ impl Region {
         }
     }
 
+    /// Stores to every page. Of memory that is shared a load would not do: when that faults, the kernel maps
+    /// the pages around as well, and nobody would see that they are used.
+    pub(crate) fn store_to_each_page(&self) {
+        for offset in (0..self.bytes.get()).step_by(PAGE_BYTES_MIN) {
+            self.word(offset).store(1, Ordering::Relaxed);
+        }
+    }
+
     /// Gives every page back to the kernel; the next touch of each gets a fresh one.
     pub(crate) fn release(&self) -> io::Result<()> {
         self.advise(MmapAdvise::MADV_DONTNEED)
+    }
+
+    /// Counts one at a place; processes that share the region see it.
+    pub(crate) fn count(&self, place: usize) {
+        self.word(place * LINE_BYTES)
+            .fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was counted at a place.
+    pub(crate) fn counted(&self, place: usize) -> u64 {
+        self.word(place * LINE_BYTES).load(Ordering::Relaxed)
     }
 
     fn advise(&self, advice: MmapAdvise) -> io::Result<()> {
@@ -99,6 +147,33 @@ impl Drop for Region {
         // SAFETY: the range is exactly what `map` mapped, and no reference outlives `self`.
         let unmapped = unsafe { mman::munmap(self.start, self.bytes.get()) };
         debug_assert_eq!(unmapped, Ok(()), "unmapping our own mapping");
+    }
+}
+
+/// Runs `child` in a process of its own, which dies with the calling thread, and gives its number.
+///
+/// # Errors
+/// When no process can be made, or this one has other threads: what they hold would be held for ever.
+pub(crate) fn in_child(child: impl FnOnce()) -> io::Result<Pid> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads != 1 {
+        return Err(io::Error::other(
+            "a process with several threads does not fork",
+        ));
+    }
+    let parent = nix::unistd::getpid();
+    // SAFETY: this process has one thread, as was just counted, so that the child may do what it could.
+    match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Ok(child),
+        ForkResult::Child => {
+            let dies = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok();
+            if dies && nix::unistd::getppid() == parent {
+                child();
+            }
+            // Nothing of the parent's is to be dropped twice, nor its output to be written twice.
+            // SAFETY: ends the process at once; no memory is involved.
+            unsafe { libc::_exit(0) }
+        }
     }
 }
 

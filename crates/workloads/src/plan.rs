@@ -16,6 +16,9 @@ pub enum Kind {
     AllShared,
     /// Pairs that are shuffled anew in every phase.
     Phases,
+    /// Pairs that are processes, not threads: half of them share memory that they inherited, the others an
+    /// object that each maps at an address of its own.
+    SharedProcesses,
     /// One half of the threads streams through memory of its own; the other half works in pairs.
     Hog,
 }
@@ -33,7 +36,8 @@ pub struct Plan {
 
 impl Kind {
     /// The words that [`Kind::from_str`] understands.
-    pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog";
+    pub const WORDS: &'static str =
+        "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes";
 
     /// The plan of one phase; only [`Kind::Phases`] differs from phase to phase.
     #[must_use]
@@ -46,7 +50,7 @@ impl Kind {
         };
         let size = match self {
             Self::Slices => 1,
-            Self::Pairs | Self::Phases | Self::Hog => 2,
+            Self::Pairs | Self::Phases | Self::Hog | Self::SharedProcesses => 2,
             Self::Groups(size) => size.max(1),
             Self::AllShared => threads.max(1),
         };
@@ -111,6 +115,7 @@ impl fmt::Display for Kind {
             Self::AllShared => f.write_str("all-shared"),
             Self::Phases => f.write_str("phases"),
             Self::Hog => f.write_str("hog"),
+            Self::SharedProcesses => f.write_str("shared-processes"),
         }
     }
 }
@@ -125,6 +130,7 @@ impl FromStr for Kind {
             "all-shared" => Ok(Self::AllShared),
             "phases" => Ok(Self::Phases),
             "hog" => Ok(Self::Hog),
+            "shared-processes" => Ok(Self::SharedProcesses),
             _ => text
                 .strip_prefix("groups:")
                 .and_then(|size| size.parse().ok())
@@ -213,7 +219,15 @@ mod tests {
 
     #[test]
     fn words_are_read_and_printed() {
-        for word in ["slices", "pairs", "groups:8", "all-shared", "phases", "hog"] {
+        for word in [
+            "slices",
+            "pairs",
+            "groups:8",
+            "all-shared",
+            "phases",
+            "hog",
+            "shared-processes",
+        ] {
             assert_eq!(word.parse::<Kind>().unwrap().to_string(), word);
         }
         for word in ["", "pair", "groups:1", "groups:x", "groups:99999"] {

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 
 use crate::memory::{self, Region};
 use crate::plan::{Kind, Plan};
+use crate::processes;
 
 /// How a workload is carried out.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ pub struct Options {
 }
 
 /// Sweeps over a region per round: work between two releases, as a solver reads what it exchanged.
-const SWEEPS_PER_ROUND: usize = 64;
+pub(crate) const SWEEPS_PER_ROUND: usize = 64;
 
 /// Most bytes that regions may have in all.
 const TOTAL_BYTES_MAX: usize = 64 << 30;
@@ -67,6 +68,13 @@ struct Shared {
 /// When memory cannot be mapped, a thread cannot be started, or `out` cannot be written.
 pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
     check(&options.oracle)?;
+    if options.kind == Kind::SharedProcesses {
+        if options.huge_pages || !options.oracle.is_empty() {
+            let message = "huge pages and the oracle are for threads, not for processes";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        return processes::run(&options, out);
+    }
     let plan = options.kind.plan(options.threads, options.seed, 0);
     let shared = Shared {
         regions: map_regions(&options, plan.regions)?,
@@ -101,6 +109,14 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
+    let bytes = region_bytes(options, count)?;
+    (0..count)
+        .map(|_| Region::map(bytes, options.huge_pages))
+        .collect()
+}
+
+/// The size of each of so many regions.
+pub(crate) fn region_bytes(options: &Options, count: usize) -> io::Result<NonZeroUsize> {
     let bytes = options.region_kib.saturating_mul(1024);
     if bytes.saturating_mul(count) > TOTAL_BYTES_MAX {
         return Err(io::Error::new(
@@ -108,11 +124,8 @@ fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
             "more than 64 GiB in all",
         ));
     }
-    let bytes = NonZeroUsize::new(bytes)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a region of no size"))?;
-    (0..count)
-        .map(|_| Region::map(bytes, options.huge_pages))
-        .collect()
+    NonZeroUsize::new(bytes)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a region of no size"))
 }
 
 /// One worker: rounds of sweeping what the plan of the present phase gives it.
@@ -236,7 +249,7 @@ fn watch(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn tell_partners(plan: &Plan, tids: &[i32], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn tell_partners(plan: &Plan, tids: &[i32], out: &mut dyn Write) -> io::Result<()> {
     let groups: Vec<String> = plan
         .groups()
         .iter()
@@ -251,7 +264,7 @@ fn tell_partners(plan: &Plan, tids: &[i32], out: &mut dyn Write) -> io::Result<(
     out.flush()
 }
 
-fn joined(numbers: &[i32], between: &str) -> String {
+pub(crate) fn joined(numbers: &[i32], between: &str) -> String {
     numbers
         .iter()
         .map(ToString::to_string)
@@ -268,6 +281,7 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::AllShared => "shared",
         Kind::Phases => "phases",
         Kind::Hog => "hog",
+        Kind::SharedProcesses => "process",
     }
 }
 
@@ -313,6 +327,25 @@ mod tests {
         assert_eq!(
             run(options, &mut Vec::new()).unwrap_err().to_string(),
             "more than 64 GiB in all"
+        );
+    }
+    #[test]
+    fn a_process_with_several_threads_makes_no_others() {
+        // The test's own threads are those.
+        let options = Options {
+            kind: Kind::SharedProcesses,
+            threads: 2,
+            region_kib: 4,
+            length: Some(Duration::ZERO),
+            phase: Duration::from_secs(1),
+            seed: 0,
+            release_rounds: 1,
+            huge_pages: false,
+            oracle: Vec::new(),
+        };
+        assert_eq!(
+            run(options, &mut Vec::new()).unwrap_err().to_string(),
+            "a process with several threads does not fork"
         );
     }
 }

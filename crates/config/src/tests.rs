@@ -128,6 +128,9 @@ fn every_setting_is_read() {
                     (default * 2).to_string()
                 }
                 SettingKind::Integer { default, .. } => (default + 1).to_string(),
+                SettingKind::Float { default, max, .. } if default + 0.25 > max => {
+                    (default - 0.25).to_string()
+                }
                 SettingKind::Float { default, .. } => (default + 0.25).to_string(),
                 SettingKind::Choice { of, default } => {
                     format!("{:?}", of.iter().find(|word| **word != default).unwrap())

@@ -15,6 +15,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod attr;
 pub mod checksum;
 pub mod choose;
 pub mod counters;
@@ -25,27 +26,30 @@ pub mod filter;
 pub mod kernel;
 pub mod law;
 pub mod machine;
+pub mod live;
 pub mod open;
 pub mod perf_data;
 pub mod pmu;
 pub mod provoke;
+pub mod rate;
 pub mod recording;
 pub mod replay;
-#[expect(
-    unsafe_code,
-    reason = "the ring is memory shared with the kernel; nothing else here is unsafe"
-)]
+#[expect(unsafe_code, reason = "the ring is memory shared with the kernel")]
 pub mod ring;
 pub mod source;
 pub mod survey;
 
 pub use faults::{FaultOptions, Faults};
 pub use law::ClearOptions;
+pub use live::Range;
 pub use open::{OpenError, Refused};
 pub use provoke::{Provocation, ProvokeMode};
+pub use rate::{RateChange, Why};
 pub use recording::{Header, RecordingError, RecordingReader, RecordingWriter};
 pub use replay::Replay;
-pub use source::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
+pub use source::{
+    AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
+};
 
 /// Says why a test did nothing.
 #[cfg(test)]

@@ -1,343 +1,418 @@
 //! Opening the kernel's events, and saying what is missing when it refuses.
 //!
-//! Events are opened with the pinned crate `perf-event-open`; its ring, its decoder and its
-//! iterators are not used. The ring is mapped on the event's descriptor by [`crate::ring`], which
-//! allows a failing size to be halved and records to be read where they lie.
+//! A source says what it wants as [`Wanted`] events; [`Plan`] opens them on a processor, all into
+//! one ring. The pinned crate `perf-event-open` opens those that it can express. It cannot ask for
+//! the id of the event in front of each sample, which events that share a ring need, so those are
+//! opened by [`sys`] from the same [`EventAttr`]. The crate's ring, its decoder and its iterators are
+//! not used: [`crate::ring`] maps the descriptor, which allows a failing size to be halved and
+//! records to be read where they lie.
+
+mod error;
+#[expect(
+    unsafe_code,
+    reason = "system calls that no crate of ours makes; nothing else here is unsafe"
+)]
+mod sys;
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use numad_core::AccessKind;
 use perf_event_open::config::{
     Clock, Cpu, ExtraRecord, Opts, Proc, RecordIdFormat, SampleFormat, SampleOn, StatFormat,
     WakeUp, WakeUpOn,
 };
 use perf_event_open::count::Counter;
 use perf_event_open::event::sw::Software;
-use topology::CpuId;
+use topology::{CpuId, CpuSet};
 
+use crate::attr::{self, EventAttr};
 use crate::decode::{Field, Layout, Trailer};
 use crate::kernel::KernelSettings;
-use crate::ring::{Ring, page_bytes};
+use crate::ring::Ring;
 
-/// An event on one processor with its ring.
-pub(crate) struct Event {
-    pub(crate) cpu: CpuId,
-    pub(crate) counter: Counter,
-    pub(crate) ring: Ring,
+pub(crate) use error::Step;
+pub use error::{OpenError, Refused};
+pub(crate) use sys::Counts;
+
+/// What is said to an open event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order<'a> {
+    Enable,
+    Disable,
+    /// So many events for each sample from now on.
+    Period(u64),
+    /// Write into the ring of this event.
+    OutputTo(BorrowedFd<'a>),
 }
 
-impl fmt::Debug for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Event")
-            .field("cpu", &self.cpu)
-            .field("ring", &self.ring)
-            .finish_non_exhaustive()
+/// The kernel, as far as events go; tests have their own.
+pub(crate) trait Kernel: Send + fmt::Debug {
+    /// Opens an event on one processor for all tasks, in the group of `leader` if there is one.
+    fn open(
+        &mut self,
+        attr: &EventAttr,
+        cpu: CpuId,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> io::Result<OwnedFd>;
+
+    /// Says something to an open event.
+    fn order(&self, event: BorrowedFd<'_>, order: Order<'_>) -> io::Result<()>;
+
+    /// Reads an event that was opened with this `read_format`. Interrupts its processor.
+    fn counts(&self, event: BorrowedFd<'_>, read_format: u64) -> io::Result<Counts>;
+}
+
+/// The running kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveKernel;
+
+impl Kernel for LiveKernel {
+    fn open(
+        &mut self,
+        attr: &EventAttr,
+        cpu: CpuId,
+        leader: Option<BorrowedFd<'_>>,
+    ) -> io::Result<OwnedFd> {
+        match (leader, for_the_crate(attr)) {
+            (None, Some(options)) => {
+                let counter = Counter::new(Software::PageFault, (Proc::ALL, Cpu(cpu.0)), options)?;
+                counter.file().as_fd().try_clone_to_owned()
+            }
+            _ => sys::open(attr, cpu, leader),
+        }
+    }
+
+    fn order(&self, event: BorrowedFd<'_>, order: Order<'_>) -> io::Result<()> {
+        match order {
+            Order::Enable => sys::enable(event),
+            Order::Disable => sys::disable(event),
+            Order::Period(period) => sys::set_period(event, period),
+            Order::OutputTo(owner) => sys::set_output(event, owner),
+        }
+    }
+
+    fn counts(&self, event: BorrowedFd<'_>, read_format: u64) -> io::Result<Counts> {
+        sys::counts(event, read_format)
     }
 }
 
-/// What every event of a source has in common.
+/// The options that make `perf-event-open` ask for the very same; none if it cannot.
+fn for_the_crate(attr: &EventAttr) -> Option<Opts> {
+    let fields = attr::fields(&[Field::Tid, Field::Time, Field::Addr, Field::Cpu]);
+    let flags = attr::FLAG_DISABLED
+        | attr::FLAG_TASKS
+        | attr::FLAG_NAMES
+        | attr::FLAG_TRAILERS
+        | attr::FLAG_WATERMARK;
+    let expressible = EventAttr {
+        kind: attr::KIND_SOFTWARE,
+        config: [attr::SOFTWARE_PAGE_FAULTS, 0, 0, 0],
+        period: attr.period,
+        sample_type: fields,
+        read_format: attr.read_format,
+        flags,
+        precise: 0,
+        clock: Some(libc::CLOCK_MONOTONIC),
+    };
+    if *attr != expressible {
+        return None;
+    }
+    Some(Opts {
+        enable: false,
+        sample_on: SampleOn::Count(attr.period),
+        sample_format: SampleFormat {
+            data_addr: true,
+            ..SampleFormat::default()
+        },
+        record_id_format: RecordIdFormat {
+            task: true,
+            time: true,
+            cpu: true,
+            ..RecordIdFormat::default()
+        },
+        record_id_all: true,
+        extra_record: ExtraRecord {
+            task: true,
+            comm: true,
+            ..ExtraRecord::default()
+        },
+        stat_format: StatFormat {
+            id: attr.read_format & attr::READ_ID != 0,
+            time_enabled: attr.read_format & attr::READ_ENABLED != 0,
+            time_running: attr.read_format & attr::READ_RUNNING != 0,
+            lost_records: attr.read_format & attr::READ_LOST != 0,
+            ..StatFormat::default()
+        },
+        // Zero bytes stand for half of the ring, whatever its size becomes.
+        wake_up: WakeUp {
+            on: WakeUpOn::Bytes(0),
+            ..WakeUp::default()
+        },
+        // The daemon's clock, so that times compare.
+        timer: Some(Clock::Monotonic),
+        ..Opts::default()
+    })
+}
+
+/// An event that a source wants on each processor that has it.
 #[derive(Clone, Debug)]
-pub(crate) struct EventShape {
+pub(crate) struct Wanted {
+    pub(crate) attr: EventAttr,
+    /// An event that must lead its group, and only counts.
+    pub(crate) leader: Option<EventAttr>,
+    /// Processors that have it; none for all.
+    pub(crate) cpus: Option<CpuSet>,
+    /// What kind of access its samples are, where the samples do not say.
+    pub(crate) kind: AccessKind,
+}
+
+/// What a source wants on every processor: events that share a ring.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// What is to be seen, in a few words in the plural.
+    pub(crate) what: &'static str,
+    /// All with the same fields in their samples. The first that a processor has owns the ring.
+    pub(crate) wanted: Vec<Wanted>,
     /// Pages of each ring, a power of two; fewer if the kernel does not allow as many.
     pub(crate) ring_pages: usize,
-    /// Page faults for each sample.
-    pub(crate) period: u64,
-    /// Whether the kernel counts lost records for each event (Linux 6.0 and later).
-    pub(crate) counts_losses: bool,
+    pub(crate) settings: KernelSettings,
+    /// Set when the first event is open: from then on fields stay as they are.
+    settled: bool,
+    /// Set when physical addresses were asked for and denied.
+    physical_denied: bool,
 }
 
-impl EventShape {
-    /// The layout of the events' records.
+/// Events of one processor with the ring that they write into.
+#[derive(Debug)]
+pub(crate) struct CpuEvents {
+    pub(crate) cpu: CpuId,
+    /// At least one; the first owns the ring.
+    pub(crate) members: Vec<Member>,
+    /// Kept open because their groups need them.
+    leaders: Vec<OwnedFd>,
+    pub(crate) ring: Ring,
+    pub(crate) ring_pages: usize,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) file: OwnedFd,
+    /// As it stands in its samples, if the source asks for that.
+    pub(crate) id: u64,
+    pub(crate) kind: AccessKind,
+    read_format: u64,
+}
+
+impl Member {
+    pub(crate) fn counts(&self, kernel: &dyn Kernel) -> io::Result<Counts> {
+        kernel.counts(self.file.as_fd(), self.read_format)
+    }
+}
+
+impl CpuEvents {
+    /// The descriptor that becomes readable when the ring is half full.
+    pub(crate) fn waiter(&self) -> BorrowedFd<'_> {
+        self.members[0].file.as_fd()
+    }
+
+    /// Tells all that sample.
+    pub(crate) fn order(&self, kernel: &dyn Kernel, order: Order<'_>) -> io::Result<()> {
+        for leader in &self.leaders {
+            if !matches!(order, Order::Period(_)) {
+                kernel.order(leader.as_fd(), order)?;
+            }
+        }
+        self.members
+            .iter()
+            .try_for_each(|member| kernel.order(member.file.as_fd(), order))
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(
+        what: &'static str,
+        wanted: Vec<Wanted>,
+        ring_pages: usize,
+        settings: KernelSettings,
+    ) -> Self {
+        Self {
+            what,
+            wanted,
+            ring_pages: ring_pages.max(1).next_power_of_two(),
+            settings,
+            settled: false,
+            physical_denied: false,
+        }
+    }
+
+    /// The layout of the records in every ring. To be asked when something is open.
     pub(crate) fn layout(&self) -> Layout {
-        let mut fields = vec![Field::Tid, Field::Time, Field::Addr, Field::Cpu];
-        fields.extend(self.asks_for_period().then_some(Field::Period));
-        let sample_type = fields.iter().fold(0, |bits, field| bits | field.bit());
-        Layout::new(sample_type, Trailer::Present).expect("these fields are known")
+        let fields = self
+            .wanted
+            .first()
+            .map_or(0, |first| first.attr.sample_type);
+        Layout::new(fields, Trailer::Present).expect("sources ask for fields that can be read")
     }
 
-    /// Whether samples carry their period. For a software event that carries it the kernel ignores
-    /// the period asked for and samples every event (`perf_swevent_event`), so it must not be
-    /// asked for together with a period above one.
-    const fn asks_for_period(&self) -> bool {
-        self.period == 1
+    /// Whether samples carry a field, as far as is known.
+    pub(crate) fn carries(&self, field: Field) -> bool {
+        self.wanted.iter().any(|wanted| wanted.attr.carries(field))
     }
 
-    fn options(&self) -> Opts {
-        Opts {
-            enable: true,
-            sample_on: SampleOn::Count(self.period),
-            sample_format: SampleFormat {
-                data_addr: true,
-                period: self.asks_for_period(),
-                ..SampleFormat::default()
-            },
-            record_id_format: RecordIdFormat {
-                task: true,
-                time: true,
-                cpu: true,
-                ..RecordIdFormat::default()
-            },
-            record_id_all: true,
-            extra_record: ExtraRecord {
-                task: true,
-                comm: true,
-                ..ExtraRecord::default()
-            },
-            stat_format: StatFormat {
-                time_enabled: true,
-                lost_records: self.counts_losses,
-                ..StatFormat::default()
-            },
-            // Zero bytes stand for half of the ring, whatever its size becomes.
-            wake_up: WakeUp {
-                on: WakeUpOn::Bytes(0),
-                ..WakeUp::default()
-            },
-            // The daemon's clock, so that times compare.
-            timer: Some(Clock::Monotonic),
-            ..Opts::default()
+    /// Whether physical addresses were wanted and denied.
+    pub(crate) const fn physical_denied(&self) -> bool {
+        self.physical_denied
+    }
+
+    /// How many events make a sample, from the next event that is opened on.
+    pub(crate) fn set_period(&mut self, period: u64) {
+        for wanted in &mut self.wanted {
+            wanted.attr.period = period;
         }
     }
 
-    /// Opens the page-fault event of one processor for all tasks.
+    /// Opens what a processor has, with a ring of this many pages or, if the kernel does not allow
+    /// that, fewer. None if the processor has no such event. Nothing runs until it is told to.
     ///
-    /// A kernel too old to count losses per event is noted in `self`, and the event opened without.
-    pub(crate) fn open(&mut self, cpu: CpuId, kernel: KernelSettings) -> Result<Event, OpenError> {
-        let refused = |error: &io::Error| OpenError::new(cpu, Step::Event, error, kernel);
-        let target = (Proc::ALL, Cpu(cpu.0));
-        let counter = match Counter::new(Software::PageFault, target, self.options()) {
-            Err(error) if self.counts_losses && error.raw_os_error() == Some(libc::EINVAL) => {
-                self.counts_losses = false;
-                Counter::new(Software::PageFault, target, self.options())
-                    .map_err(|error| refused(&error))?
+    /// What an older kernel does not know, or denies, and can be done without, is left out from then on.
+    pub(crate) fn open(
+        &mut self,
+        kernel: &mut dyn Kernel,
+        cpu: CpuId,
+        ring_pages: usize,
+    ) -> Result<Option<CpuEvents>, OpenError> {
+        let settings = self.settings;
+        let what = self.what;
+        let refused = |step, error: &io::Error| OpenError::new(what, cpu, step, error, settings);
+        let mut members: Vec<Member> = Vec::with_capacity(self.wanted.len());
+        let mut leaders = Vec::new();
+        for at in 0..self.wanted.len() {
+            if self.wanted[at]
+                .cpus
+                .as_ref()
+                .is_some_and(|cpus| !cpus.contains(cpu))
+            {
+                continue;
             }
-            other => other.map_err(|error| refused(&error))?,
-        };
-        let ring = self
-            .map(&counter)
-            .map_err(|error| OpenError::new(cpu, Step::Ring, &error, kernel))?;
-        Ok(Event { cpu, counter, ring })
+            let (leader, file) = self
+                .open_one(kernel, cpu, at)
+                .map_err(|error| refused(Step::Event, &error))?;
+            leaders.extend(leader);
+            members.push(Member {
+                file,
+                id: 0,
+                kind: self.wanted[at].kind,
+                read_format: self.wanted[at].attr.read_format,
+            });
+        }
+        if members.is_empty() {
+            return Ok(None);
+        }
+        let (ring, ring_pages) =
+            map(&members[0].file, ring_pages).map_err(|error| refused(Step::Ring, &error))?;
+        self.ring_pages = self.ring_pages.min(ring_pages.max(1));
+        let (owner, others) = members.split_at(1);
+        for other in others {
+            let order = Order::OutputTo(owner[0].file.as_fd());
+            kernel
+                .order(other.file.as_fd(), order)
+                .map_err(|error| refused(Step::Event, &error))?;
+        }
+        if members.len() > 1 {
+            for member in &mut members {
+                let counts = member.counts(kernel);
+                member.id = counts.map_err(|error| refused(Step::Event, &error))?.id;
+            }
+        }
+        Ok(Some(CpuEvents {
+            cpu,
+            members,
+            leaders,
+            ring,
+            ring_pages,
+        }))
     }
 
-    /// Maps the largest ring that is allowed. A size that was refused is not tried again for the next
-    /// processor: the limit is the same there.
-    fn map(&mut self, counter: &Counter) -> io::Result<Ring> {
+    /// Opens one event and its leader, if it has one.
+    fn open_one(
+        &mut self,
+        kernel: &mut dyn Kernel,
+        cpu: CpuId,
+        at: usize,
+    ) -> io::Result<(Option<OwnedFd>, OwnedFd)> {
+        let leader = match &self.wanted[at].leader {
+            Some(leader) => Some(kernel.open(leader, cpu, None)?),
+            None => None,
+        };
         loop {
-            match Ring::map(counter.file(), self.ring_pages) {
-                Err(error)
-                    if self.ring_pages > 1
-                        && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) =>
-                {
-                    self.ring_pages /= 2;
+            let group = leader.as_ref().map(AsFd::as_fd);
+            match kernel.open(&self.wanted[at].attr, cpu, group) {
+                Ok(file) => {
+                    self.settled = true;
+                    return Ok((leader, file));
                 }
-                other => return other,
+                Err(error) if self.reduce(at, error.raw_os_error().unwrap_or(0)) => {}
+                Err(error) => return Err(error),
             }
         }
     }
-}
 
-/// Why an event or its ring could not be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenError {
-    /// On which processor.
-    pub cpu: CpuId,
-    /// Why.
-    pub refused: Refused,
-}
-
-/// What the kernel lacks or denies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// We may not listen to whole processors.
-    NotPermitted {
-        /// `kernel.perf_event_paranoid`, if it could be read.
-        paranoid: Option<i32>,
-    },
-    /// We may not lock even one page of ring memory.
-    RingNotPermitted {
-        /// `kernel.perf_event_mlock_kb`, if it could be read.
-        mlock_kb: Option<u64>,
-    },
-    /// This process has as many open files as it may have.
-    TooManyFiles,
-    /// The machine has as many open files as it may have.
-    TooManyFilesOnMachine,
-    /// No memory for the event or its ring.
-    NoMemory,
-    /// The processor is offline, or there is none of that number.
-    CpuOffline,
-    /// The kernel has no such event.
-    NoSuchEvent,
-    /// The hardware or a limit of the kernel has no room for another event.
-    Exhausted,
-    /// The kernel does not understand what was asked for.
-    NotUnderstood,
-    /// The system call does not exist: the kernel was built without it, or a filter hides it.
-    NoSystemCall,
-    /// Anything else, by error number.
-    Other(i32),
-}
-
-/// What was being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Event,
-    Ring,
-}
-
-impl OpenError {
-    fn new(cpu: CpuId, step: Step, error: &io::Error, kernel: KernelSettings) -> Self {
-        let refused = match (error.raw_os_error().unwrap_or(0), step) {
-            (libc::EACCES | libc::EPERM, Step::Event) => Refused::NotPermitted {
-                paranoid: kernel.perf_event_paranoid,
-            },
-            (libc::EACCES | libc::EPERM, Step::Ring) => Refused::RingNotPermitted {
-                mlock_kb: kernel.perf_event_mlock_kb,
-            },
-            (libc::EMFILE, _) => Refused::TooManyFiles,
-            (libc::ENFILE, _) => Refused::TooManyFilesOnMachine,
-            (libc::ENOMEM, _) => Refused::NoMemory,
-            (libc::ENODEV | libc::ENXIO, _) => Refused::CpuOffline,
-            (libc::ENOENT | libc::EOPNOTSUPP, _) => Refused::NoSuchEvent,
-            (libc::ENOSPC | libc::EBUSY, _) => Refused::Exhausted,
-            // The kernel also answers EINVAL for a processor beyond the largest possible one.
-            (libc::EINVAL | libc::E2BIG, _) => Refused::NotUnderstood,
-            (libc::ENOSYS, _) => Refused::NoSystemCall,
-            (errno, _) => Refused::Other(errno),
-        };
-        Self { cpu, refused }
+    /// Asks for less, if something can be left out that may be why this was refused.
+    fn reduce(&mut self, at: usize, errno: i32) -> bool {
+        let attr = &mut self.wanted[at].attr;
+        // x86 says so of an event that it cannot sample this precisely; perf steps down as well.
+        if errno == libc::EOPNOTSUPP && attr.precise > 1 {
+            attr.precise -= 1;
+            return true;
+        }
+        if self.settled {
+            return false;
+        }
+        let attr = *attr;
+        match errno {
+            // Linux 6.0.
+            libc::EINVAL if attr.read_format & attr::READ_LOST != 0 => {
+                self.each(|attr| attr.read_format &= !attr::READ_LOST);
+            }
+            // Linux 5.12.
+            libc::EINVAL if attr.carries(Field::WeightStruct) => self.each(|attr| {
+                *attr = attr
+                    .with(Field::WeightStruct, false)
+                    .with(Field::Weight, true);
+            }),
+            libc::EACCES | libc::EPERM if attr.carries(Field::PhysAddr) => {
+                self.physical_denied = true;
+                self.each(|attr| *attr = attr.with(Field::PhysAddr, false));
+            }
+            _ => return false,
+        }
+        true
     }
 
-    /// What would help, as one imperative sentence without a full stop; none if nobody can help.
-    #[must_use]
-    pub fn remedy(&self) -> Option<String> {
-        Some(match self.refused {
-            Refused::NotPermitted { .. } => "run numad as root, or grant it CAP_PERFMON, or set \
-                 kernel.perf_event_paranoid to 0 or less"
-                .to_owned(),
-            Refused::RingNotPermitted { .. } => format!(
-                "grant CAP_IPC_LOCK, or set kernel.perf_event_mlock_kb to at least {}, or raise the \
-                 limit of locked memory (LimitMEMLOCK=)",
-                page_bytes() * 2 / 1024
-            ),
-            Refused::TooManyFiles => {
-                "raise the limit of open files (LimitNOFILE=) to the number of processors and 100 more"
-                    .to_owned()
-            }
-            Refused::TooManyFilesOnMachine => "raise fs.file-max".to_owned(),
-            Refused::NoMemory => "set sampling.ring_pages lower".to_owned(),
-            Refused::Exhausted => "end other programs that use perf events".to_owned(),
-            Refused::NoSystemCall => {
-                "allow perf_event_open in the seccomp filter, or use a kernel with CONFIG_PERF_EVENTS"
-                    .to_owned()
-            }
-            Refused::NoSuchEvent | Refused::NotUnderstood => {
-                "use Linux 5.8 or later".to_owned()
-            }
-            Refused::CpuOffline | Refused::Other(_) => return None,
-        })
+    fn each(&mut self, change: impl Fn(&mut EventAttr)) {
+        self.wanted
+            .iter_mut()
+            .for_each(|wanted| change(&mut wanted.attr));
     }
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot sample page faults on cpu `{}`: ", self.cpu)?;
-        match self.refused {
-            Refused::NotPermitted {
-                paranoid: Some(level),
-            } => write!(f, "not permitted (kernel.perf_event_paranoid is {level})"),
-            Refused::NotPermitted { paranoid: None } => f.write_str("not permitted"),
-            Refused::RingNotPermitted {
-                mlock_kb: Some(limit),
-            } => write!(
-                f,
-                "no ring memory may be locked (kernel.perf_event_mlock_kb is {limit})"
-            ),
-            Refused::RingNotPermitted { mlock_kb: None } => {
-                f.write_str("no ring memory may be locked")
+/// Maps the largest ring of up to so many pages that is allowed.
+fn map(file: &OwnedFd, mut pages: usize) -> io::Result<(Ring, usize)> {
+    loop {
+        match Ring::map(file, pages) {
+            Err(error)
+                if pages > 1
+                    && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) =>
+            {
+                pages /= 2;
             }
-            Refused::TooManyFiles => f.write_str("too many open files"),
-            Refused::TooManyFilesOnMachine => f.write_str("too many open files on this machine"),
-            Refused::NoMemory => f.write_str("no memory"),
-            Refused::CpuOffline => f.write_str("the processor is offline"),
-            Refused::NoSuchEvent => f.write_str("this kernel has no page-fault event"),
-            Refused::Exhausted => f.write_str("no room for another event"),
-            Refused::NotUnderstood => f.write_str("the kernel does not understand the event"),
-            Refused::NoSystemCall => f.write_str("there is no system call perf_event_open"),
-            Refused::Other(errno) => {
-                write!(f, "{}", io::Error::from_raw_os_error(errno))
-            }
+            other => return other.map(|ring| (ring, pages)),
         }
     }
 }
-
-impl std::error::Error for OpenError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(errno: i32, step: Step, text: &str, remedy: Option<&str>) {
-        let kernel = KernelSettings {
-            perf_event_paranoid: Some(2),
-            perf_event_mlock_kb: Some(516),
-            numa_balancing: None,
-        };
-        let error = OpenError::new(CpuId(3), step, &io::Error::from_raw_os_error(errno), kernel);
-        let shown = error.to_string();
-        assert!(shown.starts_with("cannot sample page faults on cpu `3`: "));
-        assert!(shown.contains(text), "{shown}");
-        assert!(!shown.contains('\n') && !shown.ends_with('.'));
-        match remedy {
-            Some(part) => assert!(error.remedy().unwrap().contains(part)),
-            None => assert_eq!(error.remedy(), None),
-        }
-    }
-
-    #[test]
-    fn every_refusal_says_what_would_help() {
-        check(
-            libc::EACCES,
-            Step::Event,
-            "perf_event_paranoid is 2",
-            Some("CAP_PERFMON"),
-        );
-        check(
-            libc::EPERM,
-            Step::Event,
-            "not permitted",
-            Some("CAP_PERFMON"),
-        );
-        check(
-            libc::EPERM,
-            Step::Ring,
-            "perf_event_mlock_kb is 516",
-            Some("CAP_IPC_LOCK"),
-        );
-        check(
-            libc::EMFILE,
-            Step::Event,
-            "too many open files",
-            Some("LimitNOFILE"),
-        );
-        check(
-            libc::ENFILE,
-            Step::Event,
-            "on this machine",
-            Some("fs.file-max"),
-        );
-        check(libc::ENOMEM, Step::Ring, "no memory", Some("ring_pages"));
-        check(libc::ENODEV, Step::Event, "offline", None);
-        check(
-            libc::ENOENT,
-            Step::Event,
-            "no page-fault event",
-            Some("Linux"),
-        );
-        check(libc::ENOSPC, Step::Event, "no room", Some("perf"));
-        check(libc::EINVAL, Step::Event, "not understand", Some("Linux"));
-        check(libc::ENOSYS, Step::Event, "no system call", Some("seccomp"));
-        check(libc::EIO, Step::Event, "Input/output", None);
-    }
-}
+mod tests;

@@ -4,10 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
+use std::time::Duration;
+
 use numad_core::{Record, Time};
 use topology::{CpuSet, Pid};
 
+use crate::live::Range;
 use crate::open::OpenError;
+use crate::rate::{RateChange, Why};
 
 /// A stream of records about attached programs.
 ///
@@ -52,6 +56,26 @@ pub trait Source: Send + fmt::Debug {
     /// goes on without; nothing else stops.
     fn refresh(&mut self, _online: &CpuSet) -> Vec<OpenError> {
         Vec::new()
+    }
+
+    /// Tells what the source costs and may cost since it was told the last time; the source changes
+    /// its rate if it must or may, and says so. To be called about once a second.
+    fn regulate(&mut self, _now: Time, _spending: &Spending) -> Option<RateChange> {
+        None
+    }
+
+    /// How often the source samples; none if it has no say in that.
+    fn rate(&self) -> Option<RateStatus> {
+        None
+    }
+
+    /// Tells which addresses a followed process has mapped. A source whose hardware may give wrong
+    /// addresses drops samples elsewhere from then on, until the process starts another program.
+    fn set_mappings(&mut self, _pid: Pid, _ranges: &[Range]) {}
+
+    /// Whether [`Self::set_mappings`] is of any use to the source.
+    fn wants_mappings(&self) -> bool {
+        false
     }
 }
 
@@ -101,6 +125,38 @@ pub struct Losses {
     pub damaged: u64,
     /// Processes that were made by attached ones and are not followed, for lack of room.
     pub unfollowed: u64,
+    /// Samples of attached programs that were dropped because they could not be true: an address
+    /// that is not mapped, a level that its own details contradict.
+    pub invalid: u64,
+    /// Samples taken in attached programs that were of the kernel's memory, and so were dropped.
+    pub kernel: u64,
+}
+
+/// What sampling costs and may cost, over some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spending {
+    /// How long that was.
+    pub elapsed: Duration,
+    /// Our own processor time for samples, in nanoseconds.
+    pub own_ns: u64,
+    /// What sampling may cost, ourselves and programs together, in nanoseconds.
+    pub allowed_ns: u64,
+}
+
+/// How often a source samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateStatus {
+    /// Events for each sample.
+    pub period: u64,
+    /// Whether that stays, as was asked for.
+    pub fixed: bool,
+    /// What a sample costs the program that is sampled, in nanoseconds, as estimated.
+    pub target_ns: u32,
+    /// Why samples are rarer than they could be; none if they are not.
+    pub held_back_by: Option<Why>,
+    /// How many times longer the events were enabled than they ran, in per mille: above 1000 they take
+    /// turns with other programs' events.
+    pub turns_permille: u64,
 }
 
 /// What a source is and what it sees.

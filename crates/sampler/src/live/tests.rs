@@ -1,16 +1,49 @@
+//! From bytes in rings to records, with a reading that makes an access of every sample.
+
 use std::thread;
 
+use numad_core::{AccessKind, Lifecycle, Sample, ServedBy};
+use topology::Tid;
+
 use super::*;
+use crate::decode::{Body, Field, SampleView, Trailer, stream};
+use crate::faults::fault_attr;
 use crate::ring::fake::FakeKernel;
 
-const TID: u64 = 1 << 1;
+/// Takes the address and what the event is about.
+#[derive(Debug)]
+struct Plain;
 
-fn shape(period: u64) -> EventShape {
-    EventShape {
-        ring_pages: 64,
-        period,
-        counts_losses: true,
+impl Reading for Plain {
+    fn access<B: Body>(
+        &self,
+        view: &SampleView<'_, B>,
+        kind: AccessKind,
+    ) -> Result<Access, Unusable> {
+        let address = view.number(Field::Addr).unwrap();
+        match address {
+            INVALID => Err(Unusable::Invalid),
+            NOT_AN_ACCESS => Err(Unusable::NotAnAccess),
+            _ => Ok(Access {
+                address,
+                physical: 0,
+                kind,
+                served: ServedBy::Unknown,
+                weight: 0,
+            }),
+        }
     }
+
+    fn doubts_addresses(&self) -> bool {
+        true
+    }
+}
+
+const INVALID: u64 = 0xbad;
+const NOT_AN_ACCESS: u64 = 0xabc;
+
+fn layout() -> Layout {
+    Layout::new(fault_attr().sample_type, Trailer::Present).unwrap()
 }
 
 fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
@@ -30,9 +63,9 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// A sample as the source's events write it: TID, TIME, ADDR, CPU, PERIOD.
+/// A sample as page-fault events write it: TID, TIME, ADDR, CPU.
 fn fault(pid: u32, tid: u32, time: u64, address: u64) -> Vec<u8> {
-    record(9, 0, &[pair(pid, tid), time, address, pair(3, 0), 1])
+    record(9, 0, &[pair(pid, tid), time, address, pair(3, 0)])
 }
 
 fn task(kind: u32, pid: u32, tid: u32, parent: u32) -> Vec<u8> {
@@ -54,6 +87,9 @@ struct State {
     joined: Vec<Pid>,
     announced: Vec<u32>,
     losses: Losses,
+    mappings: Mappings,
+    scale_permille: u64,
+    period: u64,
     lost_in_ring: u64,
     lost_handed_on: u64,
 }
@@ -63,24 +99,27 @@ impl State {
         let mut records = Vec::new();
         let mut out = |record: &Record| records.push(record.clone());
         let mut delivery = Delivery {
+            reading: &Plain,
+            mappings: &mut self.mappings,
             filter: &mut self.filter,
             joined: &mut self.joined,
             losses: &mut self.losses,
             announced: &self.announced,
             out: &mut out,
             cpu: CpuId(3),
-            period: 1,
-            records: 0,
-            samples: 0,
+            period: self.period,
+            scale_permille: self.scale_permille,
+            kinds: vec![(0, AccessKind::Unknown)],
+            tally: delivery::Tally::default(),
             lost_in_ring: self.lost_in_ring,
             lost_handed_on: self.lost_handed_on,
         };
-        stream(&shape(1).layout(), bytes, &[], &mut delivery).unwrap();
+        stream(&layout(), bytes, &[], &mut delivery).unwrap();
         if let Some(total) = lost_in_total {
             delivery.lost_in_total(total);
         }
         let (in_ring, handed_on) = (delivery.lost_in_ring, delivery.lost_handed_on);
-        let count = delivery.records;
+        let count = delivery.tally.records;
         (self.lost_in_ring, self.lost_handed_on) = (in_ring, handed_on);
         assert_eq!(count, records.len() as u64);
         records
@@ -178,7 +217,7 @@ fn children_are_known_before_any_ring_is_delivered() {
     state.filter.add(Pid(7));
     let mut children = Children::default();
     for ring in [&first, &second] {
-        stream(&shape(1).layout(), ring, &[], &mut children).unwrap();
+        stream(&layout(), ring, &[], &mut children).unwrap();
     }
     let mut told = Vec::new();
     let mut out = |record: &Record| match record {
@@ -218,17 +257,92 @@ fn losses_are_counted_once_whoever_tells_first() {
     assert_eq!((state.losses.lost, state.losses.throttled), (17, 1));
 }
 
-/// With a period above one, samples carry none (the kernel would ignore the one asked for), and each
-/// stands for that many faults.
+/// What a sample stands for: the period in force, more if its event took turns with others.
 #[test]
-fn a_period_above_one_is_not_asked_for_in_samples() {
-    let layout = |period| shape(period).layout();
-    assert_eq!(layout(1).sample_bytes(), 40);
-    assert_eq!(layout(10).sample_bytes(), 32);
-    assert_ne!(
-        layout(10),
-        Layout::new(TID, crate::decode::Trailer::Present).unwrap()
-    );
+fn samples_stand_for_their_period_scaled() {
+    let mut state = State {
+        period: 8,
+        scale_permille: 2_500,
+        ..State::default()
+    };
+    state.filter.add(Pid(7));
+    let seen = state.deliver(&fault(7, 7, 1, 0x1000), None);
+    assert!(matches!(seen.as_slice(), [Record::Sample(sample)] if sample.period == 20));
+}
+
+#[test]
+fn what_cannot_be_used_is_dropped_and_counted() {
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    state.mappings.set(Pid(7), &[(0x1000, 0x2000)]);
+    let stream = [
+        fault(7, 7, 1, 0x1fff),
+        fault(7, 7, 2, 0x2000),
+        fault(7, 7, 3, INVALID),
+        fault(7, 7, 4, NOT_AN_ACCESS),
+        fault(7, 7, 5, u64::MAX),
+        fault(9, 9, 6, INVALID),
+    ]
+    .concat();
+    assert_eq!(state.deliver(&stream, None).len(), 1);
+    assert_eq!((state.losses.invalid, state.losses.kernel), (2, 1));
+    // Another program has other mappings.
+    let name = [
+        pair(7, 7),
+        u64::from_ne_bytes(*b"sort\0\0\0\0"),
+        pair(7, 7),
+        6,
+        pair(3, 0),
+    ];
+    let stream = [record(3, 1 << 13, &name), fault(7, 7, 7, 0x2000)].concat();
+    assert_eq!(state.deliver(&stream, None).len(), 2);
+}
+
+/// An old ring is read up to where its successor begins, so that nothing comes twice.
+#[test]
+fn a_ring_that_was_followed_by_a_larger_one_ends_where_that_begins() {
+    let mut state = State::default();
+    state.filter.add(Pid(7));
+    let mut times = Vec::new();
+    let mut gather = |record: &Record| match record {
+        Record::Sample(sample) => times.push(sample.time.0),
+        Record::Lost(lost) => times.push(1_000 + lost),
+        Record::Lifecycle(_) => times.push(55),
+    };
+    let bytes = [
+        fault(7, 7, 98, 0x1000),
+        fault(7, 7, 99, 0x1000),
+        task(7, 7, 71, 7),
+        fault(7, 7, 100, 0x1000),
+        lost(4),
+        fault(7, 7, 101, 0x1000),
+    ]
+    .concat();
+    let mut delivery = Delivery {
+        reading: &Plain,
+        mappings: &mut state.mappings,
+        filter: &mut state.filter,
+        joined: &mut state.joined,
+        losses: &mut state.losses,
+        announced: &state.announced,
+        out: &mut gather,
+        cpu: CpuId(3),
+        period: 1,
+        scale_permille: 1000,
+        kinds: Vec::new(),
+        tally: delivery::Tally::default(),
+        lost_in_ring: 0,
+        lost_handed_on: 0,
+    };
+    let inner = &mut delivery;
+    stream(
+        &layout(),
+        &bytes,
+        &[],
+        &mut delivery::Until { inner, time: 100 },
+    )
+    .unwrap();
+    assert_eq!(times, [98, 99, 55, 1_004]);
 }
 
 /// The whole way from a ring that a thread writes at full speed to records: every one that is not

@@ -21,21 +21,102 @@ pub const fn kind(source: u64) -> AccessKind {
 /// What answered.
 #[must_use]
 pub const fn served(source: u64) -> ServedBy {
-    let remote = source >> 37 & 1 != 0;
-    let modified_elsewhere = source >> 19 & SNOOP_HIT_MODIFIED != 0;
-    match source >> 33 & 0xf {
+    match served_by_number(source) {
+        ServedBy::Unknown if number(source) == 0 || number(source) == NUMBER_NONE => {
+            served_by_level_bits(source)
+        }
+        served => served,
+    }
+}
+
+/// Whether the parts of a source can be true together. A cache of the core itself is not remote, is
+/// no hops away and cannot be modified elsewhere; the old bits and the number mean the same level.
+///
+/// What is not told contradicts nothing.
+#[must_use]
+pub const fn is_consistent(source: u64) -> bool {
+    let by_number = served_by_number(source);
+    let by_bits = served_by_level_bits(source);
+    let own = matches!(by_number, ServedBy::L1 | ServedBy::L2)
+        || (matches!(by_number, ServedBy::Unknown)
+            && matches!(by_bits, ServedBy::L1 | ServedBy::L2));
+    if own && (is_remote(source) || hops(source) != 0 || is_modified_elsewhere(source)) {
+        return false;
+    }
+    // Nothing but an access has a level.
+    let says_level = !matches!(served(source), ServedBy::Unknown);
+    if says_level
+        && source & OPERATION_NOT_AVAILABLE != 0
+        && !matches!(kind(source), AccessKind::Unknown)
+    {
+        return false;
+    }
+    matches!(by_number, ServedBy::Unknown)
+        || matches!(by_bits, ServedBy::Unknown)
+        || rank(by_number) == rank(by_bits)
+}
+
+/// Levels that the two ways of telling may confuse have the same rank: a last cache that had to ask
+/// another core's, memory here or elsewhere.
+const fn rank(served: ServedBy) -> u8 {
+    match served {
+        ServedBy::Unknown => 0,
+        ServedBy::L1 => 1,
+        ServedBy::L2 => 2,
+        ServedBy::L3 | ServedBy::OtherCache => 3,
+        ServedBy::LocalMemory | ServedBy::RemoteMemory => 4,
+    }
+}
+
+const fn number(source: u64) -> u64 {
+    source >> 33 & 0xf
+}
+
+/// Answered from elsewhere than the own node, or, with hops, the own core.
+const fn is_remote(source: u64) -> bool {
+    source >> 37 & 1 != 0
+}
+
+/// How far away it was answered: 0 not told, 1 another core, 2 another node of the package, 3 another
+/// package, 4 another board.
+const fn hops(source: u64) -> u64 {
+    source >> 43 & 0x7
+}
+
+const fn is_modified_elsewhere(source: u64) -> bool {
+    source >> 19 & SNOOP_HIT_MODIFIED != 0
+}
+
+/// Whether another core's cache handed the line over, modified or not.
+const fn is_from_other_cache(source: u64) -> bool {
+    is_remote(source)
+        || hops(source) != 0
+        || is_modified_elsewhere(source)
+        || source >> 38 & (SNOOPX_FORWARD | SNOOPX_PEER) != 0
+}
+
+const fn served_by_number(source: u64) -> ServedBy {
+    match number(source) {
         NUMBER_L1 | NUMBER_FILL_BUFFER => ServedBy::L1,
-        NUMBER_L2 => ServedBy::L2,
-        NUMBER_L3 | NUMBER_ANY_CACHE if remote || modified_elsewhere => ServedBy::OtherCache,
-        NUMBER_L3 => ServedBy::L3,
-        NUMBER_RAM | NUMBER_PERSISTENT if remote => ServedBy::RemoteMemory,
-        NUMBER_RAM | NUMBER_PERSISTENT => ServedBy::LocalMemory,
-        0 | NUMBER_NONE => served_by_level_bits(source, modified_elsewhere),
+        // Power tells a neighbour's second cache so.
+        NUMBER_L2 | NUMBER_L2_MISS_BUFFER if is_remote(source) => ServedBy::OtherCache,
+        NUMBER_L2 | NUMBER_L2_MISS_BUFFER => ServedBy::L2,
+        NUMBER_L3 | NUMBER_L4 | NUMBER_ANY_CACHE if is_from_other_cache(source) => {
+            ServedBy::OtherCache
+        }
+        NUMBER_L3 | NUMBER_L4 => ServedBy::L3,
+        NUMBER_RAM | NUMBER_PERSISTENT | NUMBER_MEMORY_CACHE if is_remote(source) => {
+            ServedBy::RemoteMemory
+        }
+        NUMBER_RAM | NUMBER_PERSISTENT | NUMBER_MEMORY_CACHE => ServedBy::LocalMemory,
+        // Memory behind CXL is a node of its own, which has no processors.
+        NUMBER_CXL => ServedBy::RemoteMemory,
+        // Uncached memory and devices have no home that could be moved.
         _ => ServedBy::Unknown,
     }
 }
 
-const fn served_by_level_bits(source: u64, modified_elsewhere: bool) -> ServedBy {
+const fn served_by_level_bits(source: u64) -> ServedBy {
     let level = source >> 5 & 0x3fff;
     // A miss in a level says what did not answer.
     if level & LEVEL_MISS != 0 {
@@ -48,7 +129,7 @@ const fn served_by_level_bits(source: u64, modified_elsewhere: bool) -> ServedBy
     } else if level & LEVEL_REMOTE_CACHE != 0 {
         ServedBy::OtherCache
     } else if level & LEVEL_L3 != 0 {
-        if modified_elsewhere {
+        if is_from_other_cache(source) {
             ServedBy::OtherCache
         } else {
             ServedBy::L3
@@ -62,6 +143,7 @@ const fn served_by_level_bits(source: u64, modified_elsewhere: bool) -> ServedBy
     }
 }
 
+const OPERATION_NOT_AVAILABLE: u64 = 0x1;
 const OPERATION_LOAD: u64 = 0x2;
 const OPERATION_STORE: u64 = 0x4;
 
@@ -75,10 +157,16 @@ const LEVEL_REMOTE_RAM: u64 = 0x100 | 0x200;
 const LEVEL_REMOTE_CACHE: u64 = 0x400 | 0x800;
 
 const SNOOP_HIT_MODIFIED: u64 = 0x10;
+const SNOOPX_FORWARD: u64 = 0x1;
+const SNOOPX_PEER: u64 = 0x2;
 
 const NUMBER_L1: u64 = 1;
 const NUMBER_L2: u64 = 2;
 const NUMBER_L3: u64 = 3;
+const NUMBER_L4: u64 = 4;
+const NUMBER_L2_MISS_BUFFER: u64 = 5;
+const NUMBER_MEMORY_CACHE: u64 = 6;
+const NUMBER_CXL: u64 = 9;
 const NUMBER_ANY_CACHE: u64 = 0xb;
 const NUMBER_FILL_BUFFER: u64 = 0xc;
 const NUMBER_RAM: u64 = 0xd;
@@ -86,57 +174,4 @@ const NUMBER_PERSISTENT: u64 = 0xe;
 const NUMBER_NONE: u64 = 0xf;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(source: u64, expected: (AccessKind, ServedBy)) {
-        assert_eq!((kind(source), served(source)), expected, "{source:#x}");
-    }
-
-    /// Values that real processors gave, as printed by perf on linux-perf-users: Intel, with both
-    /// level bits and level numbers.
-    #[test]
-    fn values_of_real_processors() {
-        check(0x106_6810_0842, (AccessKind::Load, ServedBy::L3));
-        check(0x118_6810_0242, (AccessKind::Load, ServedBy::L1));
-        check(0x104_6810_0442, (AccessKind::Load, ServedBy::L2));
-        check(0x102_6a10_0142, (AccessKind::Load, ServedBy::L1));
-        // Ivy Bridge: level bits alone.
-        check(0x6810_0442, (AccessKind::Load, ServedBy::L2));
-        check(0x6810_0142, (AccessKind::Load, ServedBy::L1));
-    }
-
-    #[test]
-    fn memory_and_other_caches() {
-        let number = |number: u64| number << 33;
-        let remote = 1 << 37;
-        check(
-            number(NUMBER_RAM) | 4,
-            (AccessKind::Store, ServedBy::LocalMemory),
-        );
-        check(
-            number(NUMBER_RAM) | remote | 6,
-            (AccessKind::Store, ServedBy::RemoteMemory),
-        );
-        check(
-            number(NUMBER_ANY_CACHE) | remote | 2,
-            (AccessKind::Load, ServedBy::OtherCache),
-        );
-        check(
-            number(NUMBER_L3) | 0x10 << 19,
-            (AccessKind::Unknown, ServedBy::OtherCache),
-        );
-        check(
-            LEVEL_LOCAL_RAM << 5 | 2,
-            (AccessKind::Load, ServedBy::LocalMemory),
-        );
-        check(0x100 << 5 | 2, (AccessKind::Load, ServedBy::RemoteMemory));
-        check(0x400 << 5 | 2, (AccessKind::Load, ServedBy::OtherCache));
-        check(
-            (LEVEL_L1 | LEVEL_MISS) << 5 | 2,
-            (AccessKind::Load, ServedBy::Unknown),
-        );
-        check(1, (AccessKind::Unknown, ServedBy::Unknown));
-    }
-}
+mod tests;

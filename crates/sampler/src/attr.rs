@@ -88,7 +88,7 @@ impl EventAttr {
     /// The flags are a bit field in C, which big-endian machines lay out from the other end; no
     /// processor that has any of our events is one.
     #[must_use]
-    pub fn to_words(&self) -> [u64; ATTR_BYTES / 8] {
+    pub fn to_words(self) -> [u64; ATTR_BYTES / 8] {
         let mut words = [0; ATTR_BYTES / 8];
         let size = u64::try_from(ATTR_BYTES).unwrap_or_default();
         words[0] = u64::from(self.kind) | size << 32;

@@ -158,6 +158,8 @@ impl Faults {
             leader: None,
             cpus: None,
             kind: AccessKind::Unknown,
+            times: 1,
+            low_bit: 0,
         };
         let plan = Plan::new("page faults", vec![wanted], options.ring_pages, kernel);
         let law = RateLaw::new(RateOptions {

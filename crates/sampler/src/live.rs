@@ -13,13 +13,13 @@ use std::borrow::Cow;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
 use numad_core::{Record, Time};
 use topology::{CpuId, CpuSet, Pid};
 
 use crate::decode::Layout;
 use crate::filter::{self, Filter};
-use crate::open::{Kernel, OpenError, Order, Plan, Refused};
+use crate::open::{Kernel, OpenError, Plan, Refused};
 use crate::rate::{RateChange, RateInput, RateLaw};
 use crate::ring::page_bytes;
 use crate::source::{AttachRefused, Drained, Losses, RateStatus, Spending};
@@ -166,18 +166,15 @@ impl<R: Reading> Live<R> {
             return Ok(());
         };
         let settings = self.plan.settings;
-        listener
-            .events
-            .order(&*self.kernel, Order::Enable)
-            .map_err(|error| {
-                OpenError::new(
-                    self.plan.what,
-                    cpu,
-                    crate::open::Step::Event,
-                    &error,
-                    settings,
-                )
-            })?;
+        listener.events.enable(&*self.kernel).map_err(|error| {
+            OpenError::new(
+                self.plan.what,
+                cpu,
+                crate::open::Step::Event,
+                &error,
+                settings,
+            )
+        })?;
         self.refused.retain(|refused| refused.cpu != cpu);
         self.listeners.push(listener);
         Ok(())
@@ -189,10 +186,8 @@ impl<R: Reading> Live<R> {
             return Ok(None);
         };
         self.layout = self.plan.layout();
-        // Edge-triggered: an event whose processor went away hangs up for ever, and must not wake us for ever.
-        let interest = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(cpu.0));
-        self.poll
-            .add(events.waiter(), interest)
+        self.kernel
+            .watch(&self.poll, events.waiter(), cpu)
             .map_err(|errno| no_poll(self.plan.what, cpu, errno))?;
         Ok(Some(Listener::new(events)))
     }
@@ -311,8 +306,7 @@ impl<R: Reading> Live<R> {
             self.no_growth = true;
             return;
         };
-        if new.events.ring_pages <= pages || new.events.order(&*self.kernel, Order::Enable).is_err()
-        {
+        if new.events.ring_pages <= pages || new.events.enable(&*self.kernel).is_err() {
             self.no_growth = true;
             return;
         }
@@ -344,8 +338,7 @@ impl<R: Reading> Live<R> {
         self.plan.set_period(change.to);
         for listener in &mut self.listeners {
             // What cannot be told is opened again with the next refresh, at the new rate.
-            let order = Order::Period(change.to);
-            if listener.events.order(&*self.kernel, order).is_err() {
+            if listener.events.follow(&*self.kernel, &self.plan).is_err() {
                 listener.retiring = true;
             }
         }

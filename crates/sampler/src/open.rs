@@ -18,6 +18,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use numad_core::AccessKind;
 use perf_event_open::config::{
     Clock, Cpu, ExtraRecord, Opts, Proc, RecordIdFormat, SampleFormat, SampleOn, StatFormat,
@@ -62,6 +64,13 @@ pub(crate) trait Kernel: Send + fmt::Debug {
 
     /// Reads an event that was opened with this `read_format`. Interrupts its processor.
     fn counts(&self, event: BorrowedFd<'_>, read_format: u64) -> io::Result<Counts>;
+
+    /// Has `poll` become readable when the ring that belongs to an event is half full.
+    fn watch(&self, poll: &Epoll, event: BorrowedFd<'_>, cpu: CpuId) -> Result<(), Errno> {
+        // Edge-triggered: an event whose processor went away hangs up for ever, and must not wake us for ever.
+        let interest = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(cpu.0));
+        poll.add(event, interest)
+    }
 }
 
 /// The running kernel.
@@ -166,6 +175,11 @@ pub(crate) struct Wanted {
     pub(crate) cpus: Option<CpuSet>,
     /// What kind of access its samples are, where the samples do not say.
     pub(crate) kind: AccessKind,
+    /// How many times more events make a sample of it than the law of rates says.
+    pub(crate) times: u64,
+    /// Set in every period. With 1 periods are odd, so that a loop with an even number of accesses
+    /// does not show the same one every time.
+    pub(crate) low_bit: u64,
 }
 
 /// What a source wants on every processor: events that share a ring.
@@ -200,6 +214,8 @@ pub(crate) struct CpuEvents {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) file: OwnedFd,
+    /// Which of the plan's events it is.
+    wanted: usize,
     /// As it stands in its samples, if the source asks for that.
     pub(crate) id: u64,
     pub(crate) kind: AccessKind,
@@ -218,16 +234,29 @@ impl CpuEvents {
         self.members[0].file.as_fd()
     }
 
-    /// Tells all that sample.
-    pub(crate) fn order(&self, kernel: &dyn Kernel, order: Order<'_>) -> io::Result<()> {
-        for leader in &self.leaders {
-            if !matches!(order, Order::Period(_)) {
-                kernel.order(leader.as_fd(), order)?;
-            }
-        }
-        self.members
-            .iter()
-            .try_for_each(|member| kernel.order(member.file.as_fd(), order))
+    /// Has all run, leaders first.
+    pub(crate) fn enable(&self, kernel: &dyn Kernel) -> io::Result<()> {
+        self.all()
+            .try_for_each(|event| kernel.order(event, Order::Enable))
+    }
+
+    /// Has none run any more.
+    pub(crate) fn disable(&self, kernel: &dyn Kernel) -> io::Result<()> {
+        self.all()
+            .try_for_each(|event| kernel.order(event, Order::Disable))
+    }
+
+    fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let members = self.members.iter().map(|member| member.file.as_fd());
+        self.leaders.iter().map(AsFd::as_fd).chain(members)
+    }
+
+    /// Has each sample as rarely as the plan says.
+    pub(crate) fn follow(&self, kernel: &dyn Kernel, plan: &Plan) -> io::Result<()> {
+        self.members.iter().try_for_each(|member| {
+            let period = plan.wanted[member.wanted].attr.period;
+            kernel.order(member.file.as_fd(), Order::Period(period))
+        })
     }
 }
 
@@ -270,7 +299,7 @@ impl Plan {
     /// How many events make a sample, from the next event that is opened on.
     pub(crate) fn set_period(&mut self, period: u64) {
         for wanted in &mut self.wanted {
-            wanted.attr.period = period;
+            wanted.attr.period = period.saturating_mul(wanted.times) | wanted.low_bit;
         }
     }
 
@@ -303,6 +332,7 @@ impl Plan {
             leaders.extend(leader);
             members.push(Member {
                 file,
+                wanted: at,
                 id: 0,
                 kind: self.wanted[at].kind,
                 read_format: self.wanted[at].attr.read_format,
@@ -414,5 +444,7 @@ fn map(file: &OwnedFd, mut pages: usize) -> io::Result<(Ring, usize)> {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod fake;
 #[cfg(test)]
 mod tests;

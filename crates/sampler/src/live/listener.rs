@@ -2,7 +2,7 @@
 
 use super::delivery::{Delivery, Reading, Until, time_of};
 use crate::decode::{Body, Decoded, Layout, Visitor, stream};
-use crate::open::{CpuEvents, Kernel, Order};
+use crate::open::{CpuEvents, Kernel};
 
 /// One processor's events and their ring.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Listener {
     pub(super) fn stop(&mut self, kernel: &dyn Kernel) {
         self.retiring = true;
         // An event that cannot be stopped is closed at the next reading all the same.
-        self.events.order(kernel, Order::Disable).unwrap_or(());
+        self.events.disable(kernel).unwrap_or(());
     }
 
     /// When the first record in the ring was written; none if it holds none. Takes nothing.

@@ -37,6 +37,15 @@ impl FakeKernel {
         Ok((reader, kernel))
     }
 
+    /// The writer of a memory file that is a ring already.
+    pub(crate) fn over(file: &OwnedFd, data_pages: usize) -> io::Result<Self> {
+        Ok(Self {
+            ring: Ring::map(file, data_pages)?,
+            lost_unreported: 0,
+            lost: 0,
+        })
+    }
+
     /// Writes a record if there is room; before it, what was lost while there was none.
     pub(crate) fn write(&mut self, record: &[u8]) -> bool {
         if self.lost_unreported > 0 {

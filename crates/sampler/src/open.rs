@@ -447,4 +447,6 @@ fn map(file: &OwnedFd, mut pages: usize) -> io::Result<(Ring, usize)> {
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(test)]
+mod privileged;
+#[cfg(test)]
 mod tests;

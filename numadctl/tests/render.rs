@@ -314,6 +314,10 @@ fn daemon() -> Status {
         machine: "4 nodes, 64 cpus, 2 packages, 256 GiB".to_owned(),
         nodes: 4,
         source: "faults (soft-dirty)".to_owned(),
+        source_notes: vec!["pebs is not used: no counters".to_owned()],
+        sample_period: 4,
+        budget_percent: 1.0,
+        used_percent: Some(0.625),
         cpu_s: 1.0,
         resident_bytes: 11 << 20,
         journal_open: 520,
@@ -385,7 +389,10 @@ fn status_is_a_head_and_a_table() {
          machine  4 nodes, 64 cpus, 2 packages, 256 GiB\n\
          source   faults (soft-dirty)\n\
          cost     1.0 s (0.50 % of one processor), 11.0 MiB resident\n\
+         budget   1 % of all processors, 0.62 % used\n\
+         rate     one sample for each 4 events\n\
          journal  520 changes not undone\n\
+         note     pebs is not used: no counters\n\
          rival    kernel NUMA balancing is on\n\
          \n\
          ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  SEEN  SURE  BOUND  PAGES  DIST  LOCAL\n\

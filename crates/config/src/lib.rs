@@ -28,7 +28,7 @@ pub use render::{
 };
 pub use schema::Effect;
 pub use typed::{
-    Access, Config, Daemon, Engine, Evidence, IntervalKind, LogLevel, Provoke, Sampling,
+    Access, Config, Daemon, Engine, Evidence, IntervalKind, LogLevel, Overhead, Provoke, Sampling,
     SourceChoice, Users,
 };
 

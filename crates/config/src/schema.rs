@@ -108,7 +108,7 @@ pub fn policies() -> &'static [&'static dyn PolicyFactory] {
 }
 
 /// Every section but those of policies.
-pub const SECTIONS: &[Section] = &[DAEMON, SAMPLING, ENGINE, EVIDENCE, ACCESS];
+pub const SECTIONS: &[Section] = &[DAEMON, OVERHEAD, SAMPLING, ENGINE, EVIDENCE, ACCESS];
 
 const DAEMON: Section = Section {
     name: "daemon",
@@ -176,6 +176,22 @@ const DAEMON: Section = Section {
     ],
 };
 
+const OVERHEAD: Section = Section {
+    name: "overhead",
+    help: "What all of this may cost the machine.",
+    entries: &[Entry {
+        spec: float(
+            "budget_percent",
+            0.01,
+            50.0,
+            1.0,
+            "Most of the processor time of the whole machine, in percent, that numad and its samples may take; samples get rarer until it is kept. `sampling.clear_budget_percent` is a limit of its own for one part of it.",
+        ),
+        effect: Effect::AtOnce,
+        rule: Rule::None,
+    }],
+};
+
 const SAMPLING: Section = Section {
     name: "sampling",
     help: "How it is learned which thread uses which memory.",
@@ -183,9 +199,9 @@ const SAMPLING: Section = Section {
         Entry {
             spec: choice(
                 "source",
-                &["auto", "faults"],
+                &["auto", "pebs", "ibs", "faults"],
                 "auto",
-                "Where samples come from; `auto` takes the best that this machine has.",
+                "Where samples come from: `pebs` and `ibs` are sampled by processors of Intel and AMD, `faults` are page faults; `auto` takes the best that this machine has.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,
@@ -206,10 +222,42 @@ const SAMPLING: Section = Section {
                 1,
                 4096,
                 64,
-                "Pages of the ring buffer of each processor; samples are lost and counted when it is full.",
+                "Pages of the ring buffer of each processor to begin with; it grows up to 16 times when it stays half full.",
             ),
             effect: Effect::Restart,
             rule: Rule::PowerOfTwo,
+        },
+        Entry {
+            spec: integer(
+                "period",
+                0,
+                1_000_000_000,
+                0,
+                "Events for each sample, whatever it costs: page faults, slow loads, or operations, by source; 0 lets it follow `overhead.budget_percent`.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "load_latency_min",
+                3,
+                65_535,
+                30,
+                "Loads that take fewer cycles than this are not sampled by the source `pebs`.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: choice(
+                "physical_addresses",
+                &["auto", "off"],
+                "auto",
+                "Whether samples of the sources `pebs` and `ibs` carry physical addresses, by which memory that processes share is seen to be one; `auto` where the kernel permits it.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
         },
         Entry {
             spec: float(

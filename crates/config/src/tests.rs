@@ -102,6 +102,11 @@ fn nothing_given_is_all_defaults() {
     assert_eq!(config.access.admin_group.as_deref(), Some("numad"));
     assert_eq!(config.sampling.provoke, Provoke::Auto);
     assert!((config.sampling.clear_budget - 0.005).abs() < 1e-12);
+    assert!((config.overhead.budget - 0.01).abs() < 1e-12);
+    assert_eq!(
+        (config.sampling.period, config.sampling.load_latency_min),
+        (0, 30)
+    );
     assert!((config.engine.busy_min - 0.05).abs() < 1e-12);
     assert_eq!(config.policy("deloc").unwrap().integer("patience"), 3);
     assert_eq!(config.policy("missing"), None);
@@ -144,6 +149,7 @@ fn every_setting_is_read() {
                 && config.engine == defaults.engine
                 && config.evidence == defaults.evidence
                 && config.access == defaults.access
+                && config.overhead == defaults.overhead
                 && config.sampling == defaults.sampling;
             // `auto` is what the source `faults` resolves to as well, but it is another choice.
             assert!(!same, "{text}: the typed settings do not change");
@@ -225,7 +231,7 @@ fn unknown_names_get_the_nearest_known_one() {
     );
     refused(
         "[x.y]\n",
-        "f0:1: section `[x]` is not known; there are daemon, sampling, engine, evidence, access, policy",
+        "f0:1: section `[x]` is not known; there are daemon, overhead, sampling, engine, evidence, access, policy",
     );
     refused(
         "[policy.delok]\n",

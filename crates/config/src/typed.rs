@@ -22,6 +22,8 @@ const LAPT_START: Duration = Duration::from_millis(300);
 pub struct Config {
     /// Where the daemon lives and how much it takes on.
     pub daemon: Daemon,
+    /// What all of it may cost.
+    pub overhead: Overhead,
     /// How samples are taken.
     pub sampling: Sampling,
     /// What is done around every policy.
@@ -65,6 +67,13 @@ pub enum LogLevel {
     Debug,
 }
 
+/// Section `overhead`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overhead {
+    /// Share of the machine's processor time, 0.0001 to 0.5.
+    pub budget: f64,
+}
+
 /// Section `sampling`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
@@ -74,6 +83,12 @@ pub struct Sampling {
     pub provoke: Provoke,
     /// Pages of each processor's ring, a power of two.
     pub ring_pages: usize,
+    /// Events for each sample; 0 to follow the budget.
+    pub period: u64,
+    /// Loads of fewer cycles are not sampled.
+    pub load_latency_min: u32,
+    /// Whether physical addresses are asked for.
+    pub physical_addresses: bool,
     /// Share of one processor that clearing may take, 0 to 0.1.
     pub clear_budget: f64,
     /// Least time between two clearings of one program.
@@ -89,6 +104,10 @@ pub struct Sampling {
 pub enum SourceChoice {
     /// The best that is there.
     Auto,
+    /// Loads and stores sampled by Intel's processors.
+    Pebs,
+    /// Operations sampled by AMD's processors.
+    Ibs,
     /// Page faults.
     Faults,
 }
@@ -251,6 +270,9 @@ impl Config {
     pub(crate) fn from_values(values: Values, policies: &[&'static dyn PolicyFactory]) -> Self {
         Self {
             daemon: daemon(&values),
+            overhead: Overhead {
+                budget: values.float("overhead.budget_percent") / 100.0,
+            },
             sampling: sampling(&values),
             engine: engine(&values),
             evidence: evidence(&values),
@@ -283,6 +305,8 @@ fn daemon(values: &Values) -> Daemon {
 fn sampling(values: &Values) -> Sampling {
     Sampling {
         source: match values.text("sampling.source") {
+            "pebs" => SourceChoice::Pebs,
+            "ibs" => SourceChoice::Ibs,
             "faults" => SourceChoice::Faults,
             _auto => SourceChoice::Auto,
         },
@@ -292,6 +316,9 @@ fn sampling(values: &Values) -> Sampling {
             _auto => Provoke::Auto,
         },
         ring_pages: values.number("sampling.ring_pages"),
+        period: values.number("sampling.period"),
+        load_latency_min: values.number("sampling.load_latency_min"),
+        physical_addresses: values.text("sampling.physical_addresses") == "auto",
         clear_budget: values.float("sampling.clear_budget_percent") / 100.0,
         clear_interval_min: values.duration("sampling.clear_interval_min_ms"),
         clear_pause_max: values.duration("sampling.clear_pause_max_ms"),

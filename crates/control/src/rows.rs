@@ -401,6 +401,15 @@ pub struct Status {
     pub nodes: u32,
     /// The source of samples and what provokes them.
     pub source: String,
+    /// Why the source is not better than it is, one sentence each; empty while nothing is attached.
+    pub source_notes: Vec<String>,
+    /// Events for each sample now; 0 while nothing is attached.
+    pub sample_period: u64,
+    /// Share of the machine's processor time that numad and its samples may take, in percent.
+    pub budget_percent: f64,
+    /// Share that they took in the last second; none while nothing is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<f64>,
     /// Processor time the daemon used so far, in seconds.
     pub cpu_s: f64,
     /// Its resident memory in bytes.

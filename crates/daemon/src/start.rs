@@ -21,7 +21,7 @@ use topology::Topology;
 
 use crate::cli::Options;
 use crate::clock;
-use crate::live::{FaultOpener, LiveHand, Look};
+use crate::live::{LiveHand, LiveOpener, Look};
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::peer::Peer;
@@ -253,7 +253,7 @@ impl Wiring<'_> {
             self.log.clone(),
         );
         Steward::new(Parts {
-            opener: Box::new(FaultOpener::new(Arc::clone(&topology), &self.reader)),
+            opener: Box::new(LiveOpener::new(Arc::clone(&topology), &self.reader)),
             meters: meters(&self.reader, &topology),
             topology,
             page_bytes,

@@ -63,6 +63,8 @@ pub(crate) struct Live<R> {
     law: RateLaw,
     /// What was seen since the law was last asked.
     seen: RateInput,
+    /// Samples in rings so far, of anybody.
+    taken: u64,
     /// Losses that the law was told of: lost, throttled.
     told: (u64, u64),
     /// Refusals that were handed on, so that each is once.
@@ -115,6 +117,7 @@ impl<R: Reading> Live<R> {
             next_check: 0,
             law,
             seen: RateInput::default(),
+            taken: 0,
             told: (0, 0),
             refused: Vec::new(),
             no_growth: false,
@@ -267,6 +270,7 @@ impl<R: Reading> Live<R> {
         let gone = self.filter.sweep();
         gone.iter().for_each(|pid| self.mappings.forget(*pid));
         self.losses.unfollowed = self.filter.unfollowed();
+        self.taken = self.taken.saturating_add(tally.seen);
         self.seen.samples = self.seen.samples.saturating_add(tally.seen);
         self.seen.fill_permille = self.seen.fill_permille.max(fill_permille);
         self.grow();
@@ -424,6 +428,7 @@ impl<R: Reading> Live<R> {
             period: self.law.period(),
             fixed: self.law.is_fixed(),
             target_ns: self.law.target_ns(),
+            taken: self.taken,
             held_back_by: self.law.held_back_by(),
             turns_permille: turns.unwrap_or(1000),
         }
@@ -456,6 +461,10 @@ impl<R: Reading> Live<R> {
                 )
                 .into(),
             );
+        }
+        if self.losses.throttled > 0 {
+            let times = self.losses.throttled;
+            notes.push(format!("the kernel stopped events {times} times for a moment").into());
         }
         if self.losses.invalid > 0 {
             let invalid = self.losses.invalid;

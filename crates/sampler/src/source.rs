@@ -152,6 +152,8 @@ pub struct RateStatus {
     pub fixed: bool,
     /// What a sample costs the program that is sampled, in nanoseconds, as estimated.
     pub target_ns: u32,
+    /// Samples taken since the source was opened, of any program: all cost something.
+    pub taken: u64,
     /// Why samples are rarer than they could be; none if they are not.
     pub held_back_by: Option<Why>,
     /// How many times longer the events were enabled than they ran, in per mille: above 1000 they take

@@ -26,6 +26,17 @@ pub fn text(status: &Status) -> String {
         status.cpu_s,
         bytes(status.resident_bytes),
     );
+    let used = status
+        .used_percent
+        .map_or_else(|| "nothing".to_owned(), |used| format!("{used:.2} %"));
+    text.push_str(&format!(
+        "budget   {} % of all processors, {used} used\n",
+        status.budget_percent
+    ));
+    if status.sample_period > 1 {
+        let period = status.sample_period;
+        text.push_str(&format!("rate     one sample for each {period} events\n"));
+    }
     text.push_str(&format!(
         "journal  {} not undone\n",
         count(status.journal_open, "change")
@@ -34,6 +45,9 @@ pub fn text(status: &Status) -> String {
         text.push_str(
             "note     one memory node: sampling and mapping work, there is nowhere to move\n",
         );
+    }
+    for note in &status.source_notes {
+        text.push_str(&format!("note     {note}\n"));
     }
     for rival in &status.rivals {
         text.push_str(&format!("rival    {rival}\n"));

@@ -14,6 +14,7 @@ use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
 
 use super::findings;
 use super::sharing::Sharing;
+use crate::clock;
 use crate::log::Log;
 use crate::steward::{Asked, Machine, OwnUsage, ProcessFacts};
 
@@ -272,10 +273,16 @@ impl Machine for Look {
             .usage(Pid(std::process::id()))
             .ok()
             .and_then(Presence::here);
-        usage.map_or_else(OwnUsage::default, |usage| OwnUsage {
-            cpu_s: usage.cpu_time.as_secs_f64(),
-            resident_bytes: usage.resident_pages.saturating_mul(self.page_bytes),
-        })
+        let resident = usage.map_or(0, |usage| usage.resident_pages);
+        OwnUsage {
+            cpu_s: clock::own_processor_time().as_secs_f64(),
+            resident_bytes: resident.saturating_mul(self.page_bytes),
+        }
+    }
+
+    fn mapped(&mut self, pid: Pid) -> Option<Vec<sampler::Range>> {
+        let maps = self.reader.maps(pid).ok()?.here()?;
+        Some(maps.iter().map(|map| (map.start, map.end)).collect())
     }
 
     fn findings(&mut self, config: &Config) -> Vec<Finding> {

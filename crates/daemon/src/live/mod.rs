@@ -1,4 +1,4 @@
-//! The live parts: this machine's `/proc` and `/sys`, its page-fault events, its journal.
+//! The live parts: this machine's `/proc` and `/sys`, its sources of samples, its journal.
 
 mod census;
 mod findings;
@@ -9,4 +9,4 @@ mod sharing;
 
 pub use hand::LiveHand;
 pub use look::{Look, Residency};
-pub use opener::FaultOpener;
+pub use opener::LiveOpener;

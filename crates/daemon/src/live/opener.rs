@@ -1,16 +1,20 @@
-//! Opens the page-fault source as the settings ask.
+//! Opens the source of samples that the settings ask for, or the best that there is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use config::{Config, Provoke};
+use config::{Config, Provoke, SourceChoice};
 use control::rows::Finding;
 use control::{ErrorKind, Failure};
 use procfs::{Presence, Reader};
+use sampler::choose::{How, SourceKind, Verdict, best, choose};
 use sampler::faults::FaultOptions;
+use sampler::machine::Facts;
 use sampler::provoke::soft_dirty_supported;
-use sampler::{ClearOptions, Faults, OpenError, Provocation, ProvokeMode, Source};
-use topology::Topology;
+use sampler::{
+    ClearOptions, Faults, Ibs, MemoryOptions, OpenError, Pebs, Provocation, ProvokeMode, Source,
+};
+use topology::{CpuSet, Topology};
 
 use super::findings::finding;
 use crate::clock;
@@ -18,15 +22,28 @@ use crate::steward::Opener;
 
 /// See the module.
 #[derive(Debug)]
-pub struct FaultOpener {
+pub struct LiveOpener {
     topology: Arc<Topology>,
     root: PathBuf,
     soft_dirty: bool,
     kernel_balances: Option<u32>,
+    /// As they were when a source was last opened.
+    facts: Facts,
+    passed_over: Vec<String>,
 }
 
-impl FaultOpener {
-    /// Looks what this kernel has.
+/// A source that was opened, or why it was not; none if this program has no such source.
+type Opened = Option<Result<Box<dyn Source>, Failure>>;
+
+/// What was opened, and why nothing better was.
+#[derive(Debug)]
+struct Picked {
+    source: Box<dyn Source>,
+    passed_over: Vec<String>,
+}
+
+impl LiveOpener {
+    /// Looks what this machine has.
     #[must_use]
     pub fn new(topology: Arc<Topology>, reader: &Reader) -> Self {
         let root = reader.root().to_owned();
@@ -35,18 +52,23 @@ impl FaultOpener {
             topology,
             soft_dirty: soft_dirty_supported(&root).unwrap_or(false),
             kernel_balances: Some(u32::from(balancing)),
+            facts: Facts::read(&root),
             root,
+            passed_over: Vec::new(),
         }
+    }
+
+    fn online(&self) -> CpuSet {
+        let online = Reader::new(&self.root).online();
+        let online = online.ok().and_then(Presence::here);
+        online.unwrap_or_else(|| self.topology.online())
     }
 
     fn faults(&self, config: &Config) -> Result<Faults, OpenError> {
         let sampling = &config.sampling;
-        let online = Reader::new(&self.root)
-            .online()
-            .ok()
-            .and_then(Presence::here);
         Faults::open(FaultOptions {
             ring_pages: sampling.ring_pages,
+            period: sampling.period,
             root: self.root.clone(),
             provoke: mode(sampling.provoke),
             clear: ClearOptions {
@@ -57,43 +79,181 @@ impl FaultOpener {
                     .max(sampling.clear_interval_min),
                 pause_max: sampling.clear_pause_max,
             },
-            ..FaultOptions::new(
-                online.unwrap_or_else(|| self.topology.online()),
-                Box::new(clock::monotonic),
-            )
+            ..FaultOptions::new(self.online(), Box::new(clock::monotonic))
         })
     }
-}
 
-impl Opener for FaultOpener {
-    fn open(&mut self, config: &Config) -> Result<Box<dyn Source>, Failure> {
+    fn faults_as_asked(&self, config: &Config) -> Result<Box<dyn Source>, Failure> {
         if config.sampling.provoke == Provoke::SoftDirty && !self.soft_dirty {
             let message =
                 "`sampling.provoke` asks for soft-dirty clearing, which this kernel lacks";
             return Err(Failure::new(ErrorKind::Prerequisite, message)
                 .remedy("use a kernel with CONFIG_MEM_SOFT_DIRTY, or set it to `auto`"));
         }
-        match self.faults(config) {
-            Ok(faults) => Ok(Box::new(faults)),
-            Err(error) => {
-                let failure = Failure::new(ErrorKind::Prerequisite, error.to_string());
-                Err(failure.remedy(error.remedy().unwrap_or_default()))
+        let faults = self.faults(config).map_err(|error| refused(&error))?;
+        Ok(Box::new(faults))
+    }
+
+    fn open_as(&self, config: &Config, how: &How) -> Opened {
+        let sampling = &config.sampling;
+        let options = || MemoryOptions {
+            ring_pages: sampling.ring_pages,
+            period: sampling.period,
+            root: self.root.clone(),
+            load_latency_min: sampling.load_latency_min,
+            physical: sampling.physical_addresses,
+            ..MemoryOptions::new(self.online())
+        };
+        let pmus = &self.facts.pmus;
+        let opened: Result<Box<dyn Source>, OpenError> = match how {
+            How::Faults => return Some(self.faults_as_asked(config)),
+            How::Pebs(cores) => {
+                Pebs::open(&options(), cores, pmus).map(|source| Box::new(source) as _)
+            }
+            How::Ibs(unit) => {
+                Ibs::open(&options(), *unit, pmus).map(|source| Box::new(source) as _)
+            }
+            How::Spe(_) => return None,
+        };
+        Some(opened.map_err(|error| refused(&error)))
+    }
+
+    fn pick(&mut self, config: &Config) -> Result<Picked, Failure> {
+        self.facts = Facts::read(&self.root);
+        let verdicts = choose(&self.facts);
+        pick(config.sampling.source, &verdicts, &mut |how| {
+            self.open_as(config, how)
+        })
+    }
+}
+
+/// Opens the source that is wanted, or the best that can be opened. What better ones lack is told,
+/// unless it is the processor of another maker.
+fn pick(
+    choice: SourceChoice,
+    verdicts: &[Verdict],
+    open: &mut dyn FnMut(&How) -> Opened,
+) -> Result<Picked, Failure> {
+    let wanted = wanted(choice);
+    let mut passed_over = Vec::new();
+    let mut last = None;
+    for verdict in verdicts {
+        let source = verdict.source;
+        if wanted.is_some_and(|wanted| wanted != source) {
+            continue;
+        }
+        // The kernel's own answer counts for what needs nothing.
+        let how = match &verdict.usable {
+            _ if source == SourceKind::Faults => &How::Faults,
+            Ok(how) => how,
+            Err(lack) => {
+                if wanted.is_some() {
+                    let message = format!("cannot sample by `{source}`: {lack}");
+                    let remedy = lack.remedy();
+                    let remedy = remedy.unwrap_or_else(|| "set sampling.source to auto".to_owned());
+                    return Err(Failure::new(ErrorKind::Prerequisite, message).remedy(remedy));
+                }
+                if !lack.is_natural() {
+                    passed_over.push(reason(source, &lack.to_string(), lack.remedy().as_deref()));
+                }
+                continue;
+            }
+        };
+        match open(how) {
+            None => {}
+            Some(Ok(source)) => {
+                return Ok(Picked {
+                    source,
+                    passed_over,
+                });
+            }
+            Some(Err(failure)) => {
+                let remedy = Some(failure.remedy.as_str()).filter(|remedy| !remedy.is_empty());
+                passed_over.push(reason(source, &failure.message, remedy));
+                last = Some(failure);
             }
         }
     }
+    Err(last.unwrap_or_else(|| {
+        Failure::new(
+            ErrorKind::Prerequisite,
+            "this machine has no source of samples",
+        )
+        .remedy("see `numadctl doctor`")
+    }))
+}
+
+const fn wanted(choice: SourceChoice) -> Option<SourceKind> {
+    match choice {
+        SourceChoice::Auto => None,
+        SourceChoice::Pebs => Some(SourceKind::Pebs),
+        SourceChoice::Ibs => Some(SourceKind::Ibs),
+        SourceChoice::Faults => Some(SourceKind::Faults),
+    }
+}
+
+/// Why a better source is not used, and what would help.
+fn reason(source: SourceKind, why: &str, remedy: Option<&str>) -> String {
+    match remedy {
+        Some(remedy) => format!("{source} is not used: {why}; {remedy}"),
+        None => format!("{source} is not used: {why}"),
+    }
+}
+
+fn refused(error: &OpenError) -> Failure {
+    let failure = Failure::new(ErrorKind::Prerequisite, error.to_string());
+    failure.remedy(error.remedy().unwrap_or_default())
+}
+
+impl Opener for LiveOpener {
+    fn open(&mut self, config: &Config) -> Result<Box<dyn Source>, Failure> {
+        let picked = self.pick(config)?;
+        self.passed_over = picked.passed_over;
+        Ok(picked.source)
+    }
 
     fn describe(&mut self, config: &Config) -> String {
+        let verdicts = choose(&self.facts);
+        let built = |verdict: &Verdict| verdict.source != SourceKind::Spe;
+        let mine: Vec<Verdict> = verdicts.into_iter().filter(built).collect();
+        let best = best(&mine).map_or(SourceKind::Faults, |verdict| verdict.source);
+        let source = wanted(config.sampling.source).unwrap_or(best);
+        if source != SourceKind::Faults {
+            return format!("{source} (when something is attached)");
+        }
         let mode = mode(config.sampling.provoke);
         let provocation = Provocation::choose(mode, self.soft_dirty, self.kernel_balances);
         format!("faults ({})", provocation.describe())
     }
 
+    fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+
     fn findings(&mut self, config: &Config) -> Vec<Finding> {
-        vec![self.samples(config), self.provocation(config)]
+        let mut found = vec![self.samples(config), self.provocation(config)];
+        found.extend(self.chosen(config));
+        found
     }
 }
 
-impl FaultOpener {
+impl LiveOpener {
+    /// Opens the source that would be used, and closes it again, where it is not page faults.
+    fn chosen(&mut self, config: &Config) -> Option<Finding> {
+        const SUBJECT: &str = "source of samples";
+        match self.pick(config) {
+            Ok(picked) => {
+                let status = picked.source.describe();
+                (status.name != SourceKind::Faults.name()).then(|| {
+                    let text = format!("`{}` on {} processors", status.name, status.cpus);
+                    finding("ok", SUBJECT, text, "")
+                })
+            }
+            Err(failure) => (wanted(config.sampling.source) != Some(SourceKind::Faults))
+                .then(|| finding("missing", SUBJECT, failure.message, &failure.remedy)),
+        }
+    }
+
     /// Opens everything once, and closes it again: nothing less tells whether it can be opened.
     fn samples(&self, config: &Config) -> Finding {
         const SUBJECT: &str = "page-fault samples";
@@ -163,13 +323,4 @@ fn share_ppm(share: f64) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_becomes_millionths() {
-        assert_eq!(share_ppm(0.005), 5_000);
-        assert_eq!(share_ppm(0.0), 0);
-        assert_eq!(share_ppm(7.0), 1_000_000);
-    }
-}
+mod tests;

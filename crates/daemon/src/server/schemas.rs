@@ -385,6 +385,26 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "string",
                 "Where samples come from and what provokes them.",
             ),
+            (
+                "source_notes",
+                "[string]",
+                "Why the source is not better than it is.",
+            ),
+            (
+                "sample_period",
+                "integer",
+                "Events for each sample now; 0 while nothing is attached.",
+            ),
+            (
+                "budget_percent",
+                "number",
+                "Share of the machine's processor time that all of this may take.",
+            ),
+            (
+                "used_percent",
+                "number?",
+                "Share that it took in the last second.",
+            ),
             ("cpu_s", "number", "Processor time the daemon used so far."),
             ("resident_bytes", "integer", "Its resident memory."),
             (

@@ -240,6 +240,10 @@ impl Steward {
         let now = self.now();
         if self.source.is_none() {
             let source = self.parts.opener.open(&self.at_start)?;
+            for reason in self.parts.opener.passed_over() {
+                self.parts.log.info(format_args!("falling back: {reason}"));
+            }
+            let own = super::processor_time(&mut *self.parts.machine);
             self.source = Some(OpenSource {
                 source,
                 next_drain: now.after(DRAIN_LEAST),
@@ -247,6 +251,7 @@ impl Steward {
                 provoke_at: None,
                 next_tidy: now.after(TIDY_EVERY),
                 throttled_told: 0,
+                overhead: super::Overhead::new(now, own),
             });
         }
         let Some(open) = &mut self.source else {

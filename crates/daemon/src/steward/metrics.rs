@@ -48,6 +48,22 @@ const ATTACHES_REFUSED: Metric = counter(
 const WINDOWS: Metric = counter("numad_windows_total", "Windows judged.");
 const SAMPLES: Metric = counter("numad_samples_total", "Samples taken.");
 const LOST: Metric = counter("numad_samples_lost_total", "Samples lost.");
+const THROTTLED: Metric = counter(
+    "numad_sampling_throttled_total",
+    "Times the kernel stopped an event since the source was opened.",
+);
+const INVALID: Metric = counter(
+    "numad_samples_invalid_total",
+    "Samples that could not be true since the source was opened.",
+);
+const BUDGET: Metric = gauge(
+    "numad_budget_share",
+    "Share of the machine's processor time that numad and its samples may take.",
+);
+const USED: Metric = gauge(
+    "numad_budget_used_share",
+    "Share of the machine's processor time that numad and its samples took in the last second.",
+);
 const DROPPED: Metric = counter(
     "numad_proposals_dropped_total",
     "Proposals of policies that were dropped.",
@@ -121,12 +137,16 @@ impl Steward {
     pub fn metrics(&mut self) -> String {
         let mut text = String::new();
         let counters = self.counters;
+        let losses = self.source.as_ref().map(|open| open.source.losses());
+        let losses = losses.unwrap_or_default();
         for (metric, value) in [
             (ATTACHED, counters.attached),
             (ATTACHES_REFUSED, counters.refused_attaches),
             (WINDOWS, counters.windows),
             (SAMPLES, counters.samples),
             (LOST, counters.lost),
+            (THROTTLED, losses.throttled),
+            (INVALID, losses.invalid),
             (DROPPED, counters.proposals_dropped),
             (EVENTS_DROPPED, self.engine.events_dropped()),
             (HANDS_OFF, counters.hands_off),
@@ -147,6 +167,9 @@ impl Steward {
         let moving = std::time::Duration::from_nanos(counters.moving_ns);
         write_seconds(&mut text, &MOVING, moving.as_secs_f64());
         write_seconds(&mut text, &CPU, usage.cpu_s);
+        let budget = self.parts.config.overhead.budget;
+        write_seconds(&mut text, &BUDGET, budget);
+        write_seconds(&mut text, &USED, self.used().unwrap_or_default());
         write_metric(&mut text, &RESIDENT, usage.resident_bytes);
         self.parts.meters.metrics(&mut text);
         text

@@ -8,6 +8,7 @@ mod history;
 mod line;
 mod meters;
 mod metrics;
+mod overhead;
 mod program;
 mod seams;
 mod view;
@@ -36,6 +37,7 @@ pub use history::HISTORY_MAX;
 pub use line::{Line, Orders, line};
 pub use meters::Meters;
 pub use metrics::{CONNECTIONS_EVICTED, CONNECTIONS_REFUSED, Metric, write_metric};
+use overhead::{Measured, Overhead};
 use program::Program;
 pub use seams::{Asked, Hand, Loader, Machine, Opener, OwnUsage, ProcessFacts, Scope};
 pub use view::MatrixWindow;
@@ -119,6 +121,8 @@ struct OpenSource {
     next_tidy: Time,
     /// Throttlings that the engine was told of.
     throttled_told: u64,
+    /// What it costs.
+    overhead: Overhead,
 }
 
 /// What happened since the start, for `/metrics`.
@@ -221,6 +225,7 @@ impl Steward {
         let due = [
             Some(source.next_drain),
             source.provoke_at,
+            Some(source.overhead.due()),
             self.engine.deadline(),
         ];
         due.into_iter().flatten().min().map(|due| due.since(now))
@@ -255,6 +260,7 @@ impl Steward {
         {
             source.provoke_at = source.source.provoke(now);
         }
+        self.regulate(now);
         if self
             .engine
             .deadline()
@@ -278,6 +284,7 @@ impl Steward {
             return;
         };
         let (engine, counters) = (&mut self.engine, &mut self.counters);
+        let began = (self.parts.clock)();
         let drained = open.source.drain(&mut |record| {
             match record {
                 Record::Sample(_) => counters.samples += 1,
@@ -286,8 +293,48 @@ impl Steward {
             }
             engine.handle_record(record);
         });
+        open.overhead.drained((self.parts.clock)().since(began));
         open.drain_every = next_drain(open.drain_every, drained.fill_permille);
         open.next_drain = now.after(open.drain_every);
+    }
+
+    /// Tells the source what it costs and may cost, if it is time for that.
+    fn regulate(&mut self, now: Time) {
+        let Some(open) = &mut self.source else {
+            return;
+        };
+        if now < open.overhead.due() {
+            return;
+        }
+        let measured = Measured {
+            now,
+            own: processor_time(&mut *self.parts.machine),
+            rate: open.source.rate(),
+            cpus: self.parts.topology.online().len(),
+            budget: self.parts.config.overhead.budget,
+        };
+        let spending = open.overhead.spending(&measured);
+        if let Some(change) = open.source.regulate(now, &spending) {
+            self.parts.log.debug(format_args!("sampling: {change}"));
+        }
+    }
+
+    /// Tells the source which addresses programs have, if it has a use for that.
+    fn tell_mappings(&mut self, asked: &[Asked]) {
+        let Some(open) = &mut self.source else {
+            return;
+        };
+        if !open.source.wants_mappings() {
+            return;
+        }
+        let pids = asked
+            .iter()
+            .flat_map(|asked| self.engine.pids(asked.attachment));
+        for pid in pids {
+            if let Some(ranges) = self.parts.machine.mapped(pid) {
+                open.source.set_mappings(pid, &ranges);
+            }
+        }
     }
 
     /// Looks at a program that was just attached, so that its threads can be shown and its first
@@ -343,6 +390,7 @@ impl Steward {
             }
         }
         self.engine.handle_observation(now, &observation);
+        self.tell_mappings(asked);
     }
 
     /// What is to be looked up for a program.
@@ -605,6 +653,11 @@ fn next_drain(every: Duration, fill_permille: u16) -> Duration {
         0..125 => (every + every / 4).min(DRAIN_MOST),
         _ => every,
     }
+}
+
+/// Our own processor time so far.
+fn processor_time(machine: &mut dyn Machine) -> Duration {
+    Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
 }
 
 fn report_of(differences: &[Difference]) -> ReloadReport {

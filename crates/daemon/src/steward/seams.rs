@@ -78,6 +78,11 @@ pub trait Machine: Send + fmt::Debug {
     /// What the daemon itself uses.
     fn own_usage(&mut self) -> OwnUsage;
 
+    /// Which addresses a process has mapped; none when it is gone or cannot be asked.
+    fn mapped(&mut self, _pid: Pid) -> Option<Vec<sampler::Range>> {
+        None
+    }
+
     /// What this machine can and cannot give.
     fn findings(&mut self, config: &Config) -> Vec<Finding>;
 }
@@ -120,6 +125,11 @@ pub trait Opener: Send + fmt::Debug {
 
     /// What would be opened, in a few words.
     fn describe(&mut self, config: &Config) -> String;
+
+    /// Why the source that was opened last is not a better one; one sentence each.
+    fn passed_over(&self) -> &[String] {
+        &[]
+    }
 
     /// Whether samples can be taken, and how good they would be.
     fn findings(&mut self, config: &Config) -> Vec<Finding>;

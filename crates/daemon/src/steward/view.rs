@@ -1,6 +1,8 @@
 //! What the steward shows: rows made from the engine's state and its own, for those who may see.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use control::rows::{
@@ -9,6 +11,7 @@ use control::rows::{
 };
 use control::{ErrorKind, Failure};
 use numad_core::{AttachmentId, Certainty, CommMatrix, PolicyFactory, TaskState, WindowSummary};
+use sampler::RateStatus;
 
 use super::attach::in_words;
 use super::program::Program;
@@ -31,7 +34,7 @@ impl Steward {
     /// How the daemon is.
     pub fn status(&mut self, peer: Peer) -> Status {
         let usage = self.parts.machine.own_usage();
-        let topology = &self.parts.topology;
+        let topology = Arc::clone(&self.parts.topology);
         let mut status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -39,6 +42,10 @@ impl Steward {
             machine: topology.summary(),
             nodes: short(topology.nodes().len()),
             source: self.source_in_words(),
+            source_notes: self.source_notes(),
+            sample_period: self.rate().map_or(0, |rate| rate.period),
+            budget_percent: self.parts.config.overhead.budget * 100.0,
+            used_percent: self.used().map(|share| share * 100.0),
             cpu_s: usage.cpu_s,
             resident_bytes: usage.resident_bytes,
             journal_open: self.parts.hand.open_rows(),
@@ -314,6 +321,25 @@ impl Steward {
             summary: factory.summary().to_owned(),
             settings: settings.collect(),
         }
+    }
+
+    fn rate(&self) -> Option<RateStatus> {
+        self.source.as_ref()?.source.rate()
+    }
+
+    /// Share of the machine that was used lately; none while nothing is attached.
+    pub(super) fn used(&self) -> Option<f64> {
+        self.source.as_ref()?.overhead.used()
+    }
+
+    /// Why the source that is open is not better than it is.
+    fn source_notes(&self) -> Vec<String> {
+        let Some(open) = &self.source else {
+            return Vec::new();
+        };
+        let passed_over = self.parts.opener.passed_over().iter().cloned();
+        let notes = open.source.describe().notes.into_iter();
+        passed_over.chain(notes.map(Cow::into_owned)).collect()
     }
 
     fn source_in_words(&mut self) -> String {

@@ -1,0 +1,92 @@
+use sampler::choose::Lack;
+use sampler::machine::Vendor;
+
+use super::*;
+use crate::fake::World;
+
+#[test]
+fn a_share_becomes_millionths() {
+    assert_eq!(share_ppm(0.005), 5_000);
+    assert_eq!(share_ppm(0.0), 0);
+    assert_eq!(share_ppm(7.0), 1_000_000);
+}
+
+fn verdict(source: SourceKind, usable: Result<How, Lack>) -> Verdict {
+    Verdict { source, usable }
+}
+
+fn verdicts(pebs: Result<How, Lack>) -> Vec<Verdict> {
+    vec![
+        verdict(SourceKind::Pebs, pebs),
+        verdict(SourceKind::Ibs, Err(Lack::OtherProcessor { of: "AMD" })),
+        verdict(SourceKind::Spe, Err(Lack::OtherProcessor { of: "Arm" })),
+        verdict(SourceKind::Faults, Ok(How::Faults)),
+    ]
+}
+
+/// What is opened, in order, and what is told, where opening what `refuses` names fails.
+#[track_caller]
+fn check(choice: SourceChoice, verdicts: &[Verdict], refuses: &str, opened: &str, told: &str) {
+    let mut tried = Vec::new();
+    let picked = pick(choice, verdicts, &mut |how| {
+        let name = match how {
+            How::Pebs(_) => "pebs",
+            How::Ibs(_) => "ibs",
+            How::Spe(_) => return None,
+            How::Faults => "faults",
+        };
+        tried.push(name);
+        if refuses.contains(name) {
+            let failure = Failure::new(ErrorKind::Prerequisite, format!("no {name}"));
+            return Some(Err(failure.remedy("mend it")));
+        }
+        Some(World::new().open(&Config::default()))
+    });
+    assert_eq!(tried.join(" "), opened);
+    let text = match picked {
+        Ok(picked) => picked.passed_over.join(" | "),
+        Err(failure) => format!("failed: {}; {}", failure.message, failure.remedy),
+    };
+    assert_eq!(text, told);
+}
+
+#[test]
+fn the_best_that_works_is_used_and_the_better_ones_are_explained() {
+    use SourceChoice::{Auto, Faults, Ibs, Pebs};
+    let works = || verdicts(Ok(How::Pebs(Vec::new())));
+    check(Auto, &works(), "", "pebs", "");
+    let told = "pebs is not used: no pebs; mend it";
+    check(Auto, &works(), "pebs", "pebs faults", told);
+    check(
+        Auto,
+        &works(),
+        "pebs faults",
+        "pebs faults",
+        "failed: no faults; mend it",
+    );
+    check(Faults, &works(), "", "faults", "");
+    check(Pebs, &works(), "pebs", "pebs", "failed: no pebs; mend it");
+    let told = "failed: cannot sample by `ibs`: only processors of AMD have it; set sampling.source to auto";
+    check(Ibs, &works(), "", "", told);
+    let guest = || verdicts(Err(Lack::VirtualMachine { counters: false }));
+    let told = "pebs is not used: this virtual machine is given no hardware counters; run numad on the \
+                host, or give the machine counters (QEMU: `-cpu host,pmu=on`)";
+    check(Auto, &guest(), "", "faults", told);
+    check(
+        Auto,
+        &[],
+        "",
+        "",
+        "failed: this machine has no source of samples; see `numadctl doctor`",
+    );
+}
+
+/// What is denied by the look of it is tried all the same where the kernel's answer is cheap.
+#[test]
+fn faults_are_tried_whatever_the_facts_are() {
+    let denied = Lack::NotPermitted { paranoid: Some(2) };
+    let faults = vec![verdict(SourceKind::Faults, Err(denied))];
+    check(SourceChoice::Auto, &faults, "", "faults", "");
+    assert_eq!(choose(&Facts::default()).len(), SourceKind::ALL.len());
+    assert_eq!(Facts::default().processor.vendor, Vendor::Other);
+}

@@ -43,6 +43,8 @@ pub(crate) struct State {
     pub(crate) records: VecDeque<Record>,
     pub(crate) fill_permille: u16,
     pub(crate) source_refused: bool,
+    /// What the source was told that it costs.
+    pub(crate) told: Vec<sampler::Spending>,
     pub(crate) source_open: bool,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
@@ -477,6 +479,15 @@ impl Source for FakeSource {
 
     fn losses(&self) -> Losses {
         Losses::default()
+    }
+
+    fn regulate(
+        &mut self,
+        _now: Time,
+        spending: &sampler::Spending,
+    ) -> Option<sampler::RateChange> {
+        self.0.state().told.push(*spending);
+        None
     }
 
     fn describe(&self) -> SourceStatus {

@@ -535,6 +535,37 @@ fn a_reload_takes_good_settings_and_keeps_the_old_ones_otherwise() {
     assert!(steward.config().text.contains("connections_max = 5"));
 }
 
+/// One budget: the source hears what is left of it, once a second, and a reload changes it at once.
+#[test]
+fn the_source_is_told_what_it_may_cost() {
+    let world = World::new();
+    let settings = Settings::new("budget", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "none"))
+        .unwrap();
+    let mut seconds = |count: u64| {
+        for _ in 0..count * 10 {
+            let now = world.state().now;
+            world.state().now = now.after(Duration::from_millis(100));
+            steward.turn();
+        }
+        std::mem::take(&mut world.state().told)
+    };
+    let told = seconds(3);
+    assert_eq!(told.len(), 3);
+    // One per cent of four processors.
+    let second = Duration::from_secs(1);
+    assert!(
+        told.iter()
+            .all(|told| told.elapsed == second && told.allowed_ns == 40_000_000)
+    );
+    settings.write(&format!("{EAGER}\n[overhead]\nbudget_percent = 2.5\n"));
+    steward.reload(Peer::DAEMON).unwrap();
+    let status = steward.status(Peer::DAEMON);
+    assert!((status.budget_percent - 2.5).abs() < 1e-9 && status.used_percent.is_some());
+}
+
 #[test]
 fn buffers_are_read_as_often_as_they_fill() {
     let half = Duration::from_millis(40);

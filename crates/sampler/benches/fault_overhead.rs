@@ -129,6 +129,7 @@ fn drain(source: &mut Faults, cpus: usize, stop: &AtomicBool) {
                 elapsed,
                 own_ns: u64::try_from(own.as_nanos()).unwrap(),
                 allowed_ns: allowed as u64,
+                processor_allowed_ns: u64::try_from(elapsed.as_nanos()).unwrap() / 100,
             };
             source.regulate(now(), &spending);
             (told, own) = (now(), Duration::ZERO);

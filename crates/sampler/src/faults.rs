@@ -29,9 +29,9 @@ use crate::source::{
 /// lets any user lock.
 pub const RING_PAGES_DEFAULT: usize = 64;
 
-/// What a sampled fault costs the program that faults, in nanoseconds. See docs/measurements.md,
-/// "What a sample costs the program".
-const TARGET_NS: u32 = 400;
+/// What a sampled fault costs the program that faults, in nanoseconds: bench `fault_overhead`, 20,000
+/// faults a second sampled one by one, lost 1.06 % +- 0.64 % by processor time, 530 ns each.
+const TARGET_NS: u32 = 550;
 
 /// Longest period: a program that faults a million times a second is still seen once a second.
 const PERIOD_MAX: u64 = 1_000_000;

@@ -326,6 +326,8 @@ impl<R: Reading> Live<R> {
         self.seen.elapsed = self.seen.elapsed.saturating_add(spending.elapsed);
         self.seen.own_ns = self.seen.own_ns.saturating_add(spending.own_ns);
         self.seen.allowed_ns = self.seen.allowed_ns.saturating_add(spending.allowed_ns);
+        let processor = self.seen.busiest_allowed_ns;
+        self.seen.busiest_allowed_ns = processor.saturating_add(spending.processor_allowed_ns);
         if self.seen.elapsed < crate::rate::SEEN_LEAST {
             return None;
         }
@@ -335,6 +337,7 @@ impl<R: Reading> Live<R> {
         let seen = RateInput {
             lost: lost.saturating_sub(self.told.0),
             throttled: throttled.saturating_sub(self.told.1),
+            busiest: self.take_busiest(),
             ..std::mem::take(&mut self.seen)
         };
         self.told = (lost, throttled);
@@ -347,6 +350,12 @@ impl<R: Reading> Live<R> {
             }
         }
         Some(change)
+    }
+
+    /// Samples that the busiest processor took since this was asked the last time.
+    fn take_busiest(&mut self) -> u64 {
+        let taken = self.listeners.iter_mut().map(Listener::take_taken);
+        taken.max().unwrap_or_default()
     }
 
     /// Follows processors that came or went. See [`crate::Source::refresh`].

@@ -49,6 +49,10 @@ pub struct RateInput {
     pub own_ns: u64,
     /// What sampling may cost in this time, ourselves and programs together, in nanoseconds.
     pub allowed_ns: u64,
+    /// Samples of these that the busiest processor took.
+    pub busiest: u64,
+    /// What they may cost that processor in this time, in nanoseconds: whoever runs there pays all.
+    pub busiest_allowed_ns: u64,
     /// How full the fullest buffer was at most, in per mille.
     pub fill_permille: u16,
     /// Samples lost.
@@ -167,7 +171,7 @@ impl RateLaw {
         let cost = self.cost(seen);
         let trouble = trouble(seen, cost);
         let (to, why) = match trouble {
-            Some(why) if since >= UP_DWELL => (self.longer(cost, seen.allowed_ns, why), why),
+            Some(why) if since >= UP_DWELL => (self.longer(cost, why), why),
             None if since >= BACK_DWELL && self.has_room(seen, cost) => {
                 (self.within(self.period / 2), Why::Room)
             }
@@ -186,28 +190,41 @@ impl RateLaw {
         Some(RateChange { from, to, why })
     }
 
-    /// Own and estimated cost, in nanoseconds.
-    fn cost(&self, seen: &RateInput) -> u64 {
-        let targets = seen
-            .samples
-            .saturating_mul(u64::from(self.options.target_ns));
-        seen.own_ns.saturating_add(targets)
+    /// What sampling costs and may cost, of the machine or of its busiest processor, whichever is
+    /// nearer to its limit.
+    fn cost(&self, seen: &RateInput) -> Cost {
+        let of = |samples: u64| samples.saturating_mul(u64::from(self.options.target_ns));
+        let machine = Cost {
+            spent: seen.own_ns.saturating_add(of(seen.samples)),
+            allowed: seen.allowed_ns,
+        };
+        let busiest = Cost {
+            spent: of(seen.busiest),
+            allowed: seen.busiest_allowed_ns,
+        };
+        let left = u128::from(machine.spent) * u128::from(busiest.allowed);
+        let right = u128::from(busiest.spent) * u128::from(machine.allowed);
+        if busiest.spent > 0 && right > left {
+            busiest
+        } else {
+            machine
+        }
     }
 
     /// So many times longer that the cost is three quarters of what is allowed, by powers of two.
-    fn longer(&self, cost: u64, allowed: u64, why: Why) -> u64 {
+    fn longer(&self, cost: Cost, why: Why) -> u64 {
         let mut factor = 2;
         if why == Why::Cost {
-            let goal = (allowed / 4 * 3).max(1);
-            while factor < FACTOR_MAX && cost / factor > goal {
+            let goal = (cost.allowed / 4 * 3).max(1);
+            while factor < FACTOR_MAX && cost.spent / factor > goal {
                 factor *= 2;
             }
         }
         self.within(self.period.saturating_mul(factor))
     }
 
-    fn has_room(&self, seen: &RateInput, cost: u64) -> bool {
-        let at_ease = seen.fill_permille < EASE_PERMILLE && cost <= seen.allowed_ns / 8 * 3;
+    fn has_room(&self, seen: &RateInput, cost: Cost) -> bool {
+        let at_ease = seen.fill_permille < EASE_PERMILLE && cost.spent <= cost.allowed / 8 * 3;
         let barred = self.too_short.is_some_and(|(period, events)| {
             self.within(self.period / 2) <= period
                 && events_per_second(seen, self.period) > events / 2
@@ -230,12 +247,19 @@ impl RateLaw {
     }
 }
 
-fn trouble(seen: &RateInput, cost: u64) -> Option<Why> {
+/// Nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    spent: u64,
+    allowed: u64,
+}
+
+fn trouble(seen: &RateInput, cost: Cost) -> Option<Why> {
     if seen.throttled > 0 {
         Some(Why::Throttled)
     } else if seen.lost > 0 || seen.fill_permille >= PRESSED_PERMILLE {
         Some(Why::Pressure)
-    } else if cost > seen.allowed_ns {
+    } else if cost.spent > cost.allowed {
         Some(Why::Cost)
     } else {
         None

@@ -141,6 +141,8 @@ pub struct Spending {
     pub own_ns: u64,
     /// What sampling may cost, ourselves and programs together, in nanoseconds.
     pub allowed_ns: u64,
+    /// What it may cost whatever runs on any one processor, in nanoseconds.
+    pub processor_allowed_ns: u64,
 }
 
 /// How often a source samples.

@@ -3,7 +3,8 @@
 //! The budget is a share of the processor time of the whole machine. Into it count our own processor
 //! time, all of it, and what taking samples costs the programs, as the source estimates. What we
 //! need ourselves beside sampling is not to be had back, so sampling gets what is left; at least a
-//! tenth, or a busy moment of ours would make us blind.
+//! tenth, or a busy moment of ours would make us blind. And no processor pays more than the same share
+//! of its own time: a program of one thread would pay for the whole machine.
 
 use std::time::Duration;
 
@@ -89,10 +90,15 @@ impl Overhead {
         Spending {
             elapsed,
             own_ns: u64::try_from(reading.as_nanos()).unwrap_or(u64::MAX),
-            allowed_ns: u64::try_from(Duration::from_secs_f64(allowed).as_nanos())
-                .unwrap_or(u64::MAX),
+            allowed_ns: nanoseconds(allowed),
+            processor_allowed_ns: nanoseconds(elapsed.as_secs_f64() * measured.budget),
         }
     }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[expect(

@@ -21,6 +21,8 @@ pub(super) struct Listener {
     times: Option<(u64, u64)>,
     /// How much longer it was enabled than it ran, in per mille.
     pub(super) scale_permille: u64,
+    /// Samples taken since the law of rates was last told.
+    taken: u64,
     /// Drains in a row that found the ring more than half full.
     pub(super) full_streak: u32,
 }
@@ -36,6 +38,7 @@ impl Listener {
             heard: false,
             times: None,
             scale_permille: 1000,
+            taken: 0,
             full_streak: 0,
         }
     }
@@ -63,6 +66,7 @@ impl Listener {
         delivery
             .kinds
             .extend(members.map(|member| (member.id, member.kind)));
+        let before = delivery.tally.seen;
         let (first, second) = unread.pieces();
         let streamed = match self.until {
             Some(time) => {
@@ -74,6 +78,7 @@ impl Listener {
         if unread.is_overrun() || streamed.is_err() {
             delivery.losses.damaged += 1;
         }
+        self.taken = self.taken.saturating_add(delivery.tally.seen - before);
         unread.take();
         let size = self.events.ring.data_bytes();
         // A ring with less room than that may have refused a record since. The ring will say so only when
@@ -90,6 +95,10 @@ impl Listener {
         let fill = u16::try_from(length * 1000 / size).unwrap_or(1000);
         self.full_streak = if fill > 500 { self.full_streak + 1 } else { 0 };
         fill
+    }
+
+    pub(super) fn take_taken(&mut self) -> u64 {
+        std::mem::take(&mut self.taken)
     }
 
     /// Has the events stop; what the ring holds is read once more.

@@ -258,6 +258,7 @@ fn a_rate_that_costs_too_much_is_lowered_for_both() {
         elapsed: std::time::Duration::from_secs(1),
         own_ns: 10_000,
         allowed_ns: 100_000,
+        processor_allowed_ns: 100_000,
     };
     let change = pebs.regulate(Time(1_000_000_000), &spending).unwrap();
     assert_eq!((change.from, change.to), (1_009, 4_036));

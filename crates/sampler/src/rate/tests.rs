@@ -86,6 +86,20 @@ fn what_each_finding_leads_to() {
     );
 }
 
+/// 10,000 samples of 400 ns are 4 ms, a fifth of what the machine may pay.
+#[test]
+fn no_processor_pays_more_than_its_share() {
+    let busiest = |allowed| RateInput {
+        busiest: 10_000,
+        busiest_allowed_ns: allowed,
+        ..second(10_000)
+    };
+    check(8, busiest(4_000_000), None);
+    check(8, busiest(3_999_999), Some((16, Why::Cost)));
+    check(8, busiest(1_000_000), Some((64, Why::Cost)));
+    check(8, busiest(20_000_000), Some((4, Why::Room)));
+}
+
 #[test]
 fn what_is_too_little_to_judge() {
     let too_little = Duration::from_millis(199);

@@ -23,6 +23,8 @@ pub(crate) struct Draft {
     pub(crate) cpus: Vec<CpuId>,
     /// Those of them that are said to be offline.
     pub(crate) offline: CpuSet,
+    /// Those of them that are said to be isolated; only our own files say so.
+    pub(crate) isolated: CpuSet,
     /// The processors of each core.
     pub(crate) cores: Vec<CpuSet>,
     /// The processors of each package.
@@ -228,7 +230,7 @@ impl Draft {
             named.push(NamedCpu {
                 id,
                 online: !self.offline.contains(id),
-                isolated: false,
+                isolated: self.isolated.contains(id),
                 node: owners.get(&id).copied(),
                 core: cores.get(&id).and_then(|&index| self.cores[index].first()),
                 package: package.and_then(|index| u64::try_from(index).ok()),

@@ -25,6 +25,6 @@ pub use bandwidth::{BandwidthGraph, Figure, Link};
 pub use distance::{Distances, Origin};
 pub use fingerprint::Fingerprint;
 pub use ids::{CoreId, CpuId, NodeId, PackageId, Pid, StartTicks, TaskKey, Tid};
-pub use load::{LoadError, Reason, load};
+pub use load::{LoadError, Reason, load, load_text};
 pub use machine::{Cache, CacheKind, Contradiction, Cpu, Node, Note, Parts, Topology};
 pub use set::{CpuSet, IdSet, NodeSet};

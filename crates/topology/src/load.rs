@@ -38,6 +38,21 @@ pub fn load(spec: &str) -> Result<Topology, LoadError> {
     }
 }
 
+/// Reads the text of a machine: the short form, or hwloc's XML. Never a file.
+///
+/// # Errors
+/// Says what is wrong with it, and calls it `name`.
+pub fn load_text(text: &str, name: &str) -> Result<Topology, LoadError> {
+    let fail = |reason| LoadError {
+        file: name.into(),
+        reason,
+    };
+    if synthetic::looks_like(text) {
+        return synthetic::parse(text).map_err(|contradiction| fail(Reason::Text(contradiction)));
+    }
+    xml::parse(text).map_err(fail)
+}
+
 /// Why a machine could not be loaded. Prints as one line that names the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {

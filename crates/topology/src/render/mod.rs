@@ -2,11 +2,13 @@
 
 mod svg;
 mod text;
+mod xml;
 
 use crate::machine::Topology;
 
 pub use self::svg::svg;
 pub use self::text::text;
+pub use self::xml::xml;
 
 impl Topology {
     /// One line: `4 nodes, 64 cpus, 2 packages, 256 GiB`. Processors offline are counted and named.

@@ -6,7 +6,7 @@
 
 mod element;
 mod matrix;
-mod objects;
+pub(crate) mod objects;
 
 use std::io;
 use std::path::Path;

@@ -89,11 +89,29 @@ fn machine(
     draft: &mut Draft,
 ) -> Result<(), Reason> {
     draft.memory_bytes = number(element, "local_memory")?.unwrap_or(0);
+    draft.offline = told(element, INFO_OFFLINE)?;
+    draft.isolated = told(element, INFO_ISOLATED)?;
     // Later versions write no object for a processor that is offline.
     if version == Version::One && element.has_attribute("online_cpuset") {
         draft.offline = cpus.difference(&set(element, "online_cpuset")?);
     }
     Ok(())
+}
+
+/// Names of what our own files tell of processors and hwloc's cannot; see `render::xml`.
+pub(crate) const INFO_OFFLINE: &str = "NumadOffline";
+/// See [`INFO_OFFLINE`].
+pub(crate) const INFO_ISOLATED: &str = "NumadIsolated";
+
+/// The processors in an `info` of this name; none if there is no such.
+fn told(element: Element<'_, '_>, name: &str) -> Result<CpuSet, Reason> {
+    let is_meant =
+        |info: &Element<'_, '_>| info.has_tag_name("info") && info.attribute("name") == Some(name);
+    let Some(info) = element.children().find(is_meant) else {
+        return Ok(CpuSet::new());
+    };
+    let list = info.attribute("value").unwrap_or_default();
+    CpuSet::parse_list(list).map_err(|_no_list| bad(info, "value"))
 }
 
 fn node(

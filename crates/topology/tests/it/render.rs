@@ -54,6 +54,59 @@ fn the_picture_is_whole_and_self_contained() {
     }
 }
 
+/// What a recording says of its machine is the machine.
+#[test]
+fn the_xml_is_read_back_as_the_same_machine() {
+    let trees = fixture::names("trees").into_iter();
+    let trees = trees.map(|name| {
+        let name = name.strip_suffix(".tree").unwrap().to_owned();
+        (unpack(&name).read(), name)
+    });
+    let files = fixture::names("xml").into_iter();
+    let files = files.map(|name| {
+        (
+            topology::xml::read(&fixture::path(&format!("xml/{name}"))),
+            name,
+        )
+    });
+    let mut seen = 0;
+    for (machine, name) in trees.chain(files) {
+        let Ok(machine) = machine else { continue };
+        let text = render::xml(&machine);
+        let again =
+            topology::load_text(&text, "recorded").unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(again.nodes(), machine.nodes(), "{name}");
+        assert_eq!(again.cpus(), machine.cpus(), "{name}");
+        assert_eq!(again.caches(), machine.caches(), "{name}");
+        // Its nodes claim the same processors, which makes all-local distances believable; who reads
+        // the machine again does not see the claim.
+        if name != "8em64t-2s2ca2c-buggynuma" {
+            assert_eq!(again.distances(), machine.distances(), "{name}");
+            assert_eq!(again.fingerprint(), machine.fingerprint(), "{name}");
+        }
+        assert_eq!(again.bandwidth(), machine.bandwidth(), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn a_machine_of_the_promised_size_fits_a_header() {
+    let machine = topology::synthetic::parse("64x8x2").unwrap();
+    let text = render::xml(&machine);
+    assert!(text.len() < 1 << 20, "{} bytes", text.len());
+    assert_eq!(
+        topology::load_text(&text, "x").unwrap().nodes(),
+        machine.nodes()
+    );
+    assert_eq!(topology::load_text("2x4", "x").unwrap().cpus().len(), 8);
+    let wrong = topology::load_text("a.xml", "the recording").unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "`the recording` is no hwloc topology: it is not XML"
+    );
+}
+
 #[test]
 fn one_line_says_what_it_is() {
     let summary = |name: &str| unpack(name).read().unwrap().summary();

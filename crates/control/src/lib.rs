@@ -14,3 +14,6 @@ pub const SOCKET_DEFAULT: &str = "/run/numad/numad.sock";
 
 /// Environment variable that names another socket, for both programs.
 pub const SOCKET_VARIABLE: &str = "NUMAD_SOCKET";
+
+/// Header of the answer that is a recording: its number.
+pub const RECORDING_HEADER: &str = "numad-recording";

@@ -9,6 +9,9 @@
 //! | `DELETE /v1/attachments/{id}` | | [`UndoReport`] |
 //! | `GET /v1/attachments/{id}/matrix?window=live` or `decayed` | | [`Matrix`] |
 //! | `GET /v1/attachments/{id}/events?last=N` | | a list of [`EventRow`], oldest first |
+//! | `GET /v1/recordings` | | a list of [`RecordingRow`] |
+//! | `POST /v1/recordings` | [`RecordRequest`] | the recording as it is made, until it ends |
+//! | `DELETE /v1/recordings/{id}` | | [`RecordingRow`] |
 //! | `GET /v1/policies` | | a list of [`PolicyRow`] |
 //! | `POST /v1/undo` | [`UndoRequest`] | [`UndoReport`] |
 //! | `POST /v1/reload` | | [`ReloadReport`] |
@@ -300,6 +303,34 @@ pub struct EventRow {
     pub tid: Option<u32>,
     /// One sentence for people.
     pub text: String,
+}
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordRequest {
+    /// Which program. It may be attached as well.
+    pub target: Target,
+    /// For how long, in milliseconds; until the program ends or someone says so, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+/// A recording that is being made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordingRow {
+    /// Its number, as in the header `numad-recording` of the answer.
+    pub id: u32,
+    /// User that asked for it.
+    pub uid: u32,
+    /// Processes recorded now.
+    pub pids: Vec<u32>,
+    /// Seconds since it began.
+    pub recorded_s: f64,
+    /// Samples in it.
+    pub samples: u64,
+    /// Samples that are not in it: lost on the way here, or because it was not read fast enough.
+    pub lost: u64,
 }
 
 /// A policy.

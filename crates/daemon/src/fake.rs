@@ -219,7 +219,7 @@ impl Settings {
     }
 }
 
-fn sample(time: Time, pid: Pid, tid: Tid, address: u64) -> Record {
+pub(crate) fn sample(time: Time, pid: Pid, tid: Tid, address: u64) -> Record {
     Record::Sample(Sample {
         time,
         pid,

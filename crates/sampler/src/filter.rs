@@ -70,6 +70,16 @@ impl Filter {
         self.forget(|followed| followed.root == pid.0 || followed.pid == pid.0)
     }
 
+    /// Forgets a process that has ended, but none of those it made.
+    pub fn remove_alone(&mut self, pid: Pid) {
+        self.forget(|followed| followed.pid == pid.0);
+    }
+
+    /// Every process that is followed, ascending.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> + '_ {
+        self.followed.iter().map(|followed| Pid(followed.pid))
+    }
+
     /// Whether a process is followed.
     #[inline]
     pub fn passes(&mut self, pid: u32) -> bool {
@@ -237,6 +247,16 @@ mod tests {
         filter.add(Pid(20));
         filter.remove(Pid(7));
         assert!(filter.passes(20));
+    }
+
+    #[test]
+    fn one_that_ended_leaves_its_children() {
+        let mut filter = Filter::new();
+        filter.add(Pid(7));
+        filter.forked(20, 7);
+        filter.remove_alone(Pid(7));
+        assert_eq!(filter.pids().collect::<Vec<_>>(), [Pid(20)]);
+        assert!(!filter.passes(7) && filter.passes(20));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! its seat. One user other than an admin has at most half of the seats.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -27,7 +27,8 @@ pub(crate) struct Seat {
     peer: Peer,
     /// Counts up with each byte seen anywhere, so the lowest was silent longest.
     seen: AtomicU64,
-    answering: AtomicBool,
+    /// What holds the seat: a request, and an answer that is still on its way.
+    answering: AtomicU32,
     leave: Notify,
 }
 
@@ -57,7 +58,7 @@ impl Connections {
         let seat = Arc::new(Seat {
             peer,
             seen: AtomicU64::new(number),
-            answering: AtomicBool::new(false),
+            answering: AtomicU32::new(0),
             leave: Notify::new(),
         });
         seats.insert(number, Arc::clone(&seat));
@@ -82,7 +83,7 @@ impl Connections {
     ) -> Option<()> {
         let silent = seats
             .iter()
-            .filter(|(_, seat)| among(seat) && !seat.answering.load(Ordering::Relaxed))
+            .filter(|(_, seat)| among(seat) && seat.answering.load(Ordering::Relaxed) == 0)
             .min_by_key(|(_, seat)| seat.seen.load(Ordering::Relaxed))
             .map(|(&number, _)| number);
         let Some(seat) = silent.and_then(|number| seats.remove(&number)) else {
@@ -119,8 +120,13 @@ impl Seated {
 
     /// A request is being answered until what is returned is dropped.
     pub(crate) fn answering(self: &Arc<Self>) -> Answering {
-        self.seat.answering.store(true, Ordering::Relaxed);
+        self.seat.answering.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(self))
+    }
+
+    /// Whether a request is being answered.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.seat.answering.load(Ordering::Relaxed) > 0
     }
 
     /// Ends when the seat is needed for someone else.
@@ -142,7 +148,7 @@ pub(crate) struct Answering(Arc<Seated>);
 impl Drop for Answering {
     fn drop(&mut self) {
         self.0.heard();
-        self.0.seat.answering.store(false, Ordering::Relaxed);
+        self.0.seat.answering.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -175,11 +181,13 @@ mod tests {
     fn one_that_is_answered_keeps_its_seat() {
         let connections = Arc::new(Connections::default());
         let only = Arc::new(connections.admit(ROOT, 1).unwrap());
-        let answering = only.answering();
+        let (answering, streaming) = (only.answering(), only.answering());
         assert!(connections.admit(ROOT, 1).is_none());
         drop(answering);
-        assert!(connections.admit(ROOT, 1).is_some());
-        assert_eq!(connections.turned_away(), (1, 1));
+        assert!(only.is_answering() && connections.admit(ROOT, 1).is_none());
+        drop(streaming);
+        assert!(!only.is_answering() && connections.admit(ROOT, 1).is_some());
+        assert_eq!(connections.turned_away(), (1, 2));
     }
 
     #[test]

@@ -23,6 +23,12 @@ pub enum Operation {
     Matrix,
     /// What was done and not done.
     Events,
+    /// Recordings being made.
+    Recordings,
+    /// Record.
+    Record,
+    /// End a recording.
+    EndRecording,
     /// The policies.
     Policies,
     /// Put back.
@@ -54,7 +60,8 @@ pub struct Route {
     pub query: Option<(&'static str, &'static str, &'static str)>,
     /// Schema of the request's body.
     pub body: Option<&'static str>,
-    /// Type of the answer in the notation of the schemas; none for plain text.
+    /// Type of the answer in the notation of the schemas; none for plain text, `bytes` for neither
+    /// text nor JSON.
     pub answer: Option<&'static str>,
 }
 
@@ -140,6 +147,31 @@ pub const OPERATIONS: &[Route] = &[
             "What was done and not done, and why, oldest first; also of a program that has ended.",
         )
     },
+    route(
+        Operation::Recordings,
+        "get",
+        "/v1/recordings",
+        "[RecordingRow]",
+        "Recordings being made that the caller asked for; all of them for admins.",
+    ),
+    Route {
+        body: Some("RecordRequest"),
+        ..route(
+            Operation::Record,
+            "post",
+            "/v1/recordings",
+            "bytes",
+            "Records a program. The answer is the recording (docs/recording-format.md) as it is made; \
+             its header `numad-recording` is the number that ends it.",
+        )
+    },
+    route(
+        Operation::EndRecording,
+        "delete",
+        "/v1/recordings/{id}",
+        "RecordingRow",
+        "Ends a recording, so that its answer is complete.",
+    ),
     route(
         Operation::Policies,
         "get",
@@ -244,6 +276,9 @@ fn operation(route: &Route) -> Value {
         }));
     }
     let content = match route.answer {
+        Some("bytes") => {
+            json!({ "application/octet-stream": { "schema": schemas::type_of("bytes") } })
+        }
         Some(answer) => json!({ "application/json": { "schema": schemas::type_of(answer) } }),
         None => json!({ "text/plain": { "schema": { "type": "string" } } }),
     };

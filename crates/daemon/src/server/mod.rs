@@ -8,6 +8,7 @@ mod connections;
 mod describe;
 mod routes;
 mod schemas;
+mod streamed;
 #[cfg(test)]
 mod tests;
 mod watched;
@@ -210,8 +211,14 @@ impl Shared {
             () = seat.wanted_back() => return,
             () = tokio::time::sleep(limits.lifetime) => {
                 connection.as_mut().graceful_shutdown();
-                let Ok(ended) = timeout(FAREWELL_WAIT, connection).await else { return };
-                ended
+                loop {
+                    match timeout(FAREWELL_WAIT, connection.as_mut()).await {
+                        Ok(ended) => break ended,
+                        // A recording takes as long as it takes.
+                        Err(_elapsed) if seat.is_answering() => {}
+                        Err(_elapsed) => return,
+                    }
+                }
             }
         };
         if let Err(error) = ended {

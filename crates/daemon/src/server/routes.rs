@@ -11,14 +11,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
-use control::rows::{AttachRequest, UndoRequest};
+use control::rows::{AttachRequest, RecordRequest, UndoRequest};
 use control::{ErrorKind, Failure};
 use numad_core::AttachmentId;
 use serde::Serialize;
 
 use super::connections::{Connections, Seated};
 use super::describe::{OPERATIONS, Operation, openapi};
-use super::{Limits, failure_answer};
+use super::{Limits, failure_answer, streamed};
 use crate::peer::Peer;
 use crate::steward::{Line, MatrixWindow};
 
@@ -80,6 +80,9 @@ fn method(operation: Operation) -> MethodRouter<App> {
         Operation::Detach => delete(detach),
         Operation::Matrix => get(matrix),
         Operation::Events => get(events),
+        Operation::Recordings => get(recordings),
+        Operation::Record => post(record),
+        Operation::EndRecording => delete(end_recording),
         Operation::Policies => get(policies),
         Operation::Undo => post(undo),
         Operation::Reload => post(reload),
@@ -181,6 +184,44 @@ async fn events(
     json(
         &app.line
             .ask(move |steward| steward.events(peer, id, last))
+            .await?,
+    )
+}
+
+async fn recordings(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(
+        &app.line
+            .ask(move |steward| Ok(steward.recordings(peer)))
+            .await?,
+    )
+}
+
+async fn record(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Extension(seat): Extension<Arc<Seated>>,
+    body: Bytes,
+) -> Answer {
+    let request: RecordRequest = control::decode::request(&body)?;
+    let begun = app
+        .line
+        .ask(move |steward| steward.record(peer, &request))
+        .await?;
+    Ok(streamed::answer(begun, seat.answering()))
+}
+
+async fn end_recording(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Answer {
+    let id: u32 = id.parse().map_err(|_not_a_number| {
+        let message = format!("`{}` is no recording's number", shortened(&id));
+        Failure::new(ErrorKind::Usage, message)
+    })?;
+    json(
+        &app.line
+            .ask(move |steward| steward.end_recording(peer, id))
             .await?,
     )
 }

@@ -293,6 +293,36 @@ pub(super) const SCHEMAS: &[Schema] = &[
         ],
     },
     Schema {
+        name: "RecordRequest",
+        fields: &[
+            (
+                "target",
+                "Target",
+                "Which program. It may be attached as well.",
+            ),
+            (
+                "for_ms",
+                "integer?",
+                "For how many milliseconds; until the program ends or someone says so, when absent.",
+            ),
+        ],
+    },
+    Schema {
+        name: "RecordingRow",
+        fields: &[
+            ("id", "integer", "Its number."),
+            ("uid", "integer", "User that asked for it."),
+            ("pids", "[integer]", "Processes recorded now."),
+            ("recorded_s", "number", "Seconds since it began."),
+            ("samples", "integer", "Samples in it."),
+            (
+                "lost",
+                "integer",
+                "Samples that are not in it: lost on the way, or read too slowly.",
+            ),
+        ],
+    },
+    Schema {
         name: "PolicyRow",
         fields: &[
             ("name", "string", "Its name."),
@@ -453,6 +483,7 @@ pub(super) fn type_of(text: &str) -> Value {
     match text {
         "any" => json!({}),
         "bool" => json!({ "type": "boolean" }),
+        "bytes" => json!({ "type": "string", "format": "binary" }),
         "integer" => json!({ "type": "integer", "minimum": 0 }),
         "integer|null" => json!({ "type": ["integer", "null"] }),
         "number" | "string" => json!({ "type": text }),

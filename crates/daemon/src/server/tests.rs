@@ -215,6 +215,16 @@ async fn every_operation_answers_as_described() {
             _ => Value::Null,
         };
         let method = route.method.to_uppercase();
+        if route.operation == Operation::EndRecording {
+            // See `a_recording_is_streamed_until_it_is_ended`.
+            continue;
+        }
+        if route.answer == Some("bytes") {
+            let body = json!({ "target": { "pids": [100] }, "for_ms": 1 }).to_string();
+            let (status, text) = served.ask(ROOT, &method, &path, &body).await;
+            assert!(status == 200 && text.contains("NUMADREC"), "{text}");
+            continue;
+        }
         if route.answer.is_none() {
             let (status, text) = served.ask(ROOT, &method, &path, "").await;
             assert!(
@@ -276,6 +286,23 @@ async fn what_makes_no_sense_is_refused_in_the_same_form() {
         ),
         ("POST", "/v1/attachments", &large, 413, "length limit"),
         ("POST", "/v1/undo", "[]x", 400, "body"),
+        ("POST", "/v1/recordings", "{}", 400, "target"),
+        (
+            "POST",
+            "/v1/recordings",
+            "{\"target\":{\"pids\":[999]}}",
+            404,
+            "`999`",
+        ),
+        (
+            "POST",
+            "/v1/recordings",
+            "{\"target\":{\"pids\":[100]},\"for_ms\":-1}",
+            400,
+            "-1",
+        ),
+        ("DELETE", "/v1/recordings/99", "", 404, "`99`"),
+        ("DELETE", "/v1/recordings/last", "", 400, "`last`"),
     ];
     for &(method, path, body, expected, part) in cases {
         let (status, text) = served.ask(ROOT, method, path, body).await;
@@ -411,6 +438,70 @@ async fn one_connection_serves_request_after_request() {
     served.end().await;
 }
 
+/// Reads until this text has come.
+async fn read_until(stream: &mut UnixStream, told: &mut Vec<u8>, text: &str) {
+    let mut buffer = vec![0; 16 << 10];
+    while !told
+        .windows(text.len())
+        .any(|bytes| bytes == text.as_bytes())
+    {
+        let read = timeout(Duration::from_secs(30), stream.read(&mut buffer));
+        let length = read.await.expect("something comes").unwrap();
+        assert!(length > 0, "it ends before `{text}`");
+        told.extend_from_slice(&buffer[..length]);
+    }
+}
+
+#[tokio::test]
+async fn a_recording_is_streamed_until_it_is_ended() {
+    // Connections end long before the recording does, as long as they wait for their clients.
+    let limits = Limits {
+        lifetime: Duration::from_millis(1),
+        ..HASTY
+    };
+    let served = Served::with_limits("stream", "[daemon]\nconnections_max = 2\n", limits);
+    let mut stream = served.connect().await;
+    let body = json!({ "target": { "pids": [100] } }).to_string();
+    let length = body.len();
+    let request = format!(
+        "POST /v1/recordings HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut told = Vec::new();
+    read_until(&mut stream, &mut told, "NUMADREC").await;
+    let head = String::from_utf8_lossy(&told).into_owned();
+    assert!(head.contains("numad-recording: 1\r\n"), "{head}");
+    // A crowd takes the other seat, never this one.
+    for _ in 0..10 {
+        let (status, _) = served.json(ROOT, "GET", "/v1/status", &Value::Null).await;
+        assert_eq!(status, 200);
+    }
+    // What has gathered within a second comes without being asked for.
+    read_until(&mut stream, &mut told, "DATA").await;
+    let (status, rows) = served
+        .json(ROOT, "GET", "/v1/recordings", &Value::Null)
+        .await;
+    assert_eq!((status, rows.as_array().unwrap().len()), (200, 1));
+    let (status, none) = served
+        .json(USER, "GET", "/v1/recordings", &Value::Null)
+        .await;
+    assert_eq!((status, none.as_array().unwrap().len()), (200, 0));
+    let (status, row) = served
+        .json(USER, "DELETE", "/v1/recordings/1", &Value::Null)
+        .await;
+    assert_eq!(status, 403, "{row}");
+    let (status, row) = served
+        .json(ROOT, "DELETE", "/v1/recordings/1", &Value::Null)
+        .await;
+    assert_eq!(status, 200, "{row}");
+    conforms(&row, "RecordingRow").unwrap();
+    read_until(&mut stream, &mut told, "END.").await;
+    // The last chunk, and the end of a connection that has lived long enough.
+    told.extend(read_all(stream).await);
+    assert!(told.ends_with(b"\r\n0\r\n\r\n"));
+    served.end().await;
+}
+
 #[tokio::test]
 async fn a_body_that_never_ends_is_cut_off() {
     let limits = Limits {
@@ -464,7 +555,7 @@ fn check_row<T: Serialize + DeserializeOwned + Debug>(name: &str) {
     match name {
         "ErrorBody" => said["error"]["kind"] = json!("busy"),
         "Failure" => said["kind"] = json!("busy"),
-        "AttachRequest" => said["target"] = json!({ "pids": [7] }),
+        "AttachRequest" | "RecordRequest" => said["target"] = json!({ "pids": [7] }),
         _ => {}
     }
     let row: T = serde_json::from_value(said.clone()).unwrap();
@@ -495,6 +586,8 @@ fn schemas_are_the_rows() {
     check_row::<rows::Matrix>("Matrix");
     check_row::<rows::Partner>("Partner");
     check_row::<rows::EventRow>("EventRow");
+    check_row::<rows::RecordRequest>("RecordRequest");
+    check_row::<rows::RecordingRow>("RecordingRow");
     check_row::<rows::PolicyRow>("PolicyRow");
     check_row::<rows::SettingRow>("SettingRow");
     check_row::<rows::UndoRequest>("UndoRequest");

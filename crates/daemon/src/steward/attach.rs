@@ -58,7 +58,8 @@ impl Steward {
         };
         let now = self.now();
         let id = self.engine.handle_attach(now, spec).map_err(|error| {
-            self.unfollow(&pids);
+            self.let_go(&pids);
+            self.close_if_idle();
             engine_refused(&error)
         })?;
         let all_of_first = processes
@@ -90,7 +91,11 @@ impl Steward {
     }
 
     /// The processes of a target, checked, by ascending number.
-    fn processes(&mut self, peer: Peer, target: &Target) -> Result<Vec<ProcessFacts>, Failure> {
+    pub(super) fn processes(
+        &mut self,
+        peer: Peer,
+        target: &Target,
+    ) -> Result<Vec<ProcessFacts>, Failure> {
         let Target::Pids(pids) = target else {
             return self.named_processes(peer, target);
         };
@@ -236,8 +241,9 @@ impl Steward {
     }
 
     /// Has the source deliver records of these processes; opens it if it is the first program.
-    fn follow(&mut self, pids: &[Pid]) -> Result<(), Failure> {
+    pub(super) fn follow(&mut self, pids: &[Pid]) -> Result<(), Failure> {
         let now = self.now();
+        let needed = self.needed();
         if self.source.is_none() {
             let source = self.parts.opener.open(&self.at_start)?;
             for reason in self.parts.opener.passed_over() {
@@ -257,24 +263,23 @@ impl Steward {
         let Some(open) = &mut self.source else {
             return Ok(());
         };
-        for &pid in pids {
+        // What is followed for someone else stays as it is: a child would be followed apart from the
+        // one that made it.
+        let fresh: Vec<Pid> = pids
+            .iter()
+            .copied()
+            .filter(|pid| !needed.contains(pid))
+            .collect();
+        for &pid in &fresh {
             if let Err(error) = open.source.attach(pid) {
-                self.unfollow(pids);
+                self.let_go(&fresh);
+                self.close_if_idle();
                 return Err(Failure::new(ErrorKind::Busy, error.to_string())
                     .remedy("detach another program"));
             }
         }
         open.provoke_at = open.source.provoke(now);
         Ok(())
-    }
-
-    fn unfollow(&mut self, pids: &[Pid]) {
-        if let Some(open) = &mut self.source {
-            for &pid in pids {
-                open.source.detach(pid);
-            }
-        }
-        self.close_if_idle();
     }
 }
 
@@ -312,7 +317,7 @@ fn gone(pid: Pid) -> Failure {
         .remedy("name a process that runs, not a thread; `--command NAME` finds it by name")
 }
 
-fn no_process() -> Failure {
+pub(super) fn no_process() -> Failure {
     Failure::new(ErrorKind::Usage, "no process was named")
         .remedy("name processes, or a control group, unit or command")
 }

@@ -95,6 +95,11 @@ const RELOADS_REFUSED: Metric = counter(
     "Times the settings were refused.",
 );
 const ATTACHMENTS: Metric = gauge("numad_attachments", "Programs attached now.");
+const RECORDINGS: Metric = gauge("numad_recordings", "Recordings being made now.");
+const RECORDED: Metric = counter(
+    "numad_recorded_samples_total",
+    "Samples in recordings that have ended.",
+);
 const JOURNAL: Metric = gauge("numad_journal_open_rows", "Rows of the journal not undone.");
 const CPU: Metric = counter("process_cpu_seconds_total", "Processor time of the daemon.");
 const RESIDENT: Metric = gauge(
@@ -159,6 +164,11 @@ impl Steward {
                 ATTACHMENTS,
                 u64::try_from(self.programs.len()).unwrap_or(u64::MAX),
             ),
+            (
+                RECORDINGS,
+                u64::try_from(self.recordings.len()).unwrap_or(u64::MAX),
+            ),
+            (RECORDED, counters.recorded),
             (JOURNAL, self.parts.hand.open_rows()),
         ] {
             write_metric(&mut text, &metric, value);

@@ -10,6 +10,8 @@ mod meters;
 mod metrics;
 mod overhead;
 mod program;
+mod record;
+mod recording;
 mod seams;
 mod view;
 
@@ -39,6 +41,8 @@ pub use meters::Meters;
 pub use metrics::{CONNECTIONS_EVICTED, CONNECTIONS_REFUSED, Metric, write_metric};
 use overhead::{Measured, Overhead};
 use program::Program;
+pub use record::{Begun, RECORDINGS_MAX};
+use recording::Recording;
 pub use seams::{Asked, Hand, Loader, Machine, Opener, OwnUsage, ProcessFacts, Scope};
 pub use view::MatrixWindow;
 
@@ -98,6 +102,9 @@ pub struct Steward {
     engine: Engine,
     programs: BTreeMap<AttachmentId, Program>,
     ended: VecDeque<Ended>,
+    recordings: BTreeMap<u32, Recording>,
+    /// The number of the last recording.
+    last_recording: u32,
     source: Option<OpenSource>,
     /// When others that place threads were looked for, and what was found.
     rivals_seen: (Option<Time>, Vec<String>),
@@ -141,6 +148,8 @@ pub(crate) struct Counters {
     moving_ns: u64,
     reloads: u64,
     reloads_refused: u64,
+    /// Samples in recordings that have ended.
+    recorded: u64,
 }
 
 impl fmt::Debug for Steward {
@@ -199,6 +208,8 @@ impl Steward {
             engine,
             programs: BTreeMap::new(),
             ended: VecDeque::new(),
+            recordings: BTreeMap::new(),
+            last_recording: 0,
             source: None,
             rivals_seen: (None, Vec::new()),
             began,
@@ -218,7 +229,7 @@ impl Steward {
         &self.parts.log
     }
 
-    /// How long nothing will be due; none while nothing is attached.
+    /// How long nothing will be due; none while nothing is attached or recorded.
     #[must_use]
     pub fn wait(&self, now: Time) -> Option<Duration> {
         let source = self.source.as_ref()?;
@@ -228,7 +239,12 @@ impl Steward {
             Some(source.overhead.due()),
             self.engine.deadline(),
         ];
-        due.into_iter().flatten().min().map(|due| due.since(now))
+        let recordings = self.recordings.values().map(Recording::due);
+        due.into_iter()
+            .flatten()
+            .chain(recordings)
+            .min()
+            .map(|due| due.since(now))
     }
 
     /// What becomes readable when samples wait; none while nothing is attached.
@@ -269,6 +285,7 @@ impl Steward {
             self.drain(now);
             self.judge(now);
         }
+        self.tend_recordings(now);
         if let Some(source) = &mut self.source
             && now >= source.next_tidy
         {
@@ -285,15 +302,22 @@ impl Steward {
         };
         let (engine, counters) = (&mut self.engine, &mut self.counters);
         let began = (self.parts.clock)();
+        let recordings = &mut self.recordings;
         let drained = open.source.drain(&mut |record| {
             match record {
                 Record::Sample(_) => counters.samples += 1,
                 Record::Lost(count) => counters.lost = counters.lost.saturating_add(*count),
                 Record::Lifecycle(_) => {}
             }
+            for recording in recordings.values_mut() {
+                recording.take(record);
+            }
             engine.handle_record(record);
         });
         open.overhead.drained((self.parts.clock)().since(began));
+        for recording in recordings.values_mut() {
+            recording.settle(now, &mut *self.parts.machine);
+        }
         open.drain_every = next_drain(open.drain_every, drained.fill_permille);
         open.next_drain = now.after(open.drain_every);
     }
@@ -470,11 +494,7 @@ impl Steward {
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         self.parts.meters.end(id);
-        if let Some(open) = &mut self.source {
-            for &pid in &pids {
-                open.source.detach(pid);
-            }
-        }
+        self.let_go(&pids);
         self.close_if_idle();
         let report = if program.recorder.is_some() {
             UndoReport::default()
@@ -508,10 +528,11 @@ impl Steward {
     }
 
     fn close_if_idle(&mut self) {
-        if self.programs.is_empty() && self.source.take().is_some() {
-            self.parts
-                .log
-                .debug(format_args!("nothing is attached; the source is closed"));
+        let idle = self.programs.is_empty() && self.recordings.is_empty();
+        if idle && self.source.take().is_some() {
+            self.parts.log.debug(format_args!(
+                "nothing is attached or recorded; the source is closed"
+            ));
         }
     }
 
@@ -550,17 +571,19 @@ impl Steward {
         Ok(report)
     }
 
-    /// Detaches all and puts everything back.
+    /// Ends recordings, detaches all and puts everything back.
     pub fn stop(&mut self) -> UndoReport {
+        self.drain(self.now());
+        self.abandon_recordings();
         self.undo_all()
     }
 
     fn undo_all(&mut self) -> UndoReport {
         let now = self.now();
         self.drain(now);
-        self.source = None;
-        let mut pids = Vec::new();
+        let (mut pids, mut followed) = (Vec::new(), Vec::new());
         while let Some((id, program)) = self.programs.pop_first() {
+            followed.extend(self.members_of(id, &program));
             if program.recorder.is_none() {
                 pids.extend(self.members_of(id, &program));
             }
@@ -569,6 +592,8 @@ impl Steward {
             self.parts.meters.end(id);
             self.keep_ended(id, now, program);
         }
+        self.let_go(&followed);
+        self.close_if_idle();
         // By name first: the journal alone does not know children that were never bound themselves
         // and whose parents have ended.
         let mut report = UndoReport::default();
@@ -688,5 +713,7 @@ pub fn undo_text(report: &UndoReport) -> String {
     text
 }
 
+#[cfg(test)]
+mod recording_tests;
 #[cfg(test)]
 mod tests;

@@ -60,6 +60,15 @@ pub enum Command {
         numadctl matrix 4242 --svg matrix.svg"
     )]
     Matrix(Matrix),
+    /// Record what a program does to memory, for a later replay
+    ///
+    /// The daemon samples the program, beside its policy if it is attached, and what it sees is
+    /// written into a new file that its owner alone may read. See docs/recordings.md.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl record 4242 -o solver.rec --for 60s\n  \
+        numadctl replay solver.rec --policy deloc"
+    )]
+    Record(Record),
     /// Show the nodes, processors, memory and distances of a machine
     #[command(
         after_help = "EXAMPLE:\n  numadctl topo\n  numadctl topo 4x16@10,21\n  \
@@ -151,13 +160,19 @@ impl Attach {
     /// What to attach.
     #[must_use]
     pub fn target(&self) -> control::rows::Target {
+        self.target.target()
+    }
+}
+
+impl TargetArgs {
+    fn target(&self) -> control::rows::Target {
         use control::rows::Target;
-        let TargetArgs {
+        let Self {
             pids,
             cgroup,
             unit,
             command,
-        } = &self.target;
+        } = self;
         match (cgroup, unit, command) {
             (Some(path), _, _) => Target::Cgroup(path.clone()),
             (_, Some(unit), _) => Target::Unit(unit.clone()),
@@ -323,6 +338,30 @@ impl Window {
     }
 }
 
+/// Arguments of `record`.
+#[derive(Clone, Debug, Args)]
+pub struct Record {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// File to write; must not be there yet
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// How long, as in 500ms, 60s, 5m or 1h; until the program ends or Ctrl-C when not given
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
+    pub length_ms: Option<u64>,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
+impl Record {
+    /// What to record.
+    #[must_use]
+    pub fn target(&self) -> control::rows::Target {
+        self.target.target()
+    }
+}
+
 /// Arguments of `topo`.
 #[derive(Clone, Debug, Args)]
 pub struct Topo {
@@ -485,6 +524,26 @@ pub enum ConfigAction {
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
+}
+
+/// A length of time; a bare number is in seconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "ms" => Some(1),
+        "" | "s" => Some(1_000),
+        "m" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let number: Option<u64> = number.parse().ok();
+    let length = number
+        .zip(unit)
+        .and_then(|(number, unit)| number.checked_mul(unit));
+    length
+        .filter(|&length| length > 0)
+        .ok_or_else(|| "expected a length of time such as 500ms, 60s, 5m or 1h".to_owned())
 }
 
 fn key_and_value(text: &str) -> Result<(String, String), String> {

@@ -1,4 +1,7 @@
 //! The client side of the socket: one request, one answer, within limits of time and size.
+//! Recordings alone come for as long as they take.
+
+pub(crate) mod tape;
 
 use std::fmt::Display;
 use std::io;
@@ -106,6 +109,11 @@ impl Client {
             runtime,
             limits: LIMITS,
         })
+    }
+
+    /// Where the daemon listens.
+    pub(crate) const fn socket(&self) -> &PathBuf {
+        &self.socket
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod fake;
+mod recording;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,5 +9,6 @@ mod bad_input;
 mod house;
 mod kill_nine;
 mod shared_memory;
+mod recording;
 mod systemd;
 mod whole_path;

@@ -12,9 +12,11 @@ use numad_core::{Record, Time};
 
 mod body;
 mod read;
+mod survey;
 mod write;
 
 pub use read::RecordingReader;
+pub use survey::{SeenThread, Survey, THREADS_MAX};
 pub use write::{RecordingWriter, WriteError};
 
 /// What a file begins with.

@@ -5,6 +5,7 @@ mod config;
 mod doctor;
 mod import;
 mod policies;
+mod record;
 mod show;
 mod topo;
 mod undo;
@@ -28,6 +29,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
         Command::Status(arguments) => show::status(&client, &arguments, out),
         Command::Explain(arguments) => show::explain(&client, &arguments, out),
         Command::Matrix(arguments) => show::matrix(&client, &arguments, out),
+        Command::Record(arguments) => record::record(&client, &arguments, out, err),
         Command::Topo(arguments) => topo::topo(&arguments, out),
         Command::Import(arguments) => import::import(&arguments, out),
         Command::Policies(arguments) => policies::list(&client, &arguments, out, err),

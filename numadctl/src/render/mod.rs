@@ -8,6 +8,7 @@ pub mod import;
 pub mod matrix;
 pub mod matrix_svg;
 pub mod policies;
+pub mod record;
 pub mod settings;
 pub mod status;
 pub mod table;

@@ -6,7 +6,7 @@ use numad_core::action::MOVE_BATCH_MAX;
 use numad_core::{Action, AttachOptions, AttachmentId, Observation};
 use topology::{CpuSet, NodeId, Pid, TaskKey, Topology};
 
-use crate::world::World;
+use crate::stage::View;
 
 /// Watches one run.
 #[derive(Debug, Default)]
@@ -21,7 +21,8 @@ pub(crate) struct Judge {
 /// What is known and was ordered in an attachment's present window.
 #[derive(Debug)]
 struct Window {
-    pid: Pid,
+    /// Processes that were seen.
+    pids: BTreeSet<Pid>,
     /// Where each thread was seen.
     seen: BTreeMap<TaskKey, Option<NodeId>>,
     bound: BTreeSet<TaskKey>,
@@ -35,12 +36,12 @@ const VIOLATIONS_MAX: usize = 20;
 
 impl Judge {
     /// A window of some programs is about to be closed with this observation.
-    pub(crate) fn open(&mut self, topology: &Topology, observation: &Observation, pids: &[Pid]) {
+    pub(crate) fn open(&mut self, topology: &Topology, observation: &Observation) {
         self.windows.clear();
-        for (program, &pid) in observation.programs.iter().zip(pids) {
+        for program in &observation.programs {
             let seen = program.tasks.iter();
             let window = Window {
-                pid,
+                pids: seen.clone().map(|task| task.key.pid).collect(),
                 seen: seen
                     .map(|task| (task.key, topology.node_of(task.cpu)))
                     .collect(),
@@ -54,7 +55,7 @@ impl Judge {
     }
 
     /// The engine orders something.
-    pub(crate) fn order(&mut self, world: &World, options: &AttachOptions, action: &Action) {
+    pub(crate) fn order(&mut self, world: &impl View, options: &AttachOptions, action: &Action) {
         let faults = match action {
             Action::Bind {
                 attachment,
@@ -84,10 +85,10 @@ impl Judge {
 
     /// All orders of the window were carried out, and none was refused: nodes must not hold more
     /// than they have cores for, as long as there is a core for everyone.
-    pub(crate) fn close(&mut self, world: &World) {
+    pub(crate) fn close(&mut self, world: &impl View) {
         let topology = world.topology();
-        let masks = world.placement().masks;
-        let usable = allowed(world);
+        let masks = world.masks();
+        let usable = world.allowed();
         if masks.len() > topology.cores_in(&usable) {
             return;
         }
@@ -115,7 +116,7 @@ impl Judge {
     }
 
     /// Something else that must not be.
-    pub(crate) fn note(&mut self, world: &World, text: &str) {
+    pub(crate) fn note(&mut self, world: &impl View, text: &str) {
         if self.violations.len() < VIOLATIONS_MAX {
             let seconds = world.elapsed().as_millis() as f64 / 1000.0;
             self.violations.push(format!("at {seconds:.2} s: {text}"));
@@ -136,7 +137,7 @@ impl Judge {
 impl Window {
     fn bind(
         &mut self,
-        world: &World,
+        world: &impl View,
         options: &AttachOptions,
         (task, node, cpus): (TaskKey, NodeId, &CpuSet),
     ) -> Vec<String> {
@@ -153,7 +154,7 @@ impl Window {
         );
         must(!cpus.is_empty(), "binds to no processor");
         must(
-            cpus.is_subset(&allowed(world)),
+            cpus.is_subset(&world.allowed()),
             "binds to a processor that is not allowed",
         );
         must(self.moved_pages.is_empty(), "moves pages before threads");
@@ -177,7 +178,7 @@ impl Window {
 
     fn move_pages(
         &mut self,
-        world: &World,
+        world: &impl View,
         options: &AttachOptions,
         (pid, pages, node): (Pid, &[u64], NodeId),
     ) -> Vec<String> {
@@ -192,7 +193,7 @@ impl Window {
             .node(node)
             .map_or(0, |node| node.memory_bytes);
         must(memory > 0, "moves pages to a node without memory");
-        must(pid == self.pid, "moves pages of another program");
+        must(self.pids.contains(&pid), "moves pages of another program");
         must(!pages.is_empty(), "moves no pages");
         must(
             pages.len() <= MOVE_BATCH_MAX,
@@ -216,15 +217,6 @@ impl Window {
     }
 }
 
-/// Processors that any program may use.
-fn allowed(world: &World) -> CpuSet {
-    if world.cgroup_cpus().is_empty() {
-        world.online().clone()
-    } else {
-        world.online().intersection(world.cgroup_cpus())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -234,7 +226,7 @@ mod tests {
     use super::*;
     use crate::fault::Faults;
     use crate::workload::Workload;
-    use crate::world::WorldSpec;
+    use crate::world::{World, WorldSpec};
 
     struct Court {
         world: World,
@@ -258,7 +250,7 @@ mod tests {
                 programs: vec![world.observe(AttachmentId(0), pid, Vec::new())],
                 ..Observation::default()
             };
-            judge.open(world.topology(), &observation, &[pid]);
+            judge.open(world.topology(), &observation);
             let options = AttachOptions {
                 task_moves_max: 2,
                 page_moves_max: 3,

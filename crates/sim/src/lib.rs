@@ -17,6 +17,7 @@ pub mod render;
 mod report;
 pub mod scenario;
 mod scheduler;
+mod stage;
 mod story;
 #[cfg(test)]
 mod tests;

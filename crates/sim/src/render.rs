@@ -108,8 +108,8 @@ fn window_table(f: &mut fmt::Formatter<'_>, windows: &[WindowRow]) -> fmt::Resul
             row.bound,
             row.moved_pages,
             row.refused,
-            row.local_share * 100.0,
-            row.speed * 100.0,
+            row.local_share.unwrap_or(0.0) * 100.0,
+            row.speed.unwrap_or(0.0) * 100.0,
         )?;
     }
     writeln!(f)
@@ -219,8 +219,8 @@ fn window_json(row: &WindowRow) -> String {
         ("moved_pages", row.moved_pages.to_string()),
         ("refused", row.refused.to_string()),
         ("distance_centi", json::optional(distance)),
-        ("local_share", json::number(row.local_share)),
-        ("speed", json::number(row.speed)),
+        ("local_share", json::number(row.local_share.unwrap_or(0.0))),
+        ("speed", json::number(row.speed.unwrap_or(0.0))),
     ])
 }
 

@@ -4,14 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use numad_core::{PolicyFactory, SettingValue, Settings};
+use numad_core::{Policy, PolicyFactory, SettingValue, Settings};
 use topology::{Reason, Topology};
 
 use crate::driver::{self, Run, Setup, Snapshot, WindowRow};
 use crate::fault::Faults;
 use crate::scenario::{SECONDS_MAX, Scenario, THREADS_MAX};
+use crate::stage::Simulation;
 use crate::story::Story;
-use crate::world::{Totals, WorldSpec};
+use crate::world::{PAGE_BYTES, Totals, World, WorldSpec};
 
 /// What came of a scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,16 +139,17 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
             cgroup_cpus: scenario.cgroup_cpus.clone(),
             seed: scenario.seed,
         };
-        simulate(&scenario, world, factory, settings)
+        simulate(&scenario, &world, factory, settings)
     };
-    let run = simulate(factory, &settings)?;
-    let outcome = run.summary(&scenario);
+    let (run, totals, undo_complete) = simulate(factory, &settings)?;
+    let outcome = summary(&totals, threads, &scenario);
     let none = if factory.name() == "none" {
         outcome
     } else {
         let factory = find("none")?;
         let settings = Settings::defaults(factory.settings());
-        simulate(factory, &settings)?.summary(&scenario)
+        let (_, totals, _) = simulate(factory, &settings)?;
+        summary(&totals, threads, &scenario)
     };
     Ok(Report {
         windows: run.windows,
@@ -156,39 +158,64 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
         before: run.before,
         after: run.after,
         story: run.story,
-        undo_complete: run.undo_complete,
+        undo_complete,
         violations: run.violations,
         topology,
         scenario,
     })
 }
 
+/// What came of a run, of the world, and whether undo put everything back.
 fn simulate(
     scenario: &Scenario,
-    world: WorldSpec,
+    world: &WorldSpec,
     factory: &'static dyn PolicyFactory,
     settings: &Settings,
-) -> Result<Run, RunError> {
-    let configuration = |message: String| RunError::new(RunErrorKind::Configuration, message);
-    // Building once tells whether the settings fit together; then it cannot fail.
-    let build = || factory.build(settings, scenario.seed);
-    drop(build().map_err(|error| configuration(error.to_string()))?);
+) -> Result<(Run, Totals, bool), RunError> {
+    let build = builder(factory, settings, scenario.seed)?;
+    let duration = Duration::from_secs(u64::from(scenario.seconds));
+    let topology = Arc::clone(&world.topology);
+    let stage = Simulation::new(World::new(world), world.threads, duration);
+    let mut stage = stage.counted(scenario.counters);
     let setup = Setup {
-        world,
+        topology,
+        page_bytes: PAGE_BYTES,
+        programs: stage.programs(),
         options: driver::attach_options(factory),
-        duration: Duration::from_secs(u64::from(scenario.seconds)),
-        counters: scenario.counters,
-        policy: &|| build().expect("the same settings were built before"),
+        look_first: false,
+        policy: &build,
     };
-    driver::run(&setup).map_err(|error| {
+    let run = driver::run(&mut stage, &setup).map_err(|error| {
         RunError::new(
             RunErrorKind::Internal,
             format!("the engine takes no program: {error:?}"),
         )
+    })?;
+    let totals = stage.world.totals().clone();
+    Ok((run, totals, stage.undo()))
+}
+
+/// What makes policies with these settings.
+pub(crate) fn builder(
+    factory: &'static dyn PolicyFactory,
+    settings: &Settings,
+    seed: u64,
+) -> Result<impl Fn() -> Box<dyn Policy>, RunError> {
+    // Building once tells whether the settings fit together; then it cannot fail.
+    drop(
+        factory
+            .build(settings, seed)
+            .map_err(|error| RunError::new(RunErrorKind::Configuration, error.to_string()))?,
+    );
+    let settings = settings.clone();
+    Ok(move || {
+        factory
+            .build(&settings, seed)
+            .expect("the same settings were built before")
     })
 }
 
-fn load(spec: &str) -> Result<Topology, RunError> {
+pub(crate) fn load(spec: &str) -> Result<Topology, RunError> {
     topology::load(spec).map_err(|error| {
         let kind = match error.reason {
             Reason::Unknown | Reason::Missing => RunErrorKind::NotFound,
@@ -198,11 +225,11 @@ fn load(spec: &str) -> Result<Topology, RunError> {
     })
 }
 
-fn find(name: &str) -> Result<&'static dyn PolicyFactory, RunError> {
+pub(crate) fn find(name: &str) -> Result<&'static dyn PolicyFactory, RunError> {
     policies::find(name).map_err(|error| RunError::new(RunErrorKind::NotFound, error.to_string()))
 }
 
-fn settings_of(
+pub(crate) fn settings_of(
     factory: &dyn PolicyFactory,
     typed: &[(String, String)],
 ) -> Result<Settings, RunError> {
@@ -247,21 +274,18 @@ fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Resul
     Ok(())
 }
 
-impl Run {
-    fn summary(&self, scenario: &Scenario) -> Summary {
-        let totals: &Totals = &self.totals;
-        let most = self.threads as f64 * f64::from(scenario.seconds) * 1e9;
-        Summary {
-            work_s: totals.work() / 1e9,
-            speed: totals.work() / most,
-            latency_ns: totals.mean_latency_ns(),
-            local_share: totals.local_share(),
-            imbalance: totals.imbalance(),
-            task_moves: totals.task_moves,
-            page_moves: totals.page_moves,
-            samples: totals.samples,
-            lost: totals.lost,
-        }
+fn summary(totals: &Totals, threads: usize, scenario: &Scenario) -> Summary {
+    let most = threads as f64 * f64::from(scenario.seconds) * 1e9;
+    Summary {
+        work_s: totals.work() / 1e9,
+        speed: totals.work() / most,
+        latency_ns: totals.mean_latency_ns(),
+        local_share: totals.local_share(),
+        imbalance: totals.imbalance(),
+        task_moves: totals.task_moves,
+        page_moves: totals.page_moves,
+        samples: totals.samples,
+        lost: totals.lost,
     }
 }
 

@@ -12,8 +12,9 @@ use crate::fault::{Fault, Faults};
 use crate::random::Random;
 use crate::report::{Report, run};
 use crate::scenario::{SCENARIOS, Scenario, named};
+use crate::stage::Simulation;
 use crate::workload::Workload;
-use crate::world::WorldSpec;
+use crate::world::{PAGE_BYTES, World, WorldSpec};
 
 #[track_caller]
 fn report(scenario: &Scenario) -> Report {
@@ -258,15 +259,22 @@ fn no_policy_can_make_the_engine_break_a_rule() {
         } else {
             Faults::all()
         };
+        let world = WorldSpec {
+            topology: Arc::new(topology::synthetic::parse("3x3@10,17").unwrap()),
+            workload: Workload::Hog,
+            threads: 3 + usize::try_from(seed).unwrap() % 10,
+            faults,
+            cgroup_cpus: CpuSet::new(),
+            seed,
+        };
+        let duration = Duration::from_secs(6);
+        let stage = Simulation::new(World::new(&world), world.threads, duration);
+        let mut stage = stage.counted(seed % 2 == 1);
         let setup = Setup {
-            world: WorldSpec {
-                topology: Arc::new(topology::synthetic::parse("3x3@10,17").unwrap()),
-                workload: Workload::Hog,
-                threads: 3 + usize::try_from(seed).unwrap() % 10,
-                faults,
-                cgroup_cpus: CpuSet::new(),
-                seed,
-            },
+            topology: world.topology,
+            page_bytes: PAGE_BYTES,
+            programs: stage.programs(),
+            look_first: false,
             options: AttachOptions {
                 require_gain: seed % 3 == 0,
                 task_moves_max: 3,
@@ -274,11 +282,9 @@ fn no_policy_can_make_the_engine_break_a_rule() {
                 bind_core: seed % 5 == 0,
                 ..AttachOptions::default()
             },
-            counters: seed % 2 == 1,
-            duration: Duration::from_secs(6),
             policy: &|| Box::new(Madman(Random::new(seed, 9))),
         };
-        let run = driver::run(&setup).unwrap();
+        let run = driver::run(&mut stage, &setup).unwrap();
         assert!(
             run.violations.is_empty(),
             "seed {seed}: {:#?}",

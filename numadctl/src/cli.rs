@@ -69,6 +69,15 @@ pub enum Command {
         numadctl replay solver.rec --policy deloc"
     )]
     Record(Record),
+    /// Tell what a policy would have done to a recorded program
+    ///
+    /// The same engine and policy run over the recording, on paper: nothing is changed, no daemon
+    /// and no right is needed, and the same file gives the same answer. See docs/recordings.md.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl replay solver.rec --policy deloc\n  \
+        numadctl replay solver.rec --policy deloc --machine 4x16@10,21 --json"
+    )]
+    Replay(Replay),
     /// Show the nodes, processors, memory and distances of a machine
     #[command(
         after_help = "EXAMPLE:\n  numadctl topo\n  numadctl topo 4x16@10,21\n  \
@@ -359,6 +368,62 @@ impl Record {
     #[must_use]
     pub fn target(&self) -> control::rows::Target {
         self.target.target()
+    }
+}
+
+/// Arguments of `replay`.
+#[derive(Clone, Debug, Args)]
+pub struct Replay {
+    /// Recording, made by `numadctl record` or `numadctl import`
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Policy that decides
+    #[arg(long, short, value_name = "NAME")]
+    pub policy: String,
+    /// Setting of the policy; `numadctl policies show NAME` lists them
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+    /// Machine to replay on, as `numadctl topo` reads it; the recorded one when not given. On
+    /// another than the recorded one threads are spread anew, as a scheduler does at first
+    #[arg(long, value_name = "SPEC")]
+    pub machine: Option<String>,
+    /// Length of all windows in milliseconds; as the daemon does by default when not given
+    #[arg(long = "window", value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    pub window_ms: Option<u64>,
+    #[command(flatten)]
+    form: ReplayForm,
+}
+
+#[derive(Clone, Debug, Args)]
+#[group(multiple = false)]
+struct ReplayForm {
+    /// Answer with the picture of who shared memory with whom, as `numadctl matrix` draws it
+    #[arg(long)]
+    matrix: bool,
+    /// Answer with that matrix in comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// Draw that matrix as a heat map into FILE; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Replay {
+    /// How to answer with the matrix alone, or in JSON; none for the report.
+    #[must_use]
+    pub fn form(&self) -> Option<Form> {
+        match &self.form {
+            ReplayForm {
+                svg: Some(file), ..
+            } => Some(Form::Svg(file.clone())),
+            ReplayForm { csv: true, .. } => Some(Form::Csv),
+            ReplayForm { json: true, .. } => Some(Form::Json),
+            ReplayForm { matrix: true, .. } => Some(Form::Text),
+            ReplayForm { .. } => None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The command line of numad: parses, asks the daemon over its socket, shows the answer.
 //!
 //! Decides nothing about placement and changes nothing itself; what works without a daemon
-//! (`topo`, `policies`, `config check`) reads and no more. Pictures are pure functions in
+//! (`topo`, `policies`, `config check`, `replay`) reads and no more. Pictures are pure functions in
 //! [`render`].
 
 #![forbid(unsafe_code)]

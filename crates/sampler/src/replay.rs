@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::Read;
+use std::time::Duration;
 
-use numad_core::Record;
+use numad_core::{Lifecycle, Record, Time};
 use topology::Pid;
 
 use crate::recording::{Ending, Entry, Header, RecordingError, RecordingReader};
@@ -14,13 +15,16 @@ use crate::source::{AttachRefused, Coverage, Covers, Drained, Losses, Source, So
 ///
 /// Each [`Source::drain`] gives the records up to the next mark and that mark's time, so that whoever
 /// hands both to an engine makes it do what it did then. A recording without marks comes about a million
-/// records at a time. Everything that was recorded is delivered, attached or not.
+/// records at a time, or in slices of time, see [`Self::sliced`]. Everything that was recorded is delivered, attached or not.
 pub struct Replay<R> {
     reader: RecordingReader<R>,
     ahead: VecDeque<Entry>,
     block: Vec<Entry>,
     error: Option<RecordingError>,
     lost: u64,
+    slice: Option<Duration>,
+    /// The latest time delivered.
+    latest: Option<Time>,
 }
 
 impl<R> fmt::Debug for Replay<R> {
@@ -44,7 +48,29 @@ impl<R: Read> Replay<R> {
             block: Vec::new(),
             error: None,
             lost: 0,
+            slice: None,
+            latest: None,
         })
+    }
+
+    /// Ends batches also where a record is this much later than the first of its batch. For recordings
+    /// that have no marks, such as those made from files of other programs.
+    #[must_use]
+    pub fn sliced(self, slice: Duration) -> Self {
+        Self {
+            slice: Some(slice),
+            ..self
+        }
+    }
+
+    /// The latest time of all that was delivered, marks included; none before anything was.
+    #[must_use]
+    pub const fn latest(&self) -> Option<Time> {
+        self.latest
+    }
+
+    fn note(&mut self, time: Time) {
+        self.latest = Some(self.latest.map_or(time, |latest| latest.max(time)));
     }
 
     /// What is known of the recording as a whole.
@@ -86,14 +112,24 @@ impl<R: Read + Send> Source for Replay<R> {
 
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
         let mut drained = Drained::default();
+        let mut began = None;
         while self.read_ahead() {
             while let Some(entry) = self.ahead.pop_front() {
                 match entry {
                     Entry::Mark(time) => {
+                        self.note(time);
                         drained.mark = Some(time);
                         return drained;
                     }
                     Entry::Record(record) => {
+                        if let Some(time) = time_of(&record) {
+                            let began = *began.get_or_insert(time);
+                            if self.slice.is_some_and(|slice| time.since(began) >= slice) {
+                                self.ahead.push_front(Entry::Record(record));
+                                return drained;
+                            }
+                            self.note(time);
+                        }
                         if let Record::Lost(count) = record {
                             self.lost = self.lost.saturating_add(count);
                         }
@@ -137,12 +173,25 @@ impl<R: Read + Send> Source for Replay<R> {
                 stores: recorded,
                 latency: recorded,
                 levels: recorded,
-                physical: Covers::No("recordings hold no physical addresses"),
+                physical: recorded,
             },
             notes,
             cpus: 0,
             ring_bytes: 0,
         }
+    }
+}
+
+/// When something was; losses have no time.
+const fn time_of(record: &Record) -> Option<Time> {
+    match record {
+        Record::Sample(sample) => Some(sample.time),
+        Record::Lifecycle(
+            Lifecycle::Fork { time, .. }
+            | Lifecycle::Exit { time, .. }
+            | Lifecycle::Renamed { time, .. },
+        ) => Some(*time),
+        Record::Lost(_) => None,
     }
 }
 

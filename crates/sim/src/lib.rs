@@ -3,7 +3,7 @@
 //! A [`World`] has threads, pages and nodes; time passes in small steps; how fast threads get on is
 //! decided by `numad_core::cost`, the same model that prices plans. The real engine and the real
 //! policies run against it, fed with samples and carried out by the world as their host. Everything
-//! comes from a seed: the same seed gives the same bytes.
+//! comes from a seed: the same seed gives the same bytes. [`replay()`] runs them against a recording instead.
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +11,11 @@ mod driver;
 pub mod fault;
 mod json;
 mod judge;
+mod paper;
 mod picture;
 pub mod random;
 pub mod render;
+pub mod replay;
 mod report;
 pub mod scenario;
 mod scheduler;
@@ -26,6 +28,7 @@ pub mod world;
 
 pub use driver::{Snapshot, WindowRow};
 pub use fault::{Fault, Faults};
+pub use replay::{ReplayReport, ReplaySpec, replay};
 pub use report::{Report, RunError, RunErrorKind, Summary, run};
 pub use scenario::{SCENARIOS, Scenario};
 pub use story::Story;

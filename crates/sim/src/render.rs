@@ -6,6 +6,7 @@ use crate::driver::{Snapshot, WindowRow};
 use crate::json;
 use crate::picture::{SIDE_MAX, places, shades};
 use crate::report::{Report, Summary};
+use crate::story::Story;
 
 /// The table: window by window, then in all.
 #[derive(Debug)]
@@ -30,15 +31,7 @@ impl fmt::Display for Show<'_> {
         head(f, report)?;
         snapshots(f, "Seen before anything was changed", &report.before)?;
         writeln!(f, "\nWhat was done and why")?;
-        for line in report.story.lines() {
-            wrapped(f, &format!("  {line}"), STORY_INDENT)?;
-        }
-        if report.story.more() > 0 {
-            writeln!(f, "  and {} lines more", report.story.more())?;
-        }
-        if report.story.lines().is_empty() {
-            writeln!(f, "  nothing")?;
-        }
+        story(f, &report.story)?;
         snapshots(f, "In the end", &report.after)?;
         writeln!(f)?;
         window_table(f, &report.windows)?;
@@ -47,13 +40,35 @@ impl fmt::Display for Show<'_> {
     }
 }
 
+/// What was done and why.
+pub(crate) fn story(f: &mut fmt::Formatter<'_>, story: &Story) -> fmt::Result {
+    for line in story.lines() {
+        wrapped(f, &format!("  {line}"), STORY_INDENT)?;
+    }
+    if story.more() > 0 {
+        writeln!(f, "  and {} lines more", story.more())?;
+    }
+    if story.lines().is_empty() {
+        writeln!(f, "  nothing")?;
+    }
+    Ok(())
+}
+
+/// A mean distance; a dash while unknown.
+pub(crate) fn distance(centi: Option<u32>) -> String {
+    centi.map_or_else(
+        || "-".to_owned(),
+        |centi| format!("{}.{:02}", centi / 100, centi % 100),
+    )
+}
+
 /// A terminal is at least this wide.
 const WIDTH: usize = 80;
 /// Where the sentences of the story begin, behind time and program.
 const STORY_INDENT: usize = 25;
 
 /// A line, broken between words where a terminal would break it anywhere.
-fn wrapped(f: &mut fmt::Formatter<'_>, line: &str, indent: usize) -> fmt::Result {
+pub(crate) fn wrapped(f: &mut fmt::Formatter<'_>, line: &str, indent: usize) -> fmt::Result {
     let mut rest = line;
     let mut room = WIDTH;
     while let Some((end, _)) = rest.char_indices().nth(room) {
@@ -91,10 +106,7 @@ fn window_table(f: &mut fmt::Formatter<'_>, windows: &[WindowRow]) -> fmt::Resul
     )?;
     for row in windows {
         let summary = &row.summary;
-        let distance = match summary.distance_centi {
-            Some(centi) => format!("{}.{:02}", centi / 100, centi % 100),
-            None => "-".to_owned(),
-        };
+        let distance = distance(summary.distance_centi);
         writeln!(
             f,
             "{:3}.{:02} {:4} {:4}ms {:7} {:5} {:6} {:5} {:5} {:7} {distance:>8} {:4.0}% {:4.0}%",
@@ -238,7 +250,7 @@ fn summary_json(summary: &Summary) -> String {
     ])
 }
 
-fn snapshot_json(snapshot: &Snapshot) -> String {
+pub(crate) fn snapshot_json(snapshot: &Snapshot) -> String {
     let threads = snapshot.threads.iter().map(|(key, node)| {
         json::object(&[
             ("tid", key.tid.to_string()),

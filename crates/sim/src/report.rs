@@ -84,6 +84,8 @@ pub enum RunErrorKind {
     Configuration,
     /// There is no such file, policy or scenario.
     NotFound,
+    /// The file may not be read.
+    NotPermitted,
 }
 
 impl RunErrorKind {
@@ -94,6 +96,7 @@ impl RunErrorKind {
             Self::Internal => 1,
             Self::Usage => 2,
             Self::Configuration => 3,
+            Self::NotPermitted => 5,
             Self::NotFound => 6,
         }
     }

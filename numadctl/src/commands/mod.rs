@@ -6,6 +6,7 @@ mod doctor;
 mod import;
 mod policies;
 mod record;
+mod replay;
 mod show;
 mod topo;
 mod undo;
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
         Command::Explain(arguments) => show::explain(&client, &arguments, out),
         Command::Matrix(arguments) => show::matrix(&client, &arguments, out),
         Command::Record(arguments) => record::record(&client, &arguments, out, err),
+        Command::Replay(arguments) => replay::replay(&arguments, out),
         Command::Topo(arguments) => topo::topo(&arguments, out),
         Command::Import(arguments) => import::import(&arguments, out),
         Command::Policies(arguments) => policies::list(&client, &arguments, out, err),

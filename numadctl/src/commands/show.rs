@@ -105,7 +105,7 @@ pub(super) fn matrix(
     }
 }
 
-fn width(wanted: usize) -> usize {
+pub(super) fn width(wanted: usize) -> usize {
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     match wanted {
         0 => columns().unwrap_or(WIDTH_DEFAULT),

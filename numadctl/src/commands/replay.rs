@@ -1,0 +1,97 @@
+//! `replay`.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+use control::rows::Matrix;
+use control::{ErrorKind, Failure};
+use sim::{ReplayReport, ReplaySpec, RunError, RunErrorKind};
+
+use super::{show::width, write_drawing};
+use crate::cli::{Form, Replay};
+use crate::output::Output;
+use crate::render;
+
+pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Failure> {
+    let spec = ReplaySpec {
+        name: arguments.file.display().to_string(),
+        policy: arguments.policy.clone(),
+        settings: arguments.set.clone(),
+        machine: arguments.machine.clone(),
+        window: arguments.window_ms.map(Duration::from_millis),
+    };
+    let report = sim::replay(&spec, &mut || open(&arguments.file)).map_err(|error| told(&error))?;
+    match arguments.form() {
+        Some(Form::Json) => {
+            let value: serde_json::Value =
+                serde_json::from_str(&report.json()).map_err(|error| {
+                    let text = format!("a report did not become JSON: {error}");
+                    Failure::new(ErrorKind::Internal, text)
+                })?;
+            out.json(&value)?;
+        }
+        Some(Form::Csv) => out.text(&render::matrix::csv(&matrix(&report)))?,
+        Some(Form::Svg(file)) => {
+            let drawing = render::matrix_svg::drawing(&matrix(&report));
+            write_drawing(&file, &drawing, out)?;
+        }
+        Some(Form::Text) => {
+            out.text(&render::matrix::picture(&matrix(&report), width(0)))?;
+        }
+        None => out.text(&sim::replay::Table(&report).to_string())?,
+    }
+    if let Some(damage) = &report.survey.damage {
+        let text = format!(
+            "`{}` is {damage}; what comes before it was replayed",
+            spec.name
+        );
+        return Err(Failure::new(ErrorKind::Usage, text));
+    }
+    if report.violations.is_empty() {
+        return Ok(());
+    }
+    let text = format!("the replay of `{}` broke a rule of the engine", spec.name);
+    Err(Failure::new(ErrorKind::Internal, text).remedy("please report it with the recording"))
+}
+
+/// A file that can be read twice; opening a pipe would wait for its other end.
+fn open(path: &Path) -> io::Result<BufReader<File>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    File::open(path).map(BufReader::new)
+}
+
+/// Who shares memory with whom, as far as the replay got.
+fn matrix(report: &ReplayReport) -> Matrix {
+    let seen = report.after.as_ref().or(report.before.as_ref());
+    let threads = seen.map_or(&[][..], |seen| &seen.threads);
+    let rows = seen.map_or_else(Vec::new, |seen| {
+        (0..seen.matrix.count())
+            .map(|task| seen.matrix.row(task).to_vec())
+            .collect()
+    });
+    Matrix {
+        window: "decayed".to_owned(),
+        tids: threads.iter().map(|(key, _)| key.tid.0).collect(),
+        nodes: threads
+            .iter()
+            .map(|(_, node)| node.map(|node| node.0))
+            .collect(),
+        rows,
+        samples: report.windows.iter().map(|row| row.summary.samples).sum(),
+    }
+}
+
+fn told(error: &RunError) -> Failure {
+    let kind = match error.kind {
+        RunErrorKind::Internal => ErrorKind::Internal,
+        RunErrorKind::Usage => ErrorKind::Usage,
+        RunErrorKind::Configuration => ErrorKind::Configuration,
+        RunErrorKind::NotPermitted => ErrorKind::NotPermitted,
+        RunErrorKind::NotFound => ErrorKind::NotFound,
+    };
+    Failure::new(kind, error.message.clone())
+}

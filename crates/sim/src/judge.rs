@@ -27,7 +27,8 @@ struct Window {
     seen: BTreeMap<TaskKey, Option<NodeId>>,
     bound: BTreeSet<TaskKey>,
     moved_tasks: usize,
-    moved_pages: BTreeSet<u64>,
+    /// Each with its process.
+    moved_pages: BTreeSet<(Pid, u64)>,
     targets: BTreeSet<NodeId>,
 }
 
@@ -205,7 +206,7 @@ impl Window {
         );
         let fresh = pages
             .iter()
-            .filter(|&&page| self.moved_pages.insert(page))
+            .filter(|&&page| self.moved_pages.insert((pid, page)))
             .count();
         must(fresh == pages.len(), "moves a page twice in one window");
         must(

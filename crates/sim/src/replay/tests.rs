@@ -6,6 +6,9 @@ use proptest::prelude::*;
 use sampler::{Header, RecordingWriter};
 use topology::{CpuId, CpuSet, NodeId, Tid};
 
+#[path = "../../../../fuzz/fuzz_targets/support/replay_entries.rs"]
+mod replay_entries;
+
 use super::*;
 use crate::fault::Faults;
 use crate::workload::Workload;
@@ -272,6 +275,27 @@ fn damage_and_cuts_end_a_replay_and_are_told() {
     let report = sound(&spec("deloc"), &damaged);
     assert!(Table(&report).to_string().contains("damaged at offset"));
     assert!(report.json().contains("\"damage\":\"damaged at offset"));
+}
+
+/// The seeds of the fuzz target `replay`, read as it reads them.
+#[test]
+fn the_corpus_is_replayed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/replay");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        drop(played(&spec("deloc"), &bytes));
+        for policy in policies::registry().iter().map(|policy| policy.name()) {
+            let spec = ReplaySpec {
+                window: Some(Duration::from_millis(100)),
+                ..spec(policy)
+            };
+            let report = sound(&spec, &replay_entries::recording(&bytes[1..]));
+            assert!(report.survey.samples > 100 && report.windows.len() > 5);
+        }
+        count += 1;
+    }
+    assert!(count >= 3);
 }
 
 /// A file that changes while it is read is told, not believed.

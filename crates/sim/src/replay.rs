@@ -102,7 +102,12 @@ pub fn replay<R: Read + Send>(
     let (topology, ground) = machine(spec, &survey)?;
     let pids = program(&survey);
     let Some(first) = pids.first() else {
-        return Err(usage(format!("`{}` holds no thread", spec.name)));
+        let why = match (&survey.damage, survey.ending) {
+            (Some(damage), _) => format!(": {damage}"),
+            (None, Ending::CutOff { .. }) => format!(": {}", survey.ending),
+            (None, Ending::Complete) => String::new(),
+        };
+        return Err(usage(format!("`{}` holds no thread{why}", spec.name)));
     };
     let build = builder(factory, &settings, u64::from(first.0))?;
     let mut feed = Replay::open(input()?).map_err(|error| no_recording(spec, &error))?;

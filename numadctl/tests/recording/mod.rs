@@ -139,3 +139,81 @@ fn what_is_no_recording_leaves_no_file() {
         fake.refused(words, code);
     }
 }
+
+/// A folder with two recordings, one whole and one cut off.
+fn tapes() -> Fake {
+    let fake = Fake::absent();
+    fs::write(fake.folder().join("a.rec"), recording(true)).unwrap();
+    fs::write(fake.folder().join("cut.rec"), recording(false)).unwrap();
+    let mut damaged = recording(true);
+    let at = damaged.len() - 1;
+    damaged[at] ^= 1;
+    fs::write(fake.folder().join("bad.rec"), damaged).unwrap();
+    fs::write(fake.folder().join("text"), "hello").unwrap();
+    fake
+}
+
+#[test]
+fn a_replay_answers_in_every_form() {
+    let fake = tapes();
+    let words = |more: &str| {
+        let file = fake.folder().join("a.rec");
+        format!("replay {} --policy deloc {more}", file.display())
+    };
+    let told = fake.ok(&words("--window 500"));
+    for part in [
+        "complete",
+        "2 samples of 2 threads in 1 process, 3 lost, 1.5 s",
+        "2 nodes, 4 cpus",
+        "as recorded",
+        "local     50.0 % as it was",
+        "(model: ",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in {told}");
+    }
+    assert_eq!(fake.ok(&words("--window 500")), told, "twice the same");
+    let told = fake.ok(&words("--json --set strict=true"));
+    let value: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(value["samples"], 2);
+    assert_eq!(value["settings"][0], "strict=true");
+    assert_eq!(value["other_machine"], false);
+    assert!(fake.ok(&words("--svg -")).starts_with("<svg"));
+    let drawing = fake.folder().join("m.svg");
+    fake.ok(&words(&format!("--svg {}", drawing.display())));
+    assert!(fs::read_to_string(drawing).unwrap().starts_with("<svg"));
+    fake.ok(&words("--csv"));
+    fake.ok(&words("--matrix"));
+    let told = fake.ok(&words("--machine 4x2@10,21"));
+    assert!(told.contains("another than the recorded one"), "{told}");
+    let cut = fake.folder().join("cut.rec");
+    let told = fake.ok(&format!("replay {} --policy none", cut.display()));
+    assert!(told.contains("cut off at offset"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_replayed_is_one_line() {
+    let fake = tapes();
+    for (file, more, code, part) in [
+        ("none.rec", "-p deloc", 6, "cannot read"),
+        ("text", "-p deloc", 2, "not a recording"),
+        ("", "-p deloc", 2, "it is no file"),
+        ("a.rec", "", 2, "--policy"),
+        ("a.rec", "-p delok", 6, "`delok`"),
+        ("a.rec", "-p deloc --set strict=perhaps", 3, "strict"),
+        ("a.rec", "-p deloc --set strict", 2, "KEY=VALUE"),
+        ("a.rec", "-p deloc --machine nowhere", 6, "nowhere"),
+        ("a.rec", "-p deloc --window 0", 2, "--window"),
+        ("a.rec", "-p deloc --json --csv", 2, "cannot be used with"),
+    ] {
+        let path = fake.folder().join(file);
+        let told = fake.refused(&format!("replay {} {more}", path.display()), code);
+        assert!(told.contains(part), "{told}");
+    }
+    // What comes before the damage is shown all the same.
+    let path = fake.folder().join("bad.rec");
+    let output = fake.run(&format!("replay {} -p deloc", path.display()));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("damaged at offset"), "{told}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("REPLAY"));
+}

@@ -151,6 +151,39 @@ fn privileged_a_recording_has_its_length_and_tells_what_it_holds() {
 }
 
 #[test]
+fn privileged_a_replay_on_another_machine_finds_who_shares() {
+    if !privileged() {
+        return;
+    }
+    let house = House::serving("");
+    let program = restless("5");
+    let file = house.folder.join("a.rec");
+    let file = file.to_str().expect("a path in UTF-8");
+    house.ok(&["record", &program.pid(), "-o", file, "--for", "3s"]);
+    let words = [
+        "replay",
+        file,
+        "--policy",
+        "deloc",
+        "--machine",
+        "2x2@10,21",
+    ];
+    let told = house.ok(&[&words[..], &["--window", "500", "--json"]].concat());
+    let report: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(report["other_machine"], true);
+    let node = |tid: u32| {
+        let placement = report["placement"].as_array().expect("a list");
+        let row = placement.iter().find(|row| row["tid"] == tid);
+        row.expect("the thread is there")["node"].clone()
+    };
+    for pair in &program.partners {
+        assert_eq!(node(pair[0]), node(pair[1]), "{told}");
+    }
+    let again = house.ok(&[&words[..], &["--window", "500", "--json"]].concat());
+    assert_eq!(told, again);
+}
+
+#[test]
 fn privileged_a_daemon_that_is_killed_leaves_what_there_was() {
     if !privileged() {
         return;

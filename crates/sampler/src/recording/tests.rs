@@ -570,6 +570,32 @@ mod replay {
     }
 
     #[test]
+    fn without_marks_batches_are_slices_of_time() {
+        // 812 ns apart, so 13 of them in slices of 10 us.
+        let entries: Vec<Entry> = (0..40).map(sample).collect();
+        let bytes = written(&header(), &entries);
+        let mut replay = Replay::open(&bytes[..])
+            .unwrap()
+            .sliced(std::time::Duration::from_micros(10));
+        let mut sizes = Vec::new();
+        loop {
+            let mut times = Vec::new();
+            let drained = replay.drain(&mut |record| {
+                if let Record::Sample(sample) = record {
+                    times.push(sample.time);
+                }
+            });
+            assert_eq!(replay.latest(), times.last().copied().or(replay.latest()));
+            sizes.push(times.len());
+            if drained.ended {
+                break;
+            }
+        }
+        assert_eq!(sizes, [13, 13, 13, 1]);
+        assert_eq!(replay.latest(), Some(Time(1_000_000 + 39 * 812)));
+    }
+
+    #[test]
     fn what_stops_a_replay_is_told() {
         let (bytes, ends) = several_blocks();
         let (seen, replay) = batches(&bytes[..bytes.len() - 20]);

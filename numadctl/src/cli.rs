@@ -352,9 +352,12 @@ impl Window {
 pub struct Record {
     #[command(flatten)]
     target: TargetArgs,
-    /// File to write; must not be there yet
+    /// New file that the recording goes into
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace the recording that is there
+    #[arg(long)]
+    pub force: bool,
     /// How long, as in 500ms, 60s, 5m or 1h; until the program ends or Ctrl-C when not given
     #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
     pub length_ms: Option<u64>,

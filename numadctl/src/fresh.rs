@@ -80,10 +80,6 @@ impl Fresh {
     }
 
     /// What was written so far, from the beginning.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for commands that read what they wrote")
-    )]
     pub(crate) fn read_back(&self) -> Result<File, Failure> {
         let part = self.part.as_deref().unwrap_or(&self.path);
         File::open(part).map_err(|error| {

@@ -1,5 +1,7 @@
 //! `record`.
 
+use std::path::Path;
+
 use control::rows::RecordRequest;
 use control::{ErrorKind, Failure};
 use sampler::recording::{Ending, Survey};
@@ -17,7 +19,7 @@ pub(super) fn record(
     out: &mut Output<'_>,
     err: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let mut file = Fresh::begin(&arguments.output)?;
+    let mut file = begin(arguments)?;
     let request = RecordRequest {
         target: arguments.target(),
         for_ms: arguments.length_ms,
@@ -60,6 +62,18 @@ pub(super) fn record(
         out.text(&summary(&path, bytes, &survey))?;
     }
     failure.map_or(Ok(()), Err)
+}
+
+fn begin(arguments: &Record) -> Result<Fresh, Failure> {
+    if arguments.output == Path::new("-") {
+        let text = "a recording cannot go to standard output";
+        return Err(Failure::new(ErrorKind::Usage, text).remedy("name a file"));
+    }
+    if arguments.force {
+        Fresh::replacing(&arguments.output)
+    } else {
+        Fresh::begin(&arguments.output)
+    }
 }
 
 /// Why a recording has no end, and what there is of it.

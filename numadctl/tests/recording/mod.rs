@@ -84,6 +84,8 @@ fn a_recording_becomes_a_file() {
     assert_eq!(left(&fake), ["a.rec"]);
     let told = fake.refused(&words, 7);
     assert!(told.contains("is there already"), "{told}");
+    fake.ok(&format!("{words} --force"));
+    assert_eq!(left(&fake), ["a.rec"]);
 }
 
 #[test]
@@ -134,6 +136,7 @@ fn what_is_no_recording_leaves_no_file() {
         ("record 7 -o a.rec --for 3d", 2),
         ("record 7 -o a.rec --for 99999999999999999999s", 2),
         ("record 7 -o / --for 1s", 2),
+        ("record 7 -o - --for 1s", 2),
         ("record 7 --unit x -o a.rec", 2),
     ] {
         fake.refused(words, code);

@@ -48,9 +48,8 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
     }
 }
 
-fn daemon() -> Replies {
-    let programs = vec![program(3, &[4242, 4250]), program(9, &[3])];
-    let status = Status {
+fn status(programs: &[Attachment]) -> Status {
+    Status {
         version: "0.1.0".to_owned(),
         pid: 99,
         up_s: 200.0,
@@ -64,12 +63,17 @@ fn daemon() -> Replies {
         cpu_s: 1.0,
         resident_bytes: 1 << 20,
         journal_open: 0,
-        attachments: programs.clone(),
+        attachments: programs.to_vec(),
         rivals: Vec::new(),
         memory: Vec::new(),
         links: Vec::new(),
         power: Vec::new(),
-    };
+    }
+}
+
+fn daemon() -> Replies {
+    let programs = vec![program(3, &[4242, 4250]), program(9, &[3])];
+    let status = status(&programs);
     let detail = AttachmentDetail {
         attachment: program(3, &[4242]),
         threads: Vec::new(),

@@ -8,7 +8,7 @@
 mod bad_input;
 mod house;
 mod kill_nine;
-mod shared_memory;
 mod recording;
+mod shared_memory;
 mod systemd;
 mod whole_path;

@@ -22,6 +22,7 @@ mod pressure;
 pub mod recorder;
 pub mod sample;
 pub mod setting;
+pub mod support;
 mod tables;
 pub mod time;
 
@@ -42,4 +43,5 @@ pub use policy::{
 pub use recorder::Recorder;
 pub use sample::{AccessKind, Lifecycle, Record, Sample, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};
+pub use support::Support;
 pub use time::Time;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use numad_core::event::WindowSummary;
 use numad_core::{
-    Action, AttachError, AttachOptions, AttachSpec, AttachmentId, CommMatrix, Engine,
+    Action, AttachError, AttachOptions, AttachSpec, AttachmentId, Certainty, CommMatrix, Engine,
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
 };
 use topology::{NodeId, Pid, TaskKey, Topology};
@@ -77,6 +77,10 @@ pub struct Snapshot {
     pub threads: Vec<(TaskKey, Option<NodeId>)>,
     /// What they say to each other, older windows counting less.
     pub matrix: CommMatrix,
+    /// How sure the engine wants to be, and samples that an amount of 1 stands for.
+    pub certainty: Certainty,
+    /// See `certainty`.
+    pub per_amount: f64,
 }
 
 struct Driver<'a, S> {
@@ -220,6 +224,8 @@ impl<S: Stage> Driver<'_, S> {
             program: self.number(id),
             threads: keys.iter().map(|key| (*key, place(key))).collect(),
             matrix,
+            certainty: self.engine.certainty(id)?,
+            per_amount: self.engine.samples_per_amount(id),
         })
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use numad_core::{
-    Action, Host, Lifecycle, Observation, ObservedProgram, ObservedTask, Outcome, PageOutcome,
-    Record, Refusal, Sample, ServedBy, Time,
+    Action, Host, Lifecycle, Observation, ObservedProgram, ObservedSharing, ObservedTask, Outcome,
+    PageOutcome, Record, Refusal, Sample, ServedBy, Time,
 };
 use sampler::recording::{SeenThread, Survey};
 use sampler::{Replay, Source};
@@ -526,6 +526,7 @@ impl<R: Read + Send> Stage for Paper<R> {
                 })
                 .collect(),
             nodes_allowed: NodeSet::new(),
+            sharing: ObservedSharing::default(),
         });
         let nodes = self.topology.nodes().iter().zip(&self.used_bytes);
         Observation {

@@ -118,7 +118,7 @@ fn shade(amount: u64, most: u64) -> char {
 
 #[cfg(test)]
 mod tests {
-    use numad_core::CommMatrix;
+    use numad_core::{Certainty, CommMatrix};
     use topology::{Pid, StartTicks, TaskKey, Tid};
 
     use super::*;
@@ -140,6 +140,8 @@ mod tests {
             program: 1,
             threads: (1..).zip(nodes).map(thread).collect(),
             matrix,
+            certainty: Certainty::of(0.9),
+            per_amount: 1.0,
         }
     }
 

@@ -5,8 +5,9 @@ use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-use control::rows::Matrix;
+use control::rows::{Matrix, Partner};
 use control::{ErrorKind, Failure};
+use numad_core::Support;
 use sim::{ReplayReport, ReplaySpec, RunError, RunErrorKind};
 
 use super::{show::width, write_drawing};
@@ -73,16 +74,39 @@ fn matrix(report: &ReplayReport) -> Matrix {
             .map(|task| seen.matrix.row(task).to_vec())
             .collect()
     });
+    let tids: Vec<u32> = threads.iter().map(|(key, _)| key.tid.0).collect();
+    let support = seen.map(|seen| Support {
+        matrix: &seen.matrix,
+        certainty: seen.certainty,
+        per_amount: seen.per_amount,
+    });
     Matrix {
         window: "decayed".to_owned(),
-        tids: threads.iter().map(|(key, _)| key.tid.0).collect(),
         nodes: threads
             .iter()
             .map(|(_, node)| node.map(|node| node.0))
             .collect(),
         rows,
         samples: report.windows.iter().map(|row| row.summary.samples).sum(),
+        support: support.map_or_else(Vec::new, |support| support.cells()),
+        confidence: support.map_or(0.0, |support| support.certainty.confidence()),
+        partners: support.map_or_else(Vec::new, |support| partners(&support, &tids)),
+        tids,
     }
+}
+
+fn partners(support: &Support<'_>, tids: &[u32]) -> Vec<Partner> {
+    let partners = support.partners().into_iter();
+    let row = |partner: numad_core::support::Partner| Partner {
+        tid: tids[partner.task],
+        with: tids[partner.with],
+        samples: partner.samples,
+        share: partner.evidence.share,
+        low: partner.evidence.low,
+        high: partner.evidence.high,
+        sure: partner.evidence.convinces(),
+    };
+    partners.map(row).collect()
 }
 
 fn told(error: &RunError) -> Failure {

@@ -10,7 +10,9 @@ use control::rows::{
     PolicyRow, SettingRow, Status, ThreadRow,
 };
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, Certainty, CommMatrix, PolicyFactory, TaskState, WindowSummary};
+use numad_core::{
+    AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, WindowSummary,
+};
 use sampler::RateStatus;
 
 use super::attach::in_words;
@@ -141,9 +143,9 @@ impl Steward {
             nodes: keys.iter().map(|&key| node_of(key)).collect(),
             rows: rows_of(matrix, keys.len()),
             samples,
-            support: support.cells(keys.len()),
+            support: support.cells(),
             confidence: certainty.confidence(),
-            partners: support.partners(&tids),
+            partners: partners(&support, &tids),
             tids,
         })
     }
@@ -373,54 +375,21 @@ fn not_yours(id: AttachmentId) -> Failure {
     .remedy("ask as root")
 }
 
-/// What stands behind a matrix.
-struct Support<'a> {
-    matrix: &'a CommMatrix,
-    certainty: Certainty,
-    /// Samples that an amount of 1 stands for.
-    per_amount: f64,
-}
-
-impl Support<'_> {
-    fn cells(&self, count: usize) -> Vec<Vec<u64>> {
-        let mut rows = rows_of(self.matrix, count);
-        for cell in rows.iter_mut().flatten() {
-            *cell = whole(*cell as f64 * self.per_amount);
-        }
-        rows
-    }
-
-    fn partners(&self, tids: &[u32]) -> Vec<Partner> {
-        let tasks = 0..tids.len().min(self.matrix.count());
-        tasks.filter_map(|task| self.partner(task, tids)).collect()
-    }
-
-    fn partner(&self, task: usize, tids: &[u32]) -> Option<Partner> {
-        let row = self.matrix.row(task);
-        // The first of those with most.
-        let with = (0..row.len()).rev().max_by_key(|&other| row[other])?;
-        let said = row[with] as f64 * self.per_amount;
-        let all = self.matrix.row_sum(task) as f64 * self.per_amount;
-        let weighed = self.certainty.weigh_partner(said, all, row.len() - 1);
-        (said > 0.0).then(|| Partner {
-            tid: tids[task],
-            with: tids[with],
-            samples: whole(said),
-            share: weighed.share,
-            low: weighed.low,
-            high: weighed.high,
-            sure: weighed.convinces(),
+/// With whom each thread shares most.
+fn partners(support: &Support<'_>, tids: &[u32]) -> Vec<Partner> {
+    let partners = support.partners().into_iter();
+    let row = |partner: numad_core::support::Partner| {
+        Some(Partner {
+            tid: *tids.get(partner.task)?,
+            with: *tids.get(partner.with)?,
+            samples: partner.samples,
+            share: partner.evidence.share,
+            low: partner.evidence.low,
+            high: partner.evidence.high,
+            sure: partner.evidence.convinces(),
         })
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count of samples; `as` saturates"
-)]
-fn whole(samples: f64) -> u64 {
-    (samples + 0.5) as u64
+    };
+    partners.filter_map(row).collect()
 }
 
 fn rows_of(matrix: &CommMatrix, count: usize) -> Vec<Vec<u64>> {

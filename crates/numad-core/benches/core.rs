@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use numad_core::{
     AccessKind, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, Host, IntervalLaw,
-    Observation, ObservedProgram, ObservedSharing, ObservedTask, Policy, Program, Proposal, Reason,
-    Record, Recorder, Sample, ServedBy, Time,
+    ObjectId, ObjectKind, Observation, ObservedMaps, ObservedProgram, ObservedSharing,
+    ObservedTask, Policy, Program, Proposal, Reason, Record, Recorder, Sample, ServedBy,
+    SharedRange, Time,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -130,7 +131,41 @@ fn fold(criterion: &mut Criterion) {
             bencher.iter(|| engine.handle_records(black_box(batches.next().unwrap())));
         });
     }
+    // All of it is memory that processes may share, in as many mappings as a program of 64 ranks has.
+    let (mut engine, id) = engine("8x32@10,21", 65_536);
+    let mut look = observation(id, 256, Time(0), Vec::new());
+    look.programs[0].sharing.maps = vec![ObservedMaps {
+        pid: Pid(1),
+        ranges: (0..64)
+            .map(|segment| shared(segment, 1_000_000 / 64))
+            .collect(),
+    }];
+    engine.handle_observation(Time(0), &look);
+    engine.handle_records(&records);
+    assert_eq!(
+        engine.pages(id, 1)[0].0.key.page >> 20,
+        0,
+        "a page of an object"
+    );
+    let mut batches = records.chunks(BATCH).cycle();
+    group.bench_function("fold/shared", |bencher| {
+        bencher.iter(|| engine.handle_records(black_box(batches.next().unwrap())));
+    });
     group.finish();
+}
+
+fn shared(segment: u64, pages: u64) -> SharedRange {
+    let start = 0x7f00_0000_0000 + segment * pages * PAGE;
+    SharedRange {
+        start,
+        end: start + pages * PAGE,
+        object: ObjectId {
+            kind: ObjectKind::Memory,
+            device: (0, 1),
+            inode: segment + 1,
+        },
+        offset: 0,
+    }
 }
 
 fn observation(

@@ -71,6 +71,15 @@ pub(crate) struct ThreadVerdicts {
     pub each_sure: Vec<Option<Evidence>>,
 }
 
+/// What a plan of threads is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gain {
+    /// It brings nearer what belongs together: a matter of samples.
+    Nearer,
+    /// It relieves a busy controller, which was not sampled but counted.
+    Relief,
+}
+
 #[derive(Debug, Default)]
 struct Weighed {
     plan: Option<Evidence>,
@@ -89,14 +98,14 @@ impl ThreadCase<'_> {
         let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
         if self.options.require_gain && !self.reverting {
             match self.pays(wishes, &verdicts) {
-                Ok(basis) => {
+                Ok(Gain::Nearer) => {
                     weighed = self.weigh(wishes, &verdicts);
-                    let chance = weighed.plan.is_some_and(|plan| !plan.convinces());
-                    if chance && basis == Basis::Samples {
+                    if weighed.plan.is_some_and(|plan| !plan.convinces()) {
                         self.drop_moves(wishes, &mut verdicts, Veto::Evidence);
                         kept = self.keep_where_they_are(wishes, &verdicts);
                     }
                 }
+                Ok(Gain::Relief) => {}
                 Err(veto) => self.drop_moves(wishes, &mut verdicts, veto),
             }
         }
@@ -301,13 +310,13 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// Whether what is left of the plan earns more than it costs, and what says so.
-    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<Basis, Veto> {
+    /// Whether what is left of the plan earns more than it costs.
+    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<Gain, Veto> {
         let program = self.program;
         let (before, after) = self.placements(wishes, verdicts);
         let moved = before.iter().zip(&after).filter(|(b, a)| b != a).count();
         if moved == 0 {
-            return Ok(Basis::Samples);
+            return Ok(Gain::Nearer);
         }
         let distances = program.topology.distances();
         let figure =
@@ -322,7 +331,7 @@ impl ThreadCase<'_> {
         );
         let Some(pressure) = self.pressure else {
             return if pays {
-                Ok(Basis::Samples)
+                Ok(Gain::Nearer)
             } else {
                 Err(Veto::DoesNotPay)
             };
@@ -334,17 +343,8 @@ impl ThreadCase<'_> {
             prices,
         };
         pressure.judge(&plan, pays)?;
-        Ok(if pays { Basis::Samples } else { Basis::Traffic })
+        Ok(if pays { Gain::Nearer } else { Gain::Relief })
     }
-}
-
-/// What says that a plan pays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Basis {
-    /// Who was seen to share memory with whom; that may be chance.
-    Samples,
-    /// The measured traffic of a busy controller.
-    Traffic,
 }
 
 /// Visits every two users of a page with the samples that speak for their sharing it: as many as the one has
@@ -398,18 +398,18 @@ pub(crate) struct PageCase<'a> {
 }
 
 impl PageCase<'_> {
-    /// What becomes of each wish, in the same order; takes what is granted from `free`, bytes that
-    /// may still be filled on each node.
+    /// What becomes of each wish, in the same order: of those that are granted, the samples. Takes what is
+    /// granted from `free`, bytes that may still be filled on each node.
     pub(crate) fn judge<'b>(
         &self,
         wishes: impl Iterator<Item = &'b PageWish<'b>>,
         free: &mut [u64],
-    ) -> Vec<Result<(), Veto>> {
+    ) -> Vec<Result<Scale, Veto>> {
         let mut taken = BTreeSet::new();
         let mut loads = self.pressure.map(Pressure::loads);
         wishes
             .map(|wish| {
-                let page = self.alone(wish, loads.as_ref())?;
+                let (page, scale) = self.alone(wish, loads.as_ref())?;
                 let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
                 let left = room
                     .checked_sub(self.program.page_bytes)
@@ -423,7 +423,7 @@ impl PageCase<'_> {
                     let ways = (usize::from(home), wish.node);
                     loads.moved(self.accesses(page), self.window_ns(), ways);
                 }
-                Ok(())
+                Ok(scale)
             })
             .collect()
     }
@@ -439,7 +439,11 @@ impl PageCase<'_> {
         self.program.window.as_nanos() as f64
     }
 
-    fn alone<'b>(&self, wish: &PageWish<'b>, loads: Option<&Loads<'_>>) -> Result<&'b Page, Veto> {
+    fn alone<'b>(
+        &self,
+        wish: &PageWish<'b>,
+        loads: Option<&Loads<'_>>,
+    ) -> Result<(&'b Page, Scale), Veto> {
         let page = wish.page.ok_or(Veto::Gone)?;
         if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
         {
@@ -462,63 +466,67 @@ impl PageCase<'_> {
         if wish.unconfirmed || self.wait {
             return Err(Veto::Unconfirmed);
         }
+        let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
-            let by_distance = self.pays(page, (home, wish.node), None);
             if !self.pays(page, (home, wish.node), loads) {
+                let by_distance = self.pays(page, (home, wish.node), None);
                 return Err(if by_distance {
                     Veto::Congested
                 } else {
                     Veto::DoesNotPay
                 });
             }
-            // What is done for the sake of a busy controller rests on measured traffic, not on samples.
-            let scale = self.scale(page, wish.node);
-            if by_distance && !self.certainty.weigh(&scale).convinces() {
+            if !self.certainty.weigh(&scale).convinces() {
                 return Err(Veto::Evidence);
             }
         }
-        Ok(page)
+        Ok((page, scale))
     }
 
-    /// The samples of a page, by how much each gets nearer on another node.
-    pub(crate) fn scale(&self, page: &Page, node: usize) -> Scale {
-        let mut scale = Scale::default();
-        let uses: f64 = page
-            .accessors()
-            .iter()
-            .map(|user| f64::from(user.weight))
-            .sum();
-        let (Some(home), true) = (page.home.map(usize::from), uses > 0.0) else {
-            return scale;
-        };
-        let distances = self.program.topology.distances();
-        for accessor in page.accessors() {
-            let user = self.program.tasks.get(accessor.task as usize);
-            if let Some(from) = user.and_then(|user| user.node) {
-                let (was, is) = (distances.between(from, home), distances.between(from, node));
-                let samples = f64::from(page.samples) * f64::from(accessor.weight) / uses;
-                scale.put(samples, f64::from(was) - f64::from(is));
-            }
-        }
-        scale
-    }
-
-    /// Whether the page is reached sooner there. A distance stands for latency, and where memory is busy
+    /// Visits every task that uses the page and of which it is known where it is, with its accesses and how
+    /// much sooner each reaches the page there. A distance stands for latency, and where memory is busy
     /// latency is longer.
-    fn pays(&self, page: &Page, (home, node): (usize, usize), loads: Option<&Loads<'_>>) -> bool {
+    fn each_use(
+        &self,
+        page: &Page,
+        (home, node): (usize, usize),
+        loads: Option<&Loads<'_>>,
+        mut visit: impl FnMut(f64, f64),
+    ) {
         let slowdown = |memory| loads.map_or(1.0, |loads| loads.slowdown(memory));
         let (here, there) = (slowdown(home), slowdown(node));
         let distances = self.program.topology.distances();
-        let mut saved = 0.0;
         for accessor in page.accessors() {
             let user = self.program.tasks.get(accessor.task as usize);
             if let Some(from) = user.and_then(|user| user.node) {
                 let (before, after) =
                     (distances.between(from, home), distances.between(from, node));
                 let nearer = f64::from(before) * here - f64::from(after) * there;
-                saved += f64::from(accessor.weight) * nearer;
+                visit(f64::from(accessor.weight), nearer);
             }
         }
+    }
+
+    /// The samples of a page, by how much sooner each reaches it on another node.
+    fn scale(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> Scale {
+        let mut scale = Scale::default();
+        let weights = page.accessors().iter().map(|user| f64::from(user.weight));
+        let uses: f64 = weights.sum();
+        if uses > 0.0 {
+            let per_use = f64::from(page.samples) / uses;
+            self.each_use(page, moved, loads, |accesses, nearer| {
+                scale.put(accesses * per_use, nearer);
+            });
+        }
+        scale
+    }
+
+    /// Whether the page is reached sooner there, by enough.
+    fn pays(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> bool {
+        let mut saved = 0.0;
+        self.each_use(page, moved, loads, |accesses, nearer| {
+            saved += accesses * nearer;
+        });
         cost::page_plan_pays(&self.prices, saved, 1, self.program.window)
     }
 }

@@ -31,7 +31,7 @@ impl Scene {
             cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
-            samples: 400,
+            samples: 100,
         });
         let pages = homes.into_iter().zip(0..).map(|(home, task)| {
             let mut recent = [Accessor::default(); ACCESSORS_MAX];
@@ -45,7 +45,7 @@ impl Scene {
                 home: Some(home),
                 recent,
                 accessor_count: 1,
-                samples: 400,
+                samples: 1,
             }
         });
         let mut live = CommMatrix::new(4);
@@ -56,19 +56,6 @@ impl Scene {
             live,
             pages: pages.collect(),
         }
-    }
-
-    /// A page that two use, often seen and of little weight.
-    fn share(&mut self, one: u32, other: u32) {
-        let mut page = self.pages[one as usize];
-        page.key.page = 4;
-        page.recent[0].weight = 20;
-        page.recent[1] = Accessor {
-            task: other,
-            weight: 20,
-        };
-        page.accessor_count = 2;
-        self.pages.push(page);
     }
 
     fn program(&self) -> Program<'_> {
@@ -82,7 +69,7 @@ impl Scene {
             pages: &self.pages,
             page_bytes: 4096,
             window: Duration::from_millis(500),
-            samples: 400,
+            samples: 1000,
         }
     }
 
@@ -101,14 +88,23 @@ impl Scene {
         gbps: Option<[Option<f64>; 2]>,
     ) -> Vec<Result<(), Veto>> {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
+        // Seldom used and often sampled: it says who shares, and next to nothing about traffic.
+        let mut shared = self.pages[0];
+        shared.recent[0] = Accessor { task: 0, weight: 1 };
+        shared.recent[1] = Accessor { task: 1, weight: 1 };
+        (shared.accessor_count, shared.samples) = (2, 10_000);
+        let pages: Vec<Page> = self.pages.iter().copied().chain([shared]).collect();
         let case = ThreadCase {
-            program: &self.program(),
+            program: &Program {
+                pages: &pages,
+                ..self.program()
+            },
             standings: &[Standing::default(); 4],
             options: &AttachOptions::default(),
             evidence: true,
             reverting: false,
             pressure: pressure.as_ref(),
-            certainty: Certainty::of(AttachOptions::default().confidence_min),
+            certainty: Certainty::of(0.9),
         };
         case.judge(wishes).each
     }
@@ -127,19 +123,23 @@ impl Scene {
             evidence: true,
             wait: false,
             pressure: pressure.as_ref(),
-            certainty: Certainty::of(AttachOptions::default().confidence_min),
+            certainty: Certainty::of(0.5),
         };
         let wishes: Vec<PageWish<'_>> = wishes
             .iter()
             .map(|&(page, node)| PageWish {
                 page: Some(&self.pages[page]),
                 node,
+                barred: false,
                 held: false,
                 unconfirmed: false,
-                barred: false,
             })
             .collect();
-        case.judge(wishes.iter(), &mut [1 << 30; 2])
+        let verdicts = case.judge(wishes.iter(), &mut [1 << 30; 2]);
+        verdicts
+            .into_iter()
+            .map(|verdict| verdict.map(drop))
+            .collect()
     }
 }
 
@@ -150,8 +150,7 @@ const FIRST_FULL: [Option<f64>; 2] = [Some(12.3), Some(1.0)];
 #[test]
 fn a_saturated_controller_changes_the_verdict_about_threads() {
     // The second comes to the first, whose node has the pages that it then takes after it.
-    let mut scene = Scene::new([0, 1, 1, 1], [0, 1, 1, 1], 2_000_000);
-    scene.share(0, 1);
+    let scene = Scene::new([0, 1, 1, 1], [0, 1, 1, 1], 2_000_000);
     let wish = [(1, 0)];
     assert_eq!(scene.threads(&wish, None), [Ok(())]);
     assert_eq!(scene.threads(&wish, Some(IDLE)), [Ok(())]);

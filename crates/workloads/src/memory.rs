@@ -39,7 +39,7 @@ impl Region {
         Self::anonymous(bytes, MapFlags::MAP_PRIVATE, huge_pages)
     }
 
-    /// Small pages, shared with processes that are forked afterwards.
+    /// The same, shared with processes that are forked afterwards.
     pub(crate) fn map_shared(bytes: NonZeroUsize) -> io::Result<Self> {
         Self::anonymous(bytes, MapFlags::MAP_SHARED, false)
     }
@@ -47,7 +47,7 @@ impl Region {
     fn anonymous(bytes: NonZeroUsize, flags: MapFlags, huge_pages: bool) -> io::Result<Self> {
         // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe { mman::mmap_anonymous(None, bytes, ACCESS, flags) }?;
-        Self::of_pages(Self { start, bytes }, huge_pages)
+        Self { start, bytes }.of_pages(huge_pages)
     }
 
     /// Maps an object that other processes map too.
@@ -56,16 +56,16 @@ impl Region {
         // SAFETY: a new mapping at an address of the kernel's choice; what others write to the object is only
         // reached as atomics here too.
         let start = unsafe { mman::mmap(None, bytes, ACCESS, flags, object, 0) }?;
-        Self::of_pages(Self { start, bytes }, false)
+        Self { start, bytes }.of_pages(false)
     }
 
-    fn of_pages(region: Self, huge: bool) -> io::Result<Self> {
+    fn of_pages(self, huge: bool) -> io::Result<Self> {
         let advice = if huge {
             MmapAdvise::MADV_HUGEPAGE
         } else {
             MmapAdvise::MADV_NOHUGEPAGE
         };
-        region.advise(advice).or_else(|error| {
+        self.advise(advice).or_else(|error| {
             // A kernel without huge pages has nothing to switch off.
             if error.raw_os_error() == Some(libc::EINVAL) {
                 Ok(())
@@ -73,7 +73,7 @@ impl Region {
                 Err(error)
             }
         })?;
-        Ok(region)
+        Ok(self)
     }
 
     /// Adds one to a word of every line, `times` over; from the last to the first if `backwards`.

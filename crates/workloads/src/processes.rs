@@ -43,6 +43,12 @@ impl Drop for Children {
 
 /// As [`crate::run()`], with processes for threads.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    if !options.oracle.is_empty() || options.huge_pages {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "processes take neither an oracle nor huge pages",
+        ));
+    }
     let plan = options.kind.plan(options.threads, options.seed, 0);
     let bytes = region_bytes(options, plan.regions)?;
     let memory: Vec<Memory> = (0..plan.regions)

@@ -69,10 +69,6 @@ struct Shared {
 pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
     check(&options.oracle)?;
     if options.kind == Kind::SharedProcesses {
-        if options.huge_pages || !options.oracle.is_empty() {
-            let message = "huge pages and the oracle are for threads, not for processes";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
         return processes::run(&options, out);
     }
     let plan = options.kind.plan(options.threads, options.seed, 0);

@@ -339,12 +339,6 @@ impl Attachment {
         let before: Vec<u64> = free.map(|(free, kept)| free.saturating_sub(kept)).collect();
         let mut room = before.clone();
         let verdicts = case.judge(wishes.iter().map(|(_, _, wish)| wish), &mut room);
-        let granted = wishes.iter().zip(&verdicts);
-        let weigh = |((_, _, wish), verdict): (&(_, _, PageWish<'_>), &Result<(), Veto>)| {
-            let page = wish.page.filter(|_| verdict.is_ok())?;
-            Some(case.scale(page, wish.node))
-        };
-        let scales: Vec<_> = granted.map(weigh).collect();
         for ((free, before), room) in context.free.iter_mut().zip(before).zip(room) {
             *free = free.saturating_sub(before - room);
         }
@@ -356,9 +350,8 @@ impl Attachment {
             false => 0,
         };
         let mut dropped = BTreeMap::new();
-        let judged = verdicts.into_iter().zip(scales);
-        for ((proposal, page, wish), (verdict, scale)) in wishes.into_iter().zip(judged) {
-            let (Ok(()), Proposal::MovePage { reason, .. }) = (verdict, proposal) else {
+        for ((proposal, page, wish), verdict) in wishes.into_iter().zip(verdicts) {
+            let (Ok(scale), Proposal::MovePage { reason, .. }) = (verdict, proposal) else {
                 if let Err(veto) = verdict {
                     dropped.entry(veto).or_insert((0, page)).0 += 1;
                     let fate = Fate::Dropped(veto);
@@ -371,7 +364,7 @@ impl Attachment {
                 node: wish.node,
                 from: wish.page.and_then(|page| page.home).map(usize::from),
                 reason: reason.clone(),
-                scale: scale.unwrap_or_default(),
+                scale,
             });
         }
         self.tell_dropped(context, dropped);

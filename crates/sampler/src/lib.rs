@@ -40,6 +40,7 @@ pub mod replay;
 #[expect(unsafe_code, reason = "the ring is memory shared with the kernel")]
 pub mod ring;
 pub mod source;
+pub mod spe;
 pub mod survey;
 
 pub use faults::{FaultOptions, Faults};

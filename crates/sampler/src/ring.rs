@@ -4,16 +4,26 @@
 //! The layout is that of `perf_event_mmap_page`: one page of header with `data_head` (how many bytes
 //! the kernel has written since it began) and `data_tail` (how many we have taken), then a power of
 //! two of data pages. Between tail and head the kernel writes nothing, so those bytes may be
-//! borrowed until the tail is moved.
+//! borrowed until the tail is moved. How the two counters are read and stored is in [`span`], where it
+//! is checked against every order in which two processors may see it.
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
+pub(crate) mod span;
+pub(crate) mod trace;
+
+use span::Span;
+pub use trace::UnreadTrace;
+
+/// Bytes of the header page that are given a meaning (`struct perf_event_mmap_page`).
+const HEADER_BYTES: usize = 1088;
 /// Offset of `data_head` in the header page; the part before it is padded to 1 KiB for good.
 const DATA_HEAD: usize = 1024;
 /// Offset of `data_tail`.
@@ -37,6 +47,8 @@ pub struct Ring {
     map_bytes: usize,
     /// A power of two.
     data_bytes: usize,
+    /// Of events whose hardware writes by itself.
+    trace: Option<trace::Area>,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is reached only through `self`.
@@ -46,12 +58,7 @@ unsafe impl Send for Ring {}
 #[derive(Debug)]
 pub struct Unread<'a> {
     ring: &'a mut Ring,
-    /// Where they begin, counted since the ring began.
-    tail: u64,
-    /// How many there are; 0 if there are more than the ring holds.
-    length: usize,
-    /// What the tail becomes when they are taken.
-    head: u64,
+    span: Span,
 }
 
 impl Ring {
@@ -94,6 +101,7 @@ impl Ring {
             data,
             map_bytes: map_bytes.get(),
             data_bytes: map_bytes.get() - page,
+            trace: None,
         })
     }
 
@@ -106,29 +114,22 @@ impl Ring {
     /// What has been written and not been taken. It stays in the ring unless [`Unread::take`] is called.
     #[inline]
     pub fn unread(&mut self) -> Unread<'_> {
-        // The kernel publishes records by storing the head after them; acquiring it makes them visible.
-        let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
-        // Nobody else stores the tail.
-        let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
-        // More than fits was never promised to stand still, so it must not be borrowed.
-        let length = usize::try_from(head.wrapping_sub(tail))
-            .ok()
-            .filter(|length| *length <= self.data_bytes)
-            .unwrap_or(0);
-        Unread {
-            ring: self,
-            tail,
-            length,
-            head,
-        }
+        let span = Span::unread(self.word(DATA_HEAD), self.word(DATA_TAIL), self.data_bytes);
+        Unread { ring: self, span }
     }
 
-    fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: both offsets lie in the header page, which is mapped as long as `self` lives.
-        let counter = unsafe { self.base.add(offset) }.cast::<u64>();
-        // SAFETY: the mapping is page aligned and the offsets are multiples of 8; the kernel accesses the
-        // counters with single aligned loads and stores, which is what atomics demand of others.
-        unsafe { AtomicU64::from_ptr(counter.as_ptr()) }
+    /// A word of the header page, which the kernel writes and reads while we do.
+    ///
+    /// # Panics
+    /// If the offset is not that of a whole, aligned word of the header.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset < HEADER_BYTES);
+        // SAFETY: the offset was checked to lie in the header page, which is mapped as long as `self` lives.
+        let word = unsafe { self.base.add(offset) }.cast::<u64>();
+        // SAFETY: the mapping is page aligned and the offset a multiple of 8; the kernel accesses these
+        // words with aligned loads and stores, and where they are halves of what we read as one, an
+        // atomic load of both reads what it stored to each.
+        unsafe { AtomicU64::from_ptr(word.as_ptr()) }
     }
 }
 
@@ -137,45 +138,36 @@ impl Unread<'_> {
     /// lies between them.
     #[must_use]
     pub fn pieces(&self) -> (&[u8], &[u8]) {
-        let size = self.ring.data_bytes;
-        // The size is a power of two, so the low bits of the tail are the place in the ring.
-        let start = usize::try_from(self.tail & (size as u64 - 1)).expect("less than a usize");
-        let until_end = self.length.min(size - start);
-        (
-            self.slice(start, until_end),
-            self.slice(0, self.length - until_end),
-        )
+        let (first, second) = self.span.pieces();
+        (self.slice(first), self.slice(second))
     }
 
     /// How many bytes there are.
     #[must_use]
     pub const fn length(&self) -> usize {
-        self.length
+        self.span.length()
     }
 
     /// Whether the writer claims to have written over bytes that were not taken. The kernel does not
     /// do that; if it happens, the bytes mean nothing and none are given.
     #[must_use]
     pub const fn is_overrun(&self) -> bool {
-        self.head.wrapping_sub(self.tail) > self.ring.data_bytes as u64
+        self.span.is_overrun()
     }
 
     /// Gives the space back to the kernel.
     pub fn take(self) {
-        // Releasing keeps our reads of the records before the store that lets them be overwritten.
-        self.ring
-            .counter(DATA_TAIL)
-            .store(self.head, Ordering::Release);
+        self.span.give_back(self.ring.word(DATA_TAIL));
     }
 
-    fn slice(&self, start: usize, length: usize) -> &[u8] {
-        debug_assert!(start + length <= self.ring.data_bytes);
-        // SAFETY: `start` is inside the data pages, which are mapped as long as the ring lives.
-        let first = unsafe { self.ring.data.add(start) };
-        // SAFETY: `start + length` stays within the data pages (`pieces` cuts at their end), the bytes
+    fn slice(&self, place: Range<usize>) -> &[u8] {
+        debug_assert!(place.start <= place.end && place.end <= self.ring.data_bytes);
+        // SAFETY: the place is inside the data pages, which are mapped as long as the ring lives.
+        let first = unsafe { self.ring.data.add(place.start) };
+        // SAFETY: the place is within the data pages (`Span::pieces` cuts at their end), the bytes
         // lie between tail and head, where the kernel does not write, and `self` borrows the ring
         // mutably, so the tail cannot move while the slice lives.
-        unsafe { std::slice::from_raw_parts(first.as_ptr(), length) }
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), place.len()) }
     }
 }
 

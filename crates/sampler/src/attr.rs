@@ -33,6 +33,9 @@ pub const KIND_SOFTWARE: u32 = 1;
 /// Page faults, of the kind software.
 pub const SOFTWARE_PAGE_FAULTS: u64 = 2;
 
+/// Nothing, of the kind software: an event that only writes records.
+pub const SOFTWARE_DUMMY: u64 = 9;
+
 /// Reading gives the time since the event was enabled.
 pub const READ_ENABLED: u64 = 1;
 /// Reading gives the time that it was counted; less than enabled if counters are shared in turns.
@@ -58,6 +61,8 @@ pub const FLAG_WATERMARK: u64 = 1 << 14;
 pub const FLAG_TRAILERS: u64 = 1 << 18;
 /// Nothing of a virtual machine's inside: its addresses are no process's of ours.
 pub const FLAG_EXCLUDE_GUEST: u64 = 1 << 20;
+/// Records of who runs on the processor.
+pub const FLAG_SWITCHES: u64 = 1 << 26;
 
 const FLAG_USE_CLOCK: u64 = 1 << 25;
 const PRECISE_SHIFT: u32 = 15;

@@ -5,7 +5,11 @@
 //! `sample_type` ([`Layout`]); a field is then read only if somebody asks for it. To support another
 //! field of one word, add a row to `FIELDS`.
 
+pub mod trace;
+
 use std::fmt;
+
+use trace::TraceRecord;
 
 /// A field of a sample that is one 64-bit word wide, in no particular order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -370,6 +374,11 @@ impl std::error::Error for Damage {}
 pub trait Visitor {
     /// Takes one record.
     fn record<B: Body>(&mut self, record: &Decoded<'_, B>);
+
+    /// Takes one about a trace beside the ring, of the given kind. Who has no trace skips it.
+    fn trace(&mut self, kind: u32, _record: &TraceRecord) {
+        self.record::<&[u8]>(&Decoded::Skipped(kind));
+    }
 }
 
 /// Decodes all records in `first` followed by `second`, as they lie in a ring.
@@ -393,24 +402,32 @@ pub fn stream(
         let end = at + size;
         let start = at + HEADER_BYTES;
         if end <= first.len() {
-            visitor.record(&decode(layout, kind, misc, &first[start..end]));
+            visit(layout, (kind, misc), &first[start..end], visitor);
         } else if let Some(behind) = start.checked_sub(first.len()) {
-            visitor.record(&decode(
-                layout,
-                kind,
-                misc,
-                &second[behind..end - first.len()],
-            ));
+            let body = &second[behind..end - first.len()];
+            visit(layout, (kind, misc), body, visitor);
         } else {
             let body = Wrapped {
                 first: &first[start..],
                 second: &second[..end - first.len()],
             };
-            visitor.record(&decode(layout, kind, misc, body));
+            visit(layout, (kind, misc), body, visitor);
         }
         at = end;
     }
     Ok(())
+}
+
+/// Hands on one record.
+#[inline]
+fn visit<B: Body>(layout: &Layout, (kind, misc): (u32, u16), body: B, visitor: &mut impl Visitor) {
+    if kind != RECORD_SAMPLE
+        && let Some(record) = trace::read(layout, kind, misc, body)
+    {
+        visitor.trace(kind, &record);
+    } else {
+        visitor.record(&decode(layout, kind, misc, body));
+    }
 }
 
 /// Decodes what `data` describes and reads every field, for fuzzing: eight bytes of `sample_type`,

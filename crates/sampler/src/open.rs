@@ -32,7 +32,7 @@ use topology::{CpuId, CpuSet};
 use crate::attr::{self, EventAttr};
 use crate::decode::{Field, Layout, Trailer};
 use crate::kernel::KernelSettings;
-use crate::ring::Ring;
+use crate::ring::{Ring, page_bytes};
 
 pub(crate) use error::Step;
 pub use error::{OpenError, Refused};
@@ -196,6 +196,9 @@ pub(crate) struct Plan {
     settled: bool,
     /// Set when physical addresses were asked for and denied.
     physical_denied: bool,
+    /// Pages of the trace that the first event of each processor has beside its ring; fewer if the
+    /// kernel does not allow as many.
+    trace_pages: Option<usize>,
 }
 
 /// Events of one processor with the ring that they write into.
@@ -274,7 +277,20 @@ impl Plan {
             settings,
             settled: false,
             physical_denied: false,
+            trace_pages: None,
         }
+    }
+
+    /// The same of events whose hardware writes a trace of its own; at least two pages, or the driver
+    /// refuses.
+    pub(crate) const fn with_trace(mut self, pages: usize) -> Self {
+        self.trace_pages = Some(if pages < 2 { 2 } else { pages }.next_power_of_two());
+        self
+    }
+
+    /// Bytes of the trace of each processor.
+    pub(crate) fn trace_bytes(&self) -> Option<usize> {
+        self.trace_pages.map(|pages| pages * page_bytes())
     }
 
     /// The layout of the records in every ring. To be asked when something is open.
@@ -341,8 +357,9 @@ impl Plan {
         if members.is_empty() {
             return Ok(None);
         }
-        let (ring, ring_pages) =
-            map(&members[0].file, ring_pages).map_err(|error| refused(Step::Ring, &error))?;
+        let (ring, ring_pages) = map(&members[0].file, ring_pages)
+            .and_then(|(ring, pages)| Ok((self.map_trace(&members[0].file, ring)?, pages)))
+            .map_err(|error| refused(Step::Ring, &error))?;
         self.ring_pages = self.ring_pages.min(ring_pages.max(1));
         let (owner, others) = members.split_at(1);
         for other in others {
@@ -364,6 +381,23 @@ impl Plan {
             ring,
             ring_pages,
         }))
+    }
+
+    /// Maps the largest trace of up to so many pages that is allowed. A size that was refused is not tried
+    /// again for the next processor: the limit is the same there.
+    fn map_trace(&mut self, file: &OwnedFd, mut ring: Ring) -> io::Result<Ring> {
+        while let Some(pages) = self.trace_pages {
+            match ring.map_trace(file, pages) {
+                Err(error)
+                    if pages > 2
+                        && matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) =>
+                {
+                    self.trace_pages = Some(pages / 2);
+                }
+                other => return other.map(|()| ring),
+            }
+        }
+        Ok(ring)
     }
 
     /// Opens one event and its leader, if it has one.

@@ -10,6 +10,7 @@ use super::mappings::Mappings;
 use crate::decode::{Body, Decoded, Field, SampleView, Visitor};
 use crate::filter::{self, Filter};
 use crate::source::Losses;
+use crate::spe::record::SpeRecord;
 
 /// How a source reads its samples.
 pub(crate) trait Reading: Send + fmt::Debug {
@@ -22,6 +23,16 @@ pub(crate) trait Reading: Send + fmt::Debug {
 
     /// Whether addresses must be in the mappings of their process, where these are known.
     fn doubts_addresses(&self) -> bool {
+        false
+    }
+
+    /// The access that a record of a trace is, of sources that have one.
+    fn trace_access(&self, _record: &SpeRecord, _cpu: CpuId) -> Result<Access, Unusable> {
+        Err(Unusable::NotAnAccess)
+    }
+
+    /// Whether the thread that a record of a trace names is one of our name space.
+    fn trusts_context(&self) -> bool {
         false
     }
 }
@@ -176,6 +187,47 @@ impl<R: Reading> Delivery<'_, R> {
         })
     }
 
+    /// The access that a record of the trace of this processor is.
+    #[inline]
+    pub(super) fn trace_access(&self, record: &SpeRecord) -> Result<Access, Unusable> {
+        self.reading.trace_access(record, self.cpu)
+    }
+
+    pub(super) fn trusts_context(&self) -> bool {
+        self.reading.trusts_context()
+    }
+
+    /// Hands on an access that a thread did at a time, as the trace of this processor says.
+    #[inline]
+    pub(super) fn traced(
+        &mut self,
+        (pid, tid): (u32, u32),
+        time: u64,
+        access: Result<Access, Unusable>,
+    ) {
+        if !self.filter.passes(pid) {
+            return;
+        }
+        let access = match access {
+            Ok(access) if is_user(access.address) => access,
+            Ok(_) => return self.drop_sample(Unusable::Kernel),
+            Err(why) => return self.drop_sample(why),
+        };
+        self.tally.samples += 1;
+        self.hand_on(&Record::Sample(Sample {
+            time: Time(time),
+            pid: Pid(pid),
+            tid: Tid(tid),
+            address: access.address,
+            physical: access.physical,
+            cpu: self.cpu,
+            kind: access.kind,
+            served: access.served,
+            weight: access.weight,
+            period: scaled(self.period.max(1), self.scale_permille),
+        }));
+    }
+
     /// What a sample is, as its event says.
     #[inline]
     fn kind<B: Body>(&self, view: &SampleView<'_, B>) -> AccessKind {
@@ -213,7 +265,11 @@ impl<R: Reading> Delivery<'_, R> {
         }
     }
 
-    fn lost(&mut self, count: u64) {
+    /// Hands on that samples were lost, if any were.
+    pub(super) fn lost(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.losses.lost = self.losses.lost.saturating_add(count);
         self.hand_on(&Record::Lost(count));
     }

@@ -1,8 +1,12 @@
 //! The events of one processor, read.
 
+mod traced;
+
 use super::delivery::{Delivery, Reading, Until, time_of};
 use crate::decode::{Body, Decoded, Layout, Visitor, stream};
 use crate::open::{CpuEvents, Kernel};
+
+use traced::Tracer;
 
 /// One processor's events and their ring.
 #[derive(Debug)]
@@ -25,11 +29,14 @@ pub(super) struct Listener {
     taken: u64,
     /// Drains in a row that found the ring more than half full.
     pub(super) full_streak: u32,
+    /// Of events whose hardware writes a trace by itself.
+    tracer: Option<Box<Tracer>>,
 }
 
 impl Listener {
-    pub(super) const fn new(events: CpuEvents) -> Self {
+    pub(super) fn new(events: CpuEvents) -> Self {
         Self {
+            tracer: events.ring.trace_bytes().map(|_bytes| Box::default()),
             events,
             lost_in_ring: 0,
             lost_handed_on: 0,
@@ -43,8 +50,22 @@ impl Listener {
         }
     }
 
-    /// Delivers what the ring holds; says how full it was, in per mille.
+    /// Delivers what the ring holds, and the trace if there is one; says how full the fuller was, in per
+    /// mille.
     pub(super) fn drain<R: Reading>(
+        &mut self,
+        kernel: &dyn Kernel,
+        layout: &Layout,
+        delivery: &mut Delivery<'_, R>,
+    ) -> u16 {
+        if self.tracer.is_some() {
+            return self.drain_traced(kernel, layout, delivery);
+        }
+        self.drain_ring(kernel, layout, delivery)
+    }
+
+    /// Delivers what the ring holds; says how full it was, in per mille.
+    fn drain_ring<R: Reading>(
         &mut self,
         kernel: &dyn Kernel,
         layout: &Layout,
@@ -68,12 +89,16 @@ impl Listener {
             .extend(members.map(|member| (member.id, member.kind)));
         let before = delivery.tally.seen;
         let (first, second) = unread.pieces();
-        let streamed = match self.until {
-            Some(time) => {
+        let streamed = match (&mut self.tracer, self.until) {
+            (Some(tracer), _) => {
+                let mut listening = tracer.listening(delivery);
+                stream(layout, first, second, &mut listening)
+            }
+            (None, Some(time)) => {
                 let inner = &mut *delivery;
                 stream(layout, first, second, &mut Until { inner, time })
             }
-            None => stream(layout, first, second, delivery),
+            (None, None) => stream(layout, first, second, delivery),
         };
         if unread.is_overrun() || streamed.is_err() {
             delivery.losses.damaged += 1;

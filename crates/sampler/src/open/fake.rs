@@ -64,6 +64,11 @@ impl FakeEvents {
     pub(crate) fn ring(&self, number: usize, pages: usize) -> FakeKernel {
         FakeKernel::over(&self.state().files[number], pages).unwrap()
     }
+
+    /// The same with the trace behind it.
+    pub(crate) fn traced_ring(&self, number: usize, pages: usize, trace: usize) -> FakeKernel {
+        FakeKernel::over_trace(&self.state().files[number], pages, trace).unwrap()
+    }
 }
 
 impl Kernel for FakeEvents {

@@ -102,6 +102,17 @@ impl FakeKernel {
         })
     }
 
+    /// The same with a trace area behind the ring.
+    pub(crate) fn over_trace(
+        file: &OwnedFd,
+        data_pages: usize,
+        trace_pages: usize,
+    ) -> io::Result<Self> {
+        let mut kernel = Self::over(file, data_pages)?;
+        kernel.ring.map_trace(file, trace_pages)?;
+        Ok(kernel)
+    }
+
     /// Writes a record if there is room; before it, what was lost while there was none.
     pub(crate) fn write(&mut self, record: &[u8]) -> bool {
         if self.lost_unreported > 0 {

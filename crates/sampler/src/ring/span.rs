@@ -61,6 +61,11 @@ impl Span {
         self.tail
     }
 
+    /// How many bytes the ring holds.
+    pub(crate) const fn size(&self) -> usize {
+        self.size
+    }
+
     /// How many bytes there are; 0 if there are more than the ring holds, for those were never promised
     /// to stand still.
     #[inline]
@@ -144,10 +149,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(tail: u64, head: u64, expected: (Range<usize>, Range<usize>)) {
+    fn check(tail: u64, head: u64, (first, second): (Range<usize>, Range<usize>)) {
         let span = Span::unread(&AtomicU64::new(head), &AtomicU64::new(tail), 64);
-        assert_eq!(span.pieces(), expected, "{tail}..{head}");
-        assert_eq!(span.length(), expected.0.len() + expected.1.len());
+        assert_eq!(span.length(), first.len() + second.len());
+        assert_eq!(span.pieces(), (first, second), "{tail}..{head}");
     }
 
     #[test]

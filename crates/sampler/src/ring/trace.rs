@@ -123,6 +123,12 @@ impl UnreadTrace<'_> {
         self.span.length()
     }
 
+    /// How many fit.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.span.size()
+    }
+
     /// Whether the head claims more than fits, which no kernel does; no bytes are given then.
     #[must_use]
     pub const fn is_overrun(&self) -> bool {

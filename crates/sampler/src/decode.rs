@@ -571,4 +571,6 @@ const RECORD_LOST_SAMPLES: u32 = 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests;

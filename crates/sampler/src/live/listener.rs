@@ -31,6 +31,8 @@ pub(super) struct Listener {
     pub(super) full_streak: u32,
     /// Of events whose hardware writes a trace by itself.
     tracer: Option<Box<Tracer>>,
+    /// Whether the ring may have refused a record since it was read the last time.
+    was_full: bool,
 }
 
 impl Listener {
@@ -47,6 +49,7 @@ impl Listener {
             scale_permille: 1000,
             taken: 0,
             full_streak: 0,
+            was_full: false,
         }
     }
 
@@ -73,6 +76,7 @@ impl Listener {
     ) -> u16 {
         let unread = self.events.ring.unread();
         let length = unread.length();
+        self.was_full = false;
         if length == 0 && !unread.is_overrun() && !self.retiring {
             self.full_streak = 0;
             return 0;
@@ -108,7 +112,8 @@ impl Listener {
         let size = self.events.ring.data_bytes();
         // A ring with less room than that may have refused a record since. The ring will say so only when
         // something else comes, so the events are asked; all of them, for each counts its own.
-        if size - length < ROOM_MIN || self.retiring {
+        self.was_full = size - length < ROOM_MIN;
+        if self.was_full || self.retiring {
             let members = self.events.members.iter();
             let lost = members
                 .filter_map(|member| member.counts(kernel).ok()?.lost)

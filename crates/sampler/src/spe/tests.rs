@@ -538,6 +538,56 @@ fn where_there_is_none_one_sentence_says_so() {
     );
 }
 
+/// A processor that writes switches, samples and pieces as fast as it can, on which the source keeps up or
+/// counts what it missed: every sample comes once, in order, from the thread that ran.
+#[test]
+fn a_processor_at_full_speed_is_followed() {
+    const PIECES: u64 = 20_000;
+    let mut machine = Machine::new();
+    machine.spe.attach(Pid(7)).unwrap();
+    let mut kernel = machine.kernels.remove(0);
+    let writer = std::thread::spawn(move || {
+        let mut written = 0;
+        for number in 1..=PIECES {
+            let time = number * 10;
+            let tid = u32::try_from(number).unwrap();
+            let switch = [pair(7, tid), pair(0, 0), time, pair(0, 0)];
+            // Without the switch nobody would know whose the sample is; the hardware samples all the same.
+            let told = kernel.write(&record(15, 1 << 13, &switch));
+            let offset = kernel.trace_head();
+            let sample = load(0x1000 * number, time + 1);
+            if kernel.trace(&sample) {
+                written += u64::from(told);
+                let piece = [offset, 64, 0, pair(0, 0), time + 2, pair(0, 0)];
+                kernel.write(&record(11, 0, &piece));
+            }
+        }
+        written
+    });
+    let (mut seen, mut last) = (0, 0);
+    let mut drain = |machine: &mut Machine| {
+        machine.spe.drain(&mut |record| {
+            if let Record::Sample(sample) = record {
+                assert!(sample.address > last, "in order, and once");
+                last = sample.address;
+                let number = sample.address / 0x1000;
+                assert_eq!(u64::from(sample.tid.0), number);
+                seen += 1;
+            }
+        });
+    };
+    machine.now.store(AHEAD, Ordering::Relaxed);
+    while !writer.is_finished() {
+        drain(&mut machine);
+    }
+    let written = writer.join().unwrap();
+    drain(&mut machine);
+    let losses = machine.spe.losses();
+    assert_eq!(losses.damaged, 0);
+    assert!(seen <= written && seen > 0);
+    assert!(seen == written || losses.lost > 0, "{seen} of {written}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -92,6 +92,10 @@ impl Listener {
         let Some(mut tracer) = self.tracer.take() else {
             return ring_fill;
         };
+        // The ring will say what it refused only when something else finds room in it.
+        if self.was_full {
+            tracer.told.push(Told::Gap);
+        }
         let mut stopped = tracer.listen(delivery);
         let conversion = Conversion::read(&self.events.ring);
         let mut fill = 0;

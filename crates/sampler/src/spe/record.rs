@@ -93,7 +93,8 @@ pub fn records(bytes: &[u8], origin: usize, out: &mut impl FnMut(&SpeRecord)) ->
     let mut at = 0;
     while at < bytes.len() {
         match packet::packet(bytes, at, origin) {
-            Ok((Packet::Padding, next)) => at = next,
+            // Padding is a third of a record and comes in rows.
+            Ok((Packet::Padding, next)) => at = next + zeros(bytes, next),
             Ok((packet, next)) => {
                 at = next;
                 begun = !record.add(packet);
@@ -119,6 +120,14 @@ pub fn records(bytes: &[u8], origin: usize, out: &mut impl FnMut(&SpeRecord)) ->
         tally.damage(damage, bytes.len());
     }
     tally
+}
+
+/// How many bytes of padding there are from a place on.
+#[inline]
+fn zeros(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let padding = rest.iter().take_while(|byte| **byte == 0);
+    padding.count()
 }
 
 /// Where a record may begin again: behind the first timestamp after the damage, whose highest byte is

@@ -49,9 +49,12 @@ use window::{Context, Scratch};
 /// Samples whose memory is read ahead: as many as a core has outstanding reads of its own.
 const AHEAD: usize = 16;
 
-/// Tables up to this size stay in a core's own caches for the most part, and reading ahead costs more
-/// than it saves: 63 ns for 48 ns per sample at this size, 68 for 91 at four times as much.
-const NEAR_SLOTS: usize = 65_536;
+/// Tables up to this size stay in a core's own caches, and reading ahead costs more than it saves.
+///
+/// At four times this size reading ahead costs 63 ns for 48 ns per sample in a loop that does nothing
+/// else. But a daemon sleeps between batches and finds its caches in the hands of others: then it is
+/// 108 for 166 (the sampler's example `sustained`, five runs of each in turn).
+const NEAR_SLOTS: usize = 16_384;
 
 /// All attached programs of one machine.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! With nothing attached the source is closed and the thread sleeps until it is asked something.
 
 mod attach;
+mod batch;
 mod history;
 mod line;
 mod meters;
@@ -35,6 +36,7 @@ use crate::log::{Level, Log};
 use crate::peer::{self, Access, Peer};
 use crate::server::Gate;
 
+use batch::Batch;
 pub use history::HISTORY_MAX;
 pub use line::{Line, Orders, line};
 pub use meters::Meters;
@@ -110,6 +112,8 @@ pub struct Steward {
     rivals_seen: (Option<Time>, Vec<String>),
     began: Time,
     counters: Counters,
+    /// Kept to allocate once; empty between drains.
+    batch: Batch,
 }
 
 /// A program that has ended, or was detached, and can still be asked about.
@@ -214,6 +218,7 @@ impl Steward {
             rivals_seen: (None, Vec::new()),
             began,
             counters: Counters::default(),
+            batch: Batch::new(),
         }
     }
 
@@ -301,6 +306,7 @@ impl Steward {
             return;
         };
         let (engine, counters) = (&mut self.engine, &mut self.counters);
+        let batch = &mut self.batch;
         let began = (self.parts.clock)();
         let recordings = &mut self.recordings;
         let drained = open.source.drain(&mut |record| {
@@ -312,8 +318,9 @@ impl Steward {
             for recording in recordings.values_mut() {
                 recording.take(record);
             }
-            engine.handle_record(record);
+            batch.push(record, engine);
         });
+        batch.hand_over(engine);
         open.overhead.drained((self.parts.clock)().since(began));
         for recording in recordings.values_mut() {
             recording.settle(now, &mut *self.parts.machine);

@@ -199,9 +199,9 @@ const SAMPLING: Section = Section {
         Entry {
             spec: choice(
                 "source",
-                &["auto", "pebs", "ibs", "faults"],
+                &["auto", "pebs", "ibs", "spe", "faults"],
                 "auto",
-                "Where samples come from: `pebs` and `ibs` are sampled by processors of Intel and AMD, `faults` are page faults; `auto` takes the best that this machine has.",
+                "Where samples come from: `pebs`, `ibs` and `spe` are sampled by processors of Intel, AMD and Arm, `faults` are page faults; `auto` takes the best that this machine has.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,
@@ -254,7 +254,7 @@ const SAMPLING: Section = Section {
                 "physical_addresses",
                 &["auto", "off"],
                 "auto",
-                "Whether samples of the sources `pebs` and `ibs` carry physical addresses, by which memory that processes share is seen to be one; `auto` where the kernel permits it.",
+                "Whether samples of the sources `pebs`, `ibs` and `spe` carry physical addresses, by which memory that processes share is seen to be one; `auto` where the kernel permits it.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,

@@ -108,6 +108,8 @@ pub enum SourceChoice {
     Pebs,
     /// Operations sampled by AMD's processors.
     Ibs,
+    /// Loads and stores sampled by Arm's processors.
+    Spe,
     /// Page faults.
     Faults,
 }
@@ -307,6 +309,7 @@ fn sampling(values: &Values) -> Sampling {
         source: match values.text("sampling.source") {
             "pebs" => SourceChoice::Pebs,
             "ibs" => SourceChoice::Ibs,
+            "spe" => SourceChoice::Spe,
             "faults" => SourceChoice::Faults,
             _auto => SourceChoice::Auto,
         },

@@ -1,8 +1,9 @@
 //! Where samples come from.
 //!
 //! A [`Source`] delivers [`numad_core::Record`]s: accesses that were seen, threads coming and going,
-//! and how much was lost. There are two: [`Faults`], which reads the kernel's page-fault event on
-//! every processor and needs no hardware counters, and [`Replay`], which reads a [`recording`].
+//! and how much was lost. [`Pebs`], [`Ibs`] and [`Spe`] read what processors of Intel, AMD and Arm sample
+//! by themselves; [`Faults`] reads the kernel's page-fault event on every processor and needs no
+//! hardware counters; [`Replay`] reads a [`recording`].
 //!
 //! From the kernel to a record it goes: [`ring`] (the memory shared with the kernel; the only
 //! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → [`filter`] (only attached
@@ -57,6 +58,7 @@ pub use replay::Replay;
 pub use source::{
     AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
 };
+pub use spe::Spe;
 
 /// Says why a test did nothing.
 #[cfg(test)]

@@ -13,6 +13,7 @@ use sampler::machine::Facts;
 use sampler::provoke::soft_dirty_supported;
 use sampler::{
     ClearOptions, Faults, Ibs, MemoryOptions, OpenError, Pebs, Provocation, ProvokeMode, Source,
+    Spe,
 };
 use topology::{CpuSet, Topology};
 
@@ -32,8 +33,8 @@ pub struct LiveOpener {
     passed_over: Vec<String>,
 }
 
-/// A source that was opened, or why it was not; none if this program has no such source.
-type Opened = Option<Result<Box<dyn Source>, Failure>>;
+/// A source that was opened, or why it was not.
+type Opened = Result<Box<dyn Source>, Failure>;
 
 /// What was opened, and why nothing better was.
 #[derive(Debug)]
@@ -106,16 +107,19 @@ impl LiveOpener {
         };
         let pmus = &self.facts.pmus;
         let opened: Result<Box<dyn Source>, OpenError> = match how {
-            How::Faults => return Some(self.faults_as_asked(config)),
+            How::Faults => return self.faults_as_asked(config),
             How::Pebs(cores) => {
                 Pebs::open(&options(), cores, pmus).map(|source| Box::new(source) as _)
             }
             How::Ibs(unit) => {
                 Ibs::open(&options(), *unit, pmus).map(|source| Box::new(source) as _)
             }
-            How::Spe(_) => return None,
+            How::Spe(units) => {
+                let clock = Box::new(clock::monotonic);
+                Spe::open(&options(), units, pmus, clock).map(|source| Box::new(source) as _)
+            }
         };
-        Some(opened.map_err(|error| refused(&error)))
+        opened.map_err(|error| refused(&error))
     }
 
     fn pick(&mut self, config: &Config) -> Result<Picked, Failure> {
@@ -160,14 +164,13 @@ fn pick(
             }
         };
         match open(how) {
-            None => {}
-            Some(Ok(source)) => {
+            Ok(source) => {
                 return Ok(Picked {
                     source,
                     passed_over,
                 });
             }
-            Some(Err(failure)) => {
+            Err(failure) => {
                 let remedy = Some(failure.remedy.as_str()).filter(|remedy| !remedy.is_empty());
                 passed_over.push(reason(source, &failure.message, remedy));
                 last = Some(failure);
@@ -188,6 +191,7 @@ const fn wanted(choice: SourceChoice) -> Option<SourceKind> {
         SourceChoice::Auto => None,
         SourceChoice::Pebs => Some(SourceKind::Pebs),
         SourceChoice::Ibs => Some(SourceKind::Ibs),
+        SourceChoice::Spe => Some(SourceKind::Spe),
         SourceChoice::Faults => Some(SourceKind::Faults),
     }
 }
@@ -214,9 +218,7 @@ impl Opener for LiveOpener {
 
     fn describe(&mut self, config: &Config) -> String {
         let verdicts = choose(&self.facts);
-        let built = |verdict: &Verdict| verdict.source != SourceKind::Spe;
-        let mine: Vec<Verdict> = verdicts.into_iter().filter(built).collect();
-        let best = best(&mine).map_or(SourceKind::Faults, |verdict| verdict.source);
+        let best = best(&verdicts).map_or(SourceKind::Faults, |verdict| verdict.source);
         let source = wanted(config.sampling.source).unwrap_or(best);
         if source != SourceKind::Faults {
             return format!("{source} (when something is attached)");

@@ -32,15 +32,15 @@ fn check(choice: SourceChoice, verdicts: &[Verdict], refuses: &str, opened: &str
         let name = match how {
             How::Pebs(_) => "pebs",
             How::Ibs(_) => "ibs",
-            How::Spe(_) => return None,
+            How::Spe(_) => "spe",
             How::Faults => "faults",
         };
         tried.push(name);
         if refuses.contains(name) {
             let failure = Failure::new(ErrorKind::Prerequisite, format!("no {name}"));
-            return Some(Err(failure.remedy("mend it")));
+            return Err(failure.remedy("mend it"));
         }
-        Some(World::new().open(&Config::default()))
+        World::new().open(&Config::default())
     });
     assert_eq!(tried.join(" "), opened);
     let text = match picked {
@@ -52,7 +52,7 @@ fn check(choice: SourceChoice, verdicts: &[Verdict], refuses: &str, opened: &str
 
 #[test]
 fn the_best_that_works_is_used_and_the_better_ones_are_explained() {
-    use SourceChoice::{Auto, Faults, Ibs, Pebs};
+    use SourceChoice::{Auto, Faults, Ibs, Pebs, Spe};
     let works = || verdicts(Ok(How::Pebs(Vec::new())));
     check(Auto, &works(), "", "pebs", "");
     let told = "pebs is not used: no pebs; mend it";
@@ -68,6 +68,16 @@ fn the_best_that_works_is_used_and_the_better_ones_are_explained() {
     check(Pebs, &works(), "pebs", "pebs", "failed: no pebs; mend it");
     let told = "failed: cannot sample by `ibs`: only processors of AMD have it; set sampling.source to auto";
     check(Ibs, &works(), "", "", told);
+    let arm = |spe| {
+        let mut verdicts = verdicts(Err(Lack::OtherProcessor { of: "Intel" }));
+        verdicts[2] = verdict(SourceKind::Spe, spe);
+        verdicts
+    };
+    let server = || arm(Ok(How::Spe(Vec::new())));
+    check(Auto, &server(), "", "spe", "");
+    check(Spe, &server(), "", "spe", "");
+    let told = "spe is not used: no spe; mend it";
+    check(Auto, &server(), "spe", "spe faults", told);
     let guest = || verdicts(Err(Lack::VirtualMachine { counters: false }));
     let told = "pebs is not used: this virtual machine is given no hardware counters; run numad on the \
                 host, or give the machine counters (QEMU: `-cpu host,pmu=on`)";

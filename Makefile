@@ -15,7 +15,7 @@ help:
 	@echo 'make test     everything that can be tested on this machine'
 	@echo 'make test-vm  the programs on a real kernel with many nodes (QEMU); SCENARIOS=... or --quick'
 	@echo 'make compare  what places threads and memory, side by side, on that kernel; COMPARE=--help'
-	@echo 'make lint     formatting, clippy, docs, the map, generated files'
+	@echo 'make lint     formatting, clippy, docs, the map, generated files, the model of the ring'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) each (nightly toolchain)'
 	@echo 'make install  numad, numadctl, units and settings below DESTDIR=/'
@@ -57,6 +57,7 @@ lint: setup
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --all-features --no-deps --document-private-items --quiet
 	$(CARGO) xtask tidy
 	$(CARGO) xtask gen --check
+	@scripts/ring-model
 
 bench: setup
 	$(CARGO) bench -p numad-core -p policies -p sampler -p topology --bench core --bench propose --bench sampler --bench topology

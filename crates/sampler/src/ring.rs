@@ -4,8 +4,8 @@
 //! The layout is that of `perf_event_mmap_page`: one page of header with `data_head` (how many bytes
 //! the kernel has written since it began) and `data_tail` (how many we have taken), then a power of
 //! two of data pages. Between tail and head the kernel writes nothing, so those bytes may be
-//! borrowed until the tail is moved. How the two counters are read and stored is in [`span`], where it
-//! is checked against every order in which two processors may see it.
+//! borrowed until the tail is moved. How the two counters are read and stored is in `ring/span.rs`, where
+//! it is checked against every order in which two processors may see it.
 
 use std::io;
 use std::num::NonZeroUsize;

@@ -4,8 +4,8 @@
 //! [`record`], into memory beside the ring: loads and stores, with the address, the latency, what
 //! answered, and when on its own timer. It does not say whose they were, unless the kernel keeps the
 //! thread in a register for it. So beside each profiling event runs one that does nothing but tell in
-//! the ring who runs ([`timeline`]); both use the kernel's own clock of events, to which the timer
-//! converts exactly ([`clock`]), and times leave here on the daemon's clock.
+//! the ring who runs; both use the kernel's own clock of events, to which the timer
+//! converts exactly, and times leave here on the daemon's clock.
 
 pub(crate) mod clock;
 pub mod packet;

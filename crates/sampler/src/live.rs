@@ -1,8 +1,9 @@
 //! What all sources share that listen to the kernel: events on every processor, their rings, who
 //! passes, what was lost, processors that come and go, the rate.
 //!
-//! What is special about a source is which events it wants ([`Plan`]) and how a sample of them
-//! becomes an access ([`Reading`]); see [`crate::faults`], [`crate::pebs`], [`crate::ibs`].
+//! What is special about a source is which events it wants (`Plan`) and how a sample of them
+//! becomes an access (`Reading`); see [`crate::faults`], [`crate::pebs`], [`crate::ibs`],
+//! [`crate::spe`].
 
 mod children;
 mod delivery;

@@ -1,9 +1,9 @@
 //! Opening the kernel's events, and saying what is missing when it refuses.
 //!
-//! A source says what it wants as [`Wanted`] events; [`Plan`] opens them on a processor, all into
+//! A source says what it wants as `Wanted` events; `Plan` opens them on a processor, all into
 //! one ring. The pinned crate `perf-event-open` opens those that it can express. It cannot ask for
 //! the id of the event in front of each sample, which events that share a ring need, so those are
-//! opened by [`sys`] from the same [`EventAttr`]. The crate's ring, its decoder and its iterators are
+//! opened by `sys` from the same [`EventAttr`]. The crate's ring, its decoder and its iterators are
 //! not used: [`crate::ring`] maps the descriptor, which allows a failing size to be halved and
 //! records to be read where they lie.
 

@@ -16,7 +16,7 @@ pub struct Mappings {
 
 impl Mappings {
     /// What a process has mapped, in any order; empty ranges count for nothing. More than
-    /// [`RANGES_MAX`] are taken as not known: then any address may be the process's.
+    /// `RANGES_MAX` are taken as not known: then any address may be the process's.
     pub fn set(&mut self, pid: Pid, ranges: &[Range]) {
         if ranges.len() > RANGES_MAX {
             self.of.remove(&pid);

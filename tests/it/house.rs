@@ -46,6 +46,11 @@ pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) {
     }
 }
 
+/// Short windows and every fault: what is tested is what is seen, and the sampling rate would give way to other
+/// programs that fault.
+pub(crate) const SEEING: &str =
+    "[engine]\ninterval_min_ms = 200\ninterval_max_ms = 500\n[sampling]\nperiod = 1\n";
+
 /// A daemon with a folder of its own.
 #[derive(Debug)]
 pub(crate) struct House {

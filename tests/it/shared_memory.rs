@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::house::{House, Program, privileged, wait_until};
+use crate::house::{House, Program, SEEING, privileged, wait_until};
 
 /// The object of the workload, as it stands in maps.
 const OBJECT: &str = "/memfd:numad-workload";
@@ -24,7 +24,7 @@ fn privileged_processes_that_share_memory_are_seen_to_share_it() {
     if !privileged() {
         return;
     }
-    let house = House::serving("[engine]\ninterval_min_ms = 200\ninterval_max_ms = 500\n");
+    let house = House::serving(SEEING);
     // Released often, for on a crowded machine a round takes long.
     let program = Program::start(&[
         "shared-processes",

@@ -3,7 +3,7 @@
 use nix::sys::signal::{self, Signal};
 use serde_json::Value;
 
-use crate::house::{House, Program, pid_of, privileged, wait_until};
+use crate::house::{House, Program, SEEING, pid_of, privileged, wait_until};
 
 /// Short windows, and cores as places, so that there is something to do on any machine.
 const BUSY: &str =
@@ -24,7 +24,7 @@ fn privileged_who_shares_memory_is_seen() {
     if !privileged() {
         return;
     }
-    let house = House::serving("[engine]\ninterval_min_ms = 200\ninterval_max_ms = 500\n");
+    let house = House::serving(SEEING);
     let program = Program::start(&["pairs", "--threads", "8", "--seed", "3"]);
     house.ok(&["attach", &program.pid(), "--policy", "deloc"]);
     wait_until("every thread talks most to its partner", || {

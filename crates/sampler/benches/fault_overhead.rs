@@ -5,7 +5,8 @@
 //! its throughput with to that without, with a 95 % confidence interval, by wall time and by the
 //! processor time of the child; on a busy machine only the latter means something. The source is read and told
 //! its costs as the daemon does it, on another processor if there is one; the engine is left out.
-//! Needs root. `FAULT_OVERHEAD_PAIRS` sets how many pairs, 30 by default.
+//! Needs root. `FAULT_OVERHEAD_PAIRS` sets how many pairs, 20 by default.
+//! What is measured is the settled state: the first seconds after the source was opened are left out.
 
 #![deny(unsafe_code)]
 #![expect(
@@ -36,7 +37,9 @@ const ROLE: &str = "NUMAD_FAULT_OVERHEAD_WORK";
 /// Faults a second that are aimed at.
 const PACE: f64 = 20_000.0;
 /// How long one measurement takes.
-const SPAN: Duration = Duration::from_millis(400);
+const SPAN: Duration = Duration::from_millis(1200);
+/// Measurements that are thrown away after the source was opened, while its rate settles.
+const SETTLING: usize = 4;
 /// Pages that are touched in turn, then given back all together.
 const PAGES: usize = 2_000;
 
@@ -49,7 +52,7 @@ fn main() {
         return;
     }
     let pairs = std::env::var("FAULT_OVERHEAD_PAIRS").ok();
-    let pairs: usize = pairs.and_then(|text| text.parse().ok()).unwrap_or(30);
+    let pairs: usize = pairs.and_then(|text| text.parse().ok()).unwrap_or(20);
     let mut program = Program::start(calibrate());
     program.throughput();
     let mut ratios = [Vec::with_capacity(pairs), Vec::with_capacity(pairs)];
@@ -100,6 +103,9 @@ fn sampled(program: &mut Program, seen: &mut Seen) -> [f64; 2] {
     let stop = AtomicBool::new(false);
     let throughput = std::thread::scope(|scope| {
         scope.spawn(|| drain(&mut source, cpus.len(), &stop));
+        for _ in 0..SETTLING {
+            program.throughput();
+        }
         let throughput = program.throughput();
         stop.store(true, Ordering::Relaxed);
         throughput

@@ -7,6 +7,7 @@ use std::fmt;
 
 use topology::CpuSet;
 
+use crate::kernel::permission_remedy;
 use crate::machine::{Facts, Vendor};
 use crate::pmu::{Pmu, Role};
 
@@ -265,9 +266,7 @@ impl Lack {
                 "look in `dmesg` for why PEBS is off; some need newer microcode".to_owned()
             }
             Self::NoEvents => "run a kernel with CONFIG_PERF_EVENTS".to_owned(),
-            Self::NotPermitted { .. } => "run numad as root, or grant it CAP_PERFMON, or set \
-                 kernel.perf_event_paranoid to 0 or less"
-                .to_owned(),
+            Self::NotPermitted { paranoid } => permission_remedy(*paranoid).to_owned(),
         })
     }
 

@@ -29,6 +29,21 @@ impl KernelSettings {
     }
 }
 
+/// What would permit events of whole processors, at this `kernel.perf_event_paranoid`.
+///
+/// Levels from 3 on are of Debian and its relatives; there CAP_PERFMON is not enough.
+pub(crate) const fn permission_remedy(paranoid: Option<i32>) -> &'static str {
+    match paranoid {
+        Some(3..) => {
+            "run numad as root, or grant it CAP_PERFMON and set kernel.perf_event_paranoid to 2 or less, \
+             for from 3 on this kernel asks for CAP_SYS_ADMIN"
+        }
+        _ => {
+            "run numad as root, or grant it CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or less"
+        }
+    }
+}
+
 fn number<T: FromStr>(path: &Path) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -36,6 +51,14 @@ fn number<T: FromStr>(path: &Path) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn beyond_level_two_a_capability_is_not_enough() {
+        for level in [None, Some(-1), Some(2)] {
+            assert!(permission_remedy(level).contains("or set kernel.perf_event_paranoid to 0"));
+        }
+        assert!(permission_remedy(Some(3)).contains("and set kernel.perf_event_paranoid to 2"));
+    }
 
     #[test]
     fn what_is_missing_or_nonsense_is_unknown() {

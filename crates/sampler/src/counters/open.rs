@@ -8,7 +8,7 @@ use perf_event_open::event::dp::DynamicPmu;
 use topology::{CpuId, Tid};
 
 use super::reading::{READING_BYTES, Reading};
-use crate::kernel::KernelSettings;
+use crate::kernel::{KernelSettings, permission_remedy};
 
 /// An event as `perf_event_attr` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -265,9 +265,7 @@ impl CounterRefused {
                 "nothing to do on hardware without it; for a virtual machine let its host pass the \
                  counters (QEMU: -cpu host,pmu=on)"
             }
-            Self::NotPermitted { .. } => {
-                "run numad as root, or grant it CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or less"
-            }
+            Self::NotPermitted { paranoid } => permission_remedy(paranoid),
             Self::TooManyFiles => "raise the limit of open files (LimitNOFILE=)",
             Self::TooManyFilesOnMachine => "raise fs.file-max",
             Self::Busy => {

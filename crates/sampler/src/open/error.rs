@@ -5,7 +5,7 @@ use std::io;
 
 use topology::CpuId;
 
-use crate::kernel::KernelSettings;
+use crate::kernel::{KernelSettings, permission_remedy};
 use crate::ring::page_bytes;
 
 /// Why an event or its ring could not be opened.
@@ -93,9 +93,7 @@ impl OpenError {
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         Some(match self.refused {
-            Refused::NotPermitted { .. } => "run numad as root, or grant it CAP_PERFMON, or set \
-                 kernel.perf_event_paranoid to 0 or less"
-                .to_owned(),
+            Refused::NotPermitted { paranoid } => permission_remedy(paranoid).to_owned(),
             Refused::RingNotPermitted { .. } => format!(
                 "grant CAP_IPC_LOCK, or set kernel.perf_event_mlock_kb to at least {}, or raise the \
                  limit of locked memory (LimitMEMLOCK=)",

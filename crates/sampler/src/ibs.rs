@@ -17,7 +17,7 @@ use crate::choose::IbsUnit;
 use crate::decode::Field;
 use crate::kernel::KernelSettings;
 use crate::live::{Counted, Live, Range};
-use crate::memory::{Belief, MemoryOptions};
+use crate::memory::{self, Belief, MemoryOptions};
 use crate::open::{Kernel, LiveKernel, OpenError, Plan, Refused, Wanted};
 use crate::pmu::{DescriptionError, Pmus, Role};
 use crate::rate::{RateChange, RateLaw, RateOptions};
@@ -183,13 +183,10 @@ impl Source for Ibs {
                 } else {
                     Covers::Partly("of loads; caches of other packages are not told apart")
                 },
-                physical: if self.live.plan().carries(Field::PhysAddr) {
-                    Covers::Yes
-                } else if self.physical_wanted {
-                    Covers::No("not permitted")
-                } else {
-                    Covers::No("switched off by sampling.physical_addresses")
-                },
+                physical: memory::physical(
+                    self.live.plan().carries(Field::PhysAddr),
+                    self.physical_wanted,
+                ),
             },
             notes: self.notes(),
             cpus: self.live.cpus(),

@@ -10,6 +10,7 @@ use crate::attr::{self, EventAttr};
 use crate::data_source;
 use crate::decode::{Body, Field, SampleView};
 use crate::live::{Access, Reading, Unusable};
+use crate::source::Covers;
 
 /// How a source on hardware events is opened.
 #[derive(Clone, Debug)]
@@ -27,6 +28,15 @@ pub struct MemoryOptions {
     pub load_latency_min: u32,
     /// Whether physical addresses are asked for, which give memory that processes share one identity.
     pub physical: bool,
+}
+
+/// Whether physical addresses come, of those that are asked for or not.
+pub(crate) const fn physical(granted: bool, wanted: bool) -> Covers {
+    match (granted, wanted) {
+        (true, _) => Covers::Yes,
+        (false, true) => Covers::No("not permitted"),
+        (false, false) => Covers::No("switched off by sampling.physical_addresses"),
+    }
 }
 
 impl MemoryOptions {

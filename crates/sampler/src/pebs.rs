@@ -15,7 +15,7 @@ use crate::choose::PebsCore;
 use crate::decode::Field;
 use crate::kernel::KernelSettings;
 use crate::live::{Counted, Live};
-use crate::memory::{Belief, MemoryOptions};
+use crate::memory::{self, Belief, MemoryOptions};
 use crate::open::{Kernel, LiveKernel, OpenError, Plan, Refused, Wanted};
 use crate::pmu::{DescriptionError, Pmu, Pmus};
 use crate::rate::{RateChange, RateLaw, RateOptions};
@@ -228,13 +228,10 @@ impl Source for Pebs {
                 stores: self.stores,
                 latency: Covers::Partly("of loads"),
                 levels: Covers::Partly("of loads; of stores whether the first cache had the line"),
-                physical: if self.live.plan().carries(Field::PhysAddr) {
-                    Covers::Yes
-                } else if self.physical_wanted {
-                    Covers::No("not permitted")
-                } else {
-                    Covers::No("switched off by sampling.physical_addresses")
-                },
+                physical: memory::physical(
+                    self.live.plan().carries(Field::PhysAddr),
+                    self.physical_wanted,
+                ),
             },
             notes: self.notes(),
             cpus: self.live.cpus(),

@@ -6,14 +6,27 @@ use super::graph::{Dice, Level, Steps, id};
 /// A round of coarsening that keeps more than this share of the vertices (percent) ends it.
 const SHRINK_MAX_PERCENT: usize = 92;
 const NONE: u32 = u32::MAX;
+/// Added to the gain of a vertex that side 0 has reached, more than any gain: reached ones go first.
+const REACHED: i64 = 1 << 40;
+
+/// One, where shares of a weight are counted.
+const ONE: u64 = 1 << 16;
+/// `ONE` by each small size: a division for each entry is a third of all coarsening.
+const INVERSE: [u64; 64] = {
+    let mut table = [ONE; 64];
+    let mut size = 1;
+    while size < 64 {
+        table[size] = ONE / size as u64;
+        size += 1;
+    }
+    table
+};
 
 /// How hard to try.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tuning {
     /// Cuts from scratch; the best is kept.
     pub(super) starts: usize,
-    /// Rounds that coarsen again along the best cut and refine it.
-    pub(super) cycles: usize,
     /// Cuts grown of the coarsest graph; the best is kept.
     pub(super) tries: usize,
     /// Vertices at which coarsening ends.
@@ -28,6 +41,8 @@ pub(super) struct Bisector {
     levels: Vec<Level>,
     fm: Fm,
     pub(super) side: Vec<u8>,
+    /// A cut to start with beside those that are grown; or nothing.
+    pub(super) given: Vec<u8>,
     kept: Vec<u8>,
     trial: Vec<u8>,
     scratch: Scratch,
@@ -39,7 +54,7 @@ struct Scratch {
     mate: Vec<u32>,
     heads: Vec<u32>,
     slot: Vec<u32>,
-    gain: Vec<i32>,
+    gain: Vec<i64>,
     touched: Vec<bool>,
     queue: Vec<u32>,
     side: Vec<u8>,
@@ -58,17 +73,21 @@ impl Bisector {
     pub(super) fn run(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
         self.graph();
         let mut best: Option<Score> = None;
-        for round in 0..tuning.starts.max(1) + tuning.cycles {
-            let again = best.is_some() && round >= tuning.starts;
-            if again && self.levels[0].count() <= tuning.coarsest {
-                break;
-            }
-            let score = self.round(room, tuning, luck, again);
+        if self.given.len() == self.levels[0].count() && !self.given.is_empty() {
+            let cut = Cut {
+                graph: &self.levels[0],
+                side: &mut self.given,
+                room,
+                exact: true,
+            };
+            best = Some(self.fm.run(cut, tuning.effort, luck.steps));
+            self.kept.clone_from(&self.given);
+        }
+        for _ in 0..tuning.starts.max(1) {
+            let score = self.round(room, tuning, luck);
             if best.is_none_or(|best| score < best) {
                 best = Some(score);
                 std::mem::swap(&mut self.side, &mut self.kept);
-            } else if again {
-                break;
             }
             if luck.steps.is_out() {
                 break;
@@ -77,8 +96,8 @@ impl Bisector {
         std::mem::swap(&mut self.side, &mut self.kept);
     }
 
-    /// One way down and up. `again` keeps to the sides of the best cut so far on the way down.
-    fn round(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>, again: bool) -> Score {
+    /// One way down and up.
+    fn round(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) -> Score {
         let total: u64 = self.levels[0]
             .size
             .iter()
@@ -88,44 +107,34 @@ impl Bisector {
             .div_ceil(tuning.coarsest.max(1) as u64)
             .max(1);
         let most = u32::try_from(most).unwrap_or(u32::MAX);
-        if again {
-            self.trial.clone_from(&self.kept);
-        }
         let mut depth = 0;
-        while self.levels[depth].count() > tuning.coarsest {
-            if !self.coarsen(depth, most, luck, again) {
-                break;
-            }
+        while self.levels[depth].count() > tuning.coarsest && self.coarsen(depth, most, luck) {
             depth += 1;
         }
-        self.side.clear();
-        if again {
-            self.side.extend_from_slice(&self.trial);
-        } else {
-            self.first(depth, room, tuning, luck);
-        }
-        loop {
-            let cut = Cut {
-                graph: &self.levels[depth],
-                side: &mut self.side,
-                room,
-                exact: depth == 0,
-            };
-            let score = self.fm.run(cut, tuning.effort, luck.steps);
-            if depth == 0 {
-                return score;
-            }
+        let mut score = self.first(depth, room, tuning, luck);
+        while depth > 0 {
             depth -= 1;
             self.trial.clear();
             let coarse = &self.levels[depth].coarse;
             self.trial
                 .extend(coarse.iter().map(|&vertex| self.side[vertex as usize]));
             std::mem::swap(&mut self.side, &mut self.trial);
+            // Every second level is left out: what it would find the next finer one finds as well.
+            if depth % 2 == 0 {
+                let cut = Cut {
+                    graph: &self.levels[depth],
+                    side: &mut self.side,
+                    room,
+                    exact: depth == 0,
+                };
+                score = self.fm.run(cut, tuning.effort, luck.steps);
+            }
         }
+        score
     }
 
     /// The first cut of the coarsest graph: the best of a few that are grown.
-    fn first(&mut self, depth: usize, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
+    fn first(&mut self, depth: usize, room: Room, tuning: Tuning, luck: &mut Luck<'_>) -> Score {
         let graph = &self.levels[depth];
         let mut best: Option<Score> = None;
         for attempt in 0..tuning.tries.max(1) {
@@ -154,29 +163,22 @@ impl Bisector {
                 std::mem::swap(&mut self.side, &mut self.scratch.side);
             }
         }
+        best.unwrap_or(Score { miss: 0, cost: 0 })
     }
 
     /// Merges vertices that talk much into the next coarser graph. False when few would merge.
-    fn coarsen(&mut self, depth: usize, most: u32, luck: &mut Luck<'_>, again: bool) -> bool {
+    fn coarsen(&mut self, depth: usize, most: u32, luck: &mut Luck<'_>) -> bool {
         if self.levels.len() < depth + 2 {
             self.levels.push(Level::default());
         }
         let (fine, coarse) = self.levels.split_at_mut(depth + 1);
         let (fine, coarse) = (&mut fine[depth], &mut coarse[0]);
-        let sides = again.then_some(self.trial.as_slice());
-        let count = pair_up(fine, most, sides, luck.dice, &mut self.scratch);
+        let count = pair_up(fine, most, luck.dice, &mut self.scratch);
         if count * 100 > fine.count() * SHRINK_MAX_PERCENT {
             return false;
         }
         merge(fine, coarse, count, &mut self.scratch);
         let _ = luck.steps.spend(fine.count());
-        if again {
-            for vertex in 0..fine.count() {
-                // A coarse vertex has no higher number than the first of its parts.
-                self.trial[fine.coarse[vertex] as usize] = self.trial[vertex];
-            }
-            self.trial.truncate(count);
-        }
         true
     }
 }
@@ -189,13 +191,7 @@ pub(super) struct Luck<'a> {
 }
 
 /// Names for each vertex its coarse vertex, numbered by first part; how many there are.
-fn pair_up(
-    graph: &mut Level,
-    most: u32,
-    sides: Option<&[u8]>,
-    dice: &mut Dice,
-    scratch: &mut Scratch,
-) -> usize {
+fn pair_up(graph: &mut Level, most: u32, dice: &mut Dice, scratch: &mut Scratch) -> usize {
     let count = graph.count();
     let Scratch {
         order, mate, heads, ..
@@ -212,12 +208,15 @@ fn pair_up(
         }
         let (mut best, mut best_rating) = (vertex, 0);
         for (other, weight) in graph.rows().row(vertex) {
-            let allowed = mate[other] == NONE
-                && graph.size[other] + graph.size[vertex] <= most
-                && sides.is_none_or(|sides| sides[other] == sides[vertex]);
+            let allowed = mate[other] == NONE && graph.size[other] + graph.size[vertex] <= most;
             if allowed {
-                let sizes = i64::from(graph.size[vertex]) * i64::from(graph.size[other]);
-                let rating = i64::from(weight) * 1024 / sizes;
+                // Light vertices first, so that sizes stay even. That of `vertex` is the same for all.
+                let size = graph.size[other];
+                let share = INVERSE
+                    .get(size as usize)
+                    .copied()
+                    .unwrap_or(ONE / u64::from(size));
+                let rating = u64::from(weight.cast_unsigned()) * share;
                 if rating > best_rating {
                     (best, best_rating) = (other, rating);
                 }
@@ -301,32 +300,39 @@ fn grow(graph: &Level, target: i64, far: bool, dice: &mut Dice, scratch: &mut Sc
     let Scratch {
         side,
         gain,
-        touched,
+        queue: open,
         ..
     } = scratch;
     gain.clear();
     for own in 0..count {
         let total: i32 = rows.row(own).map(|(_, weight)| weight).sum();
-        gain.push(-graph.bias[own] - total);
+        gain.push(-REACHED / 2 - i64::from(graph.bias[own]) - i64::from(total));
     }
-    touched.clear();
-    touched.resize(count, false);
+    // What is still on side 1, shrinking as side 0 grows; and the reach of side 0 in the high bits.
+    open.clear();
+    open.extend((0..count).map(id));
     let mut tasks = 0;
+    let mut place = vertex;
     loop {
+        open.swap_remove(place);
         side[vertex] = 0;
         tasks += i64::from(graph.size[vertex]);
         if tasks >= target {
             return;
         }
         for (other, weight) in rows.row(vertex) {
-            gain[other] += 2 * weight;
-            touched[other] = true;
+            let far = if gain[other] < 0 { REACHED } else { 0 };
+            gain[other] += far + 2 * i64::from(weight);
         }
-        let open = (0..count).filter(|&other| side[other] == 1);
-        let best =
-            open.max_by_key(|&other| (touched[other], gain[other], std::cmp::Reverse(other)));
+        let rated = open.iter().enumerate();
+        let rated = rated.map(|(place, &other)| (gain[other as usize], place));
+        let best = rated.fold(None, |best: Option<(i64, usize)>, next| match best {
+            Some(best) if best.0 >= next.0 => Some(best),
+            _ => Some(next),
+        });
         let Some(best) = best else { return };
-        vertex = best;
+        place = best.1;
+        vertex = open[place] as usize;
     }
 }
 

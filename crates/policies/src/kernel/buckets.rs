@@ -1,4 +1,4 @@
-//! Vertices sorted by gain, roughly: a queue with constant time for everything.
+//! Vertices of both sides of a cut by gain, roughly: queues with constant time for everything.
 
 use super::graph::id;
 
@@ -10,29 +10,52 @@ const HALF: usize = 16 + 27 * 16;
 const BUCKETS: usize = 2 * HALF;
 const WORDS: usize = BUCKETS.div_ceil(64);
 const NONE: u32 = u32::MAX;
+/// In no queue, and may enter one.
 const ABSENT: u16 = u16::MAX;
+/// In no queue, and must stay out.
+const LOCKED: u16 = u16::MAX - 1;
 
-/// A queue of vertices by gain: last in, first out among gains within one sixteenth of each other.
+/// A vertex: all that a move of a partner touches, side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    /// What moving the vertex to the other side saves.
+    pub(super) gain: i32,
+    next: u32,
+    previous: u32,
+    bucket: u16,
+    /// 0 or 1.
+    pub(super) side: u8,
+}
+
+impl Cell {
+    pub(super) const fn new(gain: i32, side: u8) -> Self {
+        Self {
+            gain,
+            next: NONE,
+            previous: NONE,
+            bucket: ABSENT,
+            side,
+        }
+    }
+}
+
+/// A queue for each side: last in, first out among gains within one sixteenth of each other.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    heads: Vec<u32>,
-    used: [u64; WORDS],
-    next: Vec<u32>,
-    previous: Vec<u32>,
-    bucket: Vec<u16>,
-    /// No bucket above this one is used.
-    top: usize,
+    pub(super) cells: Vec<Cell>,
+    heads: [[u32; BUCKETS]; 2],
+    used: [[u64; WORDS]; 2],
+    /// No bucket above this word is used.
+    top: [usize; 2],
 }
 
 impl Default for Buckets {
     fn default() -> Self {
         Self {
-            heads: vec![NONE; BUCKETS],
-            used: [0; WORDS],
-            next: Vec::new(),
-            previous: Vec::new(),
-            bucket: Vec::new(),
-            top: 0,
+            cells: Vec::new(),
+            heads: [[NONE; BUCKETS]; 2],
+            used: [[0; WORDS]; 2],
+            top: [0; 2],
         }
     }
 }
@@ -60,97 +83,104 @@ const fn bucket_of(gain: i32) -> u16 {
 }
 
 impl Buckets {
-    /// Empties the queue and makes room for `count` vertices.
-    pub(super) fn clear(&mut self, count: usize) {
-        for word in 0..WORDS {
-            let mut bits = self.used[word];
-            while bits != 0 {
-                let mut vertex = self.heads[word * 64 + bits.trailing_zeros() as usize];
-                self.heads[word * 64 + bits.trailing_zeros() as usize] = NONE;
-                while vertex != NONE {
-                    self.bucket[vertex as usize] = ABSENT;
-                    vertex = self.next[vertex as usize];
+    /// Empties both queues and unlocks all vertices.
+    pub(super) fn clear(&mut self) {
+        for (heads, used) in self.heads.iter_mut().zip(&mut self.used) {
+            for (word, bits) in used.iter_mut().enumerate() {
+                while *bits != 0 {
+                    heads[word * 64 + bits.trailing_zeros() as usize] = NONE;
+                    *bits &= *bits - 1;
                 }
-                bits &= bits - 1;
             }
-            self.used[word] = 0;
         }
-        self.top = 0;
-        if self.next.len() < count {
-            self.next.resize(count, NONE);
-            self.previous.resize(count, NONE);
-            self.bucket.resize(count, ABSENT);
+        self.top = [0; 2];
+        for cell in &mut self.cells {
+            cell.bucket = ABSENT;
         }
     }
 
+    /// Puts a vertex into the queue of its side.
     #[inline]
-    pub(super) fn contains(&self, vertex: usize) -> bool {
-        self.bucket[vertex] != ABSENT
-    }
-
-    #[inline]
-    pub(super) fn insert(&mut self, vertex: usize, gain: i32) {
-        let bucket = bucket_of(gain);
+    pub(super) fn insert(&mut self, vertex: usize) {
+        let cell = &mut self.cells[vertex];
+        let side = usize::from(cell.side & 1);
+        let bucket = bucket_of(cell.gain);
         let place = usize::from(bucket);
-        let head = self.heads[place];
-        self.next[vertex] = head;
-        self.previous[vertex] = NONE;
+        let head = self.heads[side][place];
+        cell.next = head;
+        cell.previous = NONE;
+        cell.bucket = bucket;
         if head != NONE {
-            self.previous[head as usize] = id(vertex);
+            self.cells[head as usize].previous = id(vertex);
         }
-        self.heads[place] = id(vertex);
-        self.bucket[vertex] = bucket;
-        self.used[place / 64] |= 1 << (place % 64);
-        self.top = self.top.max(place / 64);
+        self.heads[side][place] = id(vertex);
+        self.used[side][place / 64] |= 1 << (place % 64);
+        self.top[side] = self.top[side].max(place / 64);
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, vertex: usize) {
-        let place = usize::from(self.bucket[vertex]);
-        let (next, previous) = (self.next[vertex], self.previous[vertex]);
+    fn remove(&mut self, vertex: usize) {
+        let Cell {
+            next,
+            previous,
+            bucket,
+            side,
+            ..
+        } = self.cells[vertex];
+        let side = usize::from(side & 1);
+        let place = usize::from(bucket);
         if next != NONE {
-            self.previous[next as usize] = previous;
+            self.cells[next as usize].previous = previous;
         }
         if previous == NONE {
-            self.heads[place] = next;
+            self.heads[side][place] = next;
             if next == NONE {
-                self.used[place / 64] &= !(1 << (place % 64));
+                self.used[side][place / 64] &= !(1 << (place % 64));
             }
         } else {
-            self.next[previous as usize] = next;
+            self.cells[previous as usize].next = next;
         }
-        self.bucket[vertex] = ABSENT;
     }
 
-    /// Puts a vertex that is in the queue where its new gain belongs.
+    /// Takes a vertex out of its queue for good.
     #[inline]
-    pub(super) fn update(&mut self, vertex: usize, gain: i32) {
-        if self.bucket[vertex] != bucket_of(gain) {
+    pub(super) fn lock(&mut self, vertex: usize) {
+        self.remove(vertex);
+        self.cells[vertex].bucket = LOCKED;
+    }
+
+    /// Adds to the gain of a vertex, and puts it where it then belongs unless it is locked.
+    #[inline]
+    pub(super) fn add(&mut self, vertex: usize, more: i32) {
+        let cell = &mut self.cells[vertex];
+        cell.gain += more;
+        if cell.bucket == LOCKED || cell.bucket == bucket_of(cell.gain) {
+            return;
+        }
+        if cell.bucket != ABSENT {
             self.remove(vertex);
-            self.insert(vertex, gain);
         }
+        self.insert(vertex);
     }
 
-    /// A vertex of the highest bucket.
+    /// A vertex of the highest bucket of a side.
     #[inline]
-    pub(super) fn best(&mut self) -> Option<usize> {
+    pub(super) fn best(&mut self, side: usize) -> Option<usize> {
         loop {
-            let bits = self.used[self.top];
+            let top = self.top[side];
+            let bits = self.used[side][top];
             if bits != 0 {
-                let place = self.top * 64 + 63 - bits.leading_zeros() as usize;
-                return Some(self.heads[place] as usize);
+                let place = top * 64 + 63 - bits.leading_zeros() as usize;
+                return Some(self.heads[side][place] as usize);
             }
-            if self.top == 0 {
-                return None;
-            }
-            self.top -= 1;
+            self.top[side] = top.checked_sub(1)?;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BUCKETS, Buckets, bucket_of};
+    use super::{BUCKETS, Buckets, Cell, bucket_of};
 
     #[test]
     fn buckets_are_monotone_and_within_bounds() {
@@ -172,17 +202,24 @@ mod tests {
     #[test]
     fn the_best_comes_first_and_clear_empties() {
         let mut queue = Buckets::default();
-        queue.clear(5);
-        for (vertex, gain) in [-5, 70, 3, 3, 900].into_iter().enumerate() {
-            queue.insert(vertex, gain);
-        }
-        assert_eq!(queue.best(), Some(4));
-        queue.update(4, -900);
-        assert_eq!(queue.best(), Some(1));
-        queue.remove(1);
-        assert_eq!(queue.best(), Some(3), "last in, first out");
-        queue.clear(5);
-        assert_eq!(queue.best(), None);
-        assert!((0..5).all(|vertex| !queue.contains(vertex)));
+        queue
+            .cells
+            .extend([-5, 70, 3, 3, 900].map(|gain| Cell::new(gain, 0)));
+        queue.cells.push(Cell::new(5000, 1));
+        queue.clear();
+        (0..6).for_each(|vertex| queue.insert(vertex));
+        assert_eq!(queue.best(0), Some(4));
+        assert_eq!(queue.best(1), Some(5));
+        queue.add(4, -1800);
+        assert_eq!(queue.best(0), Some(1));
+        queue.lock(1);
+        queue.add(1, 9999);
+        assert_eq!(
+            queue.best(0),
+            Some(3),
+            "last in, first out; what is locked stays out"
+        );
+        queue.clear();
+        assert_eq!((queue.best(0), queue.best(1)), (None, None));
     }
 }

@@ -1,6 +1,6 @@
 //! Fiduccia-Mattheyses: passes of single moves over a cut, each undone to its best point.
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Cell};
 use super::graph::{Level, Steps, id};
 
 /// How many tasks side 0 may hold.
@@ -42,15 +42,12 @@ pub(super) struct Effort {
 /// Memory of the passes.
 #[derive(Debug, Default)]
 pub(super) struct Fm {
-    /// What moving a vertex to the other side saves.
-    gain: Vec<i32>,
-    /// Everything a vertex says inside the graph.
-    total: Vec<i32>,
-    locked: Vec<bool>,
-    queue: [Buckets; 2],
+    queue: Buckets,
     log: Vec<u32>,
     tasks: i64,
     cost: i64,
+    /// Vertices at the cut when it was loaded.
+    border: Vec<u32>,
 }
 
 impl Fm {
@@ -71,16 +68,17 @@ impl Fm {
             tolerance,
             free,
         };
-        for _ in 0..effort.passes {
-            if !self.pass(graph, side, aim, effort.patience) {
-                break;
-            }
-            if !steps.spend(self.log.len() + graph.count()) {
+        for pass in 0..effort.passes {
+            let better = self.pass(graph, aim, effort.patience, pass == 0);
+            if !better || !steps.spend(self.log.len() + graph.count()) {
                 break;
             }
         }
         if exact {
-            self.balance(graph, side, room);
+            self.balance(graph, room);
+        }
+        for (side, cell) in side.iter_mut().zip(&self.queue.cells) {
+            *side = cell.side;
         }
         aim.score(self.tasks, self.cost)
     }
@@ -88,31 +86,30 @@ impl Fm {
     /// Gains of a cut from scratch; the largest vertex.
     fn load(&mut self, graph: &Level, side: &[u8]) -> i64 {
         let rows = graph.rows();
-        let count = graph.count();
-        self.gain.clear();
-        self.total.clear();
+        self.queue.cells.clear();
+        self.border.clear();
         self.tasks = 0;
         let (mut twice, mut largest) = (0_i64, 1);
-        for vertex in 0..count {
+        for (vertex, &own) in side.iter().enumerate() {
             let (mut across, mut total) = (0, 0);
-            let own = side[vertex];
             for (other, weight) in rows.row(vertex) {
                 total += weight;
                 across += if side[other] == own { 0 } else { weight };
             }
-            let bias = if own == 0 {
-                graph.bias[vertex]
-            } else {
-                -graph.bias[vertex]
-            };
-            self.gain.push(2 * across - total + bias);
-            self.total.push(total);
+            let bias = graph.bias[vertex];
+            let signed = if own == 0 { bias } else { -bias };
+            self.queue
+                .cells
+                .push(Cell::new(2 * across - total + signed, own));
+            if across > 0 || bias != 0 {
+                self.border.push(id(vertex));
+            }
             twice += i64::from(across);
             let size = i64::from(graph.size[vertex]);
             largest = largest.max(size);
             if own == 0 {
                 self.tasks += size;
-                twice += 2 * i64::from(graph.bias[vertex]);
+                twice += 2 * i64::from(bias);
             }
         }
         self.cost = twice / 2;
@@ -120,19 +117,18 @@ impl Fm {
     }
 
     /// One pass. True when it found something better.
-    fn pass(&mut self, graph: &Level, side: &mut [u8], aim: Aim, patience: usize) -> bool {
+    fn pass(&mut self, graph: &Level, aim: Aim, patience: usize, first: bool) -> bool {
         let count = graph.count();
         let start = aim.score(self.tasks, self.cost);
         let (mut best, mut best_length) = (start, 0);
         let patience = 300 / patience + count / patience;
-        self.fill(graph, side, aim);
+        self.fill(graph, aim, first);
         while self.log.len() < count && self.log.len() - best_length < patience {
             let Some(vertex) = self.pick(graph, aim) else {
                 break;
             };
-            self.locked[vertex] = true;
-            self.queue[usize::from(side[vertex])].remove(vertex);
-            self.flip(graph, side, vertex, true);
+            self.queue.lock(vertex);
+            self.flip(graph, vertex, true);
             self.log.push(id(vertex));
             let score = aim.score(self.tasks, self.cost);
             if score < best {
@@ -142,35 +138,45 @@ impl Fm {
         }
         while self.log.len() > best_length {
             if let Some(vertex) = self.log.pop() {
-                self.flip(graph, side, vertex as usize, false);
+                self.flip(graph, vertex as usize, false);
             }
         }
         best < start
     }
 
     /// Fills the queues with the vertices at the cut, or with all when the room is not kept.
-    fn fill(&mut self, graph: &Level, side: &[u8], aim: Aim) {
-        let count = graph.count();
+    fn fill(&mut self, graph: &Level, aim: Aim, first: bool) {
         self.log.clear();
-        self.locked.clear();
-        self.locked.resize(count, false);
-        self.queue[0].clear(count);
-        self.queue[1].clear(count);
-        let far = aim.room.miss(self.tasks) > aim.tolerance || self.tasks == 0;
-        for (vertex, &side) in side.iter().enumerate() {
-            let bias = graph.bias[vertex];
-            let signed = if side == 0 { bias } else { -bias };
-            // Twice what crosses the cut is the gain without the bias plus the total.
-            if far || bias != 0 || self.gain[vertex] - signed + self.total[vertex] > 0 {
-                self.queue[usize::from(side)].insert(vertex, self.gain[vertex]);
+        self.queue.clear();
+        let all = aim.room.miss(self.tasks) > aim.tolerance || self.tasks == 0;
+        if all {
+            (0..graph.count()).for_each(|vertex| self.queue.insert(vertex));
+            return;
+        }
+        if !first {
+            self.find_border(graph);
+        }
+        for &vertex in &self.border {
+            self.queue.insert(vertex as usize);
+        }
+    }
+
+    fn find_border(&mut self, graph: &Level) {
+        let cells = &self.queue.cells;
+        self.border.clear();
+        for (vertex, cell) in cells.iter().enumerate() {
+            let crosses = |(other, _): (usize, i32)| cells[other].side != cell.side;
+            if graph.bias[vertex] != 0 || graph.rows().row(vertex).any(crosses) {
+                self.border.push(id(vertex));
             }
         }
     }
 
     /// The best vertex that may move now.
+    #[inline]
     fn pick(&mut self, graph: &Level, aim: Aim) -> Option<usize> {
-        let zero = self.queue[0].best();
-        let one = self.queue[1].best();
+        let zero = self.queue.best(0);
+        let one = self.queue.best(1);
         let Room { least, most } = aim.room;
         if self.tasks >= most + aim.tolerance && zero.is_some() {
             return zero;
@@ -184,7 +190,8 @@ impl Fm {
         let one = one.filter(|&vertex| self.tasks + size(vertex) <= most + slack);
         match (zero, one) {
             (Some(zero), Some(one)) => {
-                let prefer_zero = match self.gain[zero].cmp(&self.gain[one]) {
+                let gain = |vertex: usize| self.queue.cells[vertex].gain;
+                let prefer_zero = match gain(zero).cmp(&gain(one)) {
                     std::cmp::Ordering::Greater => true,
                     std::cmp::Ordering::Less => false,
                     std::cmp::Ordering::Equal => 2 * self.tasks > least + most,
@@ -195,42 +202,43 @@ impl Fm {
         }
     }
 
-    /// Moves a vertex to the other side and tells its partners; queues too when asked.
-    fn flip(&mut self, graph: &Level, side: &mut [u8], vertex: usize, queues: bool) {
-        let from = side[vertex];
-        self.cost -= i64::from(self.gain[vertex]);
-        self.gain[vertex] = -self.gain[vertex];
-        side[vertex] = 1 - from;
+    /// Moves a vertex to the other side and tells its partners; queues them too when asked.
+    #[inline]
+    fn flip(&mut self, graph: &Level, vertex: usize, queues: bool) {
+        let cell = &mut self.queue.cells[vertex];
+        let from = cell.side;
+        self.cost -= i64::from(cell.gain);
+        cell.gain = -cell.gain;
+        cell.side = 1 - from;
         let size = i64::from(graph.size[vertex]);
         self.tasks += if from == 0 { -size } else { size };
         for (other, weight) in graph.rows().row(vertex) {
-            let gain = &mut self.gain[other];
-            *gain += if side[other] == from {
+            let cell = &mut self.queue.cells[other];
+            let more = if cell.side == from {
                 2 * weight
             } else {
                 -2 * weight
             };
-            if queues && !self.locked[other] {
-                let queue = &mut self.queue[usize::from(side[other])];
-                if queue.contains(other) {
-                    queue.update(other, *gain);
-                } else {
-                    queue.insert(other, *gain);
-                }
+            if queues {
+                self.queue.add(other, more);
+            } else {
+                cell.gain += more;
             }
         }
     }
 
     /// Moves single tasks, cheapest first, until the room is kept.
-    fn balance(&mut self, graph: &Level, side: &mut [u8], room: Room) {
+    fn balance(&mut self, graph: &Level, room: Room) {
         while room.miss(self.tasks) > 0 {
             let from = u8::from(self.tasks < room.least);
             let miss = room.miss(self.tasks);
-            let movable = (0..graph.count())
-                .filter(|&vertex| side[vertex] == from && i64::from(graph.size[vertex]) < 2 * miss);
-            let best = movable.min_by_key(|&vertex| (-i64::from(self.gain[vertex]), vertex));
-            let Some(vertex) = best else { return };
-            self.flip(graph, side, vertex, false);
+            let cells = self.queue.cells.iter().enumerate();
+            let movable = cells.filter(|&(vertex, cell)| {
+                cell.side == from && i64::from(graph.size[vertex]) < 2 * miss
+            });
+            let best = movable.min_by_key(|&(vertex, cell)| (-i64::from(cell.gain), vertex));
+            let Some((vertex, _)) = best else { return };
+            self.flip(graph, vertex, false);
         }
     }
 }

@@ -1,14 +1,21 @@
 //! Dual recursive bipartitioning: tasks and machine are halved together, until nodes are left.
 
 use super::bisect::{Bisector, Luck, Tuning};
+use super::communities::Communities;
 use super::fm::Room;
 use super::graph::{Csr, Level, id};
 use super::machine::{Halving, Machine};
+
+/// Tasks below which growing a few cuts finds what packing would find.
+const PACKED_MIN: usize = 96;
 
 /// Memory of the recursion.
 #[derive(Debug, Default)]
 pub(super) struct Halves {
     bisector: Bisector,
+    communities: Communities,
+    /// Whether communities are worth packing.
+    tight: bool,
     /// The part of the machine, as a range of nodes, that each task is in so far.
     from: Vec<u16>,
     to: Vec<u16>,
@@ -31,6 +38,11 @@ struct Part {
 pub(super) type Care<'a> = &'a dyn Fn(usize) -> Tuning;
 
 impl Halves {
+    /// Whether the last mapping packed communities.
+    pub(super) const fn is_tight(&self) -> bool {
+        self.tight
+    }
+
     /// Writes into `node` where each task goes. `sizes` counts the tasks that each vertex stands for.
     ///
     /// Capacities are kept when all sizes are one; else they may be missed by less than the largest.
@@ -40,6 +52,7 @@ impl Halves {
             machine,
             capacity,
             node,
+            packs,
         } = job;
         let count = graph.count();
         let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
@@ -58,6 +71,7 @@ impl Halves {
             from: 0,
             to: machine.nodes(),
         });
+        self.tight = packs && count > PACKED_MIN && self.communities.find(graph.rows());
         for (turn, &halving) in machine.halvings().iter().enumerate() {
             let part = self.parts[turn];
             let field = Field {
@@ -99,6 +113,13 @@ impl Halves {
             least: (total - one).max(0).min(zero),
             most: zero.min(total),
         };
+        self.bisector.given.clear();
+        if self.tight {
+            let tasks = &self.tasks[part.first..part.last];
+            let target = usize::try_from(room.most).unwrap_or(0);
+            self.communities
+                .pack(tasks, target, &mut self.bisector.given);
+        }
         if part.first < part.last {
             self.bisector.run(room, tuning, luck);
         }
@@ -192,6 +213,8 @@ pub(super) struct Job<'a> {
     /// How many tasks each node takes.
     pub(super) capacity: &'a [u32],
     pub(super) node: &'a mut Vec<u16>,
+    /// Whether to look for communities to pack.
+    pub(super) packs: bool,
 }
 
 #[derive(Clone, Copy)]

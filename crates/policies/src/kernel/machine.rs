@@ -25,7 +25,7 @@ pub(super) struct Halving {
 /// Prepared once for a machine and kept: see [`Self::prepare`].
 #[derive(Debug, Default)]
 pub(super) struct Machine {
-    key: (Vec<u32>, Vec<u32>, usize),
+    key: (Vec<u32>, Vec<u32>, usize, Fold),
     nodes: usize,
     pitch: usize,
     /// Both directions together, less the smallest, without a common factor; `nodes` rows.
@@ -33,8 +33,9 @@ pub(super) struct Machine {
     /// What a swap of two tasks of two nodes adds for each unit they say to each other.
     apart: Vec<i32>,
     capacity: Vec<u32>,
-    /// The caller's position of each node.
-    original: Vec<u16>,
+    /// The caller's positions of each node: of `k`, those from `first[k]` to `first[k + 1]`.
+    members: Vec<u16>,
+    first: Vec<u32>,
     position: Vec<u16>,
     halvings: Vec<Halving>,
     is_tree: bool,
@@ -49,26 +50,32 @@ impl Machine {
     /// Makes this the machine of these distances and capacities; nothing to do when it is already.
     ///
     /// Every capacity is cut to the number of tasks, which changes nothing but the size of tables.
-    pub(super) fn prepare(&mut self, distance: &[u32], capacity: &[u32], tasks: usize) {
-        if self.key.0 == distance && self.key.1 == capacity && self.key.2 == tasks {
+    pub(super) fn prepare(&mut self, distance: &[u32], capacity: &[u32], tasks: usize, fold: Fold) {
+        let same = (self.key.2, self.key.3) == (tasks, fold) && self.key.1 == capacity;
+        if same && self.key.0 == distance {
             return;
         }
         self.key.0.clear();
         self.key.0.extend_from_slice(distance);
         self.key.1.clear();
         self.key.1.extend_from_slice(capacity);
-        self.key.2 = tasks;
+        (self.key.2, self.key.3) = (tasks, fold);
         let usable: Vec<usize> = (0..capacity.len())
             .filter(|&node| capacity[node] > 0)
             .collect();
         let table = self.normalised(distance, capacity.len(), &usable);
-        let mut order: Vec<usize> = (0..usable.len()).collect();
-        self.halvings.clear();
         let counts: Vec<u32> = usable.iter().map(|&node| capacity[node]).collect();
-        let mut parts = std::collections::VecDeque::from([(0, usable.len(), 0)]);
+        let groups = match fold {
+            Fold::Alike => alike(&table, &counts),
+            Fold::Never => (0..usable.len()).map(|node| vec![node]).collect(),
+        };
+        let (table, counts) = fold_up(&table, &counts, &groups);
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        self.halvings.clear();
+        let mut parts = std::collections::VecDeque::from([(0, groups.len(), 0)]);
         while let Some((from, to, depth)) = parts.pop_front() {
             if to - from > 1 {
-                let middle = from + halve(&table, usable.len(), &counts, &mut order[from..to]);
+                let middle = from + halve(&table, groups.len(), &counts, &mut order[from..to]);
                 self.halvings.push(Halving {
                     from,
                     middle,
@@ -83,13 +90,18 @@ impl Machine {
         self.capacity.clear();
         self.capacity
             .extend(order.iter().map(|&node| counts[node].min(id(tasks))));
-        self.original.clear();
+        self.members.clear();
+        self.first.clear();
+        self.first.push(0);
         self.position.clear();
         self.position.resize(capacity.len(), u16::MAX);
-        for (place, &node) in order.iter().enumerate() {
-            let node = usable[node];
-            self.original.push(u16::try_from(node).unwrap_or(u16::MAX));
-            self.position[node] = u16::try_from(place).unwrap_or(u16::MAX);
+        for (place, &group) in order.iter().enumerate() {
+            for &node in &groups[group] {
+                let node = usable[node];
+                self.members.push(u16::try_from(node).unwrap_or(u16::MAX));
+                self.position[node] = u16::try_from(place).unwrap_or(u16::MAX);
+            }
+            self.first.push(id(self.members.len()));
         }
     }
 
@@ -202,10 +214,16 @@ impl Machine {
         self.distance.iter().copied().max().unwrap_or(0)
     }
 
-    /// The caller's position of a node.
+    /// The caller's positions of a node: several when it was folded, one else.
     #[inline]
-    pub(super) fn original(&self, node: u16) -> u16 {
-        self.original[usize::from(node)]
+    pub(super) fn members(&self, node: u16) -> &[u16] {
+        let node = usize::from(node);
+        &self.members[self.first[node] as usize..self.first[node + 1] as usize]
+    }
+
+    /// Whether a node stands for several of the caller's.
+    pub(super) fn is_folded(&self) -> bool {
+        self.members.len() > self.nodes
     }
 
     /// Our position of the caller's node; none when it takes no tasks.
@@ -230,6 +248,67 @@ impl Machine {
             .saturating_mul(2)
             .div_ceil(self.unit.saturating_mul(self.scale))
     }
+}
+
+/// Whether nodes that cannot be told apart may stand as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// Nodes of one task each that are equally far from each other and from all others: cores that
+    /// share a cache, say. It does not matter which of them a task gets.
+    #[default]
+    Alike,
+    /// Every node by itself.
+    Never,
+}
+
+/// Groups of nodes that may be folded, and all others alone; by lowest member.
+fn alike(table: &[i64], capacity: &[u32]) -> Vec<Vec<usize>> {
+    let nodes = capacity.len();
+    let between = |one: usize, other: usize| table[one * nodes + other];
+    let mut taken = vec![false; nodes];
+    let mut groups = Vec::new();
+    for first in 0..nodes {
+        if taken[first] {
+            continue;
+        }
+        let mut group = vec![first];
+        let others = (0..nodes).filter(|&other| other != first);
+        let near = others.map(|other| between(first, other)).min().unwrap_or(0);
+        for other in first + 1..nodes {
+            let close = capacity[first] == 1
+                && capacity[other] == 1
+                && !taken[other]
+                && group.iter().all(|&member| between(member, other) == near);
+            let same = |third: usize| {
+                third == first || third == other || between(first, third) == between(other, third)
+            };
+            if close && (0..nodes).all(same) {
+                group.push(other);
+                taken[other] = true;
+            }
+        }
+        groups.push(group);
+    }
+    groups
+}
+
+/// The table and the capacities of groups instead of nodes.
+fn fold_up(table: &[i64], capacity: &[u32], groups: &[Vec<usize>]) -> (Vec<i64>, Vec<u32>) {
+    let nodes = capacity.len();
+    let mut folded = Vec::with_capacity(groups.len() * groups.len());
+    for (place, one) in groups.iter().enumerate() {
+        for (other_place, other) in groups.iter().enumerate() {
+            // Inside a group no two tasks share a node: what counts is the way between two.
+            let last = if place == other_place {
+                one.len() - 1
+            } else {
+                0
+            };
+            folded.push(table[one[0] * nodes + other[last]]);
+        }
+    }
+    let sum = |group: &Vec<usize>| group.iter().map(|&node| capacity[node]).sum();
+    (folded, groups.iter().map(sum).collect())
 }
 
 const fn common_factor(one: u64, other: u64) -> u64 {
@@ -310,32 +389,56 @@ fn split_families(part: &mut [usize], groups: &[Vec<usize>], capacity: &[u32]) -
     best
 }
 
-/// Two halves with the least distance inside: grown around each of a few nodes, then swapped.
+/// Two halves with the least distance inside.
+///
+/// Each start takes the half that is nearer to one node than to another, which is a box on a torus
+/// and a ball elsewhere; the best few starts are then swapped until no swap helps.
 fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize {
-    const STARTS_MAX: usize = 16;
+    const SEEDS_MAX: usize = 4;
+    const STARTS_MAX: usize = 6;
     let half = part.len() / 2;
-    let mut best: (i64, Vec<usize>) = (i64::MAX, part.to_vec());
-    for start in 0..part.len().min(STARTS_MAX) {
-        let seed = part[start];
-        let mut order = part.to_vec();
-        order.sort_by_key(|&node| (node != seed, between(seed, node), node));
-        let (first, second) = order.split_at_mut(half);
-        swap_down(first, second, &between);
-        let inside = |nodes: &[usize]| {
-            let pairs = nodes
-                .iter()
-                .flat_map(|&one| nodes.iter().map(move |&other| (one, other)));
-            pairs.map(|(one, other)| between(one, other)).sum::<i64>()
-        };
-        let cost = inside(first) + inside(second);
-        if cost < best.0 {
-            first.sort_unstable();
-            second.sort_unstable();
-            best = (cost, order);
+    let mut starts: Vec<(i64, Vec<usize>)> = Vec::new();
+    for &seed in part.iter().take(SEEDS_MAX) {
+        for &rival in part.iter() {
+            let near = |node: usize| {
+                if rival == seed {
+                    0
+                } else {
+                    between(rival, node)
+                }
+            };
+            let lean = |node: usize| between(seed, node) - near(node);
+            let mut order = part.to_vec();
+            order.sort_by_key(|&node| (lean(node), node));
+            starts.push((inside(&order, half, &between), order));
         }
     }
-    part.copy_from_slice(&best.1);
+    starts.sort_unstable();
+    starts.dedup();
+    starts.truncate(STARTS_MAX);
+    for (cost, order) in &mut starts {
+        let (first, second) = order.split_at_mut(half);
+        swap_down(first, second, &between);
+        first.sort_unstable();
+        second.sort_unstable();
+        *cost = inside(order, half, &between);
+    }
+    if let Some((_, order)) = starts.iter().min() {
+        part.copy_from_slice(order);
+    }
     half
+}
+
+/// Distances between nodes of the same half.
+fn inside(order: &[usize], half: usize, between: &impl Fn(usize, usize) -> i64) -> i64 {
+    let (first, second) = order.split_at(half);
+    let sum = |nodes: &[usize]| -> i64 {
+        let pairs = nodes
+            .iter()
+            .flat_map(|&one| nodes.iter().map(move |&other| (one, other)));
+        pairs.map(|(one, other)| between(one, other)).sum()
+    };
+    sum(first) + sum(second)
 }
 
 fn swap_down(first: &mut [usize], second: &mut [usize], between: &impl Fn(usize, usize) -> i64) {

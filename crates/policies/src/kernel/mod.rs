@@ -42,6 +42,7 @@
 
 mod bisect;
 mod buckets;
+mod communities;
 mod fm;
 mod graph;
 mod halves;

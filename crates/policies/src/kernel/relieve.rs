@@ -140,11 +140,8 @@ impl<'a> Relief<'a> {
     fn new(field: Field<'a>, shift: u32, bandwidths: &'a Bandwidths<'a>, table: &Table) -> Self {
         let nodes = field.machine.nodes();
         let original = |node: usize| {
-            usize::from(
-                field
-                    .machine
-                    .original(u16::try_from(node).unwrap_or(u16::MAX)),
-            )
+            let node = u16::try_from(node).unwrap_or(u16::MAX);
+            usize::from(field.machine.members(node)[0])
         };
         let mut relief = Self {
             bandwidths,

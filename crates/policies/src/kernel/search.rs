@@ -2,9 +2,9 @@
 
 use super::bisect::{Luck, Tuning};
 use super::fm;
-use super::graph::{Canon, Csr, Dice, Level, Steps, id};
+use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
 use super::halves::{Halves, Job};
-use super::machine::Machine;
+use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
@@ -17,6 +17,8 @@ const SEED: u64 = 0x6E75_6D61_6400_0001;
 const DENSE: usize = 48;
 /// Partners kept of each row of a dense matrix.
 const KEPT: usize = 20;
+/// Kicks of a thorough warm start; beyond, they cost more than starting over.
+const KICKS_MAX: usize = 2048;
 /// Row sums times distances stay below this, so that 32-bit tables cannot overflow.
 const TABLE_MAX: u64 = 1 << 29;
 
@@ -132,10 +134,8 @@ impl Workspace {
 
     /// Cost and price of moves of a mapping in our nodes.
     fn objective(&self, problem: &Problem<'_>, node_of: &[u16]) -> u64 {
-        let named: Vec<u16> = node_of
-            .iter()
-            .map(|&node| self.machine.original(node))
-            .collect();
+        let mut named = Vec::new();
+        name(&self.machine, problem, node_of, &mut named);
         let current = problem.current.unwrap_or(&named);
         let moved = named
             .iter()
@@ -152,6 +152,13 @@ impl Workspace {
         steps: &mut Steps,
         search: impl FnOnce((Field<'_>, u32), &mut Table, &mut Steps),
     ) {
+        // A search of its own may care which of several like nodes a task gets.
+        let tasks = problem.tasks();
+        self.machine
+            .prepare(problem.distance, problem.capacity, tasks, Fold::Never);
+        let place = |&node: &u16| self.machine.position(node).unwrap_or(0);
+        self.start.clear();
+        self.start.extend(self.result.iter().map(place));
         let shift = self.prices(problem);
         let field = Field {
             rows: scaled(problem.edges.rows(), shift, &mut self.full),
@@ -175,7 +182,7 @@ impl Workspace {
     fn seat(&mut self, problem: &Problem<'_>) {
         let tasks = problem.tasks();
         self.machine
-            .prepare(problem.distance, problem.capacity, tasks);
+            .prepare(problem.distance, problem.capacity, tasks, Fold::Alike);
         let machine = &self.machine;
         self.start.clear();
         self.start.resize(tasks, u16::MAX);
@@ -192,7 +199,7 @@ impl Workspace {
         }
         // In the caller's order of nodes, which need not be ours.
         let mut order: Vec<u16> = (0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX)).collect();
-        order.sort_unstable_by_key(|&node| machine.original(node));
+        order.sort_unstable_by_key(|&node| machine.members(node)[0]);
         for task in 0..tasks {
             if self.start[task] != u16::MAX {
                 continue;
@@ -275,7 +282,10 @@ impl Workspace {
         if effort.level == problem::Level::Thorough {
             while local.chains(8) {}
         }
-        let kicks = kicks(effort, rows);
+        let kicks = match effort.level {
+            problem::Level::Online => 0,
+            problem::Level::Thorough => (8 * rows.tasks()).min(KICKS_MAX),
+        };
         if kicks > 0 {
             local.kicks(&mut Dice::new(SEED), kicks);
         }
@@ -297,35 +307,24 @@ impl Workspace {
     fn cold(&mut self, problem: &Problem<'_>, effort: Effort, steps: &mut Steps, method: Method) {
         let rows = problem.edges.rows();
         let tasks = rows.tasks();
-        let dense = rows.entries() > DENSE * tasks;
+        let room: usize = self
+            .machine
+            .capacity()
+            .iter()
+            .map(|&room| room as usize)
+            .sum();
+        // With much free room it is no matter of course how many tasks a node gets, so what all say
+        // to all is no constant.
+        let dense = rows.entries() > DENSE * tasks && room - tasks <= tasks / 8;
         self.canon.sort(rows, None, if dense { 1 } else { 3 });
-        let names = self.canon.names();
-        if self.tiers.is_empty() {
-            self.tiers.push(Tier::default());
-        }
-        let tier = &mut self.tiers[0];
-        let shift = {
-            let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
-            (0..32).find(|&shift| (2 * problem.edges.heaviest() * far) >> shift <= TABLE_MAX)
-        };
-        let shift = shift.unwrap_or(32);
-        if dense {
-            self.sparsifier.run(rows, names, KEPT, &mut tier.graph);
-            tier.graph
-                .limit(TABLE_MAX / u64::from(self.machine.largest().unsigned_abs()).max(1));
-        } else {
-            tier.graph.renamed(rows, names, shift);
-        }
-        tier.capacity.clear();
-        tier.capacity.extend_from_slice(self.machine.capacity());
-        tier.linear.clear();
+        let shift = self.shift(problem, 0);
+        self.first_tier(rows, shift, dense);
         let _ = steps.spend(rows.entries());
-        let mut dice = Dice::new(SEED);
         let mut luck = Luck {
-            dice: &mut dice,
+            dice: &mut Dice::new(SEED),
             steps,
         };
-        let plan = Plan::new(effort, tier.graph.rows(), self.machine.nodes(), method);
+        let plan = Plan::new(effort, tasks, &self.machine, method);
         let mut search = Search {
             machine: &self.machine,
             halves: &mut self.halves,
@@ -334,22 +333,38 @@ impl Workspace {
             table: &mut self.table,
             plan,
         };
-        search.first(&mut luck);
-        for _ in 0..plan.cycles {
-            if !search.cycle(&mut luck) {
-                break;
-            }
-        }
-        search.kick(&mut luck);
         let names = self.canon.names();
+        search.run(&mut luck, &mut self.best, |node_of| {
+            // What was left out counts when two mappings are compared.
+            dense.then(|| whole_cost(rows, names, &self.machine, node_of))
+        });
         self.start.clear();
         self.start.resize(tasks, 0);
-        for (new, &old) in names.order.iter().enumerate() {
-            self.start[old as usize] = self.tiers[0].node[new];
+        for (&old, &node) in names.order.iter().zip(&self.best) {
+            self.start[old as usize] = node;
         }
         if dense {
             self.finish_dense(rows, shift, effort, steps);
         }
+    }
+
+    /// Fills the first tier with the tasks in the order of `canon`.
+    fn first_tier(&mut self, rows: Csr<'_>, shift: u32, dense: bool) {
+        let names = self.canon.names();
+        if self.tiers.is_empty() {
+            self.tiers.push(Tier::default());
+        }
+        let tier = &mut self.tiers[0];
+        if dense {
+            let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
+            self.sparsifier.run(rows, names, KEPT, &mut tier.graph);
+            tier.graph.limit(TABLE_MAX / far);
+        } else {
+            tier.graph.renamed(rows, names, shift);
+        }
+        tier.capacity.clear();
+        tier.capacity.extend_from_slice(self.machine.capacity());
+        tier.linear.clear();
     }
 
     /// The background comes back: a few sweeps over the whole matrix.
@@ -372,9 +387,7 @@ impl Workspace {
     }
 
     pub(super) fn answer(&mut self, problem: &Problem<'_>, steps: &Steps) -> Mapping<'_> {
-        self.result.clear();
-        self.result
-            .extend(self.start.iter().map(|&node| self.machine.original(node)));
+        name(&self.machine, problem, &self.start, &mut self.result);
         let current = problem.current.unwrap_or(&self.result);
         let moved = self
             .result
@@ -389,6 +402,49 @@ impl Workspace {
             steps: steps.spent(),
         }
     }
+}
+
+/// The caller's nodes of a mapping in ours. Of nodes that were folded, a task keeps the one that it is
+/// on; the others get what is left in their order.
+fn name(machine: &Machine, problem: &Problem<'_>, node_of: &[u16], named: &mut Vec<u16>) {
+    named.clear();
+    if !machine.is_folded() {
+        named.extend(node_of.iter().map(|&node| machine.members(node)[0]));
+        return;
+    }
+    let mut free = problem.capacity.to_vec();
+    for (task, &node) in node_of.iter().enumerate() {
+        let current = problem.current.map(|current| current[task]);
+        let stays = current
+            .filter(|&there| machine.position(there) == Some(node) && free[usize::from(there)] > 0);
+        if let Some(there) = stays {
+            free[usize::from(there)] -= 1;
+        }
+        named.push(stays.unwrap_or(u16::MAX));
+    }
+    for (named, &node) in named.iter_mut().zip(node_of) {
+        if *named == u16::MAX {
+            let members = machine.members(node).iter().copied();
+            let open = members
+                .into_iter()
+                .find(|&there| free[usize::from(there)] > 0);
+            *named = open.unwrap_or(machine.members(node)[0]);
+            free[usize::from(*named)] = free[usize::from(*named)].saturating_sub(1);
+        }
+    }
+}
+
+/// Twice the cost of a mapping of our tasks, over the caller's rows.
+fn whole_cost(rows: Csr<'_>, names: Names<'_>, machine: &Machine, node_of: &[u16]) -> i64 {
+    let node = |task: usize| usize::from(node_of[names.rank[task] as usize]);
+    let mut twice = 0;
+    for task in 0..rows.tasks() {
+        let far = machine.from(node(task));
+        for (other, weight) in rows.row(task) {
+            twice += i64::from(weight) * i64::from(far[node(other)]);
+        }
+    }
+    twice
 }
 
 /// The rows, each amount shifted right but not to zero.
@@ -406,67 +462,90 @@ fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Level) -> Csr<'a> {
 }
 
 /// What is tried, and how often.
+///
+/// The figures were found on the 533 cases of the mapping bench: each is where more of it stopped
+/// paying, within the time that its effort is given. See docs/measurements.md, "mapping kernels".
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// Tiers are halved while they have more vertices than this before the first mapping.
-    coarse: usize,
-    /// Cuts from scratch by depth; beyond the last, one.
+    /// Mappings from nothing; the best is kept.
+    restarts: usize,
+    /// Cuts from scratch by depth of the recursion; beyond the last, one.
     starts: [usize; 6],
     tuning: Tuning,
-    /// Rounds down and up the tiers along the mapping.
-    cycles: usize,
-    /// Length of ejection chains; none when zero.
-    depth: usize,
-    /// Kicks of single tasks at the end.
+    /// Whether to go down and up the tiers of pairs once more.
+    cycle: bool,
+    /// Kicks after each mapping from nothing.
     kicks: usize,
-}
-
-/// How often a mapping is kicked: more often where there is little to map, less where a kick is dear.
-fn kicks(effort: Effort, rows: Csr<'_>) -> usize {
-    let tasks = rows.tasks();
-    let partners = rows.entries() / tasks.max(1);
-    match effort.level {
-        problem::Level::Online if tasks <= 16 => 8 * tasks,
-        problem::Level::Online => 0,
-        problem::Level::Thorough if tasks <= 256 => 64 + 8 * tasks * 8 / partners.max(8),
-        problem::Level::Thorough => 0,
-    }
+    /// Length of the ejection chains that polish the best mapping; none when zero.
+    chain: usize,
 }
 
 impl Plan {
-    fn new(effort: Effort, rows: Csr<'_>, nodes: usize, method: Method) -> Self {
-        let online = effort.level == problem::Level::Online;
-        let passes = if online { 2 } else { 4 };
-        let patience = if online { 20 } else { 12 };
-        let tuning = Tuning {
-            starts: 1,
-            cycles: if online { 0 } else { 2 },
-            tries: if online { 2 } else { 4 },
-            coarsest: 24,
-            effort: fm::Effort { passes, patience },
+    fn new(effort: Effort, tasks: usize, machine: &Machine, method: Method) -> Self {
+        let mut plan = match effort.level {
+            problem::Level::Online => Self::online(tasks, machine),
+            problem::Level::Thorough => Self::thorough(tasks),
+        };
+        plan.cycle = method != Method::Drb;
+        plan
+    }
+
+    /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
+    fn online(tasks: usize, machine: &Machine) -> Self {
+        let starts = match (tasks, machine.is_tree()) {
+            (..=32, _) => [1, 2, 1, 1, 1, 1],
+            (33..=64, _) => [2, 2, 1, 1, 1, 1],
+            (65..=1024, true) => [2, 2, 2, 1, 1, 1],
+            (_, true) => [4, 3, 2, 2, 1, 1],
+            (_, false) => [4, 4, 4, 3, 2, 2],
+        };
+        let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
+        Self {
+            restarts: 1,
+            starts,
+            tuning: tuning(tasks),
+            cycle: true,
+            kicks,
+            chain: 0,
+        }
+    }
+
+    /// Many mappings: a start decides more than any polishing.
+    fn thorough(tasks: usize) -> Self {
+        let (restarts, starts, kicks) = match tasks {
+            ..=16 => (16, [1; 6], 8 * tasks),
+            17..=32 => (18, [1; 6], 12),
+            33..=64 => (14, [1; 6], 8),
+            65..=256 => (6, [4, 4, 4, 3, 2, 2], 0),
+            _ => (4, [4, 4, 4, 3, 2, 2], 0),
         };
         Self {
-            coarse: if method == Method::Drb {
-                usize::MAX
-            } else {
-                16 * nodes
-            },
-            starts: if online {
-                [2, 2, 1, 1, 1, 1]
-            } else {
-                [8, 8, 4, 4, 2, 2]
-            },
-            tuning,
-            cycles: if method == Method::Drb {
-                0
-            } else if online {
-                1
-            } else {
-                2
-            },
-            depth: if online { 0 } else { 8 },
-            kicks: kicks(effort, rows),
+            restarts,
+            starts,
+            tuning: tuning(tasks),
+            cycle: true,
+            kicks,
+            chain: 8,
         }
+    }
+}
+
+/// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
+const KICKED_ONLINE: usize = 16;
+
+/// Patience falls with the size: on a small graph a long pass only walks away and back.
+fn tuning(tasks: usize) -> Tuning {
+    let (passes, patience) = match tasks {
+        ..=32 => (2, 35),
+        33..=64 => (2, 30),
+        _ => (3, 20),
+    };
+    let effort = fm::Effort { passes, patience };
+    Tuning {
+        starts: 1,
+        tries: 2,
+        coarsest: 24,
+        effort,
     }
 }
 
@@ -480,21 +559,62 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// A mapping of the first tier, found on a coarse one.
-    fn first(&mut self, luck: &mut Luck<'_>) {
-        let mut depth = 0;
-        while self.tiers[depth].graph.count() > self.plan.coarse.max(32) {
-            if !self.halve(depth, false, luck.dice) {
+    /// Puts the best of the mappings that the plan asks for into `best`, by its cost on the first tier
+    /// unless `judge` knows better.
+    fn run(
+        &mut self,
+        luck: &mut Luck<'_>,
+        best: &mut Vec<u16>,
+        judge: impl Fn(&[u16]) -> Option<i64>,
+    ) {
+        let mut least = i64::MAX;
+        let mut restarts = self.plan.restarts;
+        let mut round = 0;
+        while round < restarts {
+            // Packing communities is a gamble as well: where it was tried, growing is tried too.
+            let mut cost = self.attempt(luck, round % 2 == 0);
+            restarts = restarts.max(1 + usize::from(self.halves.is_tight()));
+            round += 1;
+            if restarts > 1 {
+                cost = judge(&self.tiers[0].node).unwrap_or(cost);
+            }
+            if cost < least {
+                least = cost;
+                best.clone_from(&self.tiers[0].node);
+            }
+            if luck.steps.is_out() {
                 break;
             }
-            depth += 1;
         }
-        let tier = &mut self.tiers[depth];
+        if self.plan.chain > 0 {
+            self.tiers[0].node.clone_from(best);
+            self.polish(luck);
+            best.clone_from(&self.tiers[0].node);
+        }
+    }
+
+    /// A mapping of the first tier from nothing, refined; its cost.
+    fn attempt(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
+        let mut cost = self.first(luck, packs);
+        if self.plan.cycle && !luck.steps.is_out() {
+            cost = self.cycle(luck);
+        }
+        if self.plan.kicks > 0 {
+            let kicks = self.plan.kicks;
+            cost = self.search(0, luck, |local, dice| local.kicks(dice, kicks));
+        }
+        cost
+    }
+
+    /// A mapping of the first tier by halving tasks and machine; its cost.
+    fn first(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
+        let tier = &mut self.tiers[0];
         let job = Job {
             graph: &tier.graph,
             machine: self.machine,
             capacity: &tier.capacity,
             node: &mut tier.node,
+            packs,
         };
         let plan = self.plan;
         let care = |depth: usize| Tuning {
@@ -502,28 +622,48 @@ impl Search<'_> {
             ..plan.tuning
         };
         self.halves.map(job, &care, luck);
-        self.climb(depth, luck);
+        self.climb(0, luck)
     }
 
-    /// Down the tiers along the mapping and up again. True when that helped.
-    fn cycle(&mut self, luck: &mut Luck<'_>) -> bool {
+    /// Down the tiers along the mapping and up again; the cost then.
+    fn cycle(&mut self, luck: &mut Luck<'_>) -> i64 {
         let mut depth = 0;
         while self.tiers[depth].graph.count() > self.machine.nodes() {
-            if !self.halve(depth, true, luck.dice) {
+            if !self.halve(depth, luck.dice) {
                 break;
             }
             depth += 1;
         }
-        self.climb(depth, luck);
-        !luck.steps.is_out()
+        self.climb(depth, luck)
     }
 
-    /// Kicks the mapping of single tasks.
-    fn kick(&mut self, luck: &mut Luck<'_>) {
-        if self.plan.kicks == 0 {
-            return;
-        }
-        let tier = &mut self.tiers[0];
+    /// Ejection chains until none helps.
+    fn polish(&mut self, luck: &mut Luck<'_>) {
+        const ROUNDS_MAX: usize = 4;
+        let length = self.plan.chain;
+        self.search(0, luck, |local, dice| {
+            for _ in 0..ROUNDS_MAX {
+                local.table.order.clear();
+                local
+                    .table
+                    .order
+                    .extend((0..local.field.rows.tasks()).map(id));
+                dice.shuffle(&mut local.table.order);
+                if !local.chains(length) {
+                    break;
+                }
+            }
+        });
+    }
+
+    /// Searches from the mapping of a tier; the cost then.
+    fn search(
+        &mut self,
+        depth: usize,
+        luck: &mut Luck<'_>,
+        search: impl FnOnce(&mut Local<'_>, &mut Dice),
+    ) -> i64 {
+        let tier = &mut self.tiers[depth];
         std::mem::swap(&mut self.table.node, &mut tier.node);
         let field = Field {
             rows: tier.graph.rows(),
@@ -532,53 +672,34 @@ impl Search<'_> {
             linear: &tier.linear,
         };
         let mut local = Local::new(field, self.table, luck.steps);
-        local.kicks(luck.dice, self.plan.kicks);
+        search(&mut local, luck.dice);
+        let cost = local.cost;
         std::mem::swap(&mut self.table.node, &mut tier.node);
+        cost
     }
 
-    fn halve(&mut self, depth: usize, mapped: bool, dice: &mut Dice) -> bool {
+    fn halve(&mut self, depth: usize, dice: &mut Dice) -> bool {
         if self.tiers.len() < depth + 2 {
             self.tiers.push(Tier::default());
         }
         let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
-        self.pairing.halve(
-            (&mut fine[depth], &mut coarse[0]),
-            self.machine,
-            mapped,
-            dice,
-        )
+        self.pairing
+            .halve((&mut fine[depth], &mut coarse[0]), self.machine, dice)
     }
 
-    /// Refines the mapping of a tier, hands it to the finer one, and so on.
-    fn climb(&mut self, from: usize, luck: &mut Luck<'_>) {
+    /// Refines the mapping of a tier, hands it to the finer one, and so on; the cost at the end.
+    fn climb(&mut self, from: usize, luck: &mut Luck<'_>) -> i64 {
+        let mut cost = 0;
         for depth in (0..=from).rev() {
             if depth < from {
                 let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
                 hand_down(&mut fine[depth], &coarse[0]);
             }
-            let tier = &mut self.tiers[depth];
-            std::mem::swap(&mut self.table.node, &mut tier.node);
-            let field = Field {
-                rows: tier.graph.rows(),
-                machine: self.machine,
-                capacity: &tier.capacity,
-                linear: &tier.linear,
-            };
-            let count = tier.graph.count();
-            let mut local = Local::new(field, self.table, luck.steps);
-            local.descend(0..count, false);
-            if self.plan.depth > 0 {
-                for _ in 0..4 {
-                    local.table.order.clear();
-                    local.table.order.extend((0..count).map(id));
-                    luck.dice.shuffle(&mut local.table.order);
-                    if !local.chains(self.plan.depth) {
-                        break;
-                    }
-                }
-            }
-            std::mem::swap(&mut self.table.node, &mut tier.node);
+            cost = self.search(depth, luck, |local, _| {
+                local.descend(0..local.field.rows.tasks(), false);
+            });
         }
+        cost
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Sparsifier {
     means: Vec<i64>,
     kept: Vec<(u32, u32)>,
     ends: Vec<u32>,
-    mark: Vec<u32>,
+    /// By how many bits amounts are shifted right, so that sums of residuals cannot overflow.
+    shift: u32,
 }
 
 impl Sparsifier {
@@ -28,11 +29,13 @@ impl Sparsifier {
             .saturating_sub(1)
             .max(1);
         self.means.clear();
+        let heaviest = rows.weights.iter().copied().max().unwrap_or(0);
+        self.shift = 8_u32.saturating_sub(heaviest.leading_zeros());
         let mut all = 0;
         for task in 0..tasks {
             let sum: i64 = rows.weights[rows.range(task)]
                 .iter()
-                .map(|&weight| i64::from(weight))
+                .map(|&weight| i64::from(weight >> self.shift))
                 .sum();
             all += sum;
             self.means.push(sum * FRACTION / others);
@@ -56,12 +59,10 @@ impl Sparsifier {
         // Rises as better ones are found, so that most of a row is only looked at.
         let mut floor = 0;
         for (other, weight) in rows.row(task) {
-            let residual = i64::from(weight) * FRACTION - own - self.means[other];
+            let residual = (i64::from(weight) >> self.shift) * FRACTION - own - self.means[other];
             if residual > floor {
-                let residual = u32::try_from(residual)
-                    .unwrap_or(u32::MAX >> 2)
-                    .min(u32::MAX >> 2);
-                self.kept.push((id(other), residual));
+                self.kept
+                    .push((id(other), u32::try_from(residual).unwrap_or(u32::MAX >> 2)));
                 if self.kept.len() - start >= 3 * most {
                     floor = self.trim(start, most);
                 }
@@ -120,28 +121,25 @@ impl Sparsifier {
         level.bias.resize(tasks, 0);
     }
 
-    /// Drops the second of two equal entries of a row and sorts the rows.
+    /// Makes one entry of two for the same pair, with the mean of both, and sorts the rows.
     fn unite(&mut self, level: &mut Level) {
-        let tasks = level.count();
-        self.mark.clear();
-        self.mark.resize(tasks, u32::MAX);
         let mut end = 0;
         let mut from = 0;
-        for task in 0..tasks {
+        for task in 0..level.count() {
             let to = level.starts[task + 1] as usize;
             self.kept.clear();
-            for entry in from..to {
-                let other = level.partners[entry];
-                if self.mark[other as usize] != id(task) {
-                    self.mark[other as usize] = id(task);
-                    self.kept.push((other, level.weights[entry]));
-                }
-            }
+            let row = level.partners[from..to]
+                .iter()
+                .zip(&level.weights[from..to]);
+            self.kept
+                .extend(row.map(|(&other, &weight)| (other, weight)));
             from = to;
             self.kept.sort_unstable();
-            for &(other, weight) in &self.kept {
-                level.partners[end] = other;
-                level.weights[end] = weight;
+            for same in self.kept.chunk_by(|one, other| one.0 == other.0) {
+                let sum: u64 = same.iter().map(|one| u64::from(one.1)).sum();
+                let mean = u32::try_from(sum / same.len() as u64).unwrap_or(u32::MAX >> 2);
+                level.partners[end] = same[0].0;
+                level.weights[end] = mean.max(1);
                 end += 1;
             }
             level.starts[task + 1] = id(end);

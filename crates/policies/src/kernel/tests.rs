@@ -373,7 +373,11 @@ fn pairs_and_groups_share_a_node() {
         }
     }
     check_golden(&[(2, 21)], 4, &pairs, 12 * 5 * 10 + 21);
-    // Fewer tasks than one node takes: all together.
+    // Fewer tasks than one node takes: all together, however much they say.
+    let all = |one: u32| (one + 1..60).map(move |other| (one, other, 50 + u64::from(one % 7)));
+    let crowd: Vec<_> = (0..60).flat_map(all).collect();
+    let said: u64 = crowd.iter().map(|pair| pair.2).sum();
+    check_golden(&[(2, 21)], 64, &crowd, said * 10);
     check_golden(&[(4, 20)], 8, &[(0, 1, 3), (1, 2, 3), (2, 3, 3)], 9 * 10);
 }
 

@@ -32,13 +32,11 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
-    /// Makes `coarse` the problem of pairs of `fine`, along `fine.node` when `mapped`. False when
-    /// capacities do not allow it.
+    /// Makes `coarse` the problem of pairs of `fine`, along `fine.node`. False when nothing pairs.
     pub(super) fn halve(
         &mut self,
         (fine, coarse): (&mut Tier, &mut Tier),
         machine: &Machine,
-        mapped: bool,
         dice: &mut Dice,
     ) -> bool {
         let count = fine.graph.count();
@@ -53,40 +51,34 @@ impl Pairing {
         dice.shuffle(&mut self.order);
         self.mate.clear();
         self.mate.resize(count, NONE);
-        self.pair_partners(fine, mapped);
-        self.pair_strangers(fine, mapped, count);
-        self.pair_rest(fine, mapped, nodes);
-        let fixed = if mapped {
-            self.mate.iter().filter(|&&mate| mate == NONE).count()
-        } else {
-            0
-        };
+        self.pair_partners(fine);
+        self.pair_strangers(fine, count);
+        self.pair_rest(fine, nodes);
+        let mut fixed = false;
         for (task, &mate) in self.mate.iter().enumerate() {
-            if mapped && mate == NONE {
+            if mate == NONE {
+                fixed = true;
                 coarse.capacity[usize::from(fine.node[task])] -= 1;
             }
         }
         for room in &mut coarse.capacity {
             *room /= 2;
         }
-        let slots: usize = coarse.capacity.iter().map(|&room| room as usize).sum();
-        self.name(fine, mapped);
-        if self.heads.len() > slots || self.heads.is_empty() {
+        self.name(fine);
+        if self.heads.is_empty() {
             return false;
         }
         self.merge(fine, &mut coarse.graph);
-        self.price(fine, coarse, machine, fixed > 0);
+        self.price(fine, coarse, machine, fixed);
         coarse.node.clear();
-        if mapped {
-            coarse
-                .node
-                .extend(self.heads.iter().map(|&head| fine.node[head as usize]));
-        }
+        coarse
+            .node
+            .extend(self.heads.iter().map(|&head| fine.node[head as usize]));
         true
     }
 
     /// Each task with the partner that it talks to most, of those still free.
-    fn pair_partners(&mut self, fine: &Tier, mapped: bool) {
+    fn pair_partners(&mut self, fine: &Tier) {
         for &task in &self.order {
             let task = task as usize;
             if self.mate[task] != NONE {
@@ -94,7 +86,7 @@ impl Pairing {
             }
             let (mut best, mut most) = (NONE, 0);
             for (other, weight) in fine.graph.rows().row(task) {
-                let together = !mapped || fine.node[other] == fine.node[task];
+                let together = fine.node[other] == fine.node[task];
                 if weight > most && self.mate[other] == NONE && together {
                     (best, most) = (id(other), weight);
                 }
@@ -107,7 +99,7 @@ impl Pairing {
     }
 
     /// Tasks that are left over with one that talks most to the same task.
-    fn pair_strangers(&mut self, fine: &Tier, mapped: bool, count: usize) {
+    fn pair_strangers(&mut self, fine: &Tier, count: usize) {
         self.open.clear();
         self.open.resize(count, NONE);
         for &task in &self.order {
@@ -122,8 +114,7 @@ impl Pairing {
                 .max_by_key(|&(other, weight)| (weight, other));
             let Some((friend, _)) = most else { continue };
             let waiting = self.open[friend];
-            let fits =
-                waiting != NONE && (!mapped || fine.node[waiting as usize] == fine.node[task]);
+            let fits = waiting != NONE && fine.node[waiting as usize] == fine.node[task];
             if fits {
                 self.mate[task] = waiting;
                 self.mate[waiting as usize] = id(task);
@@ -135,17 +126,13 @@ impl Pairing {
     }
 
     /// Whatever is left, in the order of the shuffle.
-    fn pair_rest(&mut self, fine: &Tier, mapped: bool, nodes: usize) {
+    fn pair_rest(&mut self, fine: &Tier, nodes: usize) {
         for rest in &mut self.rest[..nodes] {
             rest.clear();
         }
         for &task in &self.order {
             if self.mate[task as usize] == NONE {
-                let node = if mapped {
-                    usize::from(fine.node[task as usize])
-                } else {
-                    0
-                };
+                let node = usize::from(fine.node[task as usize]);
                 self.rest[node].push(task);
             }
         }
@@ -157,22 +144,19 @@ impl Pairing {
         }
     }
 
-    /// Numbers the pairs by their first task. A task without mate is a vertex of its own, or none at
-    /// all when `mapped`: then it is fixed.
-    fn name(&mut self, fine: &mut Tier, mapped: bool) {
+    /// Numbers the pairs by their first task. A task without mate is in none: it is fixed.
+    fn name(&mut self, fine: &mut Tier) {
         let coarse = &mut fine.graph.coarse;
         coarse.clear();
         coarse.resize(self.mate.len(), NONE);
         self.heads.clear();
         for task in 0..self.mate.len() {
             let mate = self.mate[task];
-            if coarse[task] != NONE || (mapped && mate == NONE) {
+            if coarse[task] != NONE || mate == NONE {
                 continue;
             }
             coarse[task] = id(self.heads.len());
-            if mate != NONE {
-                coarse[mate as usize] = id(self.heads.len());
-            }
+            coarse[mate as usize] = id(self.heads.len());
             self.heads.push(id(task));
         }
     }
@@ -184,9 +168,6 @@ impl Pairing {
         for (own, &head) in self.heads.iter().enumerate() {
             self.row.clear();
             for part in [head, self.mate[head as usize]] {
-                if part == NONE {
-                    continue;
-                }
                 for (other, weight) in fine.graph.rows().row(part as usize) {
                     let other = fine.graph.coarse[other];
                     if other == NONE || other as usize == own {
@@ -229,9 +210,6 @@ impl Pairing {
         for (own, &head) in self.heads.iter().enumerate() {
             let row = &mut coarse.linear[own * pitch..][..pitch];
             for part in [head, self.mate[head as usize]] {
-                if part == NONE {
-                    continue;
-                }
                 let part = part as usize;
                 if !fine.linear.is_empty() {
                     let prices = &fine.linear[part * pitch..][..pitch];

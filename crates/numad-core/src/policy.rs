@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use topology::{CpuId, TaskKey, Topology};
 
+use crate::cost::Prices;
 use crate::matrix::CommMatrix;
 use crate::setting::{SettingSpec, Settings, SettingsError};
 use crate::time::Time;
@@ -72,6 +73,9 @@ pub struct Program<'a> {
     pub window: Duration,
     /// Samples behind all this.
     pub samples: u64,
+    /// What moves cost and how many accesses a unit of weight stands for, as far as that is known by
+    /// now: the cost of a page is what the host measured once it has moved some.
+    pub prices: Prices,
 }
 
 /// A thread or process that takes part in mapping.
@@ -193,6 +197,22 @@ pub enum Reason {
         /// Mean of uses over the nodes.
         mean: f64,
     },
+    /// It uses the same pages as another task.
+    Similar {
+        /// That task.
+        with: TaskKey,
+        /// How alike, in hundredths: cosine of what the two use.
+        percent: u32,
+    },
+    /// More bandwidth is left there.
+    Bandwidth {
+        /// Left from its users to where it goes, in MB/s; 0 when it is overdrawn.
+        there_mbps: u64,
+        /// Left from its users to where it is.
+        here_mbps: u64,
+    },
+    /// All bandwidth of its users is used up, and the rest of their pages is dealt out evenly.
+    Interleave,
     /// It shares nothing, and is kept where it is, so that its pages can follow.
     Stay,
     /// What it was before is put back.
@@ -224,6 +244,19 @@ impl fmt::Display for Reason {
             Self::Accesses { there, mean } => {
                 write!(f, "used {there}x from there, a node's mean is {mean:.1}x")
             }
+            Self::Similar { with, percent } => write!(
+                f,
+                "uses the same pages as thread {} (similarity {percent} %)",
+                with.tid
+            ),
+            Self::Bandwidth {
+                there_mbps,
+                here_mbps,
+            } => write!(
+                f,
+                "{there_mbps} MB/s are left there, {here_mbps} MB/s where it is"
+            ),
+            Self::Interleave => f.write_str("all bandwidth is used up, and pages are dealt out"),
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),
             Self::Slower {

@@ -4,6 +4,7 @@ use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::*;
 use crate::CommMatrix;
+use crate::cost::Prices;
 use crate::engine::AttachOptions;
 use crate::evidence::Certainty;
 use crate::guard::{PageCase, PageWish, Standing, ThreadCase};
@@ -70,6 +71,7 @@ impl Scene {
             page_bytes: 4096,
             window: Duration::from_millis(500),
             samples: 1000,
+            prices: Prices::default(),
         }
     }
 

@@ -48,7 +48,7 @@ pub enum SettingKind {
         /// When not given.
         default: &'static str,
     },
-    /// Any text.
+    /// Any text. A number is taken for the text that it is written as.
     Text {
         /// When not given.
         default: &'static str,
@@ -126,6 +126,10 @@ impl SettingSpec {
             (SettingKind::Float { .. }, SettingValue::Integer(whole)) => {
                 SettingValue::Float(whole as f64)
             }
+            (
+                SettingKind::Text { .. },
+                value @ (SettingValue::Integer(_) | SettingValue::Float(_)),
+            ) => SettingValue::Text(value.to_string()),
             (_, value) => value,
         };
         let fits = match (self.kind, &value) {

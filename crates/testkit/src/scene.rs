@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use numad_core::cost::Prices;
 use numad_core::{Accessor, CommMatrix, Page, PageKey, Program, Proposal, SpaceId, Task};
 use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -27,6 +28,8 @@ pub struct Scene {
     pub pages: Vec<Page>,
     /// Samples behind all this.
     pub samples: u64,
+    /// What moves cost, and what a unit of weight stands for.
+    pub prices: Prices,
 }
 
 /// Bytes in a page of every scene; not 4096, so that nobody relies on that.
@@ -64,6 +67,7 @@ impl Scene {
             decayed: CommMatrix::new(0),
             pages: Vec::new(),
             samples: 1000,
+            prices: Prices::default(),
         };
         scene.fit_capacity();
         scene
@@ -168,6 +172,7 @@ impl Scene {
             page_bytes: PAGE_BYTES,
             window: Duration::from_millis(500),
             samples: self.samples,
+            prices: self.prices,
         }
     }
 

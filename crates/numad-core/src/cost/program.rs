@@ -225,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::CommMatrix;
+    use crate::cost::Prices;
     use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
 
     fn task(tid: u32, node: usize) -> Task {
@@ -280,6 +281,7 @@ mod tests {
                 page_bytes: 4096,
                 window: Duration::from_millis(500),
                 samples: 1000,
+                prices: Prices::default(),
             }
         }
     }

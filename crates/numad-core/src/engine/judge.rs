@@ -53,7 +53,7 @@ impl Attachment {
     ) -> Decision {
         let mut proposals = std::mem::take(&mut scratch.proposals);
         proposals.clear();
-        let program = Program {
+        let mut program = Program {
             topology: context.topology,
             tasks: &scratch.tasks,
             capacity: &scratch.capacity,
@@ -64,12 +64,14 @@ impl Attachment {
             page_bytes: context.page_bytes,
             window: context.now.since(self.live_since),
             samples: self.live_samples,
+            prices: self.options.prices,
         };
+        let prices = guard::prices(&self.options, &program);
+        program.prices = self.totals.measured(prices);
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
         let ipc = self.pace.close();
         let remedy = self.judge_trial(context.now, &program, (&measure, ipc), evidence);
-        let prices = guard::prices(&self.options, &program);
         let pressure = context
             .measured
             .map(|seen| Pressure::new(seen.model, seen.gbps, &program, &prices));

@@ -216,3 +216,20 @@ pub struct Totals {
     /// The longest single action of these.
     pub longest_ns: u64,
 }
+
+impl Totals {
+    /// The prices with what a page has cost so far, once that is more than a few.
+    pub(super) fn measured(&self, prices: Prices) -> Prices {
+        if self.pages_moved < PAGES_MEASURED_MIN {
+            return prices;
+        }
+        let page_move_ns = self.spent_ns as f64 / self.pages_moved as f64;
+        Prices {
+            page_move_ns,
+            ..prices
+        }
+    }
+}
+
+/// Pages after which their cost is taken for known: one full batch of the host.
+const PAGES_MEASURED_MIN: u64 = 64;

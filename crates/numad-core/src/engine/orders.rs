@@ -215,6 +215,9 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Stay => 6,
         Reason::Crowded => 7,
         Reason::Slower { .. } => 8,
+        Reason::Similar { .. } => 9,
+        Reason::Bandwidth { .. } => 10,
+        Reason::Interleave => 11,
     }
 }
 

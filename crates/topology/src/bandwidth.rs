@@ -8,10 +8,13 @@ use crate::ids::NodeId;
 /// How fast the processors of one node reach the memory of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Read bandwidth in MB/s.
+    /// Read bandwidth in MB/s, when no other node uses that memory. A measured one is that of the triad:
+    /// two reads to each write.
     pub read_mbps: Option<Figure>,
     /// Write bandwidth in MB/s.
     pub write_mbps: Option<Figure>,
+    /// Part of this node in MB/s when the processors of every node use that memory.
+    pub loaded_mbps: Option<Figure>,
     /// Latency of an idle system in nanoseconds.
     pub latency_ns: Option<Figure>,
 }

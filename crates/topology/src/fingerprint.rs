@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use crate::distance::Origin;
 use crate::machine::{CacheKind, Topology};
@@ -23,6 +24,31 @@ pub struct Fingerprint(u64);
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A text is no fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoFingerprint;
+
+impl fmt::Display for NoFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected 16 hexadecimal digits, lower case")
+    }
+}
+
+impl std::error::Error for NoFingerprint {}
+
+impl FromStr for Fingerprint {
+    type Err = NoFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let proper = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 16 || !text.bytes().all(proper) {
+            return Err(NoFingerprint);
+        }
+        let number = u64::from_str_radix(text, 16);
+        number.map(Self).map_err(|_no_number| NoFingerprint)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod hwloc;
 pub mod ids;
 pub mod load;
 mod machine;
+pub mod measured;
 mod number;
 pub mod render;
 pub mod set;
@@ -23,8 +24,9 @@ pub mod xml;
 
 pub use bandwidth::{BandwidthGraph, Figure, Link};
 pub use distance::{Distances, Origin};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use ids::{CoreId, CpuId, NodeId, PackageId, Pid, StartTicks, TaskKey, Tid};
 pub use load::{LoadError, Reason, load, load_text};
 pub use machine::{Cache, CacheKind, Contradiction, Cpu, Node, Note, Parts, Topology};
+pub use measured::{Measured, MeasuredLink};
 pub use set::{CpuSet, IdSet, NodeSet};

@@ -70,6 +70,7 @@ fn bandwidth(graph: &BandwidthGraph) -> Vec<Value> {
                 "to": to.0,
                 "read_mbps": figure(link.read_mbps),
                 "write_mbps": figure(link.write_mbps),
+                "loaded_mbps": figure(link.loaded_mbps),
                 "latency_ns": figure(link.latency_ns),
             })
         })

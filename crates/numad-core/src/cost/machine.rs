@@ -147,6 +147,42 @@ struct Guess {
     origin: Origin,
 }
 
+/// A machine with estimates where neither measurement nor firmware tells of bandwidth or latency between
+/// a node with processors and one with memory: what [`MachineModel::new`] goes by, for showing.
+#[must_use]
+pub fn with_estimates(topology: Topology) -> Topology {
+    let model = MachineModel::new(&topology);
+    let mut graph = topology.bandwidth().clone();
+    for (from, asks) in topology.nodes().iter().enumerate() {
+        for (to, answers) in topology.nodes().iter().enumerate() {
+            if asks.cpus.is_empty() || answers.memory_bytes == 0 {
+                continue;
+            }
+            let link = graph.link_mut(asks.id, answers.id);
+            let estimated = |value: f64| {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "not negative, and `as` saturates"
+                )]
+                let value = (value + 0.5) as u64;
+                let origin = Origin::Estimated;
+                Some(Figure { value, origin })
+            };
+            if told(link.read_mbps)
+                .or_else(|| told(link.write_mbps))
+                .is_none()
+            {
+                link.read_mbps = estimated(model.link_gbps(from, to) * 1000.0);
+            }
+            if told(link.latency_ns).is_none() {
+                link.latency_ns = estimated(model.latency_ns(from, to));
+            }
+        }
+    }
+    topology.with_bandwidth(graph)
+}
+
 /// A controller gives its own node's figure, else the best that anybody gets from it, else an
 /// estimate from the cores beside it; a memory-only node is estimated like the largest node.
 fn controller(topology: &Topology, ids: &[NodeId], memory: usize) -> Guess {
@@ -226,8 +262,8 @@ mod tests {
         };
         *graph.link_mut(NodeId(0), NodeId(1)) = topology::Link {
             read_mbps: told(3930),
-            write_mbps: None,
             latency_ns: told(120),
+            ..topology::Link::default()
         };
         graph.link_mut(NodeId(1), NodeId(0)).read_mbps = told(0);
         let model = MachineModel::new(&topology.with_bandwidth(graph));
@@ -236,6 +272,33 @@ mod tests {
         assert_eq!(model.link_origin(0, 1), Origin::Firmware);
         assert_eq!(model.link_origin(1, 0), Origin::Estimated);
         assert!(near(model.latency_ns(1, 0), 180.0));
+    }
+
+    #[test]
+    fn estimates_fill_what_nobody_told_and_nothing_else() {
+        let topology = topology::synthetic::parse("2x8+1@10,20").unwrap();
+        let mut graph = topology.bandwidth().clone();
+        let measured = Some(Figure {
+            value: 31_000,
+            origin: Origin::Measured,
+        });
+        graph.link_mut(NodeId(0), NodeId(1)).read_mbps = measured;
+        let known = topology.with_bandwidth(graph);
+        let model = MachineModel::new(&known);
+        let filled = with_estimates(known);
+        assert_eq!(filled.bandwidth().iter().count(), 6, "node 2 asks nobody");
+        let link = filled.bandwidth().link(NodeId(0), NodeId(1));
+        assert_eq!(link.read_mbps, measured);
+        assert_eq!(
+            link.latency_ns.map(|figure| (figure.value, figure.origin)),
+            Some((180, Origin::Estimated))
+        );
+        // What is shown is what is gone by, to the MB/s that it is shown in.
+        let again = MachineModel::new(&filled);
+        for pair in 0..6 {
+            let (from, to) = (pair / 3, pair % 3);
+            assert!((again.link_gbps(from, to) - model.link_gbps(from, to)).abs() < 0.001);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::machine::Topology;
 pub use self::svg::svg;
 pub use self::text::text;
 pub use self::xml::xml;
+pub use self::text::{bandwidth_text, text};
 
 impl Topology {
     /// One line: `4 nodes, 64 cpus, 2 packages, 256 GiB`. Processors offline are counted and named.
@@ -54,6 +55,17 @@ fn size(bytes: u64) -> String {
         };
     }
     format!("{bytes} B")
+}
+
+/// MB/s as GB/s, with a decimal below 100.
+fn gigabytes(mbps: u64) -> String {
+    match (
+        mbps.saturating_add(50) / 100,
+        mbps.saturating_add(500) / 1000,
+    ) {
+        (tenths, _) if tenths < 1000 => format!("{}.{}", tenths / 10, tenths % 10),
+        (_, whole) => whole.to_string(),
+    }
 }
 
 /// `L2` for both kinds of content, `L1d` and `L1i` for one.

@@ -1,11 +1,11 @@
-//! The machine as a picture: a card per node, and the distances as a map of heat.
+//! The machine as a picture: a card per node, and distances and bandwidths as maps of heat.
 
 use std::fmt::Write as _;
 
-use crate::distance::LOCAL;
+use crate::distance::{LOCAL, Origin};
 use crate::machine::{Node, Topology};
 
-use super::{cache_name, counted, size};
+use super::{cache_name, counted, gigabytes, size};
 
 /// Width and height of a node's card, and the space around it, in pixels.
 const CARD: (usize, usize) = (230, 86);
@@ -23,8 +23,10 @@ pub fn svg(topology: &Topology) -> String {
     let cards_width = columns * (CARD.0 + GAP) + GAP;
     let cards_height = count.div_ceil(columns) * (CARD.1 + GAP);
     let map_side = (count + 2) * FIELD;
+    let has_bandwidth = bandwidths(topology).is_some();
+    let maps = if has_bandwidth { 2 } else { 1 };
     let width = cards_width + map_side + GAP;
-    let height = (cards_height + GAP).max(map_side + FIELD) + 40;
+    let height = (cards_height + GAP).max(maps * (map_side + FIELD)) + 40;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -38,6 +40,9 @@ pub fn svg(topology: &Topology) -> String {
     }
     if count > 1 {
         map(&mut out, topology, (cards_width, 40));
+    }
+    if has_bandwidth {
+        bandwidth_map(&mut out, topology, (cards_width, 40 + map_side + FIELD));
     }
     out.push_str("</svg>\n");
     out
@@ -122,6 +127,50 @@ fn map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) {
             rect(out, field, (FIELD, FIELD), &fill);
             let at = (field.0 + FIELD / 2, field.1 + FIELD / 2 + 4);
             label(out, at, centred, &distance.to_string());
+        }
+    }
+}
+
+/// The least and the most bandwidth that is known, and who told of the best known.
+fn bandwidths(topology: &Topology) -> Option<(u64, u64, Origin)> {
+    let links = || topology.bandwidth().iter();
+    let figures = || links().filter_map(|(_, link)| link.read_mbps);
+    let values = || figures().map(|figure| figure.value);
+    let origin = figures().map(|figure| figure.origin).max()?;
+    Some((values().min()?, values().max()?, origin))
+}
+
+/// Bandwidth of each pair in GB/s; the less, the redder. A pair that nobody told of stays empty, one
+/// of another origin than the title says is grey.
+fn bandwidth_map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) {
+    let Some((least, most, told)) = bandwidths(topology) else {
+        return;
+    };
+    let title = format!("bandwidth, GB/s ({told})");
+    label(out, (x + FIELD, y + 12), "", &title);
+    let (left, top) = (x + FIELD, y + FIELD);
+    let centred = "text-anchor=\"middle\"";
+    for (index, node) in topology.nodes().iter().enumerate() {
+        let middle = index * FIELD + FIELD / 2;
+        let name = node.id.to_string();
+        label(out, (left + middle, top - 6), centred, &name);
+        label(out, (left - 14, top + middle + 4), centred, &name);
+        for (column, to) in topology.nodes().iter().enumerate() {
+            let Some(figure) = topology.bandwidth().link(node.id, to.id).read_mbps else {
+                continue;
+            };
+            let field = (left + column * FIELD, top + index * FIELD);
+            let span = (most - least).max(1);
+            let heat = most.saturating_sub(figure.value).saturating_mul(150) / span;
+            let fill = if figure.origin == told {
+                format!("#f2{:02x}{:02x}", 242 - heat.min(150), 232 - heat.min(150))
+            } else {
+                "#dddddd".to_owned()
+            };
+            let style = format!("fill=\"{fill}\" stroke=\"#ffffff\"");
+            rect(out, field, (FIELD, FIELD), &style);
+            let at = (field.0 + FIELD / 2, field.1 + FIELD / 2 + 4);
+            label(out, at, centred, &gigabytes(figure.value));
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::bandwidth::Figure;
+use crate::bandwidth::{Figure, Link};
+use crate::distance::Origin;
 use crate::machine::{CacheKind, Node, Topology};
 
-use super::{cache_name, counted, size};
+use super::{cache_name, counted, gigabytes, size};
 
 /// Nodes with their processors, memory and packages, caches, distances, bandwidths with their
 /// origin, and notes. Ends in a newline; holds no colours.
@@ -132,28 +133,80 @@ fn distances(topology: &Topology, out: &mut String) {
     out.push('\n');
 }
 
-fn bandwidth(topology: &Topology, out: &mut String) {
-    if topology.bandwidth().is_empty() {
-        return;
-    }
-    out.push('\n');
-    let rows = topology.bandwidth().iter().map(|((from, to), link)| {
-        vec![
-            from.to_string(),
-            to.to_string(),
-            figure(link.read_mbps, "MB/s"),
-            figure(link.write_mbps, "MB/s"),
-            figure(link.latency_ns, "ns"),
-        ]
-    });
-    let heads = ["cpus of", "memory of", "read", "write", "latency"];
-    table(&heads, rows.collect(), out);
+/// What one table is about, and which figure of a link it shows.
+type View = (&'static str, fn(&Link) -> Option<Figure>, fn(u64) -> String);
+
+/// The tables of bandwidth and latency alone, as in [`text`]; empty when nothing is known.
+#[must_use]
+pub fn bandwidth_text(topology: &Topology) -> String {
+    let mut out = String::new();
+    bandwidth(topology, &mut out);
+    out.trim_start().to_owned()
 }
 
-fn figure(figure: Option<Figure>, unit: &str) -> String {
-    match figure {
-        Some(Figure { value, origin }) => format!("{value} {unit} ({origin})"),
-        None => "-".to_owned(),
+/// A table for each kind of figure, a row for the processors of each node.
+fn bandwidth(topology: &Topology, out: &mut String) {
+    let views: [View; 4] = [
+        ("bandwidth, GB/s", |link| link.read_mbps, gigabytes),
+        (
+            "bandwidth of writes, GB/s",
+            |link| link.write_mbps,
+            gigabytes,
+        ),
+        (
+            "bandwidth when all nodes use that memory, GB/s each",
+            |link| link.loaded_mbps,
+            gigabytes,
+        ),
+        ("latency, ns", |link| link.latency_ns, |ns| ns.to_string()),
+    ];
+    for view in views {
+        matrix(topology, view, out);
+    }
+}
+
+/// Figures of one kind. Where they come from several sources each that is not the best has its mark.
+fn matrix(topology: &Topology, (what, figure, shown): View, out: &mut String) {
+    let graph = topology.bandwidth();
+    let known = graph.iter().filter_map(|(_, link)| figure(&link));
+    let mut origins: Vec<Origin> = known.map(|figure| figure.origin).collect();
+    origins.sort_unstable();
+    origins.dedup();
+    let Some((&best, others)) = origins.split_last() else {
+        return;
+    };
+    let legend: Vec<String> = others
+        .iter()
+        .map(|&origin| format!("{} {origin}", mark(origin)))
+        .collect();
+    let legend = [vec![best.to_string()], legend].concat().join(", ");
+    out.push_str(&format!("\n{what} ({legend})\n"));
+    let ids = || topology.nodes().iter().map(|node| node.id);
+    let heads: Vec<String> = ids().map(|id| id.to_string()).collect();
+    let mut rows = Vec::new();
+    for from in ids() {
+        let cells: Vec<Option<Figure>> = ids().map(|to| figure(&graph.link(from, to))).collect();
+        if cells.iter().all(Option::is_none) {
+            continue; // A node without processors asks nobody.
+        }
+        let cells = cells.into_iter().map(|cell| match cell {
+            Some(Figure { value, origin }) if origin == best => shown(value),
+            Some(Figure { value, origin }) => format!("{}{}", shown(value), mark(origin)),
+            None => "-".to_owned(),
+        });
+        rows.push(std::iter::once(format!("{from:>4}")).chain(cells).collect());
+    }
+    let heads: Vec<&str> = std::iter::once("    ")
+        .chain(heads.iter().map(String::as_str))
+        .collect();
+    table(&heads, rows, out);
+}
+
+const fn mark(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Estimated => "~",
+        Origin::Firmware => "*",
+        Origin::Measured => "",
     }
 }
 

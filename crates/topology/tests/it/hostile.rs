@@ -475,6 +475,12 @@ fn the_fuzz_corpus_never_panics() {
     for text in corpus("topology_synthetic") {
         either_way(topology::synthetic::parse(&text));
     }
+    for text in corpus("bandwidth_file") {
+        if let Ok(measured) = topology::Measured::parse(text.as_bytes()) {
+            let again = topology::Measured::parse(measured.to_text().as_bytes());
+            assert_eq!(again, Ok(measured));
+        }
+    }
     for text in corpus("cpu_list") {
         either_way(CpuSet::parse_mask(&text));
         if let Ok(set) = CpuSet::parse_list(&text) {

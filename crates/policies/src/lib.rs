@@ -23,6 +23,7 @@ mod linux;
 mod matrix_choice;
 mod none;
 mod packed;
+pub mod ptb;
 mod random;
 mod scatter;
 mod seats;
@@ -44,6 +45,7 @@ pub fn registry() -> &'static [&'static dyn PolicyFactory] {
         &balance::Balance,
         &deloc::Deloc,
         &data_only::DataOnly,
+        &ptb::Ptb,
     ]
 }
 

@@ -34,6 +34,11 @@ impl Seats {
         self.free.len()
     }
 
+    /// How many places a node has left.
+    pub(crate) fn free(&self, node: usize) -> usize {
+        self.free.get(node).copied().unwrap_or(0)
+    }
+
     /// Whether a node has at least this many places.
     pub(crate) fn has(&self, node: usize, places: usize) -> bool {
         self.free.get(node).is_some_and(|&free| free >= places)

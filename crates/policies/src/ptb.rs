@@ -1,0 +1,316 @@
+//! PTB: pages, threads, bandwidth.
+//!
+//! Threads that use the same pages belong together: the cosine of what two threads use is their
+//! similarity, a recursive Kernighan-Lin cuts the graph of similarities into as many parts as there are
+//! nodes, and each part goes to the node that runs most of it already (`threads`). Then pages go
+//! where their users have most bandwidth left, which is nearby until that is used up ([`pages`]).
+//!
+//! # Units
+//!
+//! Bandwidth is what [`MachineModel`] knows: measured by `numadctl characterize`, told by firmware, or
+//! estimated from distances. Demand is `weight * accesses per unit of weight * line size / tau`. The
+//! paper's tau is the second that one of its cycles takes; ours is the time that the weights cover
+//! ([`Coverage`]), because weights fade by half with every window instead of beginning anew.
+//!
+//! There are no hash conflicts: the engine's page table drops the least used page of a full set
+//! and counts it, where the paper's hash lets two pages count as one.
+//!
+//! [`MachineModel`]: numad_core::cost::MachineModel
+
+pub mod pages;
+pub mod similarity;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+use std::time::Duration;
+
+use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
+use numad_core::{
+    Page, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
+    SettingsError, Time,
+};
+use topology::Topology;
+
+use self::pages::{Listing, Room, Stickiness};
+use self::threads::Threads;
+
+/// Makes the policy `ptb`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ptb;
+
+const C1: SettingSpec = SettingSpec {
+    name: "c1",
+    kind: SettingKind::Float {
+        min: 1.0,
+        max: 32.0,
+        default: 1.0,
+    },
+    help: "C1 of the paper: the similarity of two threads on one node counts this many times.",
+};
+
+const C2: SettingSpec = SettingSpec {
+    name: "c2",
+    kind: SettingKind::Text { default: "1.5" },
+    help: "C2 of the paper, from 1 to 32: a page moves where its users have more than this many times \
+           the bandwidth left; `auto` follows the measured cost of moves.",
+};
+
+const MIN_ACC: SettingSpec = SettingSpec {
+    name: "min_acc",
+    kind: SettingKind::Text { default: "16" },
+    help: "Min_Acc of the paper, from 1 to 65535: pages with fewer samples stay; `auto` follows the \
+           measured cost of moves.",
+};
+
+const GAIN_MIN: SettingSpec = SettingSpec {
+    name: "gain_min",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.05,
+    },
+    help: "A thread moves only if the similarity that this brings together is more than this share of a \
+           thread's mean.",
+};
+
+const STRICT: SettingSpec = SettingSpec {
+    name: "strict",
+    kind: SettingKind::Bool { default: false },
+    help: "Give out bandwidth anew in every window, as the listing of the paper does, and move threads \
+           for any gain; for comparison.",
+};
+
+impl PolicyFactory for Ptb {
+    fn name(&self) -> &'static str {
+        "ptb"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Groups threads that use the same pages, and gives pages out by the bandwidth that is left."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        let strict = settings.bool(STRICT.name);
+        let gain_min = if strict {
+            0.0
+        } else {
+            settings.float(GAIN_MIN.name)
+        };
+        Ok(Box::new(PagesThreadsBandwidth {
+            c2: Choice::read(settings, C2, 1.0, 32.0)?,
+            min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
+            strict,
+            threads: Threads::new(settings.float(C1.name), gain_min),
+            machine: None,
+            coverage: Coverage::default(),
+        }))
+    }
+}
+
+/// A number, or what the policy finds by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Choice {
+    Fixed(f64),
+    Auto,
+}
+
+impl Choice {
+    fn read(
+        settings: &Settings,
+        spec: SettingSpec,
+        least: f64,
+        most: f64,
+    ) -> Result<Self, SettingsError> {
+        let text = settings.text(spec.name);
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let number: Option<f64> = text.parse().ok();
+        match number.filter(|number| (least..=most).contains(number)) {
+            Some(number) => Ok(Self::Fixed(number)),
+            None => Err(SettingsError {
+                name: spec.name.to_owned(),
+                reason: format!("is `{text}`, must be a number from {least} to {most}, or `auto`"),
+            }),
+        }
+    }
+}
+
+/// The policy `ptb` with its settings and what it keeps between windows.
+#[derive(Debug)]
+struct PagesThreadsBandwidth {
+    c2: Choice,
+    min_acc: Choice,
+    strict: bool,
+    threads: Threads,
+    machine: Option<KnownMachine>,
+    coverage: Coverage,
+}
+
+impl Policy for PagesThreadsBandwidth {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let nodes = self.threads.propose(program, out);
+        let covered_ns = self.coverage.until(now, program.window).as_nanos() as f64;
+        if covered_ns <= 0.0 || program.pages.is_empty() {
+            return;
+        }
+        let model = KnownMachine::of(&mut self.machine, program.topology);
+        let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
+        let stickiness = stickiness((self.c2, self.min_acc), program, model);
+        let listing = Listing::new(model, &nodes, gbps_per_weight);
+        let room = Room::of(program);
+        if self.strict {
+            listing.by_the_listing(program, room, stickiness, out);
+        } else {
+            listing.standing_still(program, room, stickiness, out);
+        }
+    }
+}
+
+/// C2 and `Min_Acc` for this window.
+fn stickiness(
+    (c2, min_acc): (Choice, Choice),
+    program: &Program<'_>,
+    model: &MachineModel,
+) -> Stickiness {
+    let worth = Worth::new(&program.prices, model, program.window);
+    let c2 = match c2 {
+        Choice::Fixed(c2) => c2,
+        Choice::Auto => worth.c2(program.pages),
+    };
+    let min_acc = match min_acc {
+        Choice::Fixed(least) => least,
+        Choice::Auto => worth.min_acc(program.pages),
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 to 65535 by its bounds"
+    )]
+    let samples_min = min_acc as u32;
+    Stickiness { c2, samples_min }
+}
+
+/// What moves are worth on this machine, for `auto`.
+///
+/// A remote access costs so many nanoseconds more than a local one; over the horizon in which a plan
+/// has to pay, a page with so many accesses in a window saves so much by being local. The host says
+/// what a move costs.
+#[derive(Clone, Copy, Debug)]
+struct Worth {
+    /// What one unit of weight saves over the horizon when it becomes local.
+    saving_ns: f64,
+    move_ns: f64,
+}
+
+impl Worth {
+    fn new(prices: &Prices, model: &MachineModel, window: Duration) -> Self {
+        let (mut longer, mut pairs) = (0.0, 0.0);
+        for from in 0..model.nodes() {
+            for to in (0..model.nodes()).filter(|&to| to != from) {
+                longer += (model.latency_ns(from, to) - model.latency_ns(from, from)).max(0.0);
+                pairs += 1.0;
+            }
+        }
+        let window_ns = (window.as_nanos() as f64).max(1.0);
+        let windows = (prices.horizon_ns / window_ns).max(1.0);
+        // Weights hold what two windows saw, as they fade by half.
+        let accesses = prices.accesses_per_amount * windows / 2.0;
+        Self {
+            saving_ns: longer / f64::max(pairs, 1.0) * accesses,
+            move_ns: prices.page_move_ns,
+        }
+    }
+
+    /// Samples from which on a page is worth its move: all its accesses becoming local pay twice what
+    /// the move costs, the half for the chance that samples mislead.
+    fn min_acc(self, pages: &[Page]) -> f64 {
+        let (weight, samples) = sums(pages);
+        let each = weight / samples.max(1.0) * self.saving_ns;
+        if each <= 0.0 {
+            return MIN_ACC_AUTO.1;
+        }
+        (2.0 * self.move_ns / each)
+            .ceil()
+            .clamp(MIN_ACC_AUTO.0, MIN_ACC_AUTO.1)
+    }
+
+    /// One, plus the cost of moving all pages as a share of what that could save: where moves are next
+    /// to free a small difference is worth following, where they eat the gain only a large one is.
+    fn c2(self, pages: &[Page]) -> f64 {
+        let (weight, _) = sums(pages);
+        let saving = weight * self.saving_ns;
+        let cost = pages.len() as f64 * self.move_ns;
+        if saving <= 0.0 {
+            return C2_AUTO.1;
+        }
+        (1.0 + cost / saving).clamp(C2_AUTO.0, C2_AUTO.1)
+    }
+}
+
+/// Bounds of `min_acc = auto`: two samples are the least that agree, 256 is beyond any the paper tried.
+const MIN_ACC_AUTO: (f64, f64) = (2.0, 256.0);
+/// Bounds of `c2 = auto`: below a tenth is within what bandwidth is measured to, and the paper found
+/// nothing to gain beyond 4.
+const C2_AUTO: (f64, f64) = (1.1, 4.0);
+
+/// Weights and samples of all pages.
+fn sums(pages: &[Page]) -> (f64, f64) {
+    let (mut weight, mut samples) = (0_u64, 0_u64);
+    for page in pages {
+        samples += u64::from(page.samples);
+        weight += pages::total(page);
+    }
+    (weight as f64, samples as f64)
+}
+
+/// The bandwidth graph of a machine, computed once.
+#[derive(Debug)]
+struct KnownMachine {
+    topology: Topology,
+    model: MachineModel,
+}
+
+impl KnownMachine {
+    fn of<'a>(known: &'a mut Option<Self>, topology: &Topology) -> &'a MachineModel {
+        let same = known.take().filter(|known| known.topology == *topology);
+        let fresh = || Self {
+            topology: topology.clone(),
+            model: MachineModel::new(topology),
+        };
+        &known.insert(same.unwrap_or_else(fresh)).model
+    }
+}
+
+/// How much time the weights of pages stand for.
+///
+/// The engine halves them when a window ends, so that after many windows they hold what two of them
+/// saw, and after the first what that one did. A window that had too few samples goes on: then the next
+/// call tells a longer window with the same beginning.
+#[derive(Clone, Copy, Debug, Default)]
+struct Coverage {
+    began: Option<Time>,
+    before: Duration,
+    all: Duration,
+}
+
+impl Coverage {
+    fn until(&mut self, now: Time, window: Duration) -> Duration {
+        let began = Time(now.0.saturating_sub(nanos(window)));
+        if self.began != Some(began) {
+            self.began = Some(began);
+            self.before = self.all / 2;
+        }
+        self.all = self.before + window;
+        self.all
+    }
+}
+
+fn nanos(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,466 @@
+//! The page phase: bandwidth is given out page by page until it is used up.
+//!
+//! `avail[n][m]` is what the processors of n have left of their bandwidth to the memory of m, `b[n][p]`
+//! what they ask of page p. Pages in order of total accesses, most first (ties: the order of the
+//! program); a page with fewer than `Min_Acc` samples is skipped. `score(m, p) = sum_n avail[n][m] *
+//! b[n][p]`, times C2 where the page is now; the best m takes the page, and its demand is taken off. Equal
+//! scores leave a page where it is, then the lowest id counts. Every page stays in question whose home
+//! is known; memory that is full, or forbidden to the program, takes no page.
+//!
+//! # Two ways
+//!
+//! [`Listing::by_the_listing`] starts every time from unused bandwidth. A page then finds all that the pages
+//! before it left, so the same demand in another order, which is what the next samples are, sends other
+//! pages away: it never stands still near saturation.
+//!
+//! [`Listing::standing_still`] starts from the bandwidth that pages take where they are. Each page in turn is
+//! taken out and finds what all *others* leave; it moves if that is more than C2 times as much somewhere
+//! else. What is left may be negative, which is by how much a path is overdrawn: when all is used
+//! up, the rest goes where least is overdrawn, so every path ends overdrawn by the same amount, as
+//! when the listing deals out what is left evenly. Every move lowers `sum over n, m of
+//! used[n][m]^2 / 2 - BW[n][m] * used[n][m]`: the score of a page is exactly minus the slope of that. So
+//! pages cannot run in circles, and a placement that is settled stays so while demand stays about the
+//! same, whatever pages it comes from.
+//!
+//! # Interleaving
+//!
+//! In the listing to the letter "every avail is used up" is asked for each page: if nothing is left from
+//! where it is used to anywhere, it belongs to the rest. The rest is dealt out by accesses, in
+//! proportion to what each memory can deliver, and a page stays if its memory has not got its part yet.
+
+use numad_core::cost::MachineModel;
+use numad_core::policy::ACCESSORS_MAX;
+use numad_core::{Page, Program, Proposal, Reason};
+
+/// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
+const PROPOSALS_MAX: usize = 16_384;
+
+/// How uneven the overdraft may be, as a share of what a path carries on average, before a page moves:
+/// a thousand samples over four nodes come out this uneven by chance.
+const UNEVEN: f64 = 0.1;
+
+/// Once any page is to move, pages move until differences are this part of what began it. Else the
+/// placement would be left on the brink, and the next samples would push pages over it.
+const GO_ON: f64 = 0.6;
+
+/// Share of what is left that makes no difference: bandwidth is not measured better than to a percent.
+const EQUAL: f64 = 0.01;
+
+/// When a page stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stickiness {
+    /// How many times more bandwidth must be left elsewhere.
+    pub c2: f64,
+    /// Samples below which a page is not looked at.
+    pub samples_min: u32,
+}
+
+/// Free memory, as it is given to pages.
+#[derive(Clone, Debug)]
+pub struct Room {
+    bytes: Vec<u64>,
+    page_bytes: u64,
+}
+
+impl Room {
+    /// What the program may still use of each node.
+    #[must_use]
+    pub fn of(program: &Program<'_>) -> Self {
+        let nodes = program.topology.nodes().iter();
+        let bytes = nodes.zip(program.free_bytes.iter().chain(std::iter::repeat(&0)));
+        Self {
+            bytes: bytes
+                .map(|(node, &free)| if node.memory_bytes > 0 { free } else { 0 })
+                .collect(),
+            page_bytes: program.page_bytes,
+        }
+    }
+
+    fn is_for_one(&self, node: usize) -> bool {
+        self.bytes[node] >= self.page_bytes
+    }
+
+    fn take(&mut self, node: usize) {
+        self.bytes[node] = self.bytes[node].saturating_sub(self.page_bytes);
+    }
+}
+
+/// By how much a page must score better elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Margin {
+    more: f64,
+    uneven: f64,
+}
+
+impl Margin {
+    fn new(stickiness: Stickiness, part: f64) -> Self {
+        Self {
+            more: f64::max((stickiness.c2 - 1.0) * part, EQUAL),
+            uneven: UNEVEN * part,
+        }
+    }
+
+    fn is_exceeded(&self, rated: &Rated, asked: &Asked, carried: &[f64]) -> bool {
+        let carried: f64 = asked.users().map(|(node, gbps)| gbps * carried[node]).sum();
+        let sticky = f64::max(rated.home * self.more, rated.home.abs() * EQUAL);
+        rated.best - rated.home > f64::max(sticky, carried * self.uneven)
+    }
+}
+
+/// Bandwidth that is left, and who asks for it.
+#[derive(Debug)]
+pub struct Listing {
+    nodes: usize,
+    /// Row by row, GB/s from the processors of a node to each memory.
+    left: Vec<f64>,
+    /// What each memory can deliver.
+    memory: Vec<f64>,
+    /// Where each task is; `NOWHERE` where that is not known.
+    node_of: Vec<u16>,
+    gbps_per_weight: f64,
+    /// Scores of the page in question.
+    scores: Vec<f64>,
+}
+
+const NOWHERE: u16 = u16::MAX;
+
+/// What one page is asked for, small because there are many: GB/s for each node it is used from.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    at: u32,
+    home: u16,
+    count: u16,
+    nodes: [u16; ACCESSORS_MAX],
+    gbps: [f32; ACCESSORS_MAX],
+}
+
+/// Scores of one page at its home and at the best other node.
+#[derive(Clone, Copy, Debug)]
+struct Rated {
+    home: f64,
+    best: f64,
+    node: usize,
+}
+
+/// Accesses to a page: its place in the order.
+pub(super) fn total(page: &Page) -> u64 {
+    let weights = page.accessors().iter();
+    weights.map(|accessor| u64::from(accessor.weight)).sum()
+}
+
+impl Listing {
+    /// A listing for tasks on these nodes; one unit of a page's weight asks for so many GB/s.
+    #[must_use]
+    pub fn new(model: &MachineModel, node_of: &[Option<usize>], gbps_per_weight: f64) -> Self {
+        let nodes = model.nodes();
+        let pairs = (0..nodes * nodes).map(|pair| model.link_gbps(pair / nodes, pair % nodes));
+        let memory = (0..nodes).map(|memory| model.controller_gbps(memory));
+        Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+    }
+
+    fn over(
+        left: Vec<f64>,
+        memory: Vec<f64>,
+        node_of: &[Option<usize>],
+        gbps_per_weight: f64,
+    ) -> Self {
+        let nodes = memory.len();
+        let known = |node: &Option<usize>| {
+            let node = node.filter(|&node| node < nodes);
+            node.and_then(|node| u16::try_from(node).ok())
+                .unwrap_or(NOWHERE)
+        };
+        Self {
+            nodes,
+            left,
+            node_of: node_of.iter().map(known).collect(),
+            gbps_per_weight,
+            scores: vec![0.0; nodes],
+            memory,
+        }
+    }
+
+    /// The listing, from unused bandwidth. Appends page moves.
+    pub fn by_the_listing(
+        mut self,
+        program: &Program<'_>,
+        mut room: Room,
+        stickiness: Stickiness,
+        out: &mut Vec<Proposal>,
+    ) {
+        let first = out.len();
+        let mut rest = Vec::new();
+        for asked in self.in_order(program.pages, stickiness) {
+            let home = usize::from(asked.home);
+            let rated = self.rate(&asked, &room, |left| left.max(0.0));
+            if rated.best <= 0.0 && rated.home <= 0.0 {
+                rest.push(asked);
+                continue;
+            }
+            let moves = rated.best > rated.home * stickiness.c2;
+            let to = if moves { rated.node } else { home };
+            self.charge(&asked, to, |left, gbps| f64::max(left - gbps, 0.0));
+            if moves {
+                room.take(to);
+            }
+            if moves && out.len() - first < PROPOSALS_MAX {
+                let page = &program.pages[asked.at as usize];
+                push(out, first, page, to, bandwidth_reason(&asked, rated));
+            }
+        }
+        self.interleave(program, &rest, &mut room, (out, first));
+    }
+
+    /// Deals out pages for which nothing is left.
+    fn interleave(
+        &self,
+        program: &Program<'_>,
+        rest: &[Asked],
+        room: &mut Room,
+        (out, first): (&mut Vec<Proposal>, usize),
+    ) {
+        let all: f64 = self.memory.iter().sum();
+        let even = 1.0 / self.nodes.max(1) as f64;
+        let share = |node: usize| {
+            if all > 0.0 {
+                self.memory[node] / all
+            } else {
+                even
+            }
+        };
+        // At least one each, so that pages nobody counted are dealt out too.
+        let weight = |asked: &Asked| (total(&program.pages[asked.at as usize]) as f64).max(1.0);
+        let whole: f64 = rest.iter().map(weight).sum();
+        let mut held = vec![0.0; self.nodes];
+        for asked in rest {
+            let (home, weight) = (usize::from(asked.home), weight(asked));
+            let filled = |node: usize| held[node] / share(node).max(f64::MIN_POSITIVE);
+            let mut to = home;
+            if held[home] + weight > whole * share(home) {
+                let open = (0..self.nodes).filter(|&node| node != home && room.is_for_one(node));
+                let open = open.filter(|&node| share(node) > 0.0);
+                to = open.fold(home, |best, node| {
+                    if filled(node) < filled(best) {
+                        node
+                    } else {
+                        best
+                    }
+                });
+            }
+            held[to] += weight;
+            if to != home {
+                room.take(to);
+                let page = &program.pages[asked.at as usize];
+                push(out, first, page, to, Reason::Interleave);
+            }
+        }
+    }
+
+    /// The same from the bandwidth that pages take where they are. Appends page moves.
+    pub fn standing_still(
+        mut self,
+        program: &Program<'_>,
+        mut room: Room,
+        stickiness: Stickiness,
+        out: &mut Vec<Proposal>,
+    ) {
+        let first = out.len();
+        let mut carried = vec![0.0; self.nodes];
+        let even = 1.0 / self.nodes.max(1) as f64;
+        for (at, page) in (0..).zip(program.pages) {
+            let Some(asked) = self.asked(at, page) else {
+                continue;
+            };
+            for (node, gbps) in asked.users() {
+                carried[node] += gbps * even;
+            }
+            self.charge(&asked, usize::from(asked.home), |left, gbps| left - gbps);
+        }
+        let begin = Margin::new(stickiness, 1.0);
+        let enough = (0..)
+            .zip(program.pages)
+            .filter(|(_, page)| page.samples >= stickiness.samples_min);
+        let mut exceeded = false;
+        for (at, page) in enough {
+            if let Some(asked) = self.asked(at, page) {
+                let rated = self.rate_alone(&asked, &room);
+                exceeded = begin.is_exceeded(&rated, &asked, &carried);
+            }
+            if exceeded {
+                break;
+            }
+        }
+        if !exceeded {
+            return;
+        }
+        let go_on = Margin::new(stickiness, GO_ON);
+        for asked in self.in_order(program.pages, stickiness) {
+            let rated = self.rate_alone(&asked, &room);
+            if !go_on.is_exceeded(&rated, &asked, &carried) {
+                continue;
+            }
+            self.charge(&asked, usize::from(asked.home), |left, gbps| left + gbps);
+            self.charge(&asked, rated.node, |left, gbps| left - gbps);
+            room.take(rated.node);
+            let reason = if rated.best > 0.0 {
+                bandwidth_reason(&asked, rated)
+            } else {
+                Reason::Interleave
+            };
+            let page = &program.pages[asked.at as usize];
+            push(out, first, page, rated.node, reason);
+            if out.len() - first >= PROPOSALS_MAX {
+                break;
+            }
+        }
+    }
+
+    /// Pages that are looked at, those with most accesses first.
+    fn in_order(
+        &self,
+        pages: &[Page],
+        stickiness: Stickiness,
+    ) -> impl Iterator<Item = Asked> + use<> {
+        let mut asked: Vec<Asked> = Vec::with_capacity(pages.len());
+        let mut keys: Vec<u64> = Vec::with_capacity(pages.len());
+        let enough = (0_u32..)
+            .zip(pages)
+            .filter(|(_, page)| page.samples >= stickiness.samples_min);
+        for (at, page) in enough {
+            if let Some(one) = self.asked(at, page) {
+                let total = u32::try_from(total(page)).unwrap_or(u32::MAX);
+                keys.push(u64::from(u32::MAX - total) << 32 | asked.len() as u64);
+                asked.push(one);
+            }
+        }
+        keys.sort_unstable();
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+        let places = keys.into_iter().map(|key| (key as u32) as usize);
+        places.map(move |place| asked[place])
+    }
+
+    /// What a page is asked for, node by node; accessors whose node is not known do not count. None if
+    /// it is not known where the page is.
+    #[inline]
+    fn asked(&self, at: u32, page: &Page) -> Option<Asked> {
+        let mut asked = Asked {
+            at,
+            home: page.home.filter(|&home| usize::from(home) < self.nodes)?,
+            count: 0,
+            nodes: [0; ACCESSORS_MAX],
+            gbps: [0.0; ACCESSORS_MAX],
+        };
+        for accessor in page.accessors() {
+            let node = self.node_of.get(accessor.task as usize).copied();
+            let Some(node) = node.filter(|&node| node != NOWHERE) else {
+                continue;
+            };
+            #[expect(clippy::cast_possible_truncation, reason = "a share of an estimate")]
+            let gbps = (f64::from(accessor.weight) * self.gbps_per_weight) as f32;
+            let count = usize::from(asked.count);
+            let place = (0..count).find(|&place| asked.nodes[place] == node);
+            let place = place.unwrap_or_else(|| {
+                asked.count += 1;
+                asked.nodes[count] = node;
+                count
+            });
+            asked.gbps[place] += gbps;
+        }
+        Some(asked)
+    }
+
+    /// The scores of a page's home and of the best other node that takes it; home again if none does.
+    #[inline]
+    fn rate(&mut self, asked: &Asked, room: &Room, worth: impl Fn(f64) -> f64) -> Rated {
+        let scores = &mut self.scores[..];
+        scores.fill(0.0);
+        for (node, gbps) in asked.users() {
+            let row = &self.left[node * self.nodes..][..self.nodes];
+            for (score, &left) in scores.iter_mut().zip(row) {
+                *score += worth(left) * gbps;
+            }
+        }
+        let home = usize::from(asked.home);
+        let mut rated = Rated {
+            home: scores[home],
+            best: f64::NEG_INFINITY,
+            node: home,
+        };
+        for (node, (&score, &bytes)) in scores.iter().zip(&room.bytes).enumerate() {
+            if score > rated.best && bytes >= room.page_bytes && node != home {
+                (rated.best, rated.node) = (score, node);
+            }
+        }
+        if rated.node == home {
+            rated.best = rated.home;
+        }
+        rated
+    }
+
+    /// The scores of a page that is taken out of what is used, without a floor.
+    #[inline]
+    fn rate_alone(&mut self, asked: &Asked, room: &Room) -> Rated {
+        let mut rated = self.rate(asked, room, |left| left);
+        let own: f64 = asked.users().map(|(_, gbps)| gbps * gbps).sum();
+        rated.home += own;
+        if rated.node == usize::from(asked.home) {
+            rated.best = rated.home;
+        }
+        rated
+    }
+
+    /// Changes what is left for the users of a page to a memory.
+    #[inline]
+    fn charge(&mut self, asked: &Asked, memory: usize, change: impl Fn(f64, f64) -> f64) {
+        for (node, gbps) in asked.users() {
+            let left = &mut self.left[node * self.nodes + memory];
+            *left = change(*left, gbps);
+        }
+    }
+}
+
+impl Asked {
+    fn users(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let both = self.nodes.iter().zip(&self.gbps);
+        both.take(usize::from(self.count))
+            .map(|(&node, &gbps)| (usize::from(node), f64::from(gbps)))
+    }
+}
+
+fn bandwidth_reason(asked: &Asked, rated: Rated) -> Reason {
+    let all: f64 = asked.users().map(|(_, gbps)| gbps).sum();
+    let mbps = |score: f64| {
+        if all > 0.0 {
+            whole_mbps(score / all)
+        } else {
+            0
+        }
+    };
+    Reason::Bandwidth {
+        there_mbps: mbps(rated.best),
+        here_mbps: mbps(rated.home),
+    }
+}
+
+fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {
+    if out.len() - first < PROPOSALS_MAX {
+        out.push(Proposal::MovePage {
+            page: page.key,
+            node,
+            reason,
+        });
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates, at 0 for what is overdrawn"
+)]
+fn whole_mbps(gbps: f64) -> u64 {
+    (gbps * 1000.0) as u64
+}
+
+#[cfg(test)]
+#[path = "pages_tests.rs"]
+mod tests;

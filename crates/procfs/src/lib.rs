@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod busy;
 pub mod cgroup;
 #[cfg(test)]
 mod corpus;
@@ -25,6 +26,7 @@ mod system;
 #[cfg(test)]
 mod tree;
 
+pub use busy::ProcessorTime;
 pub use cgroup::{CgroupError, Cpuset};
 pub use error::{Cause, ParseError, Presence, ReadError};
 pub use maps::{Mapping, SharedKind, SharedMaps};

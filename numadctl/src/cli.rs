@@ -84,6 +84,19 @@ pub enum Command {
         numadctl topo server.xml --svg server.svg"
     )]
     Topo(Topo),
+    /// Measure how fast every node reaches every memory, and keep it for the daemon
+    ///
+    /// For each pair of nodes: bandwidth of the processors of one to the memory of the other when no other node
+    /// is active, by as many threads as bring more; each node's part when all are active; latency when
+    /// nobody is. The figures are kept in the state directory of the daemon under the fingerprint of the
+    /// hardware, and hold until that changes; `numadctl topo` shows them, and the daemon uses them from its
+    /// next start on. Takes about half a second for each pair on small machines and some seconds on large
+    /// ones, and up to 3 GiB of one node at a time. Others on the machine disturb it and are disturbed by
+    /// it: it does not begin while processors are busy, and waits when they become so.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl characterize\n  numadctl characterize --again --json"
+    )]
+    Characterize(Characterize),
     /// Turn a file of `perf record` into a recording; works without a daemon
     ///
     /// The file is read whether perf wrote it to a file or a pipe, on a machine of either byte order,
@@ -476,6 +489,23 @@ pub enum Source {
     Sysfs,
     /// The library hwloc.
     Hwloc,
+}
+
+/// Arguments of `characterize`.
+#[derive(Clone, Debug, Args)]
+pub struct Characterize {
+    /// Measure although this hardware has been measured
+    #[arg(long)]
+    pub again: bool,
+    /// Measure although the machine is busy; figures will be too low
+    #[arg(long)]
+    pub force: bool,
+    /// Directory to keep the figures in; the state directory of the settings when not given
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
 }
 
 /// Arguments of `import`.

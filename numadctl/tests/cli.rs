@@ -429,6 +429,72 @@ fn machines_are_shown_without_a_daemon() {
 }
 
 #[test]
+fn bandwidths_that_nobody_told_are_shown_as_estimates() {
+    let fake = Fake::absent();
+    let text = fake.ok("topo 2x8@10,20");
+    assert!(text.contains("bandwidth, GB/s (estimated)\n"), "{text}");
+    assert!(text.contains("latency, ns (estimated)\n"), "{text}");
+    let value: Value = serde_json::from_str(&fake.ok("topo 2x8@10,20 --json")).unwrap();
+    let remote = &value["bandwidth"][1];
+    assert_eq!((&remote["from"], &remote["to"]), (&0.into(), &1.into()));
+    assert_eq!(remote["latency_ns"]["value"], 180);
+    assert_eq!(remote["read_mbps"]["origin"], "estimated");
+    let drawing = fake.ok("topo 2x8@10,20 --svg -");
+    assert!(drawing.contains("bandwidth, GB/s (estimated)"), "{drawing}");
+}
+
+#[test]
+fn a_machine_is_measured_once_and_kept_by_its_fingerprint() {
+    let fake = Fake::absent();
+    let folder = fake.folder().join("state");
+    let typed = format!("characterize --force --directory {}", folder.display());
+    let output = fake.run(&format!("{typed} --json"));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        // A container may forbid memory policies, and a small machine may have too little memory.
+        let known = ["memory of node", "MiB are needed"];
+        assert!(known.iter().any(|word| told.contains(word)), "{told}");
+        println!("skipped: {told}");
+        return;
+    }
+    assert!(told.contains("of node"), "progress is told: {told}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = value["file"].as_str().unwrap();
+    let measured = topology::Measured::parse(&fs::read(file).unwrap()).unwrap();
+    assert_eq!(
+        value["fingerprint"],
+        measured.fingerprint().to_string().as_str()
+    );
+    let local = &value["bandwidth"][0];
+    for figure in ["read_mbps", "loaded_mbps", "latency_ns"] {
+        assert_eq!(local[figure]["origin"], "measured", "{figure}");
+        assert!(local[figure]["value"].as_u64() > Some(0), "{figure}");
+    }
+    // Once is enough.
+    let again = fake.ok(&typed);
+    assert!(again.contains("`--again` measures anew"), "{again}");
+    assert!(again.starts_with("bandwidth, GB/s (measured)\n"), "{again}");
+    fs::write(file, "damage").unwrap();
+    let told = fake.refused(&typed, 2);
+    assert!(
+        told.contains("line 1") && told.contains("--again"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_measured() {
+    let fake = Fake::absent();
+    for place in ["/proc/no/such", "/etc/passwd"] {
+        let output = fake.run(&format!("characterize --force --directory {place}"));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{place}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(place), "{told}");
+    }
+}
+
+#[test]
 fn the_socket_can_come_from_the_environment() {
     let fake = Fake::answering(daemon());
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_numadctl"))

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -17,7 +17,7 @@ use sampler::pmu::Pmus;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use topology::Topology;
+use topology::{Measured, Topology};
 
 use crate::cli::Options;
 use crate::clock;
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return say_undone(&left_behind);
     }
     tell_left_behind(&log, &left_behind);
-    let topology = machine()?;
+    let topology = machine(&state_dir, &log)?;
     let parts = Wiring {
         options,
         loaded,
@@ -120,14 +120,31 @@ const NICE: i32 = -10;
 /// bound forty short programs left 135 MiB resident with nothing attached; with this 13 MiB.
 const BLOCK_BYTES: i32 = 1 << 20;
 
-fn machine() -> Result<Arc<Topology>, Failure> {
-    topology::load("this").map(Arc::new).map_err(|error| {
+/// This machine, with what `numadctl characterize` measured of it.
+fn machine(state_dir: &Path, log: &Log) -> Result<Arc<Topology>, Failure> {
+    let topology = topology::load("this").map_err(|error| {
         Failure::new(
             ErrorKind::Prerequisite,
             format!("this machine cannot be described: {error}"),
         )
         .remedy("mount /sys and /proc")
-    })
+    })?;
+    let measured = Measured::read(state_dir, topology.fingerprint());
+    let topology = match measured {
+        Ok(Some(measured)) => {
+            let pairs = measured.iter().count();
+            log.info(format_args!(
+                "goes by bandwidths that were measured, of {pairs} pairs of nodes"
+            ));
+            topology.with_measured(&measured)
+        }
+        Ok(None) => topology,
+        Err(error) => {
+            log.warn(format_args!("ignoring measured bandwidths: {error}"));
+            topology
+        }
+    };
+    Ok(Arc::new(topology))
 }
 
 fn tell_left_behind(log: &Log, report: &UndoReport) {
@@ -377,6 +394,33 @@ mod tests {
         assert!(failure.message.contains("numad.toml:2"), "{failure}");
         assert!(failure.message.contains("`socket`"), "{failure}");
         assert!(!failure.to_string().contains('\n'));
+    }
+
+    #[test]
+    fn what_was_measured_is_gone_by_and_damage_is_not() {
+        let scratch = Scratch::new("start-measured");
+        let log = Log::to_stderr(crate::log::Level::Error);
+        let bandwidth = || {
+            let topology = machine(scratch.path(), &log).unwrap();
+            let id = topology.nodes_with_memory().first().unwrap();
+            (
+                topology.fingerprint(),
+                id,
+                topology.bandwidth().link(id, id).read_mbps,
+            )
+        };
+        let (fingerprint, id, _) = bandwidth();
+        let path = Measured::path(scratch.path(), fingerprint);
+        let mut measured = Measured::new(fingerprint);
+        measured.link_mut(id, id).alone_mbps = Some(12_345);
+        std::fs::write(&path, measured.to_text()).unwrap();
+        let figure = bandwidth().2.unwrap();
+        assert_eq!(
+            (figure.value, figure.origin),
+            (12_345, topology::Origin::Measured)
+        );
+        std::fs::write(&path, "numad bandwidth 1\n").unwrap();
+        assert_ne!(bandwidth().2, Some(figure));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One function for each command.
 
 mod attach;
+mod characterize;
 mod config;
 mod doctor;
 mod import;
@@ -32,7 +33,8 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
         Command::Matrix(arguments) => show::matrix(&client, &arguments, out),
         Command::Record(arguments) => record::record(&client, &arguments, out, err),
         Command::Replay(arguments) => replay::replay(&arguments, out),
-        Command::Topo(arguments) => topo::topo(&arguments, out),
+        Command::Topo(arguments) => topo::topo(&arguments, out, err),
+        Command::Characterize(arguments) => characterize::characterize(&arguments, out, err),
         Command::Import(arguments) => import::import(&arguments, out),
         Command::Policies(arguments) => policies::list(&client, &arguments, out, err),
         Command::Doctor(plain) => doctor::doctor(&client, plain, out),

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use config::Config;
 use control::{ErrorKind, Failure};
-use topology::Topology;
+use topology::{Measured, Topology};
 
 use crate::cli::{Form, Source, Topo};
 use crate::output::Output;
@@ -11,15 +12,41 @@ use crate::render;
 
 use super::write_drawing;
 
-pub(super) fn topo(arguments: &Topo, out: &mut Output<'_>) -> Result<(), Failure> {
-    let topology = match arguments.source {
+pub(super) fn topo(
+    arguments: &Topo,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let mut topology = match arguments.source {
         Source::Sysfs => topology::load(&arguments.spec).map_err(|error| refused(&error))?,
         Source::Hwloc => through_hwloc(&arguments.spec)?,
     };
+    if arguments.spec == "this" {
+        topology = with_measured(topology, err)?;
+    }
+    let topology = numad_core::cost::with_estimates(topology);
     match arguments.form() {
         Form::Json => out.json(&render::topo::value(&topology)),
         Form::Svg(file) => write_drawing(&file, &topology::render::svg(&topology), out),
         Form::Text | Form::Csv => out.text(&topology::render::text(&topology)),
+    }
+}
+
+/// This machine with what was measured of it, as far as we may see that.
+fn with_measured(topology: Topology, err: &mut Output<'_>) -> Result<Topology, Failure> {
+    let directory = config::load(&config::Paths::default())
+        .map_or_else(|_wrong| Config::default(), |loaded| loaded.config)
+        .daemon
+        .state_dir;
+    match Measured::read(&directory, topology.fingerprint()) {
+        Ok(Some(measured)) => Ok(topology.with_measured(&measured)),
+        Ok(None) => Ok(topology),
+        Err(error) => {
+            err.text(&format!(
+                "numadctl: measured bandwidths are not shown: {error}\n"
+            ))?;
+            Ok(topology)
+        }
     }
 }
 
@@ -37,7 +64,7 @@ fn through_hwloc(spec: &str) -> Result<Topology, Failure> {
     )
 }
 
-fn refused(error: &topology::LoadError) -> Failure {
+pub(super) fn refused(error: &topology::LoadError) -> Failure {
     let kind = match error.reason {
         topology::load::Reason::Unknown | topology::load::Reason::Missing => ErrorKind::NotFound,
         topology::load::Reason::Unreadable(_) => ErrorKind::NotPermitted,

@@ -7,9 +7,8 @@ mod xml;
 use crate::machine::Topology;
 
 pub use self::svg::svg;
-pub use self::text::text;
-pub use self::xml::xml;
 pub use self::text::{bandwidth_text, text};
+pub use self::xml::xml;
 
 impl Topology {
     /// One line: `4 nodes, 64 cpus, 2 packages, 256 GiB`. Processors offline are counted and named.

@@ -1,0 +1,37 @@
+//! Threads that run where they are told, and memory that lies where it is told.
+
+use std::thread;
+
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use topology::{CpuId, NodeId};
+
+use crate::run::RunError;
+use crate::sys;
+
+/// Binds the calling thread to one processor.
+pub(crate) fn to_cpu(cpu: CpuId) -> Result<(), RunError> {
+    let mut set = CpuSet::new();
+    let bound = set
+        .set(cpu.index())
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    bound.map_err(|errno| RunError::Processor { cpu, errno })
+}
+
+/// Makes something in a thread whose memory comes from one node. Blocks above 32 MiB are mapped fresh by
+/// every allocator we know, so that what is made touches its pages first.
+pub(crate) fn on_node<T: Send>(
+    node: NodeId,
+    make: impl FnOnce() -> T + Send,
+) -> Result<T, RunError> {
+    let made = thread::scope(|scope| {
+        let maker = scope.spawn(|| match sys::bind_memory_to(node) {
+            // A kernel without NUMA has one node, and all memory lies there.
+            Ok(()) | Err(Errno::ENOSYS) => Ok(make()),
+            Err(errno) => Err(RunError::Memory { node, errno }),
+        });
+        maker.join()
+    });
+    made.unwrap_or(Err(RunError::Broken))
+}

@@ -46,6 +46,9 @@ pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) {
     }
 }
 
+/// The sampling rate gives way to nobody; see [`SEEING`].
+pub(crate) const EVERY_FAULT: &str = "[sampling]\nperiod = 1\n";
+
 /// Short windows and every fault: what is tested is what is seen, and the sampling rate would give way to other
 /// programs that fault.
 pub(crate) const SEEING: &str =

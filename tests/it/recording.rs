@@ -10,7 +10,7 @@ use numad_core::Record;
 use sampler::recording::{Ending, Entry, Header, Survey, read};
 use serde_json::Value;
 
-use crate::house::{House, Program, pid_of, privileged, wait_until};
+use crate::house::{EVERY_FAULT, House, Program, pid_of, privileged, wait_until};
 
 /// A program that touches its memory anew without a pause.
 fn restless(seed: &str) -> Program {
@@ -81,7 +81,7 @@ fn privileged_two_programs_are_recorded_each_for_itself() {
     if !privileged() {
         return;
     }
-    let house = House::serving("");
+    let house = House::serving(EVERY_FAULT);
     let programs = [restless("1"), restless("2")];
     let files: Vec<PathBuf> = (0..2)
         .map(|number| house.folder.join(format!("{number}.rec")))
@@ -128,7 +128,7 @@ fn privileged_a_recording_has_its_length_and_tells_what_it_holds() {
     if !privileged() {
         return;
     }
-    let house = House::serving("");
+    let house = House::serving(EVERY_FAULT);
     let program = restless("3");
     let file = house.folder.join("a.rec");
     let name = file.to_str().expect("a path in UTF-8");
@@ -155,7 +155,7 @@ fn privileged_a_replay_on_another_machine_finds_who_shares() {
     if !privileged() {
         return;
     }
-    let house = House::serving("");
+    let house = House::serving(EVERY_FAULT);
     let program = restless("5");
     let file = house.folder.join("a.rec");
     let file = file.to_str().expect("a path in UTF-8");
@@ -188,7 +188,7 @@ fn privileged_a_daemon_that_is_killed_leaves_what_there_was() {
     if !privileged() {
         return;
     }
-    let mut house = House::serving("");
+    let mut house = House::serving(EVERY_FAULT);
     let program = restless("4");
     let file = house.folder.join("a.rec");
     let mut child = recording(&house, &program, &file);

@@ -35,7 +35,7 @@ const NOBODY: u32 = 65_534;
 
 const EAGER: &str = "[daemon]\nlog_level = \"debug\"\n[engine]\ninterval_min_ms = 100\n\
                      interval_max_ms = 200\nsamples_min = 0\nbusy_min_percent = 0\n\
-                     bind = \"core\"\n";
+                     bind = \"core\"\n[sampling]\nperiod = 1\n";
 
 fn privileged() -> bool {
     let root = geteuid().is_root();

@@ -19,14 +19,15 @@
 //! [`data_mapping`]: crate::data_mapping
 
 use numad_core::{
-    CommMatrix, Fate, Page, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind,
-    SettingSpec, Settings, SettingsError, Time,
+    CommMatrix, Fate, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Settings, SettingsError, Time,
 };
 
 use crate::data_mapping::{self, DataMapping};
 use crate::deloc_map::{self, Decision, Method};
 use crate::matrix_choice::MatrixChoice;
 use crate::seats::Seats;
+use crate::stay::keep_the_silent;
 
 /// Makes the policy `deloc`.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +127,7 @@ impl Policy for OnDeLoc {
             },
         }));
         if self.pages.is_some() && self.method == Method::FewMigrations {
-            keep_the_silent(program, matrix, &decisions, out);
+            keep_the_silent(program, matrix, out);
         }
         if let Some(pages) = &mut self.pages {
             pages.propose(now, program, out);
@@ -136,44 +137,6 @@ impl Policy for OnDeLoc {
     fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
             pages.note_fate(proposal, fate);
-        }
-    }
-}
-
-/// Proposes tasks that use memory and say nothing where they are, as far as there are places.
-fn keep_the_silent(
-    program: &Program<'_>,
-    matrix: &CommMatrix,
-    decisions: &[Decision],
-    out: &mut Vec<Proposal>,
-) {
-    let mut with_pages = vec![false; program.tasks.len()];
-    for accessor in program.pages.iter().flat_map(Page::accessors) {
-        if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
-            *with_pages = true;
-        }
-    }
-    let silent = |&task: &usize| matrix.row(task).iter().all(|&amount| amount == 0);
-    let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
-        .filter(silent)
-        .partition(|&task| with_pages[task]);
-    let mut seats = Seats::without(program, left.into_iter());
-    for decision in decisions {
-        // A plan that was not taken leaves talkers where they are, places or not.
-        if seats.has(decision.node, 1) {
-            seats.take(decision.node);
-        }
-    }
-    for task in kept {
-        let known = &program.tasks[task];
-        let own = known.node.filter(|&node| seats.takes(node, known));
-        if let Some(node) = own.or_else(|| seats.emptiest(known)) {
-            seats.take(node);
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: Reason::Stay,
-            });
         }
     }
 }

@@ -14,12 +14,17 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod board;
+mod cdsm;
 mod data_mapping;
 mod data_only;
 mod deloc;
 mod deloc_map;
+mod gather;
 pub mod kernel;
+mod lapt;
 mod linux;
+mod locality;
 mod matrix_choice;
 mod none;
 mod packed;
@@ -27,6 +32,7 @@ pub mod ptb;
 mod random;
 mod scatter;
 mod seats;
+mod stay;
 
 use std::fmt;
 
@@ -43,9 +49,12 @@ pub fn registry() -> &'static [&'static dyn PolicyFactory] {
         &scatter::Scatter,
         &random::Random,
         &balance::Balance,
+        &locality::Locality,
         &deloc::Deloc,
+        &lapt::Lapt,
         &data_only::DataOnly,
         &ptb::Ptb,
+        &cdsm::Cdsm,
     ]
 }
 

@@ -1,0 +1,618 @@
+//! The kernels as policies use them: tasks with masks, places that others hold, and a plan that is
+//! taken only if it is worth it.
+//!
+//! Mapped are tasks that talk; the others stay and keep their places. A plan is found by a
+//! [`crate::kernel`], which knows nothing of masks, and [`Board::fit`] makes it one that is allowed.
+//!
+//! # What is worth it
+//!
+//! A plan replaces what is when what becomes nearer by it is at least `gain_min` of all that the moved
+//! tasks say, at the distance that nodes are apart on average ([`Board::is_worth`]); and each task that
+//! moves has to pay that share of what it says as its price when plans are compared. Besides, the gain has to be
+//! more than chance gives: with `W` events spread evenly over the pairs of `T` tasks the best partition
+//! still finds about `0.54 sqrt(W T)` more of them within its parts than a blind one (the ground state of
+//! Sherrington and Kirkpatrick's spin glass, 0.7632, in which every bisection of a random graph ends: Dembo,
+//! Montanari and Sen 2017). A placement that is no proper one, with somebody who has no seat, is replaced
+//! whenever that seats more.
+//!
+//! # Standing still
+//!
+//! [`Board::settle`] asks again with the plan as what is, until that stands. So the next window, if it is
+//! like this one, changes nothing.
+//!
+//! # Hybrid programs
+//!
+//! Where tasks of several processes take part, those of one process are drawn together a little, as if
+//! a twentieth of what a task says on average went to others of its process. Communication that says
+//! otherwise outweighs it; between places that are equal for communication it decides, and keeps the
+//! threads of a rank, who share its heap and page tables, near each other.
+
+use std::cmp::Reverse;
+
+use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
+
+use crate::kernel::{Edges, Effort, Problem, Workspace, drb, kl, map, refine, treematch};
+use crate::seats::{Seats, may_run};
+
+/// What a plan must bring near; shared by all policies that gather threads.
+///
+/// What separates noise from partners: of 64 tasks on 4 and on 8 nodes that talk by chance, 5 sightings
+/// for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
+pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
+    name: "gain_min",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.05,
+    },
+    help: "Threads move only if this share of all that the moved ones say becomes local.",
+};
+
+/// Seats of the talkers, by their number: the node of each; none for one without a seat, who
+/// stays where he is.
+pub(crate) type Plan = Vec<Option<usize>>;
+
+/// How plans are found from nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    TreeMatch,
+    Bisection,
+    KernighanLin,
+    /// The best kernel there is.
+    Search,
+}
+
+/// Steps a kernel may take in one call, each a few nanoseconds: about a tenth of a second, ten times what
+/// 1,024 tasks need online.
+const STEPS_MAX: u64 = 20_000_000;
+
+/// Plans in a row, each worth it to the one before.
+const ROUNDS_MAX: usize = 8;
+
+/// Share of what a task says on average that draws it to others of its process.
+const PROCESS_SHARE: f64 = 0.05;
+
+/// Others of its process that draw a task, when there are more: those next to it in order.
+const PROCESS_PARTNERS: usize = 16;
+
+/// Amounts are this many times finer where processes draw, so that a twentieth of little is not nothing.
+const FINER: u64 = 256;
+
+/// Excess of the best of all partitions over a blind one when amounts are chance, in units of
+/// `sqrt(events * tasks)`; 0.54 and a little.
+const CHANCE: f64 = 0.6;
+
+/// Pairs that one sample makes at the most: the other accessors of a page.
+const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
+
+/// What is to be mapped.
+#[derive(Debug)]
+pub(crate) struct Board<'a> {
+    tasks: &'a [Task],
+    matrix: &'a CommMatrix,
+    /// Positions of the tasks that talk and could be placed, ascending.
+    pub(crate) talkers: Vec<usize>,
+    /// Places for them on each node.
+    pub(crate) capacity: Vec<u32>,
+    /// The same, scaled up evenly if there are more talkers, as kernels want to seat everyone.
+    widened: Vec<u32>,
+    distance: Vec<u32>,
+    /// Mean of what nodes are farther from each other than from themselves.
+    far: f64,
+    pairs: Vec<(u32, u32, u64)>,
+    /// What each says in all.
+    said: Vec<f64>,
+    pub(crate) edges: Edges,
+    /// What a gain must exceed not to be chance.
+    noise: f64,
+}
+
+impl<'a> Board<'a> {
+    /// What a program's tasks say according to a matrix.
+    pub(crate) fn new(program: &Program<'a>, matrix: &'a CommMatrix) -> Self {
+        Self::with_tasks(program, program.tasks, matrix)
+    }
+
+    /// The same with tasks elsewhere than the program says.
+    pub(crate) fn with_tasks(
+        program: &Program<'a>,
+        tasks: &'a [Task],
+        matrix: &'a CommMatrix,
+    ) -> Self {
+        let totals: Vec<u64> = (0..matrix.count())
+            .map(|task| matrix.row_sum(task))
+            .collect();
+        let silent = (0..totals.len()).filter(|&task| totals[task] == 0);
+        let seats = Seats::without(program, silent);
+        let capacity: Vec<u32> = (0..seats.nodes())
+            .map(|node| u32::try_from(seats.free(node)).unwrap_or(u32::MAX))
+            .collect();
+        let placeable = |&task: &usize| {
+            totals[task] > 0 && (0..seats.nodes()).any(|node| seats.takes(node, &tasks[task]))
+        };
+        let talkers: Vec<usize> = (0..totals.len()).filter(placeable).collect();
+        let room: usize = capacity.iter().map(|&places| places as usize).sum();
+        let share = u32::try_from(talkers.len().div_ceil(room.max(1))).unwrap_or(u32::MAX);
+        let widened = capacity.iter().map(|places| places.saturating_mul(share));
+        let widened = widened.collect();
+        let said = talkers.iter().map(|&task| totals[task] as f64).collect();
+        let (distance, far) = distances(program);
+        let mut board = Self {
+            tasks,
+            matrix,
+            talkers,
+            capacity,
+            widened,
+            distance,
+            far,
+            pairs: Vec::new(),
+            said,
+            edges: Edges::default(),
+            noise: 0.0,
+        };
+        board.listen(program.samples);
+        board
+    }
+
+    /// Lists the pairs, and the draw of processes.
+    fn listen(&mut self, samples: u64) {
+        let mut total = 0.0;
+        for (one, &task) in (0_u32..).zip(&self.talkers) {
+            let row = self.matrix.row(task);
+            let later = (one + 1..).zip(&self.talkers[one as usize + 1..]);
+            for (other, amount) in later.map(|(other, &task)| (other, row[task])) {
+                if amount > 0 {
+                    total += amount as f64;
+                    self.pairs.push((one, other, amount));
+                }
+            }
+        }
+        let events = total.min(PAIRS_PER_SAMPLE * samples.max(1) as f64).max(1.0);
+        let tasks = self.talkers.len() as f64;
+        self.noise = CHANCE * total * (tasks / events).sqrt() * self.far;
+        let mut links = self.pairs.clone();
+        self.draw(total, &mut links);
+        self.edges = Edges::from_pairs(self.talkers.len(), &links);
+    }
+
+    /// Adds what draws tasks of one process together where there are several.
+    fn draw(&mut self, total: f64, links: &mut Vec<(u32, u32, u64)>) {
+        let mut of_process: std::collections::BTreeMap<u32, Vec<u32>> =
+            std::collections::BTreeMap::new();
+        for (number, &task) in (0_u32..).zip(&self.talkers) {
+            of_process
+                .entry(self.tasks[task].key.pid.0)
+                .or_default()
+                .push(number);
+        }
+        if of_process.len() < 2 {
+            return;
+        }
+        for link in &mut *links {
+            link.2 = link.2.saturating_mul(FINER);
+        }
+        let mean = 2.0 * total / self.talkers.len().max(1) as f64 * FINER as f64;
+        for members in of_process.values().filter(|members| members.len() > 1) {
+            let reach = (members.len() - 1).min(PROCESS_PARTNERS);
+            let each = rounded(mean * PROCESS_SHARE / reach as f64);
+            for (place, &one) in members.iter().enumerate() {
+                for &other in members[place + 1..].iter().take(reach.div_ceil(2).max(1)) {
+                    links.push((one, other, each));
+                }
+            }
+        }
+    }
+
+    /// Where talkers have seats now. On a node with more of them than it takes, those who say
+    /// most have them.
+    pub(crate) fn seated(&self) -> Plan {
+        let mut free = self.capacity.clone();
+        let mut order: Vec<usize> = (0..self.talkers.len()).collect();
+        order.sort_by(|&one, &other| self.said[other].total_cmp(&self.said[one]));
+        let mut plan = vec![None; self.talkers.len()];
+        for talker in order {
+            let task = &self.tasks[self.talkers[talker]];
+            let seat = task.node.filter(|&node| {
+                free.get(node).is_some_and(|&free| free > 0) && may_run(task, node)
+            });
+            if let Some(node) = seat {
+                free[node] -= 1;
+                plan[talker] = Some(node);
+            }
+        }
+        plan
+    }
+
+    /// Where a talker is under a plan.
+    fn place(&self, plan: &Plan, talker: usize) -> Option<usize> {
+        plan[talker].or(self.tasks[self.talkers[talker]].node)
+    }
+
+    /// Communication times distance.
+    pub(crate) fn cost(&self, plan: &Plan) -> f64 {
+        let nodes = self.capacity.len();
+        let mut sum = 0.0;
+        for &(one, other, amount) in &self.pairs {
+            let far = match (
+                self.place(plan, one as usize),
+                self.place(plan, other as usize),
+            ) {
+                (Some(one), Some(other)) if one < nodes && other < nodes => self.apart(one, other),
+                _ => self.far,
+            };
+            sum += amount as f64 * far;
+        }
+        sum
+    }
+
+    /// How much farther two nodes are from each other than a node from itself, both ways on average.
+    fn apart(&self, one: usize, other: usize) -> f64 {
+        let nodes = self.capacity.len();
+        let between = |one: usize, other: usize| f64::from(self.distance[one * nodes + other]);
+        (between(one, other) + between(other, one) - between(one, one) - between(other, other))
+            / 2.0
+    }
+
+    /// What those say who are elsewhere in another plan.
+    fn moved(&self, from: &Plan, to: &Plan) -> f64 {
+        let moved =
+            (0..to.len()).filter(|&talker| self.place(from, talker) != self.place(to, talker));
+        moved.map(|talker| self.said[talker]).sum()
+    }
+
+    /// Whether a plan is worth its moves.
+    pub(crate) fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
+        let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
+        let (before, after) = (standing(from), standing(to));
+        if before != after {
+            return after < before;
+        }
+        let gain = self.cost(from) - self.cost(to);
+        gain > 0.0 && gain >= self.noise && gain >= gain_min * self.moved(from, to) * self.far
+    }
+
+    /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come first, the
+    /// first of equals.
+    fn best(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
+        let value = |plan: &Plan| {
+            let standing = plan.iter().filter(|seat| seat.is_none()).count();
+            (
+                standing,
+                self.cost(plan) + gain_min * self.moved(from, plan) * self.far,
+            )
+        };
+        let mut best: Option<((usize, f64), Plan)> = None;
+        for plan in plans {
+            let value = value(&plan);
+            let better = best.as_ref().is_none_or(|(least, _)| {
+                value.0 < least.0 || (value.0 == least.0 && value.1 < least.1)
+            });
+            if better {
+                best = Some((value, plan));
+            }
+        }
+        best.map(|(_, plan)| plan)
+    }
+
+    /// Plans until one stands; see the module.
+    pub(crate) fn settle(&self, gain_min: f64, mut find: impl FnMut(&Plan) -> Vec<Plan>) -> Plan {
+        let mut plan = self.seated();
+        for _ in 0..ROUNDS_MAX {
+            match self.best(&plan, find(&plan), gain_min) {
+                Some(next) if next != plan && self.is_worth(&plan, &next, gain_min) => plan = next,
+                _ => break,
+            }
+        }
+        plan
+    }
+
+    /// The problem as kernels have it.
+    pub(crate) fn problem(&self) -> Option<Problem<'_>> {
+        // There are places for every talker, so this is always one.
+        Problem::new(&self.edges, &self.distance, &self.widened).ok()
+    }
+
+    /// What one move must save, in the kernels' unit.
+    pub(crate) fn price(&self, gain_min: f64) -> u64 {
+        let mean = self.said.iter().sum::<f64>() / self.said.len().max(1) as f64;
+        let finer = if self.edges_are_finer() {
+            FINER as f64
+        } else {
+            1.0
+        };
+        rounded(gain_min * mean * self.far * finer) >> self.edges.shift()
+    }
+
+    fn edges_are_finer(&self) -> bool {
+        let pid = |task: usize| self.tasks[task].key.pid;
+        self.talkers
+            .windows(2)
+            .any(|two| pid(two[0]) != pid(two[1]))
+    }
+
+    /// What swaps and moves make of a plan.
+    pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
+        let current = numbers(from);
+        let warm = self
+            .problem()
+            .and_then(|problem| problem.warm(&current, self.price(gain_min)).ok());
+        let Some(problem) = warm else {
+            return from.clone();
+        };
+        let effort = Effort::ONLINE.within(STEPS_MAX);
+        let found = refine(&problem, effort, workspace).node_of.to_vec();
+        self.fit(&found, from)
+    }
+
+    /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].
+    pub(crate) fn sketch(&self, method: Method, workspace: &mut Workspace) -> Option<Vec<u16>> {
+        let find = match method {
+            Method::TreeMatch => treematch,
+            Method::Bisection => drb,
+            Method::KernighanLin => kl,
+            Method::Search => map,
+        };
+        let problem = self.problem()?;
+        let effort = Effort::ONLINE.within(STEPS_MAX);
+        Some(find(&problem, effort, workspace).node_of.to_vec())
+    }
+
+    /// A sketch as a plan: its parts named so that few tasks move, and masks kept.
+    pub(crate) fn named(&self, sketch: &[u16], from: &Plan) -> Plan {
+        let mut parts = sketch.to_vec();
+        self.rename(&mut parts, from);
+        self.fit(&parts, from)
+    }
+
+    /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.
+    fn rename(&self, plan: &mut [u16], from: &Plan) {
+        let nodes = self.capacity.len();
+        let mut names: Vec<usize> = (0..nodes).collect();
+        let mut size = vec![0_u32; nodes];
+        // How many of each part are on each node now.
+        let mut stay = vec![0_i64; nodes * nodes];
+        for (talker, &part) in plan.iter().enumerate() {
+            let part = usize::from(part);
+            size[part] += 1;
+            if let Some(node) = self.place(from, talker).filter(|&node| node < nodes) {
+                stay[part * nodes + node] += 1;
+            }
+        }
+        let mut traffic = vec![0.0; nodes * nodes];
+        for &(one, other, amount) in &self.pairs {
+            let (one, other) = (
+                usize::from(plan[one as usize]),
+                usize::from(plan[other as usize]),
+            );
+            traffic[one * nodes + other] += amount as f64;
+            traffic[other * nodes + one] += amount as f64;
+        }
+        let cost = |part: usize, names: &[usize]| -> f64 {
+            (0..nodes)
+                .map(|other| traffic[part * nodes + other] * self.apart(names[part], names[other]))
+                .sum()
+        };
+        for _ in 0..nodes {
+            let mut any = false;
+            for one in 0..nodes {
+                for other in one + 1..nodes {
+                    let (a, b) = (names[one], names[other]);
+                    let fits = size[one] <= self.capacity[b] && size[other] <= self.capacity[a];
+                    let more = stay[one * nodes + b] + stay[other * nodes + a]
+                        - stay[one * nodes + a]
+                        - stay[other * nodes + b];
+                    if !fits || more <= 0 {
+                        continue;
+                    }
+                    let before = cost(one, &names) + cost(other, &names);
+                    names.swap(one, other);
+                    if cost(one, &names) + cost(other, &names) > before * (1.0 + 1e-9) {
+                        names.swap(one, other);
+                    } else {
+                        any = true;
+                    }
+                }
+            }
+            if !any {
+                break;
+            }
+        }
+        for part in plan {
+            *part = u16::try_from(names[usize::from(*part)]).unwrap_or(*part);
+        }
+    }
+
+    /// Makes a kernel's mapping a plan that masks allow. Where all may run everywhere it is one already.
+    ///
+    /// Tasks with the fewest nodes to choose from are seated first, of those the loudest: where the mapping has them, else where
+    /// they are, else where they are nearest to whom they talk to. If one had to give way, talkers change
+    /// seats, as far as masks allow, while that lowers the cost.
+    fn fit(&self, wish: &[u16], from: &Plan) -> Plan {
+        let nodes = self.capacity.len();
+        let choice: Vec<usize> = self
+            .talkers
+            .iter()
+            .map(|&task| (0..nodes).filter(|&node| self.open(task, node)).count())
+            .collect();
+        let widest = (0..nodes).filter(|&node| self.capacity[node] > 0).count();
+        let scarce = self.widened != self.capacity;
+        if !scarce && choice.iter().all(|&count| count == widest) {
+            return wish.iter().map(|&node| Some(usize::from(node))).collect();
+        }
+        let mut order: Vec<usize> = (0..wish.len()).collect();
+        let louder = |one: usize, other: usize| self.said[other].total_cmp(&self.said[one]);
+        order.sort_by(|&one, &other| choice[one].cmp(&choice[other]).then(louder(one, other)));
+        let mut free = self.capacity.clone();
+        let mut plan: Plan = vec![None; wish.len()];
+        let mut gave_way = false;
+        for talker in order {
+            let task = self.talkers[talker];
+            let fits = |&node: &usize| self.open(task, node) && free[node] > 0;
+            let near = [Some(usize::from(wish[talker])), from[talker]];
+            let near = near.into_iter().flatten().find(fits);
+            let seat = near.or_else(|| {
+                let open = (0..nodes).filter(fits);
+                open.min_by(|&one, &other| {
+                    let pull = |node| self.pull(talker, node, &plan);
+                    pull(one).total_cmp(&pull(other))
+                })
+            });
+            if let Some(node) = seat {
+                free[node] -= 1;
+            }
+            gave_way |= seat != Some(usize::from(wish[talker]));
+            plan[talker] = seat;
+        }
+        if gave_way {
+            self.exchange(&mut plan, &mut free);
+        }
+        plan
+    }
+
+    fn open(&self, task: usize, node: usize) -> bool {
+        self.capacity[node] > 0 && may_run(&self.tasks[task], node)
+    }
+
+    /// What a talker's communication costs from a node.
+    fn pull(&self, talker: usize, node: usize, plan: &Plan) -> f64 {
+        let partners = self.edges.partners(talker);
+        partners
+            .map(|(other, amount)| {
+                let far = match plan[other] {
+                    Some(there) => self.apart(node, there),
+                    None => self.far,
+                };
+                f64::from(amount) * far
+            })
+            .sum()
+    }
+
+    /// Moves and swaps that masks allow, while they lower the cost; a few rounds.
+    fn exchange(&self, plan: &mut Plan, free: &mut [u32]) {
+        for _ in 0..ROUNDS_MAX {
+            let mut any = false;
+            for one in 0..plan.len() {
+                any |= self.step(one, plan, free);
+            }
+            if !any {
+                break;
+            }
+        }
+    }
+
+    /// The first move or swap of a talker that lowers the cost.
+    fn step(&self, one: usize, plan: &mut Plan, free: &mut [u32]) -> bool {
+        let task = self.talkers[one];
+        let Some(here) = plan[one] else {
+            let seat = (0..free.len()).find(|&node| free[node] > 0 && self.open(task, node));
+            if let Some(node) = seat {
+                free[node] -= 1;
+                plan[one] = Some(node);
+            }
+            return seat.is_some();
+        };
+        for node in 0..free.len() {
+            let gain = self.pull(one, here, plan) - self.pull(one, node, plan);
+            if node != here && free[node] > 0 && self.open(task, node) && gain > 1e-6 {
+                free[node] -= 1;
+                free[here] += 1;
+                plan[one] = Some(node);
+                return true;
+            }
+        }
+        for other in one + 1..plan.len() {
+            let Some(there) = plan[other].filter(|&there| there != here) else {
+                continue;
+            };
+            if !self.open(task, there) || !self.open(self.talkers[other], here) {
+                continue;
+            }
+            let before = self.pull(one, here, plan) + self.pull(other, there, plan);
+            (plan[one], plan[other]) = (Some(there), Some(here));
+            if self.pull(one, there, plan) + self.pull(other, here, plan) < before - 1e-6 {
+                return true;
+            }
+            (plan[one], plan[other]) = (Some(here), Some(there));
+        }
+        false
+    }
+
+    /// Appends where every talker with a seat is to be, the loudest pairs first, and for whose sake.
+    pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
+        let mut order: Vec<(u64, usize, usize)> = Vec::with_capacity(plan.len());
+        for talker in 0..plan.len() {
+            let row = self.matrix.row(self.talkers[talker]);
+            let partner = self.partner(talker, plan);
+            order.push((row[partner], talker, partner));
+        }
+        order.sort_by_key(|&(amount, talker, _)| (Reverse(amount), talker));
+        for (amount, talker, partner) in order {
+            if let Some(node) = plan[talker] {
+                out.push(Proposal::PlaceTask {
+                    task: self.talkers[talker],
+                    node,
+                    reason: Reason::Partner {
+                        with: self.tasks[partner].key,
+                        amount,
+                    },
+                });
+            }
+        }
+    }
+
+    /// The position of whom a talker says most to: of those on its node, else of all.
+    fn partner(&self, talker: usize, plan: &Plan) -> usize {
+        let task = self.talkers[talker];
+        let row = self.matrix.row(task);
+        let own = self.place(plan, talker);
+        let near = (0..plan.len()).filter(|&other| self.place(plan, other) == own);
+        let near = near.map(|other| self.talkers[other]);
+        let loudest = |tasks: &mut dyn Iterator<Item = usize>| {
+            tasks
+                .filter(|&other| row[other] > 0)
+                .max_by_key(|&other| (row[other], Reverse(other)))
+        };
+        loudest(&mut { near })
+            .or_else(|| loudest(&mut (0..row.len())))
+            .unwrap_or(task)
+    }
+}
+
+/// The table of distances as kernels want it, and how far nodes are apart on average.
+fn distances(program: &Program<'_>) -> (Vec<u32>, f64) {
+    let nodes = program.capacity.len();
+    let distances = program.topology.distances();
+    let mut table = Vec::with_capacity(nodes * nodes);
+    for one in 0..nodes {
+        table.extend((0..nodes).map(|other| distances.between(one, other)));
+    }
+    let homes: Vec<usize> = (0..nodes)
+        .filter(|&node| program.capacity[node] > 0)
+        .collect();
+    let (mut sum, mut count) = (0.0, 0.0);
+    for &one in &homes {
+        for &other in homes.iter().filter(|&&other| other != one) {
+            sum += f64::from(table[one * nodes + other]) - f64::from(table[one * nodes + one]);
+            count += 1.0;
+        }
+    }
+    let far: f64 = if count > 0.0 { sum / count } else { 1.0 };
+    (table, far.max(1.0))
+}
+
+/// Seats as kernels have them; a node that is none for one without a seat.
+fn numbers(plan: &Plan) -> Vec<u16> {
+    let number = |seat: &Option<usize>| seat.and_then(|node| u16::try_from(node).ok());
+    plan.iter()
+        .map(|seat| number(seat).unwrap_or(u16::MAX))
+        .collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "amounts are not negative; `as` saturates"
+)]
+fn rounded(amount: f64) -> u64 {
+    (amount + 0.5) as u64
+}

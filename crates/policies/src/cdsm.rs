@@ -1,0 +1,120 @@
+//! CDSM: communication detection in shared memory, from page faults; threads alone.
+//!
+//! The kernel module of the paper (Diener, Cruz, Navaux, Busse and Heiß 2015) counts, over the whole run,
+//! which threads fault on the same page one after the other, and maps threads by grouping from the leaves of
+//! the machine up. Here the page table of the engine counts, whatever the source of samples; the decayed
+//! matrix stands for the whole run, so that what is long past does not hold for ever.
+//!
+//! CDSM took every thread for one that works, and mapped helper threads of MPI runtimes in place of ranks
+//! (OnDeLoc-MPI, section 3.1: three times more threads than ranks). Only *tasks* take part here: threads
+//! that used `busy_min` of a processor in the window.
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
+    Time,
+};
+
+use crate::board::{self, Method};
+use crate::gather::Gather;
+use crate::kernel::Workspace;
+use crate::matrix_choice::MatrixChoice;
+
+/// Makes the policy `cdsm`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cdsm;
+
+/// Who is a task. A twentieth of a processor is what the engine asks for as well; asking for more
+/// leaves out helpers that poll.
+const BUSY_MIN: SettingSpec = SettingSpec {
+    name: "busy_min",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.05,
+    },
+    help: "Threads that used a smaller share of a processor in the window do not count.",
+};
+
+impl PolicyFactory for Cdsm {
+    fn name(&self) -> &'static str {
+        "cdsm"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Brings busy threads that share pages together, by all windows so far, and leaves pages alone."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const { &[BUSY_MIN, board::GAIN_MIN] }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Sharing(Gather {
+            matrix: MatrixChoice::Decayed,
+            method: Method::TreeMatch,
+            gain_min: settings.float(board::GAIN_MIN.name),
+            busy_min: settings.float(BUSY_MIN.name),
+            pages: None,
+            workspace: Workspace::default(),
+        })))
+    }
+}
+
+/// The policy `cdsm`.
+#[derive(Debug)]
+struct Sharing(Gather);
+
+impl Policy for Sharing {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.0.propose(now, program, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{CommMatrix, Proposal};
+    use testkit::Scene;
+
+    use crate::tests::{nodes_after, proposals};
+
+    fn crossed() -> Scene {
+        Scene::new("2x2")
+            .with_tasks_on(&[0, 1, 0, 1])
+            .with_talk(&[(0, 1, 10), (2, 3, 9)])
+            .with_page(Some(0), &[3])
+    }
+
+    #[test]
+    fn sharers_meet_and_pages_stay() {
+        let mut scene = crossed();
+        // What was shared before counts, not this window alone.
+        scene.live = CommMatrix::new(4);
+        let nodes = nodes_after("cdsm", &scene);
+        assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3], "{nodes:?}");
+        let pages = proposals("cdsm", &[], &scene);
+        assert!(
+            !pages
+                .iter()
+                .any(|one| matches!(one, Proposal::MovePage { .. }))
+        );
+    }
+
+    #[test]
+    fn helpers_are_no_tasks() {
+        // Helper 3 says most to 2, and does nothing else.
+        let mut scene = Scene::new("2x2")
+            .with_tasks_on(&[0, 1, 0, 1])
+            .with_talk(&[(0, 1, 10), (2, 3, 900)]);
+        scene.tasks[3].busy = 0.02;
+        let placed = proposals("cdsm", &[], &scene);
+        let tasks: Vec<usize> = placed
+            .iter()
+            .filter_map(|one| match one {
+                Proposal::PlaceTask { task, .. } => Some(*task),
+                Proposal::MovePage { .. } => None,
+            })
+            .collect();
+        assert_eq!(tasks, [0, 1]);
+        assert_eq!(proposals("cdsm", &[("busy_min", "0")], &scene).len(), 4);
+    }
+}

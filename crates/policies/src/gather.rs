@@ -1,0 +1,74 @@
+//! Gathering those who talk: what `locality`, `lapt` and `cdsm` have in common.
+
+use std::borrow::Cow;
+
+use numad_core::{CommMatrix, Fate, Program, Proposal, SettingKind, SettingSpec, Time};
+
+use crate::board::{Board, Method};
+use crate::data_mapping::DataMapping;
+use crate::kernel::Workspace;
+use crate::matrix_choice::MatrixChoice;
+use crate::stay::keep_the_silent;
+
+/// Whether pages follow; shared by the policies that gather threads.
+pub(crate) const PAGES: SettingSpec = SettingSpec {
+    name: "pages",
+    kind: SettingKind::Bool { default: true },
+    help: "Let pages follow the threads that use them.",
+};
+
+/// Threads mapped by a kernel, and pages after them.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    pub(crate) matrix: MatrixChoice,
+    pub(crate) method: Method,
+    pub(crate) gain_min: f64,
+    /// Share of a processor below which a thread is no task.
+    pub(crate) busy_min: f64,
+    pub(crate) pages: Option<DataMapping>,
+    pub(crate) workspace: Workspace,
+}
+
+impl Gather {
+    /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
+    pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let matrix = self.heard(program);
+        let board = Board::new(program, &matrix);
+        let (method, gain_min) = (self.method, self.gain_min);
+        let workspace = &mut self.workspace;
+        let sketch = board.sketch(method, workspace);
+        let plan = board.settle(gain_min, |from| {
+            let refined = board.refined(from, gain_min, workspace);
+            let named = sketch.as_ref().map(|sketch| board.named(sketch, from));
+            [refined].into_iter().chain(named).collect()
+        });
+        board.propose(&plan, out);
+        if let Some(pages) = &mut self.pages {
+            keep_the_silent(program, &matrix, out);
+            pages.propose(now, program, out);
+        }
+    }
+
+    /// What became of a proposal.
+    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+        if let Some(pages) = &mut self.pages {
+            pages.note_fate(proposal, fate);
+        }
+    }
+
+    /// The communication of those who are busy enough.
+    fn heard<'a>(&self, program: &Program<'a>) -> Cow<'a, CommMatrix> {
+        let matrix = self.matrix.of(program);
+        let idle = |task: usize| program.tasks[task].busy < self.busy_min;
+        if !(0..matrix.count()).any(idle) {
+            return Cow::Borrowed(matrix);
+        }
+        let mut heard = CommMatrix::new(matrix.count());
+        for (one, other, amount) in matrix.pairs() {
+            if !idle(one) && !idle(other) {
+                heard.add(one, other, amount);
+            }
+        }
+        Cow::Owned(heard)
+    }
+}

@@ -1,0 +1,104 @@
+//! LAPT: locality-aware page and thread mapping (Cruz, Diener, Navaux).
+//!
+//! Threads are mapped by dual recursive bipartitioning (section 3.3 of the paper: that of Scotch 6.0) of the
+//! communication that shared pages show, pages follow by the data mapping of section 3.4
+//! ([`crate::data_mapping`]). The paper maps anew in every interval and tells migrations no price; ours
+//! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
+//! is the engine's: `interval = lapt`.
+
+use numad_core::{
+    Fate, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
+};
+
+use crate::board::{self, Method};
+use crate::data_mapping::{self, DataMapping};
+use crate::gather::Gather;
+use crate::kernel::Workspace;
+use crate::matrix_choice::MatrixChoice;
+
+/// Makes the policy `lapt`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lapt;
+
+impl PolicyFactory for Lapt {
+    fn name(&self) -> &'static str {
+        "lapt"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Maps threads by dual recursive bipartitioning of what they share, and pages to the node that uses them most."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const {
+            &[
+                MatrixChoice::SPEC,
+                board::GAIN_MIN,
+                data_mapping::RATIO,
+                data_mapping::HISTORY,
+                data_mapping::INTERVAL,
+            ]
+        }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(ThreadsAndPages(Gather {
+            matrix: MatrixChoice::new(settings),
+            method: Method::Bisection,
+            gain_min: settings.float(board::GAIN_MIN.name),
+            busy_min: 0.0,
+            pages: Some(DataMapping::new(settings)),
+            workspace: Workspace::default(),
+        })))
+    }
+}
+
+/// The policy `lapt`.
+#[derive(Debug)]
+struct ThreadsAndPages(Gather);
+
+impl Policy for ThreadsAndPages {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.0.propose(now, program, out);
+    }
+
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+        self.0.note_fate(proposal, fate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{Proposal, Reason};
+    use testkit::Scene;
+
+    use crate::tests::{nodes_after, proposals};
+
+    #[test]
+    fn sharers_meet_and_pages_follow_by_the_table_of_the_paper() {
+        // ALGORITHMS, section 6: accessors 3, 0, 2, 1 of a page, thread 0 on node 0, the others on node 1.
+        let scene = Scene::new("4x4")
+            .with_tasks_on(&[0, 1, 1, 1])
+            .with_page(Some(0), &[3, 0, 2, 1]);
+        let page = Proposal::MovePage {
+            page: scene.pages[0].key,
+            node: 1,
+            reason: Reason::Accesses {
+                there: 3,
+                mean: 1.0,
+            },
+        };
+        assert_eq!(proposals("lapt", &[], &scene).last(), Some(&page));
+        let scene = scene.with_talk(&[(3, 0, 30), (3, 2, 30), (3, 1, 30)]);
+        assert_eq!(nodes_after("lapt", &scene), [Some(1); 4]);
+    }
+
+    #[test]
+    fn partners_apart_come_together() {
+        let scene = Scene::new("2x2")
+            .with_tasks_on(&[0, 1, 0, 1])
+            .with_talk(&[(0, 1, 10), (2, 3, 9)]);
+        let nodes = nodes_after("lapt", &scene);
+        assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3] && nodes[0] != nodes[2]);
+    }
+}

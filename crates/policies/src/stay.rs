@@ -1,0 +1,43 @@
+//! Who uses memory and talks to nobody is kept where it runs, so that its pages can follow.
+
+use numad_core::{CommMatrix, Page, Program, Proposal, Reason};
+
+use crate::seats::Seats;
+
+/// Proposes tasks that use memory and say nothing where they are, behind what was proposed for those
+/// who talk and as far as there are places. One whose node has no place left goes to the emptiest.
+///
+/// Unbound they would wander, and their pages would come too late everywhere.
+pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
+    let mut with_pages = vec![false; program.tasks.len()];
+    for accessor in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
+            *with_pages = true;
+        }
+    }
+    let silent = |&task: &usize| matrix.row(task).iter().all(|&amount| amount == 0);
+    let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
+        .filter(silent)
+        .partition(|&task| with_pages[task]);
+    let mut seats = Seats::without(program, left.into_iter());
+    for proposal in &*out {
+        // A plan that was not taken leaves talkers where they are, places or not.
+        if let Proposal::PlaceTask { node, .. } = proposal
+            && seats.has(*node, 1)
+        {
+            seats.take(*node);
+        }
+    }
+    for task in kept {
+        let known = &program.tasks[task];
+        let own = known.node.filter(|&node| seats.takes(node, known));
+        if let Some(node) = own.or_else(|| seats.emptiest(known)) {
+            seats.take(node);
+            out.push(Proposal::PlaceTask {
+                task,
+                node,
+                reason: Reason::Stay,
+            });
+        }
+    }
+}

@@ -12,7 +12,9 @@
 //! more than chance gives: with `W` events spread evenly over the pairs of `T` tasks the best partition
 //! still finds about `0.54 sqrt(W T)` more of them within its parts than a blind one (the ground state of
 //! Sherrington and Kirkpatrick's spin glass, 0.7632, in which every bisection of a random graph ends: Dembo,
-//! Montanari and Sen 2017). A placement that is no proper one, with somebody who has no seat, is replaced
+//! Montanari and Sen 2017). A plan that moves `m` tasks is one of some `T^m`, the best of which is off by
+//! at most `sqrt(2 m log2 T)` deviations of the events that it brings together or tears apart: where that is
+//! less, it is what counts, so that one pair can be told from a crowd. A placement that is no proper one, with somebody who has no seat, is replaced
 //! whenever that seats more.
 //!
 //! # Standing still
@@ -31,7 +33,9 @@ use std::cmp::Reverse;
 
 use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
-use crate::kernel::{Edges, Effort, Problem, Workspace, drb, kl, map, refine, treematch};
+use crate::kernel::{
+    Bandwidths, Edges, Effort, Problem, Workspace, drb, kl, map, refine, relieve, treematch,
+};
 use crate::seats::{Seats, may_run};
 
 /// What a plan must bring near; shared by all policies that gather threads.
@@ -65,6 +69,7 @@ pub(crate) enum Method {
 /// Steps a kernel may take in one call, each a few nanoseconds: about a tenth of a second, ten times what
 /// 1,024 tasks need online.
 const STEPS_MAX: u64 = 20_000_000;
+const EFFORT: Effort = Effort::ONLINE.within(STEPS_MAX);
 
 /// Plans in a row, each worth it to the one before.
 const ROUNDS_MAX: usize = 8;
@@ -102,8 +107,15 @@ pub(crate) struct Board<'a> {
     pairs: Vec<(u32, u32, u64)>,
     /// What each says in all.
     said: Vec<f64>,
+    /// In which order talkers are seated where places are few: those with the fewest nodes to choose from
+    /// first, of those the loudest, of those the first.
+    order: Vec<usize>,
+    /// Every talker may have every place, and there are enough.
+    is_easy: bool,
     pub(crate) edges: Edges,
-    /// What a gain must exceed not to be chance.
+    /// Amount of one event.
+    unit: f64,
+    /// What the best of all plans gains by chance.
     noise: f64,
 }
 
@@ -147,11 +159,29 @@ impl<'a> Board<'a> {
             far,
             pairs: Vec::new(),
             said,
+            order: Vec::new(),
+            is_easy: true,
             edges: Edges::default(),
+            unit: 1.0,
             noise: 0.0,
         };
+        board.line_up();
         board.listen(program.samples);
         board
+    }
+
+    /// Says in which order talkers are seated.
+    fn line_up(&mut self) {
+        let nodes = self.capacity.len();
+        let choice = |&task: &usize| (0..nodes).filter(|&node| self.open(task, node)).count();
+        let choice: Vec<usize> = self.talkers.iter().map(choice).collect();
+        let widest = self.capacity.iter().filter(|&&places| places > 0).count();
+        let all_wide = choice.iter().all(|&count| count == widest);
+        let louder = |one: usize, other: usize| self.said[other].total_cmp(&self.said[one]);
+        let mut order: Vec<usize> = (0..choice.len()).collect();
+        order.sort_by(|&one, &other| choice[one].cmp(&choice[other]).then(louder(one, other)));
+        self.order = order;
+        self.is_easy = all_wide && self.widened == self.capacity;
     }
 
     /// Lists the pairs, and the draw of processes.
@@ -169,7 +199,8 @@ impl<'a> Board<'a> {
         }
         let events = total.min(PAIRS_PER_SAMPLE * samples.max(1) as f64).max(1.0);
         let tasks = self.talkers.len() as f64;
-        self.noise = CHANCE * total * (tasks / events).sqrt() * self.far;
+        self.unit = total / events;
+        self.noise = CHANCE * total * (tasks / events).sqrt();
         let mut links = self.pairs.clone();
         self.draw(total, &mut links);
         self.edges = Edges::from_pairs(self.talkers.len(), &links);
@@ -203,14 +234,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Where talkers have seats now. On a node with more of them than it takes, those who say
-    /// most have them.
-    pub(crate) fn seated(&self) -> Plan {
+    /// Where talkers have seats now. On a node with more of them than it takes, the first in `order`
+    /// have them.
+    fn seated(&self) -> Plan {
         let mut free = self.capacity.clone();
-        let mut order: Vec<usize> = (0..self.talkers.len()).collect();
-        order.sort_by(|&one, &other| self.said[other].total_cmp(&self.said[one]));
         let mut plan = vec![None; self.talkers.len()];
-        for talker in order {
+        for &talker in &self.order {
             let task = &self.tasks[self.talkers[talker]];
             let seat = task.node.filter(|&node| {
                 free.get(node).is_some_and(|&free| free > 0) && may_run(task, node)
@@ -229,7 +258,7 @@ impl<'a> Board<'a> {
     }
 
     /// Communication times distance.
-    pub(crate) fn cost(&self, plan: &Plan) -> f64 {
+    fn cost(&self, plan: &Plan) -> f64 {
         let nodes = self.capacity.len();
         let mut sum = 0.0;
         for &(one, other, amount) in &self.pairs {
@@ -261,14 +290,31 @@ impl<'a> Board<'a> {
     }
 
     /// Whether a plan is worth its moves.
-    pub(crate) fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
+    fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
         let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
         let (before, after) = (standing(from), standing(to));
         if before != after {
             return after < before;
         }
         let gain = self.cost(from) - self.cost(to);
-        gain > 0.0 && gain >= self.noise && gain >= gain_min * self.moved(from, to) * self.far
+        gain > 0.0
+            && gain >= gain_min * self.moved(from, to) * self.far
+            && gain >= self.chance(from, to) * self.far
+    }
+
+    /// What chance may bring together by a plan that moves so many.
+    fn chance(&self, from: &Plan, to: &Plan) -> f64 {
+        let stays = |talker: usize| self.place(from, talker) == self.place(to, talker);
+        let together = |plan: &Plan, (one, other, _): &(u32, u32, u64)| {
+            self.place(plan, *one as usize) == self.place(plan, *other as usize)
+        };
+        let moved = (0..to.len()).filter(|&talker| !stays(talker)).count();
+        let changed = self.pairs.iter();
+        let changed = changed.filter(|pair| together(from, pair) != together(to, pair));
+        let changed: f64 = changed.map(|pair| pair.2 as f64).sum();
+        let choices = moved as f64 * f64::from(to.len().max(2).ilog2());
+        let picked = (2.0 * choices * changed * self.unit).sqrt();
+        picked.min(self.noise)
     }
 
     /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come first, the
@@ -294,26 +340,42 @@ impl<'a> Board<'a> {
         best.map(|(_, plan)| plan)
     }
 
-    /// Plans until one stands; see the module.
-    pub(crate) fn settle(&self, gain_min: f64, mut find: impl FnMut(&Plan) -> Vec<Plan>) -> Plan {
+    /// Plans until one stands; see the module. `find` gives one that is worth it to the one it is
+    /// given, or none.
+    pub(crate) fn settle(&self, mut find: impl FnMut(&Plan) -> Option<Plan>) -> Plan {
         let mut plan = self.seated();
         for _ in 0..ROUNDS_MAX {
-            match self.best(&plan, find(&plan), gain_min) {
-                Some(next) if next != plan && self.is_worth(&plan, &next, gain_min) => plan = next,
-                _ => break,
+            match find(&plan) {
+                Some(next) => plan = next,
+                None => break,
             }
         }
         plan
     }
 
+    /// The best of some plans if it is worth it.
+    pub(crate) fn better(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
+        let best = self.best(from, plans, gain_min)?;
+        (best != *from && self.is_worth(from, &best, gain_min)).then_some(best)
+    }
+
+    /// Where every task of the program is under a plan.
+    pub(crate) fn nodes(&self, plan: &Plan) -> Vec<Option<usize>> {
+        let mut nodes: Vec<Option<usize>> = self.tasks.iter().map(|task| task.node).collect();
+        for (talker, &task) in self.talkers.iter().enumerate() {
+            nodes[task] = self.place(plan, talker);
+        }
+        nodes
+    }
+
     /// The problem as kernels have it.
-    pub(crate) fn problem(&self) -> Option<Problem<'_>> {
+    fn problem(&self) -> Option<Problem<'_>> {
         // There are places for every talker, so this is always one.
         Problem::new(&self.edges, &self.distance, &self.widened).ok()
     }
 
     /// What one move must save, in the kernels' unit.
-    pub(crate) fn price(&self, gain_min: f64) -> u64 {
+    fn price(&self, gain_min: f64) -> u64 {
         let mean = self.said.iter().sum::<f64>() / self.said.len().max(1) as f64;
         let finer = if self.edges_are_finer() {
             FINER as f64
@@ -332,16 +394,39 @@ impl<'a> Board<'a> {
 
     /// What swaps and moves make of a plan.
     pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
+        self.warm(from, gain_min, |problem| {
+            refine(problem, EFFORT, workspace).node_of.to_vec()
+        })
+    }
+
+    /// The same, until no controller is asked for more than it should give, as far as that goes.
+    pub(crate) fn relieved(
+        &self,
+        from: &Plan,
+        gain_min: f64,
+        bandwidths: &Bandwidths<'_>,
+        workspace: &mut Workspace,
+    ) -> Plan {
+        self.warm(from, gain_min, |problem| {
+            let (mapping, _) = relieve(problem, bandwidths, EFFORT, workspace);
+            mapping.node_of.to_vec()
+        })
+    }
+
+    fn warm(
+        &self,
+        from: &Plan,
+        gain_min: f64,
+        find: impl FnOnce(&Problem<'_>) -> Vec<u16>,
+    ) -> Plan {
         let current = numbers(from);
         let warm = self
             .problem()
             .and_then(|problem| problem.warm(&current, self.price(gain_min)).ok());
-        let Some(problem) = warm else {
-            return from.clone();
-        };
-        let effort = Effort::ONLINE.within(STEPS_MAX);
-        let found = refine(&problem, effort, workspace).node_of.to_vec();
-        self.fit(&found, from)
+        match warm {
+            Some(problem) => self.fit(&seats(&find(&problem)), from),
+            None => from.clone(),
+        }
     }
 
     /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].
@@ -353,15 +438,14 @@ impl<'a> Board<'a> {
             Method::Search => map,
         };
         let problem = self.problem()?;
-        let effort = Effort::ONLINE.within(STEPS_MAX);
-        Some(find(&problem, effort, workspace).node_of.to_vec())
+        Some(find(&problem, EFFORT, workspace).node_of.to_vec())
     }
 
     /// A sketch as a plan: its parts named so that few tasks move, and masks kept.
     pub(crate) fn named(&self, sketch: &[u16], from: &Plan) -> Plan {
         let mut parts = sketch.to_vec();
         self.rename(&mut parts, from);
-        self.fit(&parts, from)
+        self.fit(&seats(&parts), from)
     }
 
     /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.
@@ -422,33 +506,24 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Makes a kernel's mapping a plan that masks allow. Where all may run everywhere it is one already.
+    /// Makes a mapping a plan that masks and places allow. Where all may run everywhere and there is a place for
+    /// everyone it is one already.
     ///
-    /// Tasks with the fewest nodes to choose from are seated first, of those the loudest: where the mapping has them, else where
-    /// they are, else where they are nearest to whom they talk to. If one had to give way, talkers change
-    /// seats, as far as masks allow, while that lowers the cost.
-    fn fit(&self, wish: &[u16], from: &Plan) -> Plan {
-        let nodes = self.capacity.len();
-        let choice: Vec<usize> = self
-            .talkers
-            .iter()
-            .map(|&task| (0..nodes).filter(|&node| self.open(task, node)).count())
-            .collect();
-        let widest = (0..nodes).filter(|&node| self.capacity[node] > 0).count();
-        let scarce = self.widened != self.capacity;
-        if !scarce && choice.iter().all(|&count| count == widest) {
-            return wish.iter().map(|&node| Some(usize::from(node))).collect();
+    /// Tasks are seated in `order`: where the mapping has them, else where they are, else where they
+    /// are nearest to whom they talk to. If one had to give way, talkers change seats, as far as masks
+    /// allow, while that lowers the cost.
+    pub(crate) fn fit(&self, wish: &Plan, from: &Plan) -> Plan {
+        if self.is_easy && wish.iter().all(Option::is_some) {
+            return wish.clone();
         }
-        let mut order: Vec<usize> = (0..wish.len()).collect();
-        let louder = |one: usize, other: usize| self.said[other].total_cmp(&self.said[one]);
-        order.sort_by(|&one, &other| choice[one].cmp(&choice[other]).then(louder(one, other)));
+        let nodes = self.capacity.len();
         let mut free = self.capacity.clone();
         let mut plan: Plan = vec![None; wish.len()];
         let mut gave_way = false;
-        for talker in order {
+        for &talker in &self.order {
             let task = self.talkers[talker];
             let fits = |&node: &usize| self.open(task, node) && free[node] > 0;
-            let near = [Some(usize::from(wish[talker])), from[talker]];
+            let near = [wish[talker], from[talker]];
             let near = near.into_iter().flatten().find(fits);
             let seat = near.or_else(|| {
                 let open = (0..nodes).filter(fits);
@@ -460,7 +535,7 @@ impl<'a> Board<'a> {
             if let Some(node) = seat {
                 free[node] -= 1;
             }
-            gave_way |= seat != Some(usize::from(wish[talker]));
+            gave_way |= seat != wish[talker];
             plan[talker] = seat;
         }
         if gave_way {
@@ -605,6 +680,14 @@ fn numbers(plan: &Plan) -> Vec<u16> {
     let number = |seat: &Option<usize>| seat.and_then(|node| u16::try_from(node).ok());
     plan.iter()
         .map(|seat| number(seat).unwrap_or(u16::MAX))
+        .collect()
+}
+
+/// The other way round.
+fn seats(mapping: &[u16]) -> Plan {
+    mapping
+        .iter()
+        .map(|&node| Some(usize::from(node)))
         .collect()
 }
 

@@ -37,10 +37,11 @@ impl Gather {
         let (method, gain_min) = (self.method, self.gain_min);
         let workspace = &mut self.workspace;
         let sketch = board.sketch(method, workspace);
-        let plan = board.settle(gain_min, |from| {
+        let plan = board.settle(|from| {
             let refined = board.refined(from, gain_min, workspace);
             let named = sketch.as_ref().map(|sketch| board.named(sketch, from));
-            [refined].into_iter().chain(named).collect()
+            let plans = [refined].into_iter().chain(named).collect();
+            board.better(from, plans, gain_min)
         });
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {

@@ -20,6 +20,7 @@ mod data_mapping;
 mod data_only;
 mod deloc;
 mod deloc_map;
+mod forecast;
 mod gather;
 pub mod kernel;
 mod lapt;

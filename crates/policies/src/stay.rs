@@ -1,8 +1,8 @@
 //! Who uses memory and talks to nobody is kept where it runs, so that its pages can follow.
 
-use numad_core::{CommMatrix, Page, Program, Proposal, Reason};
+use numad_core::{CommMatrix, Page, Program, Proposal, Reason, Task};
 
-use crate::seats::Seats;
+use crate::seats::{Seats, may_run};
 
 /// Proposes tasks that use memory and say nothing where they are, behind what was proposed for those
 /// who talk and as far as there are places. One whose node has no place left goes to the emptiest.
@@ -18,7 +18,7 @@ pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &
     let silent = |&task: &usize| matrix.row(task).iter().all(|&amount| amount == 0);
     let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
         .filter(silent)
-        .partition(|&task| with_pages[task]);
+        .partition(|&task| with_pages[task] && !is_misplaced(&program.tasks[task]));
     let mut seats = Seats::without(program, left.into_iter());
     for proposal in &*out {
         // A plan that was not taken leaves talkers where they are, places or not.
@@ -40,4 +40,10 @@ pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &
             });
         }
     }
+}
+
+/// Whether a task is seen where it may not run. Its mask was narrowed a moment ago, and the scheduler
+/// will move it; were its place given away before, talkers would be planned anew for it.
+fn is_misplaced(task: &Task) -> bool {
+    task.node.is_some_and(|node| !may_run(task, node))
 }

@@ -1,0 +1,109 @@
+//! What a placement would be worth to a program, by the cost model.
+
+use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost};
+use numad_core::{Page, Program};
+
+/// Nodes times nodes and tasks up to which the model is asked, some 20 ms; as the engine has it. Of
+/// larger machines nothing is foretold.
+const MODEL_SIZE_MAX: usize = 4096;
+
+/// An accessor that used a page this many times less than another did is overlooked, as by the data
+/// mapping.
+const OUTWEIGHED: u32 = 16;
+
+/// The model of the machine and what a program asks of it.
+#[derive(Debug)]
+pub(crate) struct Forecast<'a> {
+    demand: Demand<'a>,
+    program: Program<'a>,
+    /// Where pages go when they follow their threads: how much more often than on average they must be
+    /// used from there. None where they stay.
+    pages_ratio: Option<f64>,
+    runners: usize,
+}
+
+impl<'a> Forecast<'a> {
+    /// A forecast for a program; none where the machine and the program are too large to be asked about
+    /// in a window.
+    pub(crate) fn new(
+        model: &'a MachineModel,
+        program: &Program<'a>,
+        pages_ratio: Option<f64>,
+    ) -> Option<Self> {
+        let nodes = model.nodes();
+        let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
+        if size > MODEL_SIZE_MAX {
+            return None;
+        }
+        let homes = program.topology.nodes().iter();
+        let runners = homes.filter(|node| !node.cpus.is_empty()).count();
+        Some(Self {
+            demand: Demand::new(model, *program),
+            program: *program,
+            pages_ratio,
+            runners,
+        })
+    }
+
+    /// What the program gets when its tasks are on these nodes and pages have followed.
+    pub(crate) fn of(&self, nodes: &[Option<usize>]) -> PlacementCost {
+        self.demand.cost(nodes, |page| self.home(page, nodes))
+    }
+
+    /// Where a page ends up: where the data mapping would put it, else where it is.
+    fn home(&self, page: &Page, nodes: &[Option<usize>]) -> Option<usize> {
+        let home = page.home.map(usize::from);
+        let Some(ratio) = self.pages_ratio else {
+            return home;
+        };
+        let mut uses = vec![0_u32; self.program.topology.nodes().len()];
+        let greatest = page
+            .accessors()
+            .iter()
+            .map(|accessor| accessor.weight)
+            .max();
+        let least = greatest.unwrap_or(0).div_ceil(OUTWEIGHED);
+        for accessor in page.accessors().iter().filter(|one| one.weight >= least) {
+            let user = nodes.get(accessor.task as usize).copied().flatten();
+            if let Some(uses) = user.and_then(|node| uses.get_mut(node)) {
+                *uses += 1;
+            }
+        }
+        let all: u32 = uses.iter().sum();
+        let most = uses.iter().copied().max().unwrap_or(0);
+        let stays = home.is_some_and(|home| uses.get(home) == Some(&most));
+        let enough = f64::from(most) * self.runners as f64 >= ratio * f64::from(all);
+        if most == 0 || stays || !enough {
+            return home;
+        }
+        uses.iter().position(|&count| count == most)
+    }
+}
+
+/// What each task was seen to ask of memory, in MB/s.
+pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
+    let mut accesses = vec![0.0; program.tasks.len()];
+    for accessor in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(sum) = accesses.get_mut(accessor.task as usize) {
+            *sum += f64::from(accessor.weight);
+        }
+    }
+    let window_us = program.window.as_nanos() as f64 / 1000.0;
+    let rate = |accesses: f64| {
+        if window_us > 0.0 {
+            accesses * ACCESS_BYTES / window_us
+        } else {
+            0.0
+        }
+    };
+    accesses.into_iter().map(rate).map(whole).collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are not negative; `as` saturates"
+)]
+pub(crate) fn whole(rate: f64) -> u32 {
+    rate as u32
+}

@@ -87,6 +87,9 @@ const FINER: u64 = 256;
 /// `sqrt(events * tasks)`; 0.54 and a little.
 const CHANCE: f64 = 0.6;
 
+/// Share of the mean load of a node by which the highest must fall, as for `balance`.
+const EVENER: f64 = 0.1;
+
 /// Pairs that one sample makes at the most: the other accessors of a page.
 const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 
@@ -290,7 +293,7 @@ impl<'a> Board<'a> {
     }
 
     /// Whether a plan is worth its moves.
-    fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
+    pub(crate) fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
         let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
         let (before, after) = (standing(from), standing(to));
         if before != after {
@@ -446,6 +449,39 @@ impl<'a> Board<'a> {
         let mut parts = sketch.to_vec();
         self.rename(&mut parts, from);
         self.fit(&seats(&parts), from)
+    }
+
+    /// The same for a mapping that somebody else made, seat by seat.
+    pub(crate) fn named_plan(&self, mapping: &Plan, from: &Plan) -> Plan {
+        let plan = self.fit(mapping, from);
+        if !self.is_easy || plan.iter().any(Option::is_none) {
+            return plan;
+        }
+        self.named(&numbers(&plan), from)
+    }
+
+    /// The places of the talkers.
+    pub(crate) fn seats(&self) -> Seats {
+        Seats::of(&self.capacity)
+    }
+
+    /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs nothing.
+    pub(crate) fn is_evener(&self, from: &Plan, to: &Plan) -> bool {
+        let loudest = |plan: &Plan| {
+            let mut loads = vec![0.0; self.capacity.len()];
+            for (talker, said) in self.said.iter().enumerate() {
+                if let Some(load) = self
+                    .place(plan, talker)
+                    .and_then(|node| loads.get_mut(node))
+                {
+                    *load += said;
+                }
+            }
+            loads.into_iter().fold(0.0, f64::max)
+        };
+        let nodes = self.capacity.iter().filter(|&&places| places > 0).count();
+        let mean = self.said.iter().sum::<f64>() / nodes.max(1) as f64;
+        loudest(from) - loudest(to) > EVENER * mean && self.cost(to) <= self.cost(from)
     }
 
     /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.

@@ -21,6 +21,13 @@
 //! cost model decides among staying and the plans, pages taken to follow. Elsewhere the gain in distance
 //! decides.
 //!
+//! # Groups in time
+//!
+//! `groups = "temporal"` is `DeLoc` proper, which maps by groups of pairs that talk at the same time, so
+//! that these share no controller: windows of the last while are clustered by when they were and how much
+//! was said ([`crate::clusters`]), and groups are dealt out to nodes by load. The paper does so after
+//! a run and for the next; here the plan is taken when it is worth it, or evens out the load.
+//!
 //! # Noise
 //!
 //! In a real program everything shares a little with everything, and a greedy method finds a heaviest
@@ -43,8 +50,10 @@ use crate::data_mapping::{self, DataMapping};
 use crate::deloc_map::{self, Method};
 use crate::forecast::{Forecast, demand_mbps, whole};
 use crate::gather;
+use crate::history::{Count, Group, History};
 use crate::kernel::{Bandwidths, Workspace};
 use crate::matrix_choice::MatrixChoice;
+use crate::rounds;
 use crate::stay::keep_the_silent;
 
 /// Makes the policy `deloc`.
@@ -55,6 +64,16 @@ const STRICT: SettingSpec = SettingSpec {
     name: "strict",
     kind: SettingKind::Bool { default: false },
     help: "Follow the listing of the paper to the letter, which moves next to nothing; for comparison.",
+};
+
+const GROUPS: SettingSpec = SettingSpec {
+    name: "groups",
+    kind: SettingKind::Choice {
+        of: &["none", "temporal"],
+        default: "none",
+    },
+    help: "Map by the last window, or by groups of pairs that talk at the same time, found in all \
+           windows of the last while.",
 };
 
 const REFINE: SettingSpec = SettingSpec {
@@ -88,6 +107,7 @@ impl PolicyFactory for Deloc {
             &[
                 MatrixChoice::SPEC,
                 STRICT,
+                GROUPS,
                 REFINE,
                 board::GAIN_MIN,
                 gather::PAGES,
@@ -107,6 +127,7 @@ impl PolicyFactory for Deloc {
                 Method::FewMigrations
             },
             refine: settings.bool(REFINE.name),
+            history: (settings.text(GROUPS.name) == "temporal").then(History::default),
             gain_min: settings.float(board::GAIN_MIN.name),
             pages: settings
                 .bool(gather::PAGES.name)
@@ -123,6 +144,8 @@ struct OnDeLoc {
     matrix: MatrixChoice,
     method: Method,
     refine: bool,
+    /// Windows that were, when groups in time are looked for.
+    history: Option<History>,
     gain_min: f64,
     pages: Option<DataMapping>,
     pages_ratio: f64,
@@ -132,14 +155,19 @@ struct OnDeLoc {
 impl Policy for OnDeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.of(program);
-        match self.method {
-            Method::FewMigrations => {
-                self.gather(program, matrix, out);
-                if self.pages.is_some() {
-                    keep_the_silent(program, matrix, out);
-                }
+        if self.method == Method::Listing {
+            follow_listing(program, matrix, out);
+        } else if let Some(history) = &mut self.history {
+            history.note(now, program);
+            let matrix = map_groups(history, program, self.gain_min, out);
+            if self.pages.is_some() {
+                keep_the_silent(program, &matrix, out);
             }
-            Method::Listing => follow_listing(program, matrix, out),
+        } else {
+            self.gather(program, matrix, out);
+            if self.pages.is_some() {
+                keep_the_silent(program, matrix, out);
+            }
         }
         if let Some(pages) = &mut self.pages {
             pages.propose(now, program, out);
@@ -164,6 +192,39 @@ fn follow_listing(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Prop
             amount: decision.amount,
         },
     }));
+}
+
+/// `DeLocMap` by groups in time; the communication that it was about.
+///
+/// Every pair's part of what all groups say is its load; groups by load, in them pairs by load, are dealt
+/// out in rounds ([`rounds`]). Tasks that never talked stay where they are, unlike in the paper, which maps a
+/// program before it starts.
+fn map_groups(
+    history: &History,
+    program: &Program<'_>,
+    gain_min: f64,
+    out: &mut Vec<Proposal>,
+) -> CommMatrix {
+    let mut groups = history.groups(program, Count::Criterion);
+    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
+    groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
+    for group in &mut groups {
+        group
+            .pairs
+            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
+    }
+    let matrix = history.matrix(&groups, program.tasks.len());
+    let board = Board::new(program, &matrix);
+    let pairs = groups.iter().flat_map(|group| &group.pairs);
+    let dealt = rounds::deal(program, board.seats(), pairs);
+    let plan = board.settle(|from| {
+        let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
+        let plan = board.named_plan(&wish, from);
+        let taken = board.is_worth(from, &plan, gain_min) || board.is_evener(from, &plan);
+        (taken && plan != *from).then_some(plan)
+    });
+    board.propose(&plan, out);
+    matrix
 }
 
 impl OnDeLoc {
@@ -408,6 +469,32 @@ mod tests {
                 .count(),
             2
         );
+    }
+
+    #[test]
+    fn groups_in_time_are_dealt_out_to_nodes() {
+        // Four pairs by weight: the golden case of DeLocMap.
+        let talk = [(0, 1, 40), (2, 3, 30), (4, 5, 20), (6, 7, 10)];
+        let scene = Scene::new("2x4").with_tasks(&[None; 8]).with_talk(&talk);
+        let nodes = nodes_after_with("deloc", &[("groups", "temporal")], &scene);
+        assert_eq!(nodes, [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
+        // Pairs that talk at the same time are on different nodes, louder ones of another time or not.
+        let mut policy = crate::tests::build("deloc", &[("groups", "temporal")]);
+        let silent = Scene::new("2x4").with_tasks(&[None; 8]);
+        let mut out = Vec::new();
+        for (window, talk) in [
+            (1, [(0, 1, 400), (2, 3, 390)]),
+            (2, [(0, 1, 400), (2, 3, 390)]),
+            (60, [(4, 5, 300), (6, 7, 290)]),
+            (61, [(4, 5, 300), (6, 7, 290)]),
+        ] {
+            out.clear();
+            let scene = silent.clone().with_talk(&talk);
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+        }
+        let mut after = silent.clone();
+        after.apply(&out);
+        assert_eq!(after.placement(), [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
     }
 
     #[test]

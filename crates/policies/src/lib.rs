@@ -16,12 +16,14 @@
 mod balance;
 mod board;
 mod cdsm;
+mod clusters;
 mod data_mapping;
 mod data_only;
 mod deloc;
 mod deloc_map;
 mod forecast;
 mod gather;
+mod history;
 pub mod kernel;
 mod lapt;
 mod linux;
@@ -31,6 +33,8 @@ mod none;
 mod packed;
 pub mod ptb;
 mod random;
+mod rclb;
+mod rounds;
 mod scatter;
 mod seats;
 mod stay;
@@ -53,6 +57,7 @@ pub fn registry() -> &'static [&'static dyn PolicyFactory] {
         &locality::Locality,
         &deloc::Deloc,
         &lapt::Lapt,
+        &rclb::Rclb,
         &data_only::DataOnly,
         &ptb::Ptb,
         &cdsm::Cdsm,

@@ -16,6 +16,13 @@ impl Seats {
         }
     }
 
+    /// These many on each node.
+    pub(crate) fn of(places: &[u32]) -> Self {
+        Self {
+            free: places.iter().map(|&places| places as usize).collect(),
+        }
+    }
+
     /// The places that are left when some tasks stay where they are.
     pub(crate) fn without(program: &Program<'_>, staying: impl Iterator<Item = usize>) -> Self {
         let mut seats = Self::new(program);

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use numad_core::{CommMatrix, Proposal, Settings, Time};
+use numad_core::{CommMatrix, Proposal, SettingValue, Settings, Time};
 use testkit::Scene;
 
 /// Distances of `32amd64-4s2n4c-cgroup2`, four sockets of two nodes each.
@@ -39,7 +39,8 @@ fn scene(name: &str, nodes: &[usize]) -> Option<Scene> {
         eprintln!("skipped: needs ../shared/fixtures/comm");
         return None;
     };
-    let mut scene = Scene::new("8x8").with_tasks_on(nodes);
+    let rows = DISTANCES.map(|row| row.map(|far| far.to_string()).join(","));
+    let mut scene = Scene::new(&format!("8x8@{}", rows.join(";"))).with_tasks_on(nodes);
     for (from, line) in text.lines().enumerate() {
         for (to, bytes) in line.split(',').enumerate() {
             scene.live.add(from, to, {
@@ -64,8 +65,17 @@ fn cost(matrix: &CommMatrix, places: &[Option<usize>]) -> f64 {
 
 /// Lets a policy act once, and says what the placement costs then.
 fn cost_after(policy: &str, seed: u64, scene: &Scene) -> f64 {
+    cost_after_with(policy, &[], seed, scene)
+}
+
+/// The same with some settings given.
+fn cost_after_with(policy: &str, given: &[(&str, &str)], seed: u64, scene: &Scene) -> f64 {
     let factory = policies::find(policy).expect("the policy is in the registry");
-    let settings = Settings::defaults(factory.settings());
+    let given = given.iter().map(|&(name, text)| {
+        let value = SettingValue::Text(text.to_owned());
+        (name.to_owned(), value)
+    });
+    let settings = Settings::with(factory.settings(), given).expect("settings of a test are known");
     let mut out: Vec<Proposal> = Vec::new();
     let mut policy = factory
         .build(&settings, seed)
@@ -127,14 +137,37 @@ fn deloc_finds_the_best_known_placement_of_cg_from_anywhere() {
 
 #[test]
 fn deloc_saves_distance_of_amg_from_a_chance_order() {
-    // The least known is 1.2121; one pass over pairs is a greedy method.
+    // The least known is 1.2121. The pass over pairs alone comes to 1.57 to 1.65; what it leaves is refined.
     for seed in 0..20 {
         let Some((before, after)) = deloc_from("amg", Some(seed)) else {
             return;
         };
-        assert!(after < before - 0.08, "{seed}: {before} becomes {after}");
+        assert!(after < before - 0.28, "{seed}: {before} becomes {after}");
     }
     // Dealt out in turn, neighbours in two of the three directions share a node already.
     let dealt = deloc_from("amg", None);
     assert!(dealt.is_none_or(|(before, after)| after <= before));
+}
+
+#[test]
+fn locality_comes_near_the_best_known_whatever_the_algorithm_and_the_order() {
+    for (name, best) in [("cg", 1.1935), ("amg", 1.2121)] {
+        for algorithm in ["treematch", "drb", "kl", "search"] {
+            for seed in 0..5 {
+                let mut nodes: Vec<usize> = (0..64).map(|task| task % 8).collect();
+                testkit::Dice::new(seed).shuffle(&mut nodes);
+                let Some(scene) = scene(name, &nodes) else {
+                    return;
+                };
+                let settings = [("algorithm", algorithm)];
+                let after = cost_after_with("locality", &settings, 0, &scene);
+                let most = match (name, algorithm) {
+                    ("amg", "treematch") => 1.08,
+                    ("amg", "kl") => 1.05,
+                    _ => 1.001,
+                };
+                assert!(after < best * most, "{name} {algorithm} {seed}: {after}");
+            }
+        }
+    }
 }

@@ -1,0 +1,277 @@
+//! Clusters in time: weighted k-means in one dimension.
+//!
+//! Events are binned by when they happened, and the weight of a bin is how many there were. What is
+//! minimised is the weighted sum of squared distances of the bins to the mean of their cluster (DeLoc,
+//! dissertation, chapter 2). In one dimension the clusters of an optimum are intervals, so dynamic
+//! programming over the sorted bins finds it for every number of clusters, and the result depends on no
+//! seed. The best last cut moves to the right only, so each further cluster takes `n log n` steps, and
+//! the work for fewer clusters is the start of that for more.
+
+use std::ops::Range;
+
+/// Events that happened at about the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bin {
+    /// When, in any unit.
+    pub(crate) at: f64,
+    /// How many events.
+    pub(crate) weight: f64,
+}
+
+/// The best clusters of some bins, for every number of them up to a limit.
+#[derive(Debug)]
+pub(crate) struct Clusters {
+    /// Sums of weight, weight times time, and weight times time squared over the bins before each.
+    sums: Vec<[f64; 3]>,
+    /// For each number of clusters from one on, where the last cluster of the first `n` bins begins.
+    cuts: Vec<Vec<usize>>,
+    /// For each number of clusters from one on, the squared distances that are left.
+    spread: Vec<f64>,
+}
+
+impl Clusters {
+    /// Clusters of bins that are in the order of time; at most this many, and no more than bins.
+    pub(crate) fn new(bins: &[Bin], most: usize) -> Self {
+        // Squares of far times would drown the distances.
+        let origin = bins.first().map_or(0.0, |bin| bin.at);
+        let mut sums = vec![[0.0; 3]];
+        let mut sum = [0.0; 3];
+        for bin in bins {
+            let at = bin.at - origin;
+            for (sum, part) in sum.iter_mut().zip([1.0, at, at * at]) {
+                *sum += bin.weight * part;
+            }
+            sums.push(sum);
+        }
+        let mut clusters = Self {
+            sums,
+            cuts: Vec::new(),
+            spread: Vec::new(),
+        };
+        let count = bins.len();
+        let mut before: Vec<f64> = (0..=count).map(|end| clusters.spread_of(0..end)).collect();
+        clusters.cuts.push(vec![0; count + 1]);
+        clusters.spread.push(before[count]);
+        for number in 2..=most.min(count) {
+            let mut layer = Layer {
+                clusters: &clusters,
+                before: &before,
+                costs: vec![0.0; count + 1],
+                cuts: vec![0; count + 1],
+            };
+            layer.fill(number..count + 1, number - 1..count);
+            let Layer { costs, cuts, .. } = layer;
+            before = costs;
+            clusters.cuts.push(cuts);
+            clusters.spread.push(before[count]);
+        }
+        clusters
+    }
+
+    /// The bins of each of this many clusters.
+    fn ranges(&self, number: usize) -> Vec<Range<usize>> {
+        let mut end = self.sums.len() - 1;
+        let mut ranges = Vec::with_capacity(number);
+        for cuts in self.cuts[..number].iter().rev() {
+            ranges.push(cuts[end]..end);
+            end = cuts[end];
+        }
+        ranges.reverse();
+        ranges
+    }
+
+    /// The clusters of that number which the Bayesian information criterion finds best, the fewest of
+    /// equals.
+    ///
+    /// As X-means has it (Pelleg and Moore 2000, which DeLoc refers to): clusters share one variance, and
+    /// a cluster more costs two parameters, its mean and its weight. Bins are `width` apart, and events
+    /// within one are taken to be spread evenly over it, a variance of `width^2 / 12`; so a steady stream is
+    /// one cluster, because halving it explains just as much as it costs.
+    pub(crate) fn by_criterion(&self, width: f64) -> Vec<Range<usize>> {
+        let all = self.weight(0..self.sums.len() - 1);
+        let mut best = (1, f64::NEG_INFINITY);
+        for number in 1..=self.cuts.len() {
+            let variance = self.spread[number - 1] / all.max(1.0) + width * width / 12.0;
+            let shares = self.ranges(number).into_iter().map(|range| {
+                let weight = self.weight(range);
+                if weight > 0.0 {
+                    weight * ln(weight / all)
+                } else {
+                    0.0
+                }
+            });
+            // What does not depend on the number of clusters is left out.
+            let likelihood = shares.sum::<f64>() - all / 2.0 * ln(variance);
+            let score = likelihood - number as f64 * ln(all.max(1.0));
+            if score > best.1 {
+                best = (number, score);
+            }
+        }
+        self.ranges(best.0)
+    }
+
+    /// The fewest clusters, two at the least, that explain this share of the variance; all that were
+    /// computed where none does.
+    pub(crate) fn by_fit(&self, share: f64) -> Vec<Range<usize>> {
+        let explained = |spread: f64| 1.0 - spread / self.spread[0];
+        let enough = (1..self.spread.len())
+            .find(|&index| self.spread[0] <= 0.0 || explained(self.spread[index]) >= share);
+        self.ranges(enough.map_or(self.cuts.len(), |index| index + 1))
+    }
+
+    fn weight(&self, range: Range<usize>) -> f64 {
+        self.sums[range.end][0] - self.sums[range.start][0]
+    }
+
+    /// Squared distances of some bins to their mean.
+    fn spread_of(&self, range: Range<usize>) -> f64 {
+        let part = |which: usize| self.sums[range.end][which] - self.sums[range.start][which];
+        let (weight, first, second) = (part(0), part(1), part(2));
+        if weight > 0.0 {
+            (second - first * first / weight).max(0.0)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The natural logarithm of a positive number, by basic operations alone: the same bits everywhere.
+fn ln(mut number: f64) -> f64 {
+    let mut halvings = 0.0;
+    while number > std::f64::consts::SQRT_2 {
+        number /= 2.0;
+        halvings += 1.0;
+    }
+    while number < std::f64::consts::FRAC_1_SQRT_2 && number > 0.0 {
+        number *= 2.0;
+        halvings -= 1.0;
+    }
+    // The series of the inverse hyperbolic tangent; its argument is below 0.18 here.
+    let step = (number - 1.0) / (number + 1.0);
+    let (mut power, mut sum) = (step, 0.0);
+    for odd in (1..=21_u32).step_by(2) {
+        sum += power / f64::from(odd);
+        power *= step * step;
+    }
+    2.0 * sum + halvings * std::f64::consts::LN_2
+}
+
+/// The costs for one more cluster.
+struct Layer<'a> {
+    clusters: &'a Clusters,
+    /// Costs with one cluster less, by how many of the bins take part.
+    before: &'a [f64],
+    costs: Vec<f64>,
+    cuts: Vec<usize>,
+}
+
+impl Layer<'_> {
+    /// Fills the costs of these ends, whose last cluster begins within `starts`: the middle end first,
+    /// whose cut bounds those of the ends on either side.
+    fn fill(&mut self, ends: Range<usize>, starts: Range<usize>) {
+        if ends.is_empty() {
+            return;
+        }
+        let end = ends.start + (ends.end - ends.start) / 2;
+        let mut best = (f64::INFINITY, starts.start);
+        for start in starts.start..starts.end.min(end) {
+            let cost = self.before[start] + self.clusters.spread_of(start..end);
+            if cost < best.0 {
+                best = (cost, start);
+            }
+        }
+        (self.costs[end], self.cuts[end]) = best;
+        self.fill(ends.start..end, starts.start..best.1 + 1);
+        self.fill(end + 1..ends.end, best.1..starts.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bins(weights: &[u32]) -> Vec<Bin> {
+        let weights = weights.iter().enumerate();
+        weights
+            .map(|(at, &weight)| Bin {
+                at: at as f64,
+                weight: f64::from(weight),
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(weights: &[u32], expected: &[Range<usize>]) {
+        let found = Clusters::new(&bins(weights), 8).by_criterion(1.0);
+        assert_eq!(found, expected, "{weights:?}");
+    }
+
+    #[test]
+    #[expect(
+        clippy::single_range_in_vec_init,
+        reason = "one cluster is a list of one"
+    )]
+    fn bursts_are_told_apart_and_a_steady_stream_is_one() {
+        check(&[40, 40, 0, 0, 0, 0, 40, 40], &[0..2, 2..8]);
+        check(&[50, 0, 0, 0, 50, 0, 0, 0, 50], &[0..1, 1..5, 5..9]);
+        check(&[30; 12], &[0..12]);
+        check(&[30; 64], &[0..64]);
+        check(&[7], &[0..1]);
+    }
+
+    #[test]
+    fn the_fit_asks_for_two_at_least_and_then_for_no_more_than_needed() {
+        let clusters = Clusters::new(&bins(&[9, 9, 0, 0, 0, 9, 9, 0, 0, 0, 9, 9]), 8);
+        assert_eq!(clusters.by_fit(0.0).len(), 2);
+        assert_eq!(clusters.by_fit(0.9).len(), 3);
+        assert_eq!(clusters.by_fit(1.0).len(), 6);
+        assert_eq!(Clusters::new(&bins(&[5]), 8).by_fit(0.9).len(), 1);
+    }
+
+    #[test]
+    fn the_logarithm_is_the_logarithm() {
+        for number in [1e-9, 0.1, 0.7, 1.0, 1.4, 2.0, 1e3, 1e12] {
+            assert!((ln(number) - number.ln()).abs() < 1e-12 * number.ln().abs().max(1.0));
+        }
+    }
+
+    #[test]
+    fn nothing_has_one_empty_cluster() {
+        let none = Clusters::new(&[], 8);
+        let empty: Range<usize> = 0..0;
+        assert_eq!(
+            (none.by_criterion(1.0), none.by_fit(0.9)),
+            (vec![empty.clone()], vec![empty])
+        );
+    }
+
+    /// The least spread with so many clusters, by trying every place of every cut.
+    fn least(clusters: &Clusters, start: usize, number: usize) -> f64 {
+        let end = clusters.sums.len() - 1;
+        if number == 1 {
+            return clusters.spread_of(start..end);
+        }
+        (start + 1..=end + 1 - number)
+            .map(|cut| clusters.spread_of(start..cut) + least(clusters, cut, number - 1))
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_other_cuts_are_better(weights in proptest::collection::vec(0u32..20, 1..10)) {
+            let clusters = Clusters::new(&bins(&weights), 10);
+            for number in 1..=weights.len() {
+                let found = clusters.spread[number - 1];
+                let ranges = clusters.ranges(number);
+                prop_assert_eq!(ranges.len(), number);
+                let told: f64 = ranges.into_iter().map(|range| clusters.spread_of(range)).sum();
+                prop_assert!((found - told).abs() < 1e-6);
+                prop_assert!((found - least(&clusters, 0, number)).abs() < 1e-6);
+            }
+        }
+    }
+}

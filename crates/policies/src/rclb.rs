@@ -1,0 +1,234 @@
+//! RCLB: request-based communication load balancing (Upadhyay and others 2020).
+//!
+//! Pairs of tasks are grouped by when they talk, so that those who talk at the same time are spread over
+//! memory controllers: k-means in time ([`crate::clusters`]), the number of groups growing from two until
+//! `fit` of the variance is explained. Within all groups together a pair weighs
+//!
+//! ```text
+//! W = alpha * messages / all messages + (1 - alpha) * bytes / all bytes
+//! ```
+//!
+//! and a group what its pairs weigh. Groups by weight, within them pairs by weight, are dealt out to
+//! nodes in rounds ([`crate::rounds`]), both tasks of a pair into one.
+//!
+//! # Reading
+//!
+//! The paper counts messages of MPI. Of threads that share memory we see accesses: what was said in a
+//! window (the amount) stands for bytes, and the windows in which a pair was seen to talk stand for
+//! messages. It orders from the smallest to the largest while its listing takes the sorted list from the
+//! front; the largest come first here, `order = "ascending"` is the other reading.
+//!
+//! # Running again and again
+//!
+//! The paper maps once. Dealing out anew in every window would move everyone whenever two pairs change
+//! ranks. So nodes of the plan are named so that few tasks move, and a plan is taken only if it is worth it:
+//! by distance as in [`crate::board`], or because it lowers the highest load of a node by a tenth of the
+//! mean and brings nothing farther apart.
+
+use numad_core::{
+    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
+    SettingsError, Time,
+};
+
+use crate::board::{self, Board, Plan};
+use crate::data_mapping::{self, DataMapping};
+use crate::gather;
+use crate::history::{Count, Group, History, Spoken};
+use crate::rounds;
+use crate::stay::keep_the_silent;
+
+/// Makes the policy `rclb`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rclb;
+
+/// Equal parts are the paper's.
+const ALPHA: SettingSpec = SettingSpec {
+    name: "alpha",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.5,
+    },
+    help: "How much of a pair's weight is how often it talks; the rest is how much it says.",
+};
+
+/// The goodness of fit at which k-means has groups enough.
+const FIT: SettingSpec = SettingSpec {
+    name: "fit",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.9,
+    },
+    help: "Groups in time become more until they explain this share of the variance.",
+};
+
+const ORDER: SettingSpec = SettingSpec {
+    name: "order",
+    kind: SettingKind::Choice {
+        of: &["descending", "ascending"],
+        default: "descending",
+    },
+    help: "Whether groups and pairs that weigh most are placed first or last.",
+};
+
+impl PolicyFactory for Rclb {
+    fn name(&self) -> &'static str {
+        "rclb"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Deals pairs that talk at the same time out to all nodes, so that controllers share the load evenly."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const {
+            &[
+                ALPHA,
+                FIT,
+                ORDER,
+                board::GAIN_MIN,
+                gather::PAGES,
+                data_mapping::RATIO,
+                data_mapping::HISTORY,
+                data_mapping::INTERVAL,
+            ]
+        }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Rounds {
+            alpha: settings.float(ALPHA.name),
+            fit: settings.float(FIT.name),
+            ascending: settings.text(ORDER.name) == "ascending",
+            gain_min: settings.float(board::GAIN_MIN.name),
+            history: History::default(),
+            pages: settings
+                .bool(gather::PAGES.name)
+                .then(|| DataMapping::new(settings)),
+        }))
+    }
+}
+
+/// The policy `rclb` with what it remembers.
+#[derive(Debug)]
+struct Rounds {
+    alpha: f64,
+    fit: f64,
+    ascending: bool,
+    gain_min: f64,
+    history: History,
+    pages: Option<DataMapping>,
+}
+
+impl Policy for Rounds {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.history.note(now, program);
+        let mut groups = self.history.groups(program, Count::Fit(self.fit));
+        let matrix = self.history.matrix(&groups, program.tasks.len());
+        self.sort(&mut groups);
+        let board = Board::new(program, &matrix);
+        let pairs = groups.iter().flat_map(|group| &group.pairs);
+        let dealt = rounds::deal(program, board.seats(), pairs);
+        let plan = board.settle(|from| {
+            let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
+            let plan = board.named_plan(&wish, from);
+            let taken = board.is_worth(from, &plan, self.gain_min) || board.is_evener(from, &plan);
+            (taken && plan != *from).then_some(plan)
+        });
+        board.propose(&plan, out);
+        if let Some(pages) = &mut self.pages {
+            keep_the_silent(program, &matrix, out);
+            pages.propose(now, program, out);
+        }
+    }
+
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+        if let Some(pages) = &mut self.pages {
+            pages.note_fate(proposal, fate);
+        }
+    }
+}
+
+impl Rounds {
+    /// Brings groups, and pairs within them, into the order of their weights; equals stay by position.
+    fn sort(&self, groups: &mut [Group]) {
+        let all = |part: fn(&Spoken) -> f64| -> f64 {
+            groups.iter().flat_map(|group| &group.pairs).map(part).sum()
+        };
+        let (windows, amounts) = (all(|pair| pair.windows), all(|pair| pair.amount));
+        let weight = |pair: &Spoken| {
+            self.alpha * pair.windows / windows.max(1.0)
+                + (1.0 - self.alpha) * pair.amount / amounts.max(1.0)
+        };
+        let total = |group: &Group| group.pairs.iter().map(weight).sum::<f64>();
+        let order = |one: f64, other: f64| {
+            if self.ascending {
+                one.total_cmp(&other)
+            } else {
+                other.total_cmp(&one)
+            }
+        };
+        groups.sort_by(|one, other| order(total(one), total(other)));
+        for group in groups {
+            group
+                .pairs
+                .sort_by(|one, other| order(weight(one), weight(other)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scene;
+
+    use crate::tests::{nodes_after, nodes_after_with};
+
+    /// Four pairs, the loudest first, nobody anywhere yet.
+    fn pairs() -> Scene {
+        Scene::new("2x4").with_tasks(&[None; 8]).with_talk(&[
+            (0, 1, 40),
+            (2, 3, 30),
+            (4, 5, 20),
+            (6, 7, 10),
+        ])
+    }
+
+    #[test]
+    fn pairs_are_dealt_out_in_rounds() {
+        let nodes = [0, 0, 1, 1, 0, 0, 1, 1].map(Some);
+        assert_eq!(nodes_after("rclb", &pairs()), nodes);
+        // The other way round the last pair comes first.
+        let nodes = [1, 1, 0, 0, 1, 1, 0, 0].map(Some);
+        assert_eq!(
+            nodes_after_with("rclb", &[("order", "ascending")], &pairs()),
+            nodes
+        );
+    }
+
+    #[test]
+    fn how_often_counts_beside_how_much() {
+        // One pair is as loud as three others together: with alpha 1 all weigh the same.
+        let scene = Scene::new("2x4").with_tasks(&[None; 8]);
+        let scene = scene.with_talk(&[(0, 1, 10), (2, 3, 10), (4, 5, 10), (6, 7, 30)]);
+        let by_amount = nodes_after_with("rclb", &[("alpha", "0")], &scene);
+        assert_eq!(by_amount, [1, 1, 0, 0, 1, 1, 0, 0].map(Some));
+        let by_count = nodes_after_with("rclb", &[("alpha", "1")], &scene);
+        assert_eq!(by_count, [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
+    }
+
+    #[test]
+    fn partners_all_on_one_node_are_spread_and_then_left_alone() {
+        let mut scene = pairs();
+        for task in &mut scene.tasks {
+            task.node = Some(0);
+        }
+        scene.capacity = vec![8, 8];
+        let nodes = nodes_after("rclb", &scene);
+        assert_eq!(nodes.iter().filter(|&&node| node == Some(0)).count(), 4);
+        for (task, node) in scene.tasks.iter_mut().zip(&nodes) {
+            task.node = *node;
+        }
+        assert_eq!(nodes_after("rclb", &scene), nodes);
+    }
+}

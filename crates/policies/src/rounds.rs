@@ -1,0 +1,158 @@
+//! Pairs dealt out to nodes in rounds: `DeLocMap` and RCLB, who differ in what weighs how much.
+//!
+//! Groups come in their order, within each the pairs in theirs, and there is a current node, in the
+//! beginning the first (nodes are visited in the order of the topology's tree):
+//!
+//! - a pair with neither task mapped goes to the current node if it has two free cores, else to the next
+//!   one, round and round, that has; else it is split over the two next nodes with room; then the node
+//!   behind becomes the current one;
+//! - of a pair with one task mapped the other goes to its partner's node if there is room, else to the
+//!   next node with room, and the current node advances only then;
+//! - a pair with both mapped is skipped.
+//!
+//! A node where a task may not run has no room for it.
+
+use numad_core::Program;
+
+use crate::history::Spoken;
+use crate::seats::{Seats, may_run};
+
+/// Places the tasks of these pairs; none for one that no node takes, and for those in no pair.
+pub(crate) fn deal<'a>(
+    program: &Program<'_>,
+    mut seats: Seats,
+    pairs: impl Iterator<Item = &'a Spoken>,
+) -> Vec<Option<usize>> {
+    let mut dealer = Dealer {
+        program,
+        node_of: vec![None; program.tasks.len()],
+        seen: vec![false; program.tasks.len()],
+        current: 0,
+    };
+    for pair in pairs {
+        match (dealer.seen[pair.low], dealer.seen[pair.high]) {
+            (false, false) => dealer.both(&mut seats, pair),
+            (true, false) => dealer.one(&mut seats, pair.high, pair.low),
+            (false, true) => dealer.one(&mut seats, pair.low, pair.high),
+            (true, true) => {}
+        }
+    }
+    dealer.node_of
+}
+
+struct Dealer<'a, 'p> {
+    program: &'a Program<'p>,
+    node_of: Vec<Option<usize>>,
+    /// Whether a task's turn has come, with or without a place for it.
+    seen: Vec<bool>,
+    current: usize,
+}
+
+impl Dealer<'_, '_> {
+    fn both(&mut self, seats: &mut Seats, pair: &Spoken) {
+        let tasks = [pair.low, pair.high];
+        let takes_both = |node: usize| {
+            seats.has(node, 2)
+                && tasks
+                    .iter()
+                    .all(|&task| may_run(&self.program.tasks[task], node))
+        };
+        if let Some(node) = seats
+            .round_from(self.current)
+            .find(|&node| takes_both(node))
+        {
+            for task in tasks {
+                self.put(seats, task, Some(node));
+            }
+            self.current = (node + 1) % seats.nodes();
+        } else {
+            for task in tasks {
+                self.next(seats, task);
+            }
+        }
+    }
+
+    fn one(&mut self, seats: &mut Seats, task: usize, partner: usize) {
+        let near = self.node_of[partner];
+        match near.filter(|&node| seats.takes(node, &self.program.tasks[task])) {
+            Some(node) => self.put(seats, task, Some(node)),
+            None => self.next(seats, task),
+        }
+    }
+
+    /// The next node with room, behind which the next search begins.
+    fn next(&mut self, seats: &mut Seats, task: usize) {
+        let known = &self.program.tasks[task];
+        let node = seats
+            .round_from(self.current)
+            .find(|&node| seats.takes(node, known));
+        if let Some(node) = node {
+            self.current = (node + 1) % seats.nodes();
+        }
+        self.put(seats, task, node);
+    }
+
+    fn put(&mut self, seats: &mut Seats, task: usize, node: Option<usize>) {
+        self.seen[task] = true;
+        self.node_of[task] = node;
+        if let Some(node) = node {
+            seats.take(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scene;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(scene: &Scene, pairs: &[(usize, usize)], expected: &[Option<usize>]) {
+        let pairs: Vec<Spoken> = pairs
+            .iter()
+            .map(|&(low, high)| Spoken {
+                low,
+                high,
+                amount: 1.0,
+                windows: 1.0,
+            })
+            .collect();
+        let program = scene.as_program();
+        assert_eq!(deal(&program, Seats::new(&program), pairs.iter()), expected);
+    }
+
+    #[test]
+    fn golden_four_pairs_on_two_nodes_of_four_cores() {
+        let scene = Scene::new("2x4").with_tasks(&[None; 8]);
+        let nodes = [0, 0, 1, 1, 0, 0, 1, 1].map(Some);
+        check(&scene, &[(0, 1), (2, 3), (4, 5), (6, 7)], &nodes);
+    }
+
+    #[test]
+    fn a_third_goes_to_its_partner_while_there_is_room() {
+        let scene = Scene::new("2x3").with_tasks(&[None; 6]);
+        // 2 and 3 follow 0; then node 0 is full, and 3 goes to the node that is current.
+        check(
+            &scene,
+            &[(0, 1), (0, 2), (1, 3)],
+            &[Some(0), Some(0), Some(0), Some(1), None, None],
+        );
+    }
+
+    #[test]
+    fn without_two_cores_anywhere_a_pair_is_split() {
+        let scene = Scene::new("3x1").with_tasks(&[None; 3]);
+        check(&scene, &[(0, 1), (1, 2)], &[Some(0), Some(1), Some(2)]);
+        let narrow = Scene::new("2x2").with_tasks(&[None; 3]).with_ban(0, 0);
+        check(&narrow, &[(0, 1), (1, 2)], &[Some(1), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn who_finds_no_place_is_left_out() {
+        let scene = Scene::new("2x2")
+            .with_tasks(&[None; 4])
+            .with_capacity(&[1, 1]);
+        check(&scene, &[(0, 1), (2, 3)], &[Some(0), Some(1), None, None]);
+    }
+}

@@ -31,7 +31,7 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
+use numad_core::{CommMatrix, Page, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
 use crate::kernel::{
     Bandwidths, Edges, Effort, Problem, Workspace, drb, kl, map, refine, relieve, treematch,
@@ -70,6 +70,10 @@ pub(crate) enum Method {
 /// 1,024 tasks need online.
 const STEPS_MAX: u64 = 20_000_000;
 const EFFORT: Effort = Effort::ONLINE.within(STEPS_MAX);
+
+/// Refining what is gets more care than planning anew: what swaps alone cannot mend would else be mended by a
+/// plan from nothing, which moves more tasks. A few milliseconds for 256 tasks.
+const CARE: Effort = Effort::THOROUGH.within(STEPS_MAX / 10);
 
 /// Plans in a row, each worth it to the one before.
 const ROUNDS_MAX: usize = 8;
@@ -116,6 +120,8 @@ pub(crate) struct Board<'a> {
     /// Every talker may have every place, and there are enough.
     is_easy: bool,
     pub(crate) edges: Edges,
+    /// What each talker's accesses to memory cost from each node, where pages stay.
+    anchors: Vec<f64>,
     /// Amount of one event.
     unit: f64,
     /// What the best of all plans gains by chance.
@@ -165,12 +171,44 @@ impl<'a> Board<'a> {
             order: Vec::new(),
             is_easy: true,
             edges: Edges::default(),
+            anchors: Vec::new(),
             unit: 1.0,
             noise: 0.0,
         };
         board.line_up();
         board.listen(program.samples);
         board
+    }
+
+    /// Lets pages count as well, which stay where they are: a talker that goes away from its memory pays for
+    /// that.
+    ///
+    /// An access to a page that several use stands in the matrix once for each of them; it counts for that
+    /// often here.
+    pub(crate) fn anchored(mut self, program: &Program<'_>) -> Self {
+        let nodes = self.capacity.len();
+        self.anchors = vec![0.0; self.talkers.len() * nodes];
+        let said: f64 = self.pairs.iter().map(|pair| pair.2 as f64).sum();
+        let shared = program.pages.iter().filter(|page| page.accessor_count > 1);
+        let shared = shared
+            .flat_map(Page::accessors)
+            .map(|one| f64::from(one.weight));
+        let times = (said / shared.sum::<f64>().max(1.0)).max(1.0);
+        for page in program.pages {
+            let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
+                continue;
+            };
+            for accessor in page.accessors() {
+                let Ok(talker) = self.talkers.binary_search(&(accessor.task as usize)) else {
+                    continue;
+                };
+                for node in 0..nodes {
+                    self.anchors[talker * nodes + node] +=
+                        times * f64::from(accessor.weight) * self.apart(node, home);
+                }
+            }
+        }
+        self
     }
 
     /// Says in which order talkers are seated.
@@ -260,7 +298,7 @@ impl<'a> Board<'a> {
         plan[talker].or(self.tasks[self.talkers[talker]].node)
     }
 
-    /// Communication times distance.
+    /// Communication times distance, and that of accesses where pages count.
     fn cost(&self, plan: &Plan) -> f64 {
         let nodes = self.capacity.len();
         let mut sum = 0.0;
@@ -273,6 +311,13 @@ impl<'a> Board<'a> {
                 _ => self.far,
             };
             sum += amount as f64 * far;
+        }
+        if !self.anchors.is_empty() {
+            let nodes = self.capacity.len();
+            for talker in 0..plan.len() {
+                let node = self.place(plan, talker).filter(|&node| node < nodes);
+                sum += node.map_or(0.0, |node| self.anchors[talker * nodes + node]);
+            }
         }
         sum
     }
@@ -398,7 +443,7 @@ impl<'a> Board<'a> {
     /// What swaps and moves make of a plan.
     pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
         self.warm(from, gain_min, |problem| {
-            refine(problem, EFFORT, workspace).node_of.to_vec()
+            refine(problem, CARE, workspace).node_of.to_vec()
         })
     }
 

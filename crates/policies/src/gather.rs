@@ -34,6 +34,10 @@ impl Gather {
     pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
+        let board = match &self.pages {
+            Some(_) => board,
+            None => board.anchored(program),
+        };
         let (method, gain_min) = (self.method, self.gain_min);
         let workspace = &mut self.workspace;
         let sketch = board.sketch(method, workspace);

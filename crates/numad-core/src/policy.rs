@@ -76,6 +76,11 @@ pub struct Program<'a> {
     /// What moves cost and how many accesses a unit of weight stands for, as far as that is known by
     /// now: the cost of a page is what the host measured once it has moved some.
     pub prices: Prices,
+    /// Communication by accesses that another core's cache answered, in all windows, older ones counting
+    /// less; none where the source does not tell what answered.
+    pub handed: Option<&'a CommMatrix>,
+    /// Instructions per cycle in this window; none where they are not counted.
+    pub ipc: Option<f64>,
 }
 
 /// A thread or process that takes part in mapping.

@@ -72,6 +72,8 @@ impl Scene {
             window: Duration::from_millis(500),
             samples: 1000,
             prices: Prices::default(),
+            handed: None,
+            ipc: None,
         }
     }
 

@@ -30,6 +30,10 @@ pub struct Scene {
     pub samples: u64,
     /// What moves cost, and what a unit of weight stands for.
     pub prices: Prices,
+    /// Communication that other cores' caches answered; none where the source does not tell.
+    pub handed: Option<CommMatrix>,
+    /// Instructions per cycle; none where they are not counted.
+    pub ipc: Option<f64>,
 }
 
 /// Bytes in a page of every scene; not 4096, so that nobody relies on that.
@@ -68,6 +72,8 @@ impl Scene {
             pages: Vec::new(),
             samples: 1000,
             prices: Prices::default(),
+            handed: None,
+            ipc: None,
         };
         scene.fit_capacity();
         scene
@@ -94,6 +100,7 @@ impl Scene {
             .collect();
         self.live = CommMatrix::new(nodes.len());
         self.decayed = CommMatrix::new(nodes.len());
+        self.handed = None;
         self.fit_capacity();
         self
     }
@@ -173,6 +180,8 @@ impl Scene {
             window: Duration::from_millis(500),
             samples: self.samples,
             prices: self.prices,
+            handed: self.handed.as_ref(),
+            ipc: self.ipc,
         }
     }
 

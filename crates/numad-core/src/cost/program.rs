@@ -282,6 +282,8 @@ mod tests {
                 window: Duration::from_millis(500),
                 samples: 1000,
                 prices: Prices::default(),
+                handed: None,
+                ipc: None,
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::hold::Stay;
 use crate::interval::Interval;
 use crate::observation::AttachSpec;
 use crate::policy::{PageKey, Policy, Reason, SpaceId};
-use crate::sample::{AccessKind, Sample};
+use crate::sample::{AccessKind, Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
 use crate::tables::index::Spot;
@@ -59,6 +59,8 @@ pub(super) struct Attachment {
     pub comm: CommTable,
     /// Present once the source tells loads from stores.
     pub lines: Option<Box<Lines>>,
+    /// What other cores' caches answered; none before a sample told what answered it.
+    pub handed: Option<Box<CommTable>>,
     pub page_shift: u32,
     seat_count: usize,
     /// Observations so far.
@@ -152,6 +154,7 @@ impl Attachment {
             pages: PageTable::new(limits.page_slots, options.accessors),
             comm: CommTable::new(seat_count),
             lines: None,
+            handed: None,
             page_shift: limits.page_bytes.trailing_zeros(),
             seat_count,
             observations: 0,
@@ -211,8 +214,19 @@ impl Attachment {
             self.totals.samples_aside += 1;
             return;
         };
-        for &other in self.pages.touch(tag, seat, weight).seats() {
+        let others = self.pages.touch(tag, seat, weight);
+        for &other in others.seats() {
             self.comm.add(seat, other, weight);
+        }
+        if sample.served != ServedBy::Unknown {
+            let seats = self.seat_count;
+            let handed = &mut self.handed;
+            let handed = handed.get_or_insert_with(|| Box::new(CommTable::new(seats)));
+            if sample.served == ServedBy::OtherCache {
+                for &other in others.seats() {
+                    handed.add(seat, other, weight);
+                }
+            }
         }
         if sample.kind != AccessKind::Unknown {
             self.fold_line(seat, tag, sample, weight);

@@ -53,6 +53,7 @@ impl Attachment {
     ) -> Decision {
         let mut proposals = std::mem::take(&mut scratch.proposals);
         proposals.clear();
+        let ipc = self.pace.close();
         let mut program = Program {
             topology: context.topology,
             tasks: &scratch.tasks,
@@ -65,12 +66,13 @@ impl Attachment {
             window: context.now.since(self.live_since),
             samples: self.live_samples,
             prices: self.options.prices,
+            handed: scratch.tells_handed.then_some(&scratch.handed),
+            ipc,
         };
         let prices = guard::prices(&self.options, &program);
         program.prices = self.totals.measured(prices);
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
-        let ipc = self.pace.close();
         let remedy = self.judge_trial(context.now, &program, (&measure, ipc), evidence);
         let pressure = context
             .measured

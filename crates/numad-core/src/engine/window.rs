@@ -97,6 +97,9 @@ pub(super) struct Scratch {
     pub nodes_allowed: Vec<bool>,
     pub live: CommMatrix,
     pub decayed: CommMatrix,
+    /// What other cores' caches answered, and whether the source tells.
+    pub handed: CommMatrix,
+    pub tells_handed: bool,
     pub pages: Vec<Page>,
     pub proposals: Vec<Proposal>,
 }
@@ -231,6 +234,11 @@ impl Attachment {
         let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
+        scratch.tells_handed = self.handed.is_some();
+        if let Some(handed) = &self.handed {
+            let mut live = CommMatrix::default();
+            handed.read(&seats, &mut live, &mut scratch.handed);
+        }
         self.fill_pages(&seats, &mut scratch.pages);
     }
 
@@ -353,6 +361,12 @@ impl Attachment {
         let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
         self.pages.sweep(seats, spaces, fade);
         self.comm.forget(seats);
+        if let Some(handed) = &mut self.handed {
+            handed.forget(seats);
+            if fade {
+                handed.roll();
+            }
+        }
         if let Some(lines) = &mut self.lines {
             if !(seats.is_empty() && spaces.is_empty()) {
                 lines.table.forget(seats, spaces);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use numad_core::{
     AccessKind, Action, AttachmentId, Lifecycle, ObjectId, ObjectKind, ObservedMaps, Outcome,
-    Reach, SharedRange, Veto,
+    Reach, Sample, ServedBy, SharedRange, Veto,
 };
 use proptest::prelude::*;
 use topology::{Pid, Tid};
@@ -328,4 +328,29 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_another_cache_answered_is_told_apart_once_the_source_tells() {
+    let mut world = World::new("2x4@10,20");
+    let (id, script) = world.attach(10, &[0, 4, 1], options());
+    look(&mut world, id);
+    world.talk(10, 11, 20);
+    world.window();
+    assert_eq!(script.lock().unwrap().handed, None);
+    for served in [ServedBy::OtherCache, ServedBy::LocalMemory] {
+        for turn in 0..40 {
+            let (tid, page) = match served {
+                ServedBy::OtherCache => (10 + turn % 2, 500),
+                _ => (10 + turn % 2 * 2, 600),
+            };
+            let sample = world.sample(tid, page);
+            world.feed(Sample { served, ..sample });
+        }
+    }
+    world.window();
+    let seen = script.lock().unwrap();
+    let handed = seen.handed.as_ref().unwrap();
+    // 10 and 12 share a page as well, but memory answered them.
+    assert_eq!((handed.between(0, 1), handed.between(0, 2)), (39, 0));
 }

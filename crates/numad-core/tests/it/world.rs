@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use numad_core::{
-    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, Event,
-    EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedSharing,
-    ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program, Progress, Proposal, Reason,
-    Record, Sample, ServedBy, Time, Veto, WindowSummary,
+    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, CommMatrix, Engine, EngineOptions,
+    Event, EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram,
+    ObservedSharing, ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program, Progress,
+    Proposal, Reason, Record, Sample, ServedBy, Time, Veto, WindowSummary,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -25,6 +25,9 @@ pub(crate) struct Script {
     pub(crate) fates: Vec<(Proposal, Fate)>,
     pub(crate) asked: u32,
     pub(crate) capacity: Vec<usize>,
+    /// What other cores' caches answered, and the pace, as the policy saw them.
+    pub(crate) handed: Option<CommMatrix>,
+    pub(crate) ipc: Option<f64>,
     pub(crate) tasks: Vec<u32>,
 }
 
@@ -36,6 +39,8 @@ impl Policy for Scripted {
         let mut script = self.0.lock().unwrap();
         script.asked += 1;
         script.capacity = program.capacity.to_vec();
+        script.handed = program.handed.cloned();
+        script.ipc = program.ipc;
         script.tasks = program.tasks.iter().map(|task| task.key.tid.0).collect();
         let position = |tid: u32| program.tasks.iter().position(|task| task.key.tid.0 == tid);
         for &(tid, node) in &script.threads {

@@ -3,9 +3,9 @@
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost};
 use numad_core::{Page, Program};
 
-/// Nodes times nodes and tasks up to which the model is asked, some 20 ms; as the engine has it. Of
+/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each. Of
 /// larger machines nothing is foretold.
-const MODEL_SIZE_MAX: usize = 4096;
+const MODEL_SIZE_MAX: usize = 2048;
 
 /// An accessor that used a page this many times less than another did is overlooked, as by the data
 /// mapping.
@@ -38,7 +38,7 @@ impl<'a> Forecast<'a> {
         let homes = program.topology.nodes().iter();
         let runners = homes.filter(|node| !node.cpus.is_empty()).count();
         Some(Self {
-            demand: Demand::new(model, *program),
+            demand: Demand::with_amounts(model, *program, program.prices.accesses_per_amount),
             program: *program,
             pages_ratio,
             runners,
@@ -48,6 +48,13 @@ impl<'a> Forecast<'a> {
     /// What the program gets when its tasks are on these nodes and pages have followed.
     pub(crate) fn of(&self, nodes: &[Option<usize>]) -> PlacementCost {
         self.demand.cost(nodes, |page| self.home(page, nodes))
+    }
+
+    /// How many pages follow when tasks are on these nodes.
+    pub(crate) fn pages_moved(&self, nodes: &[Option<usize>]) -> usize {
+        let pages = self.program.pages.iter();
+        let moved = |page: &&Page| self.home(page, nodes) != page.home.map(usize::from);
+        pages.filter(moved).count()
     }
 
     /// Where a page ends up: where the data mapping would put it, else where it is.
@@ -85,7 +92,7 @@ pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
     let mut accesses = vec![0.0; program.tasks.len()];
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-            *sum += f64::from(accessor.weight);
+            *sum += f64::from(accessor.weight) * program.prices.accesses_per_amount;
         }
     }
     let window_us = program.window.as_nanos() as f64 / 1000.0;

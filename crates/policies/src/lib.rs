@@ -13,8 +13,12 @@
 
 #![forbid(unsafe_code)]
 
+mod auto;
+mod autopin;
+mod azimi;
 mod balance;
 mod board;
+mod candidates;
 mod cdsm;
 mod clusters;
 mod data_mapping;
@@ -61,6 +65,9 @@ pub fn registry() -> &'static [&'static dyn PolicyFactory] {
         &data_only::DataOnly,
         &ptb::Ptb,
         &cdsm::Cdsm,
+        &azimi::Azimi,
+        &autopin::Autopin,
+        &auto::Auto,
     ]
 }
 

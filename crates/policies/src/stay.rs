@@ -9,15 +9,20 @@ use crate::seats::{Seats, may_run};
 ///
 /// Unbound they would wander, and their pages would come too late everywhere.
 pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
+    let silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);
+    keep(program, silent, out);
+}
+
+/// The same for tasks of one's choice.
+pub(crate) fn keep(program: &Program<'_>, chosen: impl Fn(usize) -> bool, out: &mut Vec<Proposal>) {
     let mut with_pages = vec![false; program.tasks.len()];
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
             *with_pages = true;
         }
     }
-    let silent = |&task: &usize| matrix.row(task).iter().all(|&amount| amount == 0);
     let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
-        .filter(silent)
+        .filter(|&task| chosen(task))
         .partition(|&task| with_pages[task] && !is_misplaced(&program.tasks[task]));
     let mut seats = Seats::without(program, left.into_iter());
     for proposal in &*out {

@@ -1,0 +1,374 @@
+//! Autopin: try placements on the running program, and keep the one it runs fastest in.
+//!
+//! The tool of Klug, Ott, Weidendorfer and Trinitis (2008) takes a list of pinnings, applies each, lets the
+//! program warm up for 500 ms, measures instructions per cycle for 150 ms, and keeps the best. Ours takes the
+//! list from other policies: what each of `among` would do, and staying. Where instructions are not counted
+//! (most virtual machines) nothing can be measured; then the cost model says which plan is best, at once,
+//! as for `auto`.
+//!
+//! Trials move threads against all advice, that is what they are for; so the engine is not asked to want a
+//! gain of each move. A placement that is not in effect after [`PATIENCE`] windows, because the
+//! engine lets threads rest or somebody else moves them, is passed over. A new round begins when tasks come or
+//! go, or when they may be elsewhere than before.
+
+use std::time::Duration;
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
+    Time,
+};
+
+use crate::candidates::{AMONG, Candidates, Places, Scope, choose};
+
+/// Makes the policy `autopin`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Autopin;
+
+const METRIC: SettingSpec = SettingSpec {
+    name: "metric",
+    kind: SettingKind::Choice {
+        of: &["ipc", "model"],
+        default: "ipc",
+    },
+    help: "What decides: instructions per cycle, measured in each placement where they are counted, or \
+           the cost model without a trial.",
+};
+
+/// The paper's.
+const WARM_UP_MS: SettingSpec = SettingSpec {
+    name: "warm_up_ms",
+    kind: SettingKind::Integer {
+        min: 0,
+        max: 60_000,
+        default: 500,
+    },
+    help: "How long a placement is in effect before it is measured, in milliseconds.",
+};
+
+/// The paper's.
+const MEASURE_MS: SettingSpec = SettingSpec {
+    name: "measure_ms",
+    kind: SettingKind::Integer {
+        min: 1,
+        max: 60_000,
+        default: 150,
+    },
+    help: "How long a placement is measured at least, in milliseconds; whole windows are.",
+};
+
+/// Two measurements of the same placement differ by about as much.
+const GAIN_MIN: SettingSpec = SettingSpec {
+    name: "gain_min",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.02,
+    },
+    help: "Another placement than the first is kept if it is this share faster.",
+};
+
+/// Windows that a placement is waited for.
+const PATIENCE: u32 = 8;
+
+/// Samples without which policies know too little to plan: what the engine asks of those that seek a gain.
+const SAMPLES_MIN: u64 = 32;
+
+impl PolicyFactory for Autopin {
+    fn name(&self) -> &'static str {
+        "autopin"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Tries the plans of other policies one after the other, and keeps the one that runs fastest."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const { &[AMONG, METRIC, WARM_UP_MS, MEASURE_MS, GAIN_MIN] }
+    }
+
+    fn seeks_gain(&self) -> bool {
+        false
+    }
+
+    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        let time = |name| Duration::from_millis(settings.integer(name).unsigned_abs());
+        Ok(Box::new(Pinner {
+            candidates: Candidates::new(settings.text(AMONG.name), seed, (self.name(), false))?,
+            by_model: settings.text(METRIC.name) == "model",
+            warm_up: time(WARM_UP_MS.name),
+            measure: time(MEASURE_MS.name),
+            gain_min: settings.float(GAIN_MIN.name),
+            scope: None,
+            regime: Regime::Watching,
+        }))
+    }
+}
+
+/// The policy `autopin`.
+#[derive(Debug)]
+struct Pinner {
+    candidates: Candidates,
+    by_model: bool,
+    warm_up: Duration,
+    measure: Duration,
+    gain_min: f64,
+    scope: Option<Scope>,
+    regime: Regime,
+}
+
+/// ```text
+/// Watching --enough seen, pace counted--> Trying --all tried--> Keeping
+///     \----enough seen, no pace-----------------------------------^
+/// any --tasks come, go, or lose their places--> Watching
+/// ```
+#[derive(Debug)]
+enum Regime {
+    Watching,
+    Trying(Trials),
+    Keeping(Places),
+}
+
+/// Placements to be tried.
+#[derive(Debug)]
+struct Trials {
+    /// The first is where everyone was.
+    places: Vec<Places>,
+    /// The pace in those before this one; none where it could not be measured.
+    paces: Vec<Option<f64>>,
+    /// Windows that the one being tried was waited for.
+    waited: u32,
+    /// Since when it is in effect.
+    since: Option<Time>,
+    /// Pace times length, and length, of the windows that count.
+    sum: f64,
+    length: Duration,
+}
+
+impl Policy for Pinner {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let scope = Scope::of(program);
+        if self.scope.as_ref() != Some(&scope) {
+            self.scope = Some(scope);
+            self.regime = Regime::Watching;
+        }
+        let regime = std::mem::replace(&mut self.regime, Regime::Watching);
+        self.regime = match regime {
+            Regime::Watching => self.begin(now, program),
+            Regime::Trying(trials) => self.go_on(trials, now, program),
+            Regime::Keeping(places) if places.fit(program) => Regime::Keeping(places),
+            Regime::Keeping(_) => Regime::Watching,
+        };
+        match &self.regime {
+            Regime::Watching => {}
+            Regime::Trying(trials) => trials.places[trials.paces.len()].propose(out),
+            Regime::Keeping(places) => places.propose(out),
+        }
+    }
+}
+
+impl Pinner {
+    /// Collects placements once enough is known, or has the model choose.
+    fn begin(&mut self, now: Time, program: &Program<'_>) -> Regime {
+        let wishes = self.candidates.wishes(now, program);
+        if program.samples < SAMPLES_MIN {
+            return Regime::Watching;
+        }
+        if self.by_model || program.ipc.is_none() {
+            let best = choose(program, &wishes, self.gain_min, None);
+            return Regime::Keeping(match best {
+                Some(asked) => Places::of(program, &wishes[asked]),
+                None => Places::as_is(program),
+            });
+        }
+        let mut nodes: Vec<Vec<Option<usize>>> =
+            vec![program.tasks.iter().map(|task| task.node).collect()];
+        let mut places = vec![Places::as_is(program)];
+        for wish in &wishes {
+            if !nodes.contains(&wish.nodes) {
+                nodes.push(wish.nodes.clone());
+                places.push(Places::of(program, wish));
+            }
+        }
+        if places.len() == 1 {
+            return Regime::Keeping(places.remove(0));
+        }
+        Regime::Trying(Trials {
+            places,
+            paces: Vec::new(),
+            waited: 0,
+            since: None,
+            sum: 0.0,
+            length: Duration::ZERO,
+        })
+    }
+
+    fn go_on(&self, mut trials: Trials, now: Time, program: &Program<'_>) -> Regime {
+        trials.measure(now, program, (self.warm_up, self.measure));
+        // One whose places were taken by others meanwhile cannot be tried.
+        while trials
+            .places
+            .get(trials.paces.len())
+            .is_some_and(|places| !places.fit(program))
+        {
+            trials.next(None);
+        }
+        if trials.paces.len() < trials.places.len() {
+            return Regime::Trying(trials);
+        }
+        let best = trials.best(self.gain_min);
+        let places = trials.places.swap_remove(best);
+        if places.fit(program) {
+            Regime::Keeping(places)
+        } else {
+            Regime::Watching
+        }
+    }
+}
+
+impl Trials {
+    /// Takes this window into account.
+    fn measure(
+        &mut self,
+        now: Time,
+        program: &Program<'_>,
+        (warm_up, measure): (Duration, Duration),
+    ) {
+        let Some(places) = self.places.get(self.paces.len()) else {
+            return;
+        };
+        if !places.are_taken(program) {
+            self.since = None;
+            self.waited += 1;
+            if self.waited > PATIENCE {
+                self.next(None);
+            }
+            return;
+        }
+        let since = *self.since.get_or_insert(now);
+        // The window must have begun after the warm-up.
+        if now.since(since) < warm_up + program.window {
+            return;
+        }
+        if let Some(ipc) = program.ipc {
+            self.sum += ipc * program.window.as_secs_f64();
+            self.length += program.window;
+        }
+        if self.length >= measure {
+            self.next(Some(self.sum / self.length.as_secs_f64()));
+        }
+    }
+
+    /// Goes to the next placement.
+    fn next(&mut self, pace: Option<f64>) {
+        self.paces.push(pace);
+        self.waited = 0;
+        self.since = None;
+        self.sum = 0.0;
+        self.length = Duration::ZERO;
+    }
+
+    /// The fastest placement; the first if none is clearly faster.
+    fn best(&self, gain_min: f64) -> usize {
+        let mut best = (self.paces[0].unwrap_or(0.0) * (1.0 + gain_min), 0);
+        for (index, pace) in self.paces.iter().enumerate().skip(1) {
+            if let Some(pace) = pace.filter(|&pace| pace > best.0) {
+                best = (pace, index);
+            }
+        }
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{Proposal, Time};
+    use testkit::Scene;
+
+    use crate::tests::{build, nodes_after};
+
+    fn crossed() -> Scene {
+        Scene::new("2x2")
+            .with_tasks_on(&[0, 1, 0, 1])
+            .with_talk(&[(0, 1, 1000), (2, 3, 900)])
+    }
+
+    /// Runs windows of half a second in which the program is as fast as `pace` says of its placement, and
+    /// everything is done that is asked for; which placements there were, and the last one.
+    fn run(
+        scene: &mut Scene,
+        windows: u64,
+        pace: impl Fn(&[Option<usize>]) -> f64,
+    ) -> Vec<Vec<Option<usize>>> {
+        let mut policy = build("autopin", &[]);
+        let mut seen: Vec<Vec<Option<usize>>> = Vec::new();
+        for window in 0..windows {
+            let placement = scene.placement();
+            scene.ipc = Some(pace(&placement));
+            if seen.last() != Some(&placement) {
+                seen.push(placement);
+            }
+            let mut out: Vec<Proposal> = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            scene.apply(&out);
+        }
+        seen
+    }
+
+    #[test]
+    fn the_fastest_placement_of_those_tried_is_kept() {
+        let mut scene = crossed();
+        let seen = run(
+            &mut scene,
+            60,
+            |nodes| if nodes[0] == nodes[1] { 2.0 } else { 1.0 },
+        );
+        let last = seen.last().unwrap();
+        assert!(last[0] == last[1] && last[2] == last[3], "{seen:?}");
+        assert!(seen.len() >= 2);
+    }
+
+    #[test]
+    fn the_first_placement_is_kept_when_no_other_is_faster() {
+        let mut scene = crossed();
+        let first = scene.placement();
+        let seen = run(&mut scene, 60, |nodes| {
+            if nodes[0] == nodes[1] { 1.0 } else { 1.01 }
+        });
+        assert!(seen.len() >= 3, "others were tried: {seen:?}");
+        assert_eq!(seen.last(), Some(&first));
+    }
+
+    #[test]
+    fn without_counters_the_model_chooses() {
+        let mut scene = crossed();
+        for task in 0..4 {
+            scene = scene.with_page(None, &[task]);
+        }
+        assert_eq!(nodes_after("autopin", &scene), scene.placement());
+        for page in &mut scene.pages {
+            page.recent[0].weight = 1_000_000;
+        }
+        for (one, other) in [(0, 1), (2, 3)] {
+            scene.live.add(one, other, 10_000_000);
+        }
+        let nodes = nodes_after("autopin", &scene);
+        assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3], "{nodes:?}");
+    }
+
+    #[test]
+    fn who_cannot_be_placed_is_passed_over() {
+        let mut scene = crossed();
+        let first = scene.placement();
+        let mut policy = build("autopin", &[]);
+        for window in 0..80 {
+            // Nobody ever goes anywhere.
+            scene.ipc = Some(1.0);
+            let mut out: Vec<Proposal> = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            if window == 79 {
+                scene.apply(&out);
+            }
+        }
+        assert_eq!(scene.placement(), first);
+    }
+}

@@ -1,0 +1,205 @@
+//! Clusters of threads that hand each other cache lines, after Azimi, Tam, Soares and Stumm (2009).
+//!
+//! Their observation: of all accesses only those that another core's cache answers are sharing that
+//! placement can make cheaper; two threads that read the same table from memory need not be near each
+//! other. So the matrix here holds such accesses alone ([`numad_core::Program::handed`]). Where the source of
+//! samples does not tell what answered an access (page faults do not), there is no such matrix, and nothing is
+//! proposed.
+//!
+//! Clusters grow in one pass, as in the paper: tasks by what they say, most first, each to the cluster
+//! it says most to if that is at least `similar_min` of all it says and the cluster still fits the
+//! largest node, else into a new one. Clusters go to nodes, largest first, each to the node with the
+//! most places left, among equals to the one that most of its tasks are on; one that fits nowhere is
+//! dealt out. Then the plan competes with what is, see [`crate::board`]; pages stay, and a task that would
+//! leave its memory behind pays for that.
+
+use std::cmp::Reverse;
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
+    Time,
+};
+
+use crate::board::{self, Board, Plan};
+
+/// Makes the policy `azimi`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Azimi;
+
+const SIMILAR_MIN: SettingSpec = SettingSpec {
+    name: "similar_min",
+    kind: SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default: 0.2,
+    },
+    help: "A thread joins a cluster if this share of all it says is said to threads of that.",
+};
+
+impl PolicyFactory for Azimi {
+    fn name(&self) -> &'static str {
+        "azimi"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Clusters threads whose accesses other cores' caches answer; needs a source that tells what answered."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        const { &[SIMILAR_MIN, board::GAIN_MIN] }
+    }
+
+    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(Clustered {
+            similar_min: settings.float(SIMILAR_MIN.name),
+            gain_min: settings.float(board::GAIN_MIN.name),
+        }))
+    }
+}
+
+/// The policy `azimi` with its settings.
+#[derive(Clone, Copy, Debug)]
+struct Clustered {
+    similar_min: f64,
+    gain_min: f64,
+}
+
+impl Policy for Clustered {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let Some(handed) = program.handed else {
+            return;
+        };
+        let board = Board::new(program, handed).anchored(program);
+        let clusters = self.clusters(&board);
+        let plan = board.settle(|from| {
+            let wish = deal(&board, &clusters, from);
+            board.better(from, vec![board.named_plan(&wish, from)], self.gain_min)
+        });
+        board.propose(&plan, out);
+    }
+}
+
+impl Clustered {
+    /// Talkers in clusters.
+    fn clusters(self, board: &Board<'_>) -> Vec<Vec<usize>> {
+        let largest = board.capacity.iter().copied().max().unwrap_or(0) as usize;
+        let count = board.talkers.len();
+        let said = |talker: usize| -> u64 {
+            let partners = board.edges.partners(talker);
+            partners.map(|(_, amount)| u64::from(amount)).sum()
+        };
+        let totals: Vec<u64> = (0..count).map(said).collect();
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_by_key(|&talker| Reverse(totals[talker]));
+        let mut cluster_of: Vec<Option<usize>> = vec![None; count];
+        let mut clusters: Vec<Vec<usize>> = Vec::new();
+        for talker in order {
+            let mut heard = vec![0_u64; clusters.len()];
+            for (other, amount) in board.edges.partners(talker) {
+                if let Some(cluster) = cluster_of[other] {
+                    heard[cluster] += u64::from(amount);
+                }
+            }
+            let open = (0..clusters.len()).filter(|&cluster| clusters[cluster].len() < largest);
+            let loudest = open.max_by_key(|&cluster| (heard[cluster], Reverse(cluster)));
+            let near = loudest.filter(|&cluster| {
+                heard[cluster] > 0
+                    && heard[cluster] as f64 >= self.similar_min * totals[talker] as f64
+            });
+            let cluster = near.unwrap_or(clusters.len());
+            if cluster == clusters.len() {
+                clusters.push(Vec::new());
+            }
+            clusters[cluster].push(talker);
+            cluster_of[talker] = Some(cluster);
+        }
+        clusters.sort_by_key(|cluster| Reverse(cluster.len()));
+        clusters
+    }
+}
+
+/// Clusters on nodes.
+fn deal(board: &Board<'_>, clusters: &[Vec<usize>], from: &Plan) -> Plan {
+    let mut free: Vec<usize> = board.capacity.iter().map(|&room| room as usize).collect();
+    let mut plan: Plan = vec![None; board.talkers.len()];
+    for cluster in clusters {
+        let mut rest = cluster.as_slice();
+        while !rest.is_empty() {
+            let there = |node: usize| rest.iter().filter(|&&one| from[one] == Some(node)).count();
+            let open = (0..free.len()).filter(|&node| free[node] > 0);
+            let Some(node) = open.max_by_key(|&node| (free[node], there(node), Reverse(node)))
+            else {
+                break;
+            };
+            let (now, later) = rest.split_at(rest.len().min(free[node]));
+            for &talker in now {
+                plan[talker] = Some(node);
+            }
+            free[node] -= now.len();
+            rest = later;
+        }
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::CommMatrix;
+    use testkit::Scene;
+
+    use crate::tests::{nodes_after, nodes_after_with, proposals};
+
+    fn handing(machine: &str, nodes: &[usize], talk: &[(usize, usize, u64)]) -> Scene {
+        let mut scene = Scene::new(machine).with_tasks_on(nodes);
+        let mut handed = CommMatrix::new(nodes.len());
+        for &(one, other, amount) in talk {
+            handed.add(one, other, amount);
+        }
+        scene.handed = Some(handed);
+        scene
+    }
+
+    #[test]
+    fn only_what_caches_answered_counts() {
+        // All say much to all through memory; lines are handed on between 0 and 3, and 1 and 2.
+        let talk = [(0, 1, 900), (1, 2, 900), (2, 3, 900)];
+        let scene = handing("2x2", &[0, 0, 1, 1], &[(0, 3, 90), (1, 2, 90)]).with_talk(&talk);
+        let nodes = nodes_after("azimi", &scene);
+        assert!(nodes[0] == nodes[3] && nodes[1] == nodes[2] && nodes[0] != nodes[1]);
+        let untold = Scene {
+            handed: None,
+            ..scene
+        };
+        assert_eq!(proposals("azimi", &[], &untold), []);
+    }
+
+    #[test]
+    fn clusters_are_as_large_as_a_node() {
+        let mut talk = Vec::new();
+        for one in 0..8 {
+            for other in one + 1..8 {
+                if one % 2 == other % 2 {
+                    talk.push((one, other, 50));
+                }
+            }
+        }
+        let scene = handing("2x4", &[0, 0, 0, 0, 1, 1, 1, 1], &talk);
+        let nodes = nodes_after("azimi", &scene);
+        for task in 2..8 {
+            assert_eq!(nodes[task], nodes[task - 2], "{nodes:?}");
+        }
+    }
+
+    #[test]
+    fn who_says_little_to_a_cluster_is_none_of_it() {
+        let talk = [(0, 1, 90), (0, 2, 30), (2, 3, 60)];
+        let scene = handing("2x3", &[0, 1, 0, 1], &talk);
+        let together = |similar: &str| {
+            let nodes = nodes_after_with("azimi", &[("similar_min", similar)], &scene);
+            (nodes[0] == nodes[1], nodes[2] == nodes[3])
+        };
+        assert_eq!(together("0.4"), (true, true));
+        // 3 says all to 2, who says a third to 0: with a third enough, the three are one cluster.
+        assert_eq!(together("0.3"), (true, false));
+    }
+}

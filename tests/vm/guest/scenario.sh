@@ -40,6 +40,8 @@ settings() {
 }
 default_settings() {
     settings <<'SETTINGS'
+[overhead]
+budget_percent = 50
 [sampling]
 clear_budget_percent = 10
 clear_pause_max_ms = 500

@@ -2,6 +2,8 @@
 #: limit   900
 autonuma 0
 settings <<'SETTINGS'
+[overhead]
+budget_percent = 50
 [sampling]
 clear_budget_percent = 10
 clear_pause_max_ms = 500

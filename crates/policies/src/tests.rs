@@ -74,7 +74,7 @@ fn names_are_found_and_others_refused_with_the_nearest() {
     );
     assert_eq!(
         refusal("magic"),
-        "there is no policy `magic`; there are none, linux, packed, scatter, random, balance, locality, deloc, lapt, rclb, data-only, cdsm, azimi, autopin, auto"
+        "there is no policy `magic`; there are none, linux, packed, scatter, random, balance, locality, deloc, lapt, rclb, data-only, ptb, cdsm, azimi, autopin, auto"
     );
 }
 

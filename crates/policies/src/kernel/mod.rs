@@ -43,6 +43,7 @@
 mod bisect;
 mod buckets;
 mod communities;
+mod exact;
 mod fm;
 mod graph;
 mod halves;

@@ -1,6 +1,7 @@
 //! From a problem to a mapping: the order of things.
 
 use super::bisect::{Luck, Tuning};
+use super::exact;
 use super::fm;
 use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
 use super::halves::{Halves, Job};
@@ -307,6 +308,11 @@ impl Workspace {
     fn cold(&mut self, problem: &Problem<'_>, effort: Effort, steps: &mut Steps, method: Method) {
         let rows = problem.edges.rows();
         let tasks = rows.tasks();
+        let thorough = effort.level == problem::Level::Thorough && method == Method::Map;
+        if thorough && exact::is_tiny(tasks, self.machine.nodes()) {
+            exact::solve(rows, &self.machine, &mut self.start, steps);
+            return;
+        }
         let room: usize = self
             .machine
             .capacity()

@@ -241,9 +241,11 @@ fn is_enough(sizes: impl Iterator<Item = u32>, rooms: impl Iterator<Item = u32>)
     sizes.len() <= rooms.len() && sizes.iter().zip(&rooms).all(|(size, room)| size <= room)
 }
 
-/// What moving a thread is worth: a share of what a thread shares on average.
+/// What moving a thread is worth: a share of what a thread shares on average, and where threads share next
+/// to nothing, of what it would share with one that is wholly alike: there chance alone speaks.
 fn price(share: f64, total: u64, tasks: usize) -> u64 {
-    whole(share * 2.0 * total as f64 / tasks.max(1) as f64)
+    let mean = 2.0 * total as f64 / tasks.max(1) as f64;
+    whole(share * mean.max(ONE))
 }
 
 /// For each task, the one on the same node that it is most similar to.

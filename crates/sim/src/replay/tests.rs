@@ -85,7 +85,11 @@ fn pairs_are_put_together_on_paper() {
         }
         assert_eq!(strongest, 8);
         let (local, untouched) = report.local_shares.unwrap();
-        assert!(local > untouched + 0.1, "{untouched} to {local}");
+        assert!(local > untouched, "{untouched} to {local}");
+        // The whole has the windows before threads and pages were moved in it; the last has not.
+        let last = report.windows.last().unwrap();
+        let (local, untouched) = (last.local_share.unwrap(), last.untouched_share.unwrap());
+        assert!(local > untouched + 0.15, "{untouched} to {local}");
         let text = Table(&report).to_string();
         assert!(text.contains("shares memory with thread"), "{text}");
         assert!(

@@ -192,7 +192,19 @@ fn privileged_an_idle_daemon_is_small() {
     }
     let house = House::serving("");
     let resident = status(&house)["resident_bytes"].as_u64().expect("a size");
-    assert!(resident < 15 << 20, "{resident} bytes resident");
+    let daemon = pid_of(house.daemon.as_ref().expect("it runs"));
+    let told = std::fs::read_to_string(format!("/proc/{daemon}/status")).expect("its status");
+    let kib = |name: &str| -> u64 {
+        let line = told.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.expect("the kernel tells")
+    };
+    // 15 MiB in all are promised of the program that is installed. What is tested here is not optimised,
+    // and half of what is resident is its own code; what it takes beyond that is held tighter.
+    let own = resident - kib("RssFile:") * 1024;
+    assert!(own < 3 << 20, "{own} bytes of its own");
+    let all = if cfg!(debug_assertions) { 30 } else { 15 };
+    assert!(resident < all << 20, "{resident} bytes resident");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! more (the bandwidth of that pair, *alone*), and by the threads of all nodes at once (each node's part
 //! of it, *loaded*). Beside it the latency of an idle machine, by following pointers.
 //!
-//! [`Plan::new`] says what is to be measured, [`run`] does it and asks an [`Observer`] before each step,
+//! [`Plan::new`] says what is to be measured, [`run()`] does it and asks an [`Observer`] before each step,
 //! which may wait for a quieter machine or end it. Nothing outside this process is changed: threads
 //! bind themselves and their own memory.
 //!

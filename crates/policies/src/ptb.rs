@@ -10,7 +10,7 @@
 //! Bandwidth is what [`MachineModel`] knows: measured by `numadctl characterize`, told by firmware, or
 //! estimated from distances. Demand is `weight * accesses per unit of weight * line size / tau`. The
 //! paper's tau is the second that one of its cycles takes; ours is the time that the weights cover
-//! ([`Coverage`]), because weights fade by half with every window instead of beginning anew.
+//! (`Coverage`), because weights fade by half with every window instead of beginning anew.
 //!
 //! There are no hash conflicts: the engine's page table drops the least used page of a full set
 //! and counts it, where the paper's hash lets two pages count as one.

@@ -22,7 +22,7 @@ pub(super) const fn id(position: usize) -> u32 {
 /// A value of this type is valid by construction. Keep one and [`Self::refill`] it: it keeps its
 /// memory. Amounts are `u32`; if a row would sum up to 2^31 or more, all amounts are halved until
 /// none does ([`Self::shift`] times), but none that was there becomes zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Edges {
     starts: Vec<u32>,
     partners: Vec<u32>,
@@ -32,6 +32,7 @@ pub struct Edges {
     heaviest: u64,
     cursor: Vec<u32>,
     sums: Vec<u64>,
+    entries: Vec<(u32, u64)>,
 }
 
 impl Edges {
@@ -95,7 +96,9 @@ impl Edges {
             self.cursor[task + 1] += self.cursor[task];
         }
         let entries = self.cursor[tasks] as usize;
-        let mut rows: Vec<(u32, u64)> = vec![(0, 0); entries];
+        let mut rows = std::mem::take(&mut self.entries);
+        rows.clear();
+        rows.resize(entries, (0, 0));
         for &(one, other, amount) in pairs.iter().filter(sane) {
             for (task, partner) in [(one, other), (other, one)] {
                 let place = &mut self.cursor[task as usize];
@@ -109,6 +112,7 @@ impl Edges {
             self.push_row(&mut rows[from..to]);
             from = to;
         }
+        self.entries = rows;
     }
 
     fn push_row(&mut self, row: &mut [(u32, u64)]) {

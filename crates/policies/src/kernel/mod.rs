@@ -40,6 +40,7 @@
 //!
 //! A [`Workspace`] that is kept makes a call free of allocation once it has seen a problem as large.
 
+mod attempt;
 mod bisect;
 mod buckets;
 mod communities;

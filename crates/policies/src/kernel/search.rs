@@ -1,10 +1,10 @@
 //! From a problem to a mapping: the order of things.
 
-use super::bisect::{Luck, Tuning};
+use super::attempt::{Attempt, Plan};
+use super::bisect::Luck;
 use super::exact;
-use super::fm;
 use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
-use super::halves::{Halves, Job};
+use super::halves::Halves;
 use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
 use super::sparsify::Sparsifier;
@@ -39,6 +39,8 @@ pub struct Workspace {
     start: Vec<u16>,
     seats: Vec<u16>,
     result: Vec<u16>,
+    free: Vec<u32>,
+    by_name: Vec<u16>,
     best: Vec<u16>,
 }
 
@@ -68,7 +70,7 @@ pub fn refine<'w>(
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Method {
+pub(super) enum Method {
     Map,
     Drb,
     Refine,
@@ -136,7 +138,12 @@ impl Workspace {
     /// Cost and price of moves of a mapping in our nodes.
     fn objective(&self, problem: &Problem<'_>, node_of: &[u16]) -> u64 {
         let mut named = Vec::new();
-        name(&self.machine, problem, node_of, &mut named);
+        name(
+            &self.machine,
+            problem,
+            node_of,
+            (&mut named, &mut Vec::new()),
+        );
         let current = problem.current.unwrap_or(&named);
         let moved = named
             .iter()
@@ -184,53 +191,49 @@ impl Workspace {
         let tasks = problem.tasks();
         self.machine
             .prepare(problem.distance, problem.capacity, tasks, Fold::Alike);
-        let machine = &self.machine;
-        self.start.clear();
-        self.start.resize(tasks, u16::MAX);
-        let mut free: Vec<u32> = machine.capacity().to_vec();
+        let Self {
+            machine,
+            free,
+            by_name,
+            start,
+            ..
+        } = self;
+        start.clear();
+        start.resize(tasks, u16::MAX);
+        free.clear();
+        free.extend_from_slice(machine.capacity());
         if let Some(current) = problem.current {
             for (task, &node) in current.iter().enumerate() {
                 if let Some(node) = machine.position(node)
                     && free[usize::from(node)] > 0
                 {
                     free[usize::from(node)] -= 1;
-                    self.start[task] = node;
+                    start[task] = node;
                 }
             }
         }
         // In the caller's order of nodes, which need not be ours.
-        let mut order: Vec<u16> = (0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX)).collect();
-        order.sort_unstable_by_key(|&node| machine.members(node)[0]);
+        by_name.clear();
+        by_name.extend(0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX));
+        by_name.sort_unstable_by_key(|&node| machine.members(node)[0]);
         for task in 0..tasks {
-            if self.start[task] != u16::MAX {
+            if start[task] != u16::MAX {
                 continue;
             }
-            let open = order
+            let mut open = by_name
                 .iter()
                 .copied()
                 .filter(|&node| free[usize::from(node)] > 0);
             let best = if problem.current.is_some() {
-                open.min_by_key(|&node| self.pull(problem, task, node))
+                open.min_by_key(|&node| pull(problem, machine, start, (task, node)))
             } else {
-                open.into_iter().next()
+                open.next()
             };
             if let Some(node) = best {
                 free[usize::from(node)] -= 1;
-                self.start[task] = node;
+                start[task] = node;
             }
         }
-    }
-
-    /// What a task would cost on a node, given those that are placed.
-    fn pull(&self, problem: &Problem<'_>, task: usize, node: u16) -> i64 {
-        let row = self.machine.from(usize::from(node));
-        let placed = problem.edges.rows().row(task);
-        let placed = placed.filter(|&(other, _)| self.start[other] != u16::MAX);
-        placed
-            .map(|(other, weight)| {
-                i64::from(weight) * i64::from(row[usize::from(self.start[other])])
-            })
-            .sum()
     }
 
     /// Fills the prices of leaving the current nodes; the shift of the amounts.
@@ -281,7 +284,7 @@ impl Workspace {
         }
         local.table.order = order;
         if effort.level == problem::Level::Thorough {
-            while local.chains(8) {}
+            local.chain_all(8, &mut Dice::new(SEED));
         }
         let kicks = match effort.level {
             problem::Level::Online => 0,
@@ -331,7 +334,7 @@ impl Workspace {
             steps,
         };
         let plan = Plan::new(effort, tasks, &self.machine, method);
-        let mut search = Search {
+        let mut attempt = Attempt {
             machine: &self.machine,
             halves: &mut self.halves,
             pairing: &mut self.pairing,
@@ -340,7 +343,7 @@ impl Workspace {
             plan,
         };
         let names = self.canon.names();
-        search.run(&mut luck, &mut self.best, |node_of| {
+        attempt.run(&mut luck, &mut self.best, |node_of| {
             // What was left out counts when two mappings are compared.
             dense.then(|| whole_cost(rows, names, &self.machine, node_of))
         });
@@ -393,7 +396,8 @@ impl Workspace {
     }
 
     pub(super) fn answer(&mut self, problem: &Problem<'_>, steps: &Steps) -> Mapping<'_> {
-        name(&self.machine, problem, &self.start, &mut self.result);
+        let named = (&mut self.result, &mut self.free);
+        name(&self.machine, problem, &self.start, named);
         let current = problem.current.unwrap_or(&self.result);
         let moved = self
             .result
@@ -410,15 +414,38 @@ impl Workspace {
     }
 }
 
+/// What a task would cost on a node, given those that are placed.
+fn pull(
+    problem: &Problem<'_>,
+    machine: &Machine,
+    start: &[u16],
+    (task, node): (usize, u16),
+) -> i64 {
+    let far = machine.from(usize::from(node));
+    let placed = problem
+        .edges
+        .rows()
+        .row(task)
+        .filter(|&(other, _)| start[other] != u16::MAX);
+    let cost = |(other, weight)| i64::from(weight) * i64::from(far[usize::from(start[other])]);
+    placed.map(cost).sum()
+}
+
 /// The caller's nodes of a mapping in ours. Of nodes that were folded, a task keeps the one that it is
 /// on; the others get what is left in their order.
-fn name(machine: &Machine, problem: &Problem<'_>, node_of: &[u16], named: &mut Vec<u16>) {
+fn name(
+    machine: &Machine,
+    problem: &Problem<'_>,
+    node_of: &[u16],
+    (named, free): (&mut Vec<u16>, &mut Vec<u32>),
+) {
     named.clear();
     if !machine.is_folded() {
         named.extend(node_of.iter().map(|&node| machine.members(node)[0]));
         return;
     }
-    let mut free = problem.capacity.to_vec();
+    free.clear();
+    free.extend_from_slice(problem.capacity);
     for (task, &node) in node_of.iter().enumerate() {
         let current = problem.current.map(|current| current[task]);
         let stays = current
@@ -464,257 +491,5 @@ fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Level) -> Csr<'a> {
     Csr {
         weights: &full.weights,
         ..rows
-    }
-}
-
-/// What is tried, and how often.
-///
-/// The figures were found on the 533 cases of the mapping bench: each is where more of it stopped
-/// paying, within the time that its effort is given. See docs/measurements.md, "mapping kernels".
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    /// Mappings from nothing; the best is kept.
-    restarts: usize,
-    /// Cuts from scratch by depth of the recursion; beyond the last, one.
-    starts: [usize; 6],
-    tuning: Tuning,
-    /// Whether to go down and up the tiers of pairs once more.
-    cycle: bool,
-    /// Kicks after each mapping from nothing.
-    kicks: usize,
-    /// Length of the ejection chains that polish the best mapping; none when zero.
-    chain: usize,
-}
-
-impl Plan {
-    fn new(effort: Effort, tasks: usize, machine: &Machine, method: Method) -> Self {
-        let mut plan = match effort.level {
-            problem::Level::Online => Self::online(tasks, machine),
-            problem::Level::Thorough => Self::thorough(tasks),
-        };
-        plan.cycle = method != Method::Drb;
-        plan
-    }
-
-    /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
-    fn online(tasks: usize, machine: &Machine) -> Self {
-        let starts = match (tasks, machine.is_tree()) {
-            (..=32, _) => [1, 2, 1, 1, 1, 1],
-            (33..=64, _) => [2, 2, 1, 1, 1, 1],
-            (65..=1024, true) => [2, 2, 2, 1, 1, 1],
-            (_, true) => [4, 3, 2, 2, 1, 1],
-            (_, false) => [4, 4, 4, 3, 2, 2],
-        };
-        let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
-        Self {
-            restarts: 1,
-            starts,
-            tuning: tuning(tasks),
-            cycle: true,
-            kicks,
-            chain: 0,
-        }
-    }
-
-    /// Many mappings: a start decides more than any polishing.
-    fn thorough(tasks: usize) -> Self {
-        let (restarts, starts, kicks) = match tasks {
-            ..=16 => (16, [1; 6], 8 * tasks),
-            17..=32 => (18, [1; 6], 12),
-            33..=64 => (14, [1; 6], 8),
-            65..=256 => (6, [4, 4, 4, 3, 2, 2], 0),
-            _ => (4, [4, 4, 4, 3, 2, 2], 0),
-        };
-        Self {
-            restarts,
-            starts,
-            tuning: tuning(tasks),
-            cycle: true,
-            kicks,
-            chain: 8,
-        }
-    }
-}
-
-/// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
-const KICKED_ONLINE: usize = 16;
-
-/// Patience falls with the size: on a small graph a long pass only walks away and back.
-fn tuning(tasks: usize) -> Tuning {
-    let (passes, patience) = match tasks {
-        ..=32 => (2, 35),
-        33..=64 => (2, 30),
-        _ => (3, 20),
-    };
-    let effort = fm::Effort { passes, patience };
-    Tuning {
-        starts: 1,
-        tries: 2,
-        coarsest: 24,
-        effort,
-    }
-}
-
-struct Search<'a> {
-    machine: &'a Machine,
-    halves: &'a mut Halves,
-    pairing: &'a mut Pairing,
-    tiers: &'a mut Vec<Tier>,
-    table: &'a mut Table,
-    plan: Plan,
-}
-
-impl Search<'_> {
-    /// Puts the best of the mappings that the plan asks for into `best`, by its cost on the first tier
-    /// unless `judge` knows better.
-    fn run(
-        &mut self,
-        luck: &mut Luck<'_>,
-        best: &mut Vec<u16>,
-        judge: impl Fn(&[u16]) -> Option<i64>,
-    ) {
-        let mut least = i64::MAX;
-        let mut restarts = self.plan.restarts;
-        let mut round = 0;
-        while round < restarts {
-            // Packing communities is a gamble as well: where it was tried, growing is tried too.
-            let mut cost = self.attempt(luck, round % 2 == 0);
-            restarts = restarts.max(1 + usize::from(self.halves.is_tight()));
-            round += 1;
-            if restarts > 1 {
-                cost = judge(&self.tiers[0].node).unwrap_or(cost);
-            }
-            if cost < least {
-                least = cost;
-                best.clone_from(&self.tiers[0].node);
-            }
-            if luck.steps.is_out() {
-                break;
-            }
-        }
-        if self.plan.chain > 0 {
-            self.tiers[0].node.clone_from(best);
-            self.polish(luck);
-            best.clone_from(&self.tiers[0].node);
-        }
-    }
-
-    /// A mapping of the first tier from nothing, refined; its cost.
-    fn attempt(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
-        let mut cost = self.first(luck, packs);
-        if self.plan.cycle && !luck.steps.is_out() {
-            cost = self.cycle(luck);
-        }
-        if self.plan.kicks > 0 {
-            let kicks = self.plan.kicks;
-            cost = self.search(0, luck, |local, dice| local.kicks(dice, kicks));
-        }
-        cost
-    }
-
-    /// A mapping of the first tier by halving tasks and machine; its cost.
-    fn first(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
-        let tier = &mut self.tiers[0];
-        let job = Job {
-            graph: &tier.graph,
-            machine: self.machine,
-            capacity: &tier.capacity,
-            node: &mut tier.node,
-            packs,
-        };
-        let plan = self.plan;
-        let care = |depth: usize| Tuning {
-            starts: plan.starts.get(depth).copied().unwrap_or(1),
-            ..plan.tuning
-        };
-        self.halves.map(job, &care, luck);
-        self.climb(0, luck)
-    }
-
-    /// Down the tiers along the mapping and up again; the cost then.
-    fn cycle(&mut self, luck: &mut Luck<'_>) -> i64 {
-        let mut depth = 0;
-        while self.tiers[depth].graph.count() > self.machine.nodes() {
-            if !self.halve(depth, luck.dice) {
-                break;
-            }
-            depth += 1;
-        }
-        self.climb(depth, luck)
-    }
-
-    /// Ejection chains until none helps.
-    fn polish(&mut self, luck: &mut Luck<'_>) {
-        const ROUNDS_MAX: usize = 4;
-        let length = self.plan.chain;
-        self.search(0, luck, |local, dice| {
-            for _ in 0..ROUNDS_MAX {
-                local.table.order.clear();
-                local
-                    .table
-                    .order
-                    .extend((0..local.field.rows.tasks()).map(id));
-                dice.shuffle(&mut local.table.order);
-                if !local.chains(length) {
-                    break;
-                }
-            }
-        });
-    }
-
-    /// Searches from the mapping of a tier; the cost then.
-    fn search(
-        &mut self,
-        depth: usize,
-        luck: &mut Luck<'_>,
-        search: impl FnOnce(&mut Local<'_>, &mut Dice),
-    ) -> i64 {
-        let tier = &mut self.tiers[depth];
-        std::mem::swap(&mut self.table.node, &mut tier.node);
-        let field = Field {
-            rows: tier.graph.rows(),
-            machine: self.machine,
-            capacity: &tier.capacity,
-            linear: &tier.linear,
-        };
-        let mut local = Local::new(field, self.table, luck.steps);
-        search(&mut local, luck.dice);
-        let cost = local.cost;
-        std::mem::swap(&mut self.table.node, &mut tier.node);
-        cost
-    }
-
-    fn halve(&mut self, depth: usize, dice: &mut Dice) -> bool {
-        if self.tiers.len() < depth + 2 {
-            self.tiers.push(Tier::default());
-        }
-        let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
-        self.pairing
-            .halve((&mut fine[depth], &mut coarse[0]), self.machine, dice)
-    }
-
-    /// Refines the mapping of a tier, hands it to the finer one, and so on; the cost at the end.
-    fn climb(&mut self, from: usize, luck: &mut Luck<'_>) -> i64 {
-        let mut cost = 0;
-        for depth in (0..=from).rev() {
-            if depth < from {
-                let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
-                hand_down(&mut fine[depth], &coarse[0]);
-            }
-            cost = self.search(depth, luck, |local, _| {
-                local.descend(0..local.field.rows.tasks(), false);
-            });
-        }
-        cost
-    }
-}
-
-/// The mapping of a coarse tier becomes that of the finer one; fixed tasks stay.
-fn hand_down(fine: &mut Tier, coarse: &Tier) {
-    fine.node.resize(fine.graph.count(), 0);
-    for (node, &vertex) in fine.node.iter_mut().zip(&fine.graph.coarse) {
-        if let Some(&there) = coarse.node.get(vertex as usize) {
-            *node = there;
-        }
     }
 }

@@ -1,7 +1,10 @@
 //! What every task would cost on every node, kept up to date by every move.
 
-use super::graph::{Csr, Steps, id};
+use super::graph::{Csr, Dice, Steps, id};
 use super::machine::Machine;
+
+/// Rounds of chains from every task; a third rarely finds anything.
+const CHAIN_ROUNDS_MAX: usize = 4;
 
 /// Memory of a [`Local`] search.
 #[derive(Debug, Default)]
@@ -395,8 +398,22 @@ impl<'a> Local<'a> {
         link
     }
 
+    /// Chains from all tasks in an order of chance, until none helps.
+    pub(super) fn chain_all(&mut self, length: usize, dice: &mut Dice) {
+        for _ in 0..CHAIN_ROUNDS_MAX {
+            self.table.order.clear();
+            self.table
+                .order
+                .extend((0..self.field.rows.tasks()).map(id));
+            dice.shuffle(&mut self.table.order);
+            if !self.chains(length) {
+                break;
+            }
+        }
+    }
+
     /// Tries a chain from every task of `table.order` that talks across nodes. True when one helped.
-    pub(super) fn chains(&mut self, depth: usize) -> bool {
+    fn chains(&mut self, depth: usize) -> bool {
         let mut any = false;
         let pitch = self.field.machine.pitch();
         for index in 0..self.table.order.len() {

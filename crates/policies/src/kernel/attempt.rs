@@ -1,0 +1,259 @@
+//! Mappings from nothing: how often, how hard, and which is kept.
+
+use super::bisect::{Luck, Tuning};
+use super::fm;
+use super::graph::Dice;
+use super::halves::{Halves, Job};
+use super::machine::Machine;
+use super::problem::{self, Effort};
+use super::search::Method;
+use super::table::{Field, Local, Table};
+use super::tiers::{Pairing, Tier};
+
+/// What is tried, and how often.
+///
+/// The figures were found on the 533 cases of the mapping bench: each is where more of it stopped
+/// paying, within the time that its effort is given. See docs/measurements.md, "mapping kernels".
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Mappings from nothing; the best is kept.
+    restarts: usize,
+    /// Cuts from scratch by depth of the recursion; beyond the last, one.
+    starts: [usize; 6],
+    tuning: Tuning,
+    /// Whether to go down and up the tiers of pairs once more.
+    cycle: bool,
+    /// Kicks after each mapping from nothing.
+    kicks: usize,
+    /// Length of the ejection chains that polish the best mapping; none when zero.
+    chain: usize,
+    /// Kicks of the best mapping at the end.
+    last_kicks: usize,
+}
+
+impl Plan {
+    pub(super) fn new(effort: Effort, tasks: usize, machine: &Machine, method: Method) -> Self {
+        let mut plan = match effort.level {
+            problem::Level::Online => Self::online(tasks, machine),
+            problem::Level::Thorough => Self::thorough(tasks),
+        };
+        plan.cycle = method != Method::Drb;
+        plan
+    }
+
+    /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
+    fn online(tasks: usize, machine: &Machine) -> Self {
+        let starts = match (tasks, machine.is_tree()) {
+            (..=32, _) => [1, 2, 1, 1, 1, 1],
+            (33..=64, _) => [2, 2, 1, 1, 1, 1],
+            (65..=1024, true) => [2, 2, 2, 1, 1, 1],
+            (_, true) => [4, 3, 2, 2, 1, 1],
+            (_, false) => [4, 4, 4, 3, 2, 2],
+        };
+        let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
+        Self {
+            restarts: 1,
+            starts,
+            tuning: tuning(tasks),
+            cycle: true,
+            kicks,
+            chain: 0,
+            last_kicks: 0,
+        }
+    }
+
+    /// Many mappings: a start decides more than any polishing.
+    fn thorough(tasks: usize) -> Self {
+        let (restarts, starts, kicks, last_kicks) = match tasks {
+            ..=16 => (16, [1; 6], 8 * tasks, 0),
+            17..=32 => (16, [1, 2, 1, 1, 1, 1], 8, 64),
+            33..=64 => (14, [1; 6], 8, 64),
+            65..=256 => (5, [4, 4, 4, 3, 2, 2], 0, 4 * tasks),
+            _ => (3, [4, 4, 4, 3, 2, 2], 0, 0),
+        };
+        let tuning = tuning(tasks);
+        Self {
+            restarts,
+            starts,
+            tuning,
+            cycle: true,
+            kicks,
+            chain: 8,
+            last_kicks,
+        }
+    }
+}
+
+/// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
+const KICKED_ONLINE: usize = 16;
+
+/// Patience falls with the size: on a small graph a long pass only walks away and back.
+fn tuning(tasks: usize) -> Tuning {
+    let (passes, patience) = match tasks {
+        ..=32 => (2, 35),
+        33..=64 => (2, 30),
+        _ => (3, 20),
+    };
+    let effort = fm::Effort { passes, patience };
+    Tuning {
+        starts: 1,
+        tries: 2,
+        coarsest: 24,
+        effort,
+    }
+}
+
+/// Mappings from nothing, on the first tier.
+#[derive(Debug)]
+pub(super) struct Attempt<'a> {
+    pub(super) machine: &'a Machine,
+    pub(super) halves: &'a mut Halves,
+    pub(super) pairing: &'a mut Pairing,
+    pub(super) tiers: &'a mut Vec<Tier>,
+    pub(super) table: &'a mut Table,
+    pub(super) plan: Plan,
+}
+
+impl Attempt<'_> {
+    /// Puts the best of the mappings that the plan asks for into `best`, by its cost on the first tier
+    /// unless `judge` knows better.
+    pub(super) fn run(
+        &mut self,
+        luck: &mut Luck<'_>,
+        best: &mut Vec<u16>,
+        judge: impl Fn(&[u16]) -> Option<i64>,
+    ) {
+        let mut least = i64::MAX;
+        let mut restarts = self.plan.restarts;
+        let mut round = 0;
+        while round < restarts {
+            // Packing communities is a gamble as well: where it was tried, growing is tried too.
+            let mut cost = self.attempt(luck, round % 2 == 0);
+            restarts = restarts.max(1 + usize::from(self.halves.is_tight()));
+            round += 1;
+            if restarts > 1 {
+                cost = judge(&self.tiers[0].node).unwrap_or(cost);
+            }
+            if cost < least {
+                least = cost;
+                best.clone_from(&self.tiers[0].node);
+            }
+            if luck.steps.is_out() {
+                break;
+            }
+        }
+        if self.plan.chain > 0 {
+            self.tiers[0].node.clone_from(best);
+            self.cycle(luck, self.plan.chain);
+            if self.plan.last_kicks > 0 {
+                let kicks = self.plan.last_kicks;
+                self.search(0, luck, |local, dice| local.kicks(dice, kicks));
+            }
+            best.clone_from(&self.tiers[0].node);
+        }
+    }
+
+    /// A mapping of the first tier from nothing, refined; its cost.
+    fn attempt(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
+        let mut cost = self.first(luck, packs);
+        if self.plan.cycle && !luck.steps.is_out() {
+            cost = self.cycle(luck, 0);
+        }
+        if self.plan.kicks > 0 {
+            let kicks = self.plan.kicks;
+            cost = self.search(0, luck, |local, dice| local.kicks(dice, kicks));
+        }
+        cost
+    }
+
+    /// A mapping of the first tier by halving tasks and machine; its cost.
+    fn first(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
+        let tier = &mut self.tiers[0];
+        let job = Job {
+            graph: &tier.graph,
+            machine: self.machine,
+            capacity: &tier.capacity,
+            node: &mut tier.node,
+            packs,
+        };
+        let plan = self.plan;
+        let care = |depth: usize| Tuning {
+            starts: plan.starts.get(depth).copied().unwrap_or(1),
+            ..plan.tuning
+        };
+        self.halves.map(job, &care, luck);
+        self.climb(0, luck, 0)
+    }
+
+    /// Down the tiers along the mapping and up again, with ejection chains of that length on each tier;
+    /// the cost then.
+    fn cycle(&mut self, luck: &mut Luck<'_>, chain: usize) -> i64 {
+        let mut depth = 0;
+        while self.tiers[depth].graph.count() > self.machine.nodes() {
+            if !self.halve(depth, luck.dice) {
+                break;
+            }
+            depth += 1;
+        }
+        self.climb(depth, luck, chain)
+    }
+
+    /// Searches from the mapping of a tier; the cost then.
+    fn search(
+        &mut self,
+        depth: usize,
+        luck: &mut Luck<'_>,
+        search: impl FnOnce(&mut Local<'_>, &mut Dice),
+    ) -> i64 {
+        let tier = &mut self.tiers[depth];
+        std::mem::swap(&mut self.table.node, &mut tier.node);
+        let field = Field {
+            rows: tier.graph.rows(),
+            machine: self.machine,
+            capacity: &tier.capacity,
+            linear: &tier.linear,
+        };
+        let mut local = Local::new(field, self.table, luck.steps);
+        search(&mut local, luck.dice);
+        let cost = local.cost;
+        std::mem::swap(&mut self.table.node, &mut tier.node);
+        cost
+    }
+
+    fn halve(&mut self, depth: usize, dice: &mut Dice) -> bool {
+        if self.tiers.len() < depth + 2 {
+            self.tiers.push(Tier::default());
+        }
+        let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
+        self.pairing
+            .halve((&mut fine[depth], &mut coarse[0]), self.machine, dice)
+    }
+
+    /// Refines the mapping of a tier, hands it to the finer one, and so on; the cost at the end.
+    fn climb(&mut self, from: usize, luck: &mut Luck<'_>, chain: usize) -> i64 {
+        let mut cost = 0;
+        for depth in (0..=from).rev() {
+            if depth < from {
+                let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
+                hand_down(&mut fine[depth], &coarse[0]);
+            }
+            cost = self.search(depth, luck, |local, dice| {
+                local.descend(0..local.field.rows.tasks(), false);
+                if chain > 0 {
+                    local.chain_all(chain, dice);
+                }
+            });
+        }
+        cost
+    }
+}
+
+/// The mapping of a coarse tier becomes that of the finer one; fixed tasks stay.
+fn hand_down(fine: &mut Tier, coarse: &Tier) {
+    fine.node.resize(fine.graph.count(), 0);
+    for (node, &vertex) in fine.node.iter_mut().zip(&fine.graph.coarse) {
+        if let Some(&there) = coarse.node.get(vertex as usize) {
+            *node = there;
+        }
+    }
+}

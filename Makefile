@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 10
 SCENARIOS ?=
 COMPARE ?=
 
-.PHONY: help setup demo test test-vm compare build release lint docs bench fuzz install
+.PHONY: help setup demo test test-vm compare build release lint docs bench bench-mapping fuzz install
 
 help:
 	@echo 'make demo     build, then show numad at work on this machine in half a minute'
@@ -17,6 +17,7 @@ help:
 	@echo 'make compare  what places threads and memory, side by side, on that kernel; COMPARE=--help'
 	@echo 'make lint     formatting, clippy, docs, the map, generated files, the model of the ring'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
+	@echo 'make bench-mapping  the mapping kernels beside Scotch and METIS (installs them)'
 	@echo 'make fuzz     every fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS) each (nightly toolchain)'
 	@echo 'make install  numad, numadctl, units and settings below DESTDIR=/'
 
@@ -60,7 +61,10 @@ lint: setup
 	@scripts/ring-model
 
 bench: setup
-	$(CARGO) bench -p numad-core -p policies -p sampler -p topology --bench core --bench propose --bench sampler --bench topology
+	$(CARGO) bench -p numad-core -p policies -p sampler -p topology --bench core --bench propose --bench kernel --bench sampler --bench topology
+
+bench-mapping: setup
+	@scripts/bench-mapping $(SIZES)
 
 fuzz:
 	@scripts/fuzz $(FUZZ_SECONDS)

@@ -24,7 +24,7 @@ fn refused(arguments: &[&str], code: i32, words: &str) {
 
 #[test]
 fn the_same_command_prints_the_same_bytes() {
-    let short = ["--workload", "pairs", "--seconds", "2", "--seed", "7"];
+    let short = ["--workload", "pairs", "--seconds", "3", "--seed", "7"];
     for more in [&["--show"][..], &["--json"], &["--fault", "all"]] {
         let arguments = [&short[..], more].concat();
         let (one, other) = (numad_sim(&arguments), numad_sim(&arguments));

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use crate::random::Random;
 
+mod pattern;
+
+pub use pattern::{Link, PATTERNS, Pattern};
+
 /// A kind of program, as typed after `--workload`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
@@ -21,6 +25,14 @@ pub enum Workload {
     Phases(u32),
     /// Shuffled pairs, and beside them a second program that takes all the bandwidth it gets.
     Hog,
+    /// Two programs of half the threads each: shuffled pairs, and slices that one thread touched.
+    Two,
+    /// Shuffled pairs that take all the bandwidth they get, and all of them share a little.
+    Stream,
+    /// Slices as in `Slices`, whose threads take all the bandwidth they get.
+    Flood,
+    /// Ranks on a grid that talk as a numerical kernel does.
+    Pattern(&'static Pattern),
 }
 
 /// The words that name workloads, for help and error messages.
@@ -31,6 +43,15 @@ pub const WORKLOADS: &[&str] = &[
     "all-shared",
     "phases[:SECONDS]",
     "hog",
+    "two",
+    "stream",
+    "flood",
+    "stencil",
+    "cg",
+    "mg",
+    "ft",
+    "lu",
+    "sp",
 ];
 
 /// Most threads in a group, and most seconds in a phase.
@@ -70,6 +91,10 @@ impl FromStr for Workload {
             ("all-shared", None) => Ok(Self::AllShared),
             ("phases", seconds) => Ok(Self::Phases(seconds.unwrap_or(PHASE_SECONDS))),
             ("hog", None) => Ok(Self::Hog),
+            ("two", None) => Ok(Self::Two),
+            ("stream", None) => Ok(Self::Stream),
+            ("flood", None) => Ok(Self::Flood),
+            (word, None) if let Some(pattern) = pattern::named(word) => Ok(Self::Pattern(pattern)),
             _ => Err(format!(
                 "there is no workload `{text}`; there are {}",
                 WORKLOADS.join(", ")
@@ -88,6 +113,10 @@ impl fmt::Display for Workload {
             Self::AllShared => f.pad("all-shared"),
             Self::Phases(seconds) => f.pad(&format!("phases:{seconds}")),
             Self::Hog => f.pad("hog"),
+            Self::Two => f.pad("two"),
+            Self::Stream => f.pad("stream"),
+            Self::Flood => f.pad("flood"),
+            Self::Pattern(pattern) => f.pad(pattern.name),
         }
     }
 }
@@ -152,6 +181,10 @@ const SHARED_PART: f64 = 0.5;
 /// Part of accesses to shared memory that finds the line in a partner's cache.
 const TRANSFER_PART: f64 = 0.5;
 
+/// Part of accesses of `stream` that goes to what everyone shares: enough that all threads seem to
+/// belong together, and little beside the bandwidth they take.
+const COMMON_PART: f64 = 0.05;
+
 /// An ordinary thread: with local memory at 90 ns it takes 1.5 GB/s.
 const THINK_NS: f64 = 20.0;
 const OVERLAP: f64 = 4.0;
@@ -168,7 +201,7 @@ impl Workload {
     pub fn blueprint(self, threads: usize, random: &mut Random) -> Blueprint {
         let mut builder = Builder::new(threads);
         match self {
-            Self::Slices => builder.slices(),
+            Self::Slices => builder.slices(0..threads),
             Self::Pairs => builder.groups(2, 0..threads, random),
             Self::Groups(size) => builder.groups(size, 0..threads, random),
             Self::AllShared => builder.groups(threads, 0..threads, random),
@@ -181,6 +214,13 @@ impl Workload {
                 }
             }
             Self::Hog => builder.hog(random),
+            Self::Two => builder.two(random),
+            Self::Stream => builder.stream(random),
+            Self::Flood => {
+                builder.streams(0..threads);
+                builder.slices(0..threads);
+            }
+            Self::Pattern(pattern) => builder.pattern(pattern, random),
         }
         builder.plan
     }
@@ -296,12 +336,48 @@ impl Builder {
         self.share(size, threads, random);
     }
 
-    fn slices(&mut self) {
-        self.begin_phase();
-        for thread in 0..self.plan.threads.len() {
-            let region = self.region(SLICE_PAGES, 0, 0.0);
+    /// The first of the threads touched everything.
+    fn slices(&mut self, threads: std::ops::Range<usize>) {
+        if self.plan.phases.is_empty() {
+            self.begin_phase();
+        }
+        let first = threads.start;
+        let barrier = self.plan.regions.len();
+        for thread in threads {
+            let region = self.region(SLICE_PAGES, first, 0.0);
             self.use_region(thread, region, 1.0);
-            self.plan.phases[0].barriers[thread] = Some(0);
+            self.plan.phases[0].barriers[thread] = Some(barrier);
+        }
+    }
+
+    /// The second half of the threads is another program.
+    fn two(&mut self, random: &mut Random) {
+        let threads = self.plan.threads.len();
+        let half = threads.div_ceil(2);
+        for thread in &mut self.plan.threads[half..] {
+            thread.program = 1;
+        }
+        self.groups(2, 0..half, random);
+        self.slices(half..threads);
+    }
+
+    fn stream(&mut self, random: &mut Random) {
+        let threads = self.plan.threads.len();
+        self.streams(0..threads);
+        self.groups(2, 0..threads, random);
+        let region = self.region(SHARED_PAGES, 0, TRANSFER_PART);
+        for thread in 0..threads {
+            let phase = &mut self.plan.phases[0];
+            phase.uses[thread][0].1 -= COMMON_PART;
+            phase.uses[thread].push((region, COMMON_PART));
+        }
+    }
+
+    /// These threads take all the bandwidth they get.
+    fn streams(&mut self, threads: std::ops::Range<usize>) {
+        for thread in &mut self.plan.threads[threads] {
+            thread.think_ns = 0.0;
+            thread.overlap = HOG_OVERLAP;
         }
     }
 
@@ -343,6 +419,7 @@ mod tests {
                 let parts: f64 = uses.iter().map(|(_, part)| part).sum();
                 assert!((parts - 1.0).abs() < 1e-9, "thread {thread}: {parts}");
                 let program = plan.threads[thread].program;
+                assert!(phase.barriers[thread].is_none_or(|one| one < plan.regions.len()));
                 assert!(
                     uses.iter()
                         .all(|&(r, _)| plan.regions[r].program == program)
@@ -361,8 +438,17 @@ mod tests {
             "all-shared",
             "phases",
             "hog",
+            "two",
+            "stream",
+            "flood",
+            "stencil",
+            "cg",
+            "mg",
+            "ft",
+            "lu",
+            "sp",
         ] {
-            for threads in [1, 2, 3, 16, 33] {
+            for threads in [1, 2, 3, 16, 33, 72] {
                 check_sound(&blueprint(text, threads, 5));
             }
         }

@@ -244,6 +244,7 @@ mod tests {
                 faults: Faults::NONE,
                 cgroup_cpus: CpuSet::parse_list("0,2-3").unwrap(),
                 seed: 1,
+                balancing: false,
             });
             let mut judge = Judge::default();
             let pid = world.pids()[0];
@@ -351,6 +352,7 @@ mod tests {
             faults: Faults::NONE,
             cgroup_cpus: CpuSet::new(),
             seed: 1,
+            balancing: false,
         });
         court.options.task_moves_max = 3;
         court.bind(0, 0, "0-1").bind(1, 0, "0-1").bind(2, 0, "0-1");

@@ -141,6 +141,7 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
             faults: scenario.faults,
             cgroup_cpus: scenario.cgroup_cpus.clone(),
             seed: scenario.seed,
+            balancing: factory.name() == LINUX,
         };
         simulate(&scenario, &world, factory, settings)
     };
@@ -167,6 +168,10 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
         scenario,
     })
 }
+
+/// The policy that stands for the kernel's own balancing, which is modelled for it alone: under all
+/// others it is off, as on machines that numad is told to manage.
+pub(crate) const LINUX: &str = "linux";
 
 /// What came of a run, of the world, and whether undo put everything back.
 fn simulate(

@@ -62,6 +62,13 @@ impl Scheduler {
         &self.load
     }
 
+    /// A thread left a processor for another by itself, or by the kernel's hand.
+    pub(crate) fn note_move(&mut self, from: usize, to: usize) {
+        self.load[from] -= 1;
+        self.node_load[self.node_of[from]] -= 1;
+        self.take(to);
+    }
+
     /// Gives every thread a processor; true if any got another one than it had.
     pub(crate) fn place(&mut self, threads: &mut [&mut Runnable]) -> bool {
         self.load.fill(0);
@@ -95,9 +102,7 @@ impl Scheduler {
             .filter(|&cpu| thread.allowed[cpu] && self.load[cpu] == 0)
             .min_by_key(|&cpu| (self.node_of[cpu] != self.node_of[from], cpu));
         let Some(to) = idle else { return false };
-        self.load[from] -= 1;
-        self.node_load[self.node_of[from]] -= 1;
-        self.take(to);
+        self.note_move(from, to);
         thread.cpu = Some(to);
         true
     }

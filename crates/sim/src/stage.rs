@@ -186,7 +186,8 @@ impl Simulation {
     }
 
     /// Puts everything back; whether everything is where it would be had the engine never been. Nobody
-    /// sets masks in a world but the engine and rivals; whose masks stay is the rivals' business.
+    /// sets masks in a world but the engine and rivals; whose masks stay is the rivals' business, and pages
+    /// that the kernel moves by itself are the kernel's.
     pub(crate) fn undo(&mut self) -> bool {
         self.world.undo();
         let Placement { masks, homes } = self.world.placement();
@@ -194,7 +195,7 @@ impl Simulation {
         let masks = rivals || masks.iter().all(|(_, mask)| mask.is_none());
         let first =
             |(page, home): &((usize, usize), NodeId)| self.first_homes.get(page) == Some(home);
-        masks && homes.iter().all(first)
+        masks && (self.world.balances() || homes.iter().all(first))
     }
 }
 

@@ -151,10 +151,19 @@ fn partners_that_change_are_followed() {
 }
 
 #[test]
-fn policies_that_do_nothing_are_none_to_the_bit() {
-    for policy in ["none", "linux"] {
-        let report = report(&scenario("4x4@10,21", "hog", policy, 3));
-        assert_eq!(report.outcome, report.none);
+fn doing_nothing_is_none_to_the_bit() {
+    let report = report(&scenario("4x4@10,21", "hog", "none", 3));
+    assert_eq!(report.outcome, report.none);
+    assert!(report.story.lines().is_empty());
+}
+
+#[test]
+fn the_kernel_s_balancing_helps_where_pages_are_far_and_is_not_ours_to_undo() {
+    for seed in 1..=4 {
+        let report = report(&scenario("4x4@10,21", "slices", "linux", seed));
+        assert!(report.outcome.page_moves > 500, "{:?}", report.outcome);
+        let gain = report.gain_percent();
+        assert!(gain > 10.0, "seed {seed}: {gain:.1} %");
         assert!(report.story.lines().is_empty());
     }
 }
@@ -266,6 +275,7 @@ fn no_policy_can_make_the_engine_break_a_rule() {
             faults,
             cgroup_cpus: CpuSet::new(),
             seed,
+            balancing: false,
         };
         let duration = Duration::from_secs(6);
         let stage = Simulation::new(World::new(&world), world.threads, duration);

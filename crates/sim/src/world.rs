@@ -4,6 +4,7 @@
 //! `perform` (it is a [`numad_core::Host`]) between steps; [`World::undo`] at the end. The same calls with the same seed
 //! do the same, bit for bit.
 
+mod balancing;
 mod host;
 mod mishaps;
 mod pace;
@@ -24,6 +25,7 @@ use crate::random::Random;
 use crate::scheduler::{Runnable, Scheduler};
 use crate::workload::{Blueprint, Workload};
 
+use balancing::Balancing;
 pub use host::Placement;
 pub use pace::Totals;
 pub(crate) use samples::whole;
@@ -58,6 +60,9 @@ pub struct WorldSpec {
     pub cgroup_cpus: CpuSet,
     /// All randomness comes from here.
     pub seed: u64,
+    /// The kernel's own NUMA balancing is on, as far as it is modelled: a hint fault on every page per
+    /// scan, pages that follow two faults from one node, threads that follow most of their pages.
+    pub balancing: bool,
 }
 
 /// The machine, its programs, and what became of them so far.
@@ -89,6 +94,9 @@ pub struct World {
     mishaps: Random,
     losing_steps: u32,
     next_start: u64,
+    /// Regions in use in this phase, by program.
+    in_use: Vec<Vec<usize>>,
+    balancing: Option<Balancing>,
 }
 
 /// A thread, or the place of one that ended.
@@ -165,6 +173,10 @@ impl World {
             mishaps: Random::new(spec.seed, 3),
             losing_steps: 0,
             next_start: 100,
+            in_use: Vec::new(),
+            balancing: spec
+                .balancing
+                .then(|| Balancing::new(&plan, nodes, spec.seed)),
             topology,
             plan,
         };
@@ -180,6 +192,7 @@ impl World {
             self.mishap(records);
         }
         self.turn_phase();
+        self.balance();
         if self.stale {
             self.stale = false;
             self.schedule();
@@ -261,6 +274,12 @@ impl World {
     #[must_use]
     pub const fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// Whether the kernel moves threads and pages as well.
+    #[must_use]
+    pub const fn balances(&self) -> bool {
+        self.balancing.is_some()
     }
 
     fn start_threads(&mut self) {
@@ -364,6 +383,12 @@ impl World {
         for (thread, uses) in uses.iter().enumerate() {
             for &(region, _) in uses {
                 self.regions[region].users.push(thread);
+            }
+        }
+        self.in_use = vec![Vec::new(); self.plan.programs()];
+        for (region, plan) in self.plan.regions.iter().enumerate() {
+            if !self.regions[region].users.is_empty() {
+                self.in_use[plan.program].push(region);
             }
         }
         for region in 0..self.regions.len() {

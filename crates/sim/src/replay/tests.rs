@@ -32,6 +32,7 @@ fn pairs(topology: &str, marks: bool) -> Vec<u8> {
         faults: Faults::NONE,
         cgroup_cpus: CpuSet::new(),
         seed: 3,
+        balancing: false,
     });
     let mut writer = RecordingWriter::new(Vec::new(), Path::new("x"), &header(topology)).unwrap();
     let mut records = Vec::new();

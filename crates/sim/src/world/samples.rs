@@ -95,11 +95,7 @@ impl World {
 
     /// Any region of the same program that is in use.
     fn any_region(&mut self, thread: usize) -> Option<usize> {
-        let program = self.threads[thread].program;
-        let candidates: Vec<usize> = (0..self.regions.len())
-            .filter(|&region| self.plan.regions[region].program == program)
-            .filter(|&region| !self.regions[region].users.is_empty())
-            .collect();
+        let candidates = &self.in_use[self.threads[thread].program];
         candidates
             .get(self.sampling.below(candidates.len()))
             .copied()

@@ -18,6 +18,7 @@ fn spec(topology: &str, workload: &str, threads: usize, seed: u64) -> WorldSpec 
         faults: Faults::NONE,
         cgroup_cpus: CpuSet::new(),
         seed,
+        balancing: false,
     }
 }
 

@@ -11,6 +11,7 @@ mod driver;
 pub mod fault;
 mod json;
 mod judge;
+pub mod matrix;
 mod paper;
 mod picture;
 pub mod random;

@@ -2,10 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+mod matrix_command;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use matrix_command::MatrixArguments;
 use sim::render::{Show, Table};
 use sim::scenario::{self, SCENARIOS};
 use sim::workload::WORKLOADS;
@@ -15,16 +18,18 @@ use topology::CpuSet;
 /// Runs the real engine and policies on a machine that is not there. The same seed prints the same
 /// bytes.
 #[derive(Debug, Parser)]
-#[command(name = "numad-sim", version, after_help = EXAMPLES)]
+#[command(name = "numad-sim", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Begin with a named scenario; other flags change parts of it
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// The machine: a short text such as 4x16@10,21, an hwloc XML file, a directory, or `this`
     #[arg(long, value_name = "SPEC")]
     topology: Option<String>,
-    /// What runs: slices, pairs, groups:N, all-shared, phases or phases:SECONDS, hog
+    /// What runs, such as pairs or groups:4; `--list` names all
     #[arg(long)]
     workload: Option<String>,
     /// Who decides
@@ -60,6 +65,11 @@ struct Arguments {
     /// List workloads, policies and scenarios
     #[arg(long)]
     list: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Matrix(MatrixArguments),
 }
 
 const EXAMPLES: &str = "\
@@ -134,6 +144,9 @@ fn complain(text: &str) {
 }
 
 fn answer(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Failure> {
+    if let Some(Command::Matrix(matrix)) = &arguments.command {
+        return matrix_command::run(matrix, out);
+    }
     if arguments.list {
         list(out)?;
         out.flush()?;

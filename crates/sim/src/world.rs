@@ -6,6 +6,7 @@
 
 mod balancing;
 mod host;
+mod imagine;
 mod mishaps;
 mod pace;
 mod samples;
@@ -27,6 +28,7 @@ use crate::workload::{Blueprint, Workload};
 
 use balancing::Balancing;
 pub use host::Placement;
+pub(crate) use imagine::{Imagined, Layout};
 pub use pace::Totals;
 pub(crate) use samples::whole;
 

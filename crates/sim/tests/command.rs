@@ -87,6 +87,41 @@ fn mistakes_are_one_line_and_an_exit_code() {
 }
 
 #[test]
+fn a_matrix_is_the_same_however_many_threads_run_it() {
+    let matrix = |threads: &str| {
+        let directory =
+            std::env::temp_dir().join(format!("numad-sim-matrix-{}-{threads}", std::process::id()));
+        let path = directory.to_str().expect("temporary paths are text");
+        let cell = ["--machines", "2x16", "--workloads", "flood", "--policies"];
+        let run = ["none", "--windows", "6", "--threads", threads, "-o", path];
+        let output = numad_sim(&[&["matrix"][..], &cell, &run].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("3 of 3 runs"));
+        let files = ["matrix.md", "matrix.html", "cells.csv"].map(|name| {
+            std::fs::read_to_string(directory.join(name)).expect("the file was written")
+        });
+        std::fs::remove_dir_all(&directory).expect("the directory is ours");
+        files
+    };
+    assert_eq!(matrix("1"), matrix("3"));
+    refused(&["matrix", "--workloads", "x"], 6, "no workload `x`");
+    refused(
+        &["matrix", "--policies", "delok"],
+        6,
+        "did you mean `deloc`?",
+    );
+    refused(&["matrix", "--threads", "0"], 2, "`0` threads");
+    refused(
+        &["matrix", "--seed", "1"],
+        2,
+        "unexpected argument '--seed'",
+    );
+    refused(&["--seed", "1", "matrix"], 2, "cannot be used with");
+    let here = env!("CARGO_MANIFEST_PATH");
+    refused(&["matrix", "-o", here], 1, "cannot write");
+}
+
+#[test]
 fn help_has_an_example_and_the_list_is_complete() {
     let help = text(&numad_sim(&["--help"]).stdout);
     assert!(

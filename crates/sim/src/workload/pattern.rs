@@ -263,7 +263,7 @@ fn nearest_divisor(number: usize, degree: usize) -> usize {
     let power = |base: usize| (0..degree).fold(1_usize, |product, _| product.saturating_mul(base));
     (1..=number)
         .take_while(|&divisor| power(divisor) <= number)
-        .filter(|&divisor| number % divisor == 0)
+        .filter(|&divisor| number.is_multiple_of(divisor))
         .max()
         .unwrap_or(1)
 }

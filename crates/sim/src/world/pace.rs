@@ -13,9 +13,9 @@ pub(super) struct Pace {
     /// Share of a processor it has; waiting at barriers is spinning.
     running: f64,
     /// Time of an access on an idle machine with everything local.
-    ideal_ns: f64,
+    pub(super) ideal_ns: f64,
     /// Part of its accesses that is answered on its own node.
-    local: f64,
+    pub(super) local: f64,
     /// Mean latency of its accesses.
     pub(super) latency_ns: f64,
 }
@@ -114,6 +114,12 @@ const BARRIER_ROUNDS: usize = 4;
 impl World {
     /// Finds the rates that demand and latency agree on for the present placement.
     pub(super) fn settle(&mut self) {
+        let fair = self.processor_shares();
+        self.settle_with(&fair);
+    }
+
+    /// The same when each thread has this share of a processor.
+    pub(super) fn settle_with(&mut self, fair: &[f64]) {
         let nodes = self.topology.nodes().len();
         let count = self.threads.len();
         let mut shares = vec![0.0; count * nodes];
@@ -122,7 +128,6 @@ impl World {
             let row = thread * nodes..(thread + 1) * nodes;
             self.spread_accesses(thread, &mut shares[row.clone()], &mut transfers[row]);
         }
-        let fair = self.processor_shares();
         let ideal = self.ideal_times(&transfers);
         let mut waiting = vec![1.0; count];
         for round in 0..BARRIER_ROUNDS {

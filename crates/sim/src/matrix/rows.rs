@@ -1,0 +1,152 @@
+//! Workloads of the matrix, as data.
+
+use topology::Topology;
+
+use crate::workload::{PATTERNS, Workload};
+
+/// A workload and how much of a machine it fills.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The word that names it, which is that of the workload.
+    pub name: &'static str,
+    /// What it is like.
+    pub about: &'static str,
+    /// Threads for every hundred cores.
+    percent: usize,
+    /// The cgroup allows the processors of the first node alone, and its threads fill those.
+    pub confined: bool,
+}
+
+/// All workloads of the matrix.
+pub const ROWS: &[Row] = &[
+    full(
+        "slices",
+        "a slice for each thread, all touched first by one",
+    ),
+    full("pairs", "pairs that share half of what they use"),
+    full(
+        "groups:4",
+        "groups of four that share half of what they use",
+    ),
+    full(
+        "groups:8",
+        "groups of eight that share half of what they use",
+    ),
+    full(
+        "stencil",
+        "a plane cut into tiles that exchange their borders",
+    ),
+    full(
+        "cg",
+        "NPB CG: sums over rows, exchanges with the transposed rank",
+    ),
+    full(
+        "mg",
+        "NPB MG: neighbours in space on finer and coarser grids",
+    ),
+    full("ft", "NPB FT: rows, then columns, exchange everything"),
+    full("lu", "NPB LU: wavefronts over a plane"),
+    full("sp", "NPB SP: rows, columns and diagonals of a torus"),
+    full("all-shared", "everyone shares with everyone"),
+    full("phases", "pairs whose partners change once, half-way"),
+    full(
+        "hog",
+        "pairs, and a second program that takes all the bandwidth it gets",
+    ),
+    full(
+        "two",
+        "two programs: pairs, and slices that one thread touched",
+    ),
+    Row {
+        percent: 50,
+        ..full(
+            "stream",
+            "half as many threads as cores; pairs that take all the bandwidth they get",
+        )
+    },
+    Row {
+        confined: true,
+        ..full(
+            "flood",
+            "threads of one node that ask for more than its memory gives",
+        )
+    },
+];
+
+const fn full(name: &'static str, about: &'static str) -> Row {
+    Row {
+        name,
+        about,
+        percent: 100,
+        confined: false,
+    }
+}
+
+impl Row {
+    /// The workload of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ROWS.iter().find(|row| row.name == name)
+    }
+
+    /// How many threads it has on a machine; never more than cores that they may use.
+    #[must_use]
+    pub fn threads(&self, topology: &Topology) -> usize {
+        let usable = topology.usable();
+        let cores = if self.confined {
+            topology.cores_in(&topology.nodes()[0].cpus.intersection(&usable))
+        } else {
+            topology.cores_in(&usable)
+        };
+        (cores * self.percent / 100).max(1)
+    }
+
+    /// The workload in a run of this many seconds.
+    #[must_use]
+    pub fn workload(&self, seconds: f64) -> Workload {
+        if self.changes() {
+            // One change, half-way: a second one near the end would leave no window to follow it in.
+            let mut phase = 1;
+            while f64::from(phase) * 2.0 < seconds {
+                phase += 1;
+            }
+            return Workload::Phases(phase);
+        }
+        self.name.parse().expect("the tests parse every name")
+    }
+
+    /// Whether it is a numerical kernel, as the papers measured.
+    #[must_use]
+    pub fn is_kernel(&self) -> bool {
+        PATTERNS.iter().any(|pattern| pattern.name == self.name)
+    }
+
+    /// Whether what it does changes on the way.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.name == "phases"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_workload_that_fits() {
+        let topology = topology::load("4x18@10,21").unwrap();
+        for row in ROWS {
+            assert!(Row::named(row.name) == Some(row));
+            assert!(row.workload(21.5).to_string().starts_with(row.name));
+        }
+        let threads = |name| Row::named(name).unwrap().threads(&topology);
+        assert_eq!(
+            [threads("pairs"), threads("stream"), threads("flood")],
+            [72, 36, 18]
+        );
+        assert_eq!(
+            Row::named("phases").unwrap().workload(21.5),
+            Workload::Phases(11)
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! `numad-sim matrix`: runs the jobs of a matrix on all processors and writes what came of them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use clap::Args;
+use sim::matrix::{Choice, Done, MACHINES_QUICK, Matrix, Plan, WINDOWS, WINDOWS_QUICK};
+use sim::{RunError, RunErrorKind};
+
+use crate::Failure;
+
+/// Every policy on every workload on every machine, in one table.
+///
+/// Writes matrix.md, matrix.html and cells.csv; the same choice writes the same bytes, however many
+/// threads run it. `linux` and `none` always take part.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MatrixArguments {
+    /// Which policies, joined by commas [default: all]
+    #[arg(long, value_name = "A,B")]
+    policies: Option<String>,
+    /// Which workloads, joined by commas [default: all]
+    #[arg(long, value_name = "A,B")]
+    workloads: Option<String>,
+    /// Which machines, joined by commas [default: all]
+    #[arg(long, value_name = "A,B")]
+    machines: Option<String>,
+    /// Seeds of each cell, whose figures are means [default: 1]
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// How many windows a program that stands still goes through, from 6 [default: 12, quick 8]
+    #[arg(long, value_name = "N")]
+    windows: Option<u32>,
+    /// How many threads run it [default: one per cpu]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Two machines and fewer windows: less than a minute
+    #[arg(long)]
+    quick: bool,
+    /// Say nothing of progress
+    #[arg(long)]
+    quiet: bool,
+    /// Directory to write into; made if it is not there
+    #[arg(short, long, value_name = "DIR", default_value = "target/matrix")]
+    output: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Example:
+  numad-sim matrix --policies deloc,balance --machines 2x16 --seeds 3 -o /tmp/matrix
+
+Exit codes: 0 done, whatever the checks say; 1 a rule was broken, which is a mistake in numad, or a file
+cannot be written; 2 the command line makes no sense; 6 no such policy, workload or machine.";
+
+/// Cells that break a check and are printed; the files have all.
+const BROKEN_MAX: usize = 8;
+
+/// Most threads that are started.
+const THREADS_MAX: usize = 1024;
+
+pub(crate) fn run(arguments: &MatrixArguments, out: &mut impl Write) -> Result<u8, Failure> {
+    let plan = Plan::new(&arguments.choice())?;
+    let threads = match arguments.threads {
+        Some(0) => {
+            let message = "`0` threads: must be at least 1";
+            return Err(RunError::new(RunErrorKind::Usage, message).into());
+        }
+        Some(threads) => threads.min(THREADS_MAX),
+        None => thread::available_parallelism().map_or(1, usize::from),
+    };
+    make_directory(&arguments.output)?;
+    let done = run_jobs(&plan, threads, arguments.quiet)?;
+    let matrix = plan.finish(done);
+    let command = arguments.command();
+    write_file(&arguments.output, "matrix.md", &matrix.markdown(&command))?;
+    write_file(&arguments.output, "matrix.html", &matrix.html(&command))?;
+    write_file(&arguments.output, "cells.csv", &matrix.cells_csv())?;
+    print(&matrix, &arguments.output, out)
+}
+
+fn print(matrix: &Matrix, directory: &Path, out: &mut impl Write) -> Result<u8, Failure> {
+    write!(out, "{}", matrix.summary())?;
+    for check in matrix.checks() {
+        write!(out, "{}", check.lines(BROKEN_MAX))?;
+    }
+    let directory = directory.display();
+    writeln!(
+        out,
+        "written: {directory}/matrix.md, matrix.html, cells.csv"
+    )?;
+    out.flush()?;
+    Ok(u8::from(!matrix.is_sound()))
+}
+
+/// Every job once, on so many threads; what came of them by number of the job. The first mistake ends it.
+fn run_jobs(plan: &Plan, threads: usize, quiet: bool) -> Result<Vec<Done>, RunError> {
+    let order = plan.order();
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<Result<Done, RunError>>>> =
+        (0..plan.jobs()).map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let turn = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&job) = order.get(turn) else { break };
+            let result = plan.run(job);
+            if result.is_err() {
+                next.store(order.len(), Ordering::Relaxed);
+            }
+            if !quiet {
+                progress(turn + 1, order.len());
+            }
+            // A thread that panicked has ended the run in any case.
+            *results[job]
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads.min(plan.jobs()) {
+            scope.spawn(work);
+        }
+    });
+    let results = results.into_iter().enumerate();
+    let mut done = Vec::with_capacity(plan.jobs());
+    let mut skipped = None;
+    for (job, slot) in results {
+        match slot
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        {
+            Some(Ok(one)) => done.push(one),
+            Some(Err(error)) => return Err(error),
+            None => skipped = skipped.or(Some(job)),
+        }
+    }
+    match skipped {
+        None => Ok(done),
+        Some(job) => {
+            let message = format!("`{}` was not run", plan.describe(job));
+            Err(RunError::new(RunErrorKind::Internal, message))
+        }
+    }
+}
+
+/// A line for every twentieth part, on standard error.
+fn progress(ended: usize, all: usize) {
+    let part = |ended: usize| ended * 20 / all.max(1);
+    if part(ended) != part(ended - 1) {
+        // Nobody reads; that is no reason to stop.
+        drop(writeln!(io::stderr(), "{ended} of {all} runs"));
+    }
+}
+
+fn make_directory(path: &Path) -> Result<(), RunError> {
+    fs::create_dir_all(path).map_err(|error| cannot_write(path, &error))
+}
+
+fn write_file(directory: &Path, name: &str, text: &str) -> Result<(), RunError> {
+    let path = directory.join(name);
+    fs::write(&path, text).map_err(|error| cannot_write(&path, &error))
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> RunError {
+    let message = format!("cannot write `{}`: {error}", path.display());
+    RunError::new(RunErrorKind::Internal, message)
+}
+
+impl MatrixArguments {
+    fn choice(&self) -> Choice {
+        let quick = |normal: u32, quick: u32| if self.quick { quick } else { normal };
+        Choice {
+            policies: self.policies.clone(),
+            workloads: self.workloads.clone(),
+            machines: self
+                .machines
+                .clone()
+                .or_else(|| self.quick.then(|| MACHINES_QUICK.to_owned())),
+            seeds: self.seeds.unwrap_or(1),
+            windows: self
+                .windows
+                .unwrap_or_else(|| quick(WINDOWS, WINDOWS_QUICK)),
+        }
+    }
+
+    /// The command that gives the same figures; where they are written to is nobody's business.
+    fn command(&self) -> String {
+        let mut command = "numad-sim matrix".to_owned();
+        let lists = [
+            ("--policies", &self.policies),
+            ("--workloads", &self.workloads),
+            ("--machines", &self.machines),
+        ];
+        for (flag, list) in lists {
+            if let Some(list) = list {
+                command.push_str(&format!(" {flag} {list}"));
+            }
+        }
+        for (flag, number) in [
+            ("--seeds", self.seeds),
+            ("--windows", self.windows.map(u64::from)),
+        ] {
+            if let Some(number) = number {
+                command.push_str(&format!(" {flag} {number}"));
+            }
+        }
+        if self.quick {
+            command.push_str(" --quick");
+        }
+        command
+    }
+}

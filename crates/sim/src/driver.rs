@@ -129,9 +129,7 @@ pub(crate) fn run<S: Stage>(stage: &mut S, setup: &Setup<'_>) -> Result<Run, Att
         if !driver.stage.step(&mut records) {
             return Ok(driver.finish());
         }
-        for record in &records {
-            driver.engine.handle_record(record);
-        }
+        driver.engine.handle_records(&records);
         let now = driver.stage.now();
         if driver
             .engine

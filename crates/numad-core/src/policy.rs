@@ -40,6 +40,13 @@ pub trait PolicyFactory: Sync + fmt::Debug {
         true
     }
 
+    /// Whether the order in which tasks are listed is what it goes by, as for a baseline that fills node after
+    /// node. For all others listing the same tasks in another order must not change what the placement
+    /// costs, as far as tasks can be told apart by what they do.
+    fn goes_by_order(&self) -> bool {
+        false
+    }
+
     /// Makes one. `seed` is the only randomness it gets.
     ///
     /// # Errors

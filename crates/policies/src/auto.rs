@@ -180,7 +180,9 @@ impl Policy for Chooser {
         choice.places.propose(out);
         let placed = &choice.places.0;
         if let Some(pages) = &mut self.pages {
-            keep(program, |task| placed[task].is_none(), out);
+            // Who talks and found no place stays as it is.
+            let silent = |task: usize| program.live.row_sum(task) == 0;
+            keep(program, |task| placed[task].is_none() && silent(task), out);
             pages.propose(now, program, out);
         }
     }

@@ -38,6 +38,9 @@ use crate::kernel::{
 };
 use crate::seats::{Seats, may_run};
 
+mod fit;
+mod naming;
+
 /// What a plan must bring near; shared by all policies that gather threads.
 ///
 /// What separates noise from partners: of 64 tasks on 4 and on 8 nodes that talk by chance, 5 sightings
@@ -102,8 +105,10 @@ const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
     matrix: &'a CommMatrix,
-    /// Positions of the tasks that talk and could be placed, ascending.
+    /// Positions of the tasks that talk and could be placed. Their order is their number here: the loudest
+    /// first, so that it does not depend on how tasks are listed but for those who say the same in all.
     pub(crate) talkers: Vec<usize>,
+    numbers: Vec<Option<usize>>,
     /// Places for them on each node.
     pub(crate) capacity: Vec<u32>,
     /// The same, scaled up evenly if there are more talkers, as kernels want to seat everyone.
@@ -131,15 +136,7 @@ pub(crate) struct Board<'a> {
 impl<'a> Board<'a> {
     /// What a program's tasks say according to a matrix.
     pub(crate) fn new(program: &Program<'a>, matrix: &'a CommMatrix) -> Self {
-        Self::with_tasks(program, program.tasks, matrix)
-    }
-
-    /// The same with tasks elsewhere than the program says.
-    pub(crate) fn with_tasks(
-        program: &Program<'a>,
-        tasks: &'a [Task],
-        matrix: &'a CommMatrix,
-    ) -> Self {
+        let tasks = program.tasks;
         let totals: Vec<u64> = (0..matrix.count())
             .map(|task| matrix.row_sum(task))
             .collect();
@@ -151,7 +148,12 @@ impl<'a> Board<'a> {
         let placeable = |&task: &usize| {
             totals[task] > 0 && (0..seats.nodes()).any(|node| seats.takes(node, &tasks[task]))
         };
-        let talkers: Vec<usize> = (0..totals.len()).filter(placeable).collect();
+        let mut talkers: Vec<usize> = (0..totals.len()).filter(placeable).collect();
+        talkers.sort_by_key(|&task| Reverse(totals[task]));
+        let mut numbers = vec![None; totals.len()];
+        for (talker, &task) in talkers.iter().enumerate() {
+            numbers[task] = Some(talker);
+        }
         let room: usize = capacity.iter().map(|&places| places as usize).sum();
         let share = u32::try_from(talkers.len().div_ceil(room.max(1))).unwrap_or(u32::MAX);
         let widened = capacity.iter().map(|places| places.saturating_mul(share));
@@ -162,6 +164,7 @@ impl<'a> Board<'a> {
             tasks,
             matrix,
             talkers,
+            numbers,
             capacity,
             widened,
             distance,
@@ -178,6 +181,11 @@ impl<'a> Board<'a> {
         board.line_up();
         board.listen(program.samples);
         board
+    }
+
+    /// The number of a task by its position, if it talks.
+    pub(crate) fn talker(&self, task: usize) -> Option<usize> {
+        self.numbers.get(task).copied().flatten()
     }
 
     /// Lets pages count as well, which stay where they are: a talker that goes away from its memory pays for
@@ -199,7 +207,7 @@ impl<'a> Board<'a> {
                 continue;
             };
             for accessor in page.accessors() {
-                let Ok(talker) = self.talkers.binary_search(&(accessor.task as usize)) else {
+                let Some(talker) = self.talker(accessor.task as usize) else {
                     continue;
                 };
                 for node in 0..nodes {
@@ -218,9 +226,8 @@ impl<'a> Board<'a> {
         let choice: Vec<usize> = self.talkers.iter().map(choice).collect();
         let widest = self.capacity.iter().filter(|&&places| places > 0).count();
         let all_wide = choice.iter().all(|&count| count == widest);
-        let louder = |one: usize, other: usize| self.said[other].total_cmp(&self.said[one]);
         let mut order: Vec<usize> = (0..choice.len()).collect();
-        order.sort_by(|&one, &other| choice[one].cmp(&choice[other]).then(louder(one, other)));
+        order.sort_by_key(|&talker| choice[talker]);
         self.order = order;
         self.is_easy = all_wide && self.widened == self.capacity;
     }
@@ -489,22 +496,6 @@ impl<'a> Board<'a> {
         Some(find(&problem, EFFORT, workspace).node_of.to_vec())
     }
 
-    /// A sketch as a plan: its parts named so that few tasks move, and masks kept.
-    pub(crate) fn named(&self, sketch: &[u16], from: &Plan) -> Plan {
-        let mut parts = sketch.to_vec();
-        self.rename(&mut parts, from);
-        self.fit(&seats(&parts), from)
-    }
-
-    /// The same for a mapping that somebody else made, seat by seat.
-    pub(crate) fn named_plan(&self, mapping: &Plan, from: &Plan) -> Plan {
-        let plan = self.fit(mapping, from);
-        if !self.is_easy || plan.iter().any(Option::is_none) {
-            return plan;
-        }
-        self.named(&numbers(&plan), from)
-    }
-
     /// The places of the talkers.
     pub(crate) fn seats(&self) -> Seats {
         Seats::of(&self.capacity)
@@ -529,180 +520,16 @@ impl<'a> Board<'a> {
         loudest(from) - loudest(to) > EVENER * mean && self.cost(to) <= self.cost(from)
     }
 
-    /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.
-    fn rename(&self, plan: &mut [u16], from: &Plan) {
-        let nodes = self.capacity.len();
-        let mut names: Vec<usize> = (0..nodes).collect();
-        let mut size = vec![0_u32; nodes];
-        // How many of each part are on each node now.
-        let mut stay = vec![0_i64; nodes * nodes];
-        for (talker, &part) in plan.iter().enumerate() {
-            let part = usize::from(part);
-            size[part] += 1;
-            if let Some(node) = self.place(from, talker).filter(|&node| node < nodes) {
-                stay[part * nodes + node] += 1;
-            }
-        }
-        let mut traffic = vec![0.0; nodes * nodes];
-        for &(one, other, amount) in &self.pairs {
-            let (one, other) = (
-                usize::from(plan[one as usize]),
-                usize::from(plan[other as usize]),
-            );
-            traffic[one * nodes + other] += amount as f64;
-            traffic[other * nodes + one] += amount as f64;
-        }
-        let cost = |part: usize, names: &[usize]| -> f64 {
-            (0..nodes)
-                .map(|other| traffic[part * nodes + other] * self.apart(names[part], names[other]))
-                .sum()
-        };
-        for _ in 0..nodes {
-            let mut any = false;
-            for one in 0..nodes {
-                for other in one + 1..nodes {
-                    let (a, b) = (names[one], names[other]);
-                    let fits = size[one] <= self.capacity[b] && size[other] <= self.capacity[a];
-                    let more = stay[one * nodes + b] + stay[other * nodes + a]
-                        - stay[one * nodes + a]
-                        - stay[other * nodes + b];
-                    if !fits || more <= 0 {
-                        continue;
-                    }
-                    let before = cost(one, &names) + cost(other, &names);
-                    names.swap(one, other);
-                    if cost(one, &names) + cost(other, &names) > before * (1.0 + 1e-9) {
-                        names.swap(one, other);
-                    } else {
-                        any = true;
-                    }
-                }
-            }
-            if !any {
-                break;
-            }
-        }
-        for part in plan {
-            *part = u16::try_from(names[usize::from(*part)]).unwrap_or(*part);
-        }
-    }
-
-    /// Makes a mapping a plan that masks and places allow. Where all may run everywhere and there is a place for
-    /// everyone it is one already.
-    ///
-    /// Tasks are seated in `order`: where the mapping has them, else where they are, else where they
-    /// are nearest to whom they talk to. If one had to give way, talkers change seats, as far as masks
-    /// allow, while that lowers the cost.
-    pub(crate) fn fit(&self, wish: &Plan, from: &Plan) -> Plan {
-        if self.is_easy && wish.iter().all(Option::is_some) {
-            return wish.clone();
-        }
-        let nodes = self.capacity.len();
-        let mut free = self.capacity.clone();
-        let mut plan: Plan = vec![None; wish.len()];
-        let mut gave_way = false;
-        for &talker in &self.order {
-            let task = self.talkers[talker];
-            let fits = |&node: &usize| self.open(task, node) && free[node] > 0;
-            let near = [wish[talker], from[talker]];
-            let near = near.into_iter().flatten().find(fits);
-            let seat = near.or_else(|| {
-                let open = (0..nodes).filter(fits);
-                open.min_by(|&one, &other| {
-                    let pull = |node| self.pull(talker, node, &plan);
-                    pull(one).total_cmp(&pull(other))
-                })
-            });
-            if let Some(node) = seat {
-                free[node] -= 1;
-            }
-            gave_way |= seat != wish[talker];
-            plan[talker] = seat;
-        }
-        if gave_way {
-            self.exchange(&mut plan, &mut free);
-        }
-        plan
-    }
-
-    fn open(&self, task: usize, node: usize) -> bool {
-        self.capacity[node] > 0 && may_run(&self.tasks[task], node)
-    }
-
-    /// What a talker's communication costs from a node.
-    fn pull(&self, talker: usize, node: usize, plan: &Plan) -> f64 {
-        let partners = self.edges.partners(talker);
-        partners
-            .map(|(other, amount)| {
-                let far = match plan[other] {
-                    Some(there) => self.apart(node, there),
-                    None => self.far,
-                };
-                f64::from(amount) * far
-            })
-            .sum()
-    }
-
-    /// Moves and swaps that masks allow, while they lower the cost; a few rounds.
-    fn exchange(&self, plan: &mut Plan, free: &mut [u32]) {
-        for _ in 0..ROUNDS_MAX {
-            let mut any = false;
-            for one in 0..plan.len() {
-                any |= self.step(one, plan, free);
-            }
-            if !any {
-                break;
-            }
-        }
-    }
-
-    /// The first move or swap of a talker that lowers the cost.
-    fn step(&self, one: usize, plan: &mut Plan, free: &mut [u32]) -> bool {
-        let task = self.talkers[one];
-        let Some(here) = plan[one] else {
-            let seat = (0..free.len()).find(|&node| free[node] > 0 && self.open(task, node));
-            if let Some(node) = seat {
-                free[node] -= 1;
-                plan[one] = Some(node);
-            }
-            return seat.is_some();
-        };
-        for node in 0..free.len() {
-            let gain = self.pull(one, here, plan) - self.pull(one, node, plan);
-            if node != here && free[node] > 0 && self.open(task, node) && gain > 1e-6 {
-                free[node] -= 1;
-                free[here] += 1;
-                plan[one] = Some(node);
-                return true;
-            }
-        }
-        for other in one + 1..plan.len() {
-            let Some(there) = plan[other].filter(|&there| there != here) else {
-                continue;
-            };
-            if !self.open(task, there) || !self.open(self.talkers[other], here) {
-                continue;
-            }
-            let before = self.pull(one, here, plan) + self.pull(other, there, plan);
-            (plan[one], plan[other]) = (Some(there), Some(here));
-            if self.pull(one, there, plan) + self.pull(other, here, plan) < before - 1e-6 {
-                return true;
-            }
-            (plan[one], plan[other]) = (Some(here), Some(there));
-        }
-        false
-    }
-
     /// Appends where every talker with a seat is to be, the loudest pairs first, and for whose sake.
     pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
-        let mut order: Vec<(u64, usize, usize)> = Vec::with_capacity(plan.len());
+        let mut order: Vec<(u64, usize, usize, usize)> = Vec::with_capacity(plan.len());
         for talker in 0..plan.len() {
             let row = self.matrix.row(self.talkers[talker]);
             let partner = self.partner(talker, plan);
-            order.push((row[partner], talker, partner));
+            order.push((row[partner], self.talkers[talker], talker, partner));
         }
-        order.sort_by_key(|&(amount, talker, _)| (Reverse(amount), talker));
-        for (amount, talker, partner) in order {
+        order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
+        for (amount, _, talker, partner) in order {
             if let Some(node) = plan[talker] {
                 out.push(Proposal::PlaceTask {
                     task: self.talkers[talker],

@@ -1,9 +1,11 @@
 //! What other policies would do: candidates for those who choose among them.
 
+use std::cmp::Reverse;
+
 use numad_core::cost::MachineModel;
 use numad_core::{
-    Fate, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, SettingValue, Settings,
-    SettingsError, Task, Time,
+    CommMatrix, Fate, Page, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
+    SettingValue, Settings, SettingsError, Task, Time,
 };
 
 use topology::TaskKey;
@@ -34,6 +36,8 @@ pub(crate) struct Candidates {
 #[derive(Debug)]
 struct Asked {
     name: &'static str,
+    /// It goes by the order of tasks.
+    by_order: bool,
     policy: Box<dyn Policy>,
 }
 
@@ -81,6 +85,7 @@ impl Candidates {
             let settings = Settings::with(specs, known.then_some(follow))?;
             asked.push(Asked {
                 name: factory.name(),
+                by_order: factory.goes_by_order(),
                 policy: factory.build(&settings, seed)?,
             });
         }
@@ -97,7 +102,11 @@ impl Candidates {
         let asked = self.asked.iter_mut().enumerate();
         let wish = |(index, asked): (usize, &mut Asked)| {
             let mut proposals = Vec::new();
-            asked.policy.propose(now, program, &mut proposals);
+            if asked.by_order {
+                ask_in_order(&mut *asked.policy, now, program, &mut proposals);
+            } else {
+                asked.policy.propose(now, program, &mut proposals);
+            }
             let mut nodes: Vec<Option<usize>> =
                 program.tasks.iter().map(|task| task.node).collect();
             for proposal in &proposals {
@@ -120,6 +129,44 @@ impl Candidates {
     }
 }
 
+/// Asks a policy that goes by the order of tasks. For a choice by figures the order in which they happen to be
+/// listed should not matter, so they are listed by what they ask of memory, most first, then by what they
+/// say: dealt out in turn they then load nodes evenly. Such a policy looks at nothing else.
+fn ask_in_order(
+    policy: &mut dyn Policy,
+    now: Time,
+    program: &Program<'_>,
+    out: &mut Vec<Proposal>,
+) {
+    let mut asked = vec![0_u64; program.tasks.len()];
+    for accessor in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(sum) = asked.get_mut(accessor.task as usize) {
+            *sum += u64::from(accessor.weight);
+        }
+    }
+    let mut order: Vec<usize> = (0..asked.len()).collect();
+    order.sort_by_key(|&task| Reverse((asked[task], program.live.row_sum(task))));
+    let tasks: Vec<Task> = order
+        .iter()
+        .map(|&task| program.tasks[task].clone())
+        .collect();
+    let nothing = CommMatrix::new(tasks.len());
+    let listed = Program {
+        tasks: &tasks,
+        live: &nothing,
+        decayed: &nothing,
+        pages: &[],
+        handed: None,
+        ..*program
+    };
+    policy.propose(now, &listed, out);
+    for proposal in out {
+        if let Proposal::PlaceTask { task, .. } = proposal {
+            *task = order[*task];
+        }
+    }
+}
+
 /// The wish that the model finds best, if within the horizon it saves more than it costs and at least this share
 /// of the time; none if staying is as good. Of a machine that is too large to ask about the first wish that
 /// changes anything is taken.
@@ -135,12 +182,20 @@ pub(crate) fn choose(
     let Some(forecast) = Forecast::new(&model, program, pages_ratio) else {
         return wishes.iter().find(changing).map(|wish| wish.asked);
     };
-    let stay = forecast.of(&now).sum_ns();
+    // Of one whose node is not known it is not known either how long it takes now.
+    let known_ns = |nodes: &[Option<usize>]| -> f64 {
+        let times = forecast.of(nodes).task_time_ns.into_iter().zip(&now);
+        times
+            .filter(|(_, node)| node.is_some())
+            .map(|(time, _)| time)
+            .sum()
+    };
+    let stay = known_ns(&now);
     let window_ns = program.window.as_nanos() as f64;
     let windows = (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
     let mut best = (stay * (1.0 - gain_min), None);
     for wish in wishes.iter().filter(changing) {
-        let time = forecast.of(&wish.nodes).sum_ns();
+        let time = known_ns(&wish.nodes);
         let moved = wish
             .nodes
             .iter()

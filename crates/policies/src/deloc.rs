@@ -54,7 +54,7 @@ use crate::history::{Count, Group, History};
 use crate::kernel::{Bandwidths, Workspace};
 use crate::matrix_choice::MatrixChoice;
 use crate::rounds;
-use crate::stay::keep_the_silent;
+use crate::stay::{keep_in_place, keep_the_silent};
 
 /// Makes the policy `deloc`.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +161,7 @@ impl Policy for OnDeLoc {
             history.note(now, program);
             let matrix = map_groups(history, program, self.gain_min, out);
             if self.pages.is_some() {
-                keep_the_silent(program, &matrix, out);
+                keep_in_place(program, &matrix, out);
             }
         } else {
             self.gather(program, matrix, out);
@@ -279,7 +279,7 @@ fn in_pairs(program: &Program<'_>, matrix: &CommMatrix, board: &Board<'_>, from:
     };
     let mut plan: Plan = vec![None; board.talkers.len()];
     for decision in deloc_map::map(&placed, matrix, Method::FewMigrations) {
-        if let Ok(talker) = board.talkers.binary_search(&decision.task) {
+        if let Some(talker) = board.talker(decision.task) {
             plan[talker] = Some(decision.node);
         }
     }
@@ -321,7 +321,7 @@ impl Controllers {
         let mbps = |node: usize| u64::from(whole(model.controller_gbps(node) * 1000.0));
         let mut gives: Vec<u64> = (0..model.nodes()).map(mbps).collect();
         for (position, task) in program.tasks.iter().enumerate() {
-            if board.talkers.binary_search(&position).is_err()
+            if board.talker(position).is_none()
                 && let Some(gives) = task.node.and_then(|node| gives.get_mut(node))
             {
                 *gives = gives.saturating_sub(u64::from(asked[position]));

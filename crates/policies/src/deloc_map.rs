@@ -15,7 +15,8 @@
 //!   they go to whichever of the two has two places; if both do, to the one with which the pair has
 //!   more communication besides its own (so it leaves less behind), then to the first. A task whose
 //!   node is not known has none to offer. Else they go to the next node in round-robin order with two
-//!   places. Else each goes where a single task goes that has no partner: see next.
+//!   places. Else each goes where a single task goes that has no partner, see next; the one first that
+//!   says more in all.
 //! - *One undecided.* It goes to its partner's node, else stays on its own, else goes to the next node in
 //!   round-robin order with a place.
 //! - *Round robin* starts at the first node, in order of position, and goes on behind the node it gave.
@@ -105,6 +106,15 @@ fn first_pair(matrix: &CommMatrix, task: usize) -> Option<Pair> {
     })
 }
 
+/// Two tasks, the one that says more in all first; the lower of equals.
+fn louder_first(matrix: &CommMatrix, low: usize, high: usize) -> [usize; 2] {
+    if matrix.row_sum(high) > matrix.row_sum(low) {
+        [high, low]
+    } else {
+        [low, high]
+    }
+}
+
 /// A placement in the making.
 struct Mapper<'a> {
     tasks: &'a [Task],
@@ -127,8 +137,9 @@ impl Mapper<'_> {
                     self.put(pair.high, pair, Some(node));
                 }
                 None => {
-                    self.put_single(pair.low, None, pair);
-                    self.put_single(pair.high, None, pair);
+                    let [first, second] = louder_first(self.matrix, pair.low, pair.high);
+                    self.put_single(first, None, pair);
+                    self.put_single(second, None, pair);
                 }
             },
             (true, false) => self.put_single(pair.high, self.places[pair.low], pair),
@@ -138,7 +149,7 @@ impl Mapper<'_> {
     }
 
     fn follow_listing(&mut self, pair: &Pair) {
-        let pending = [pair.low, pair.high]
+        let pending = louder_first(self.matrix, pair.low, pair.high)
             .into_iter()
             .filter(|&task| !self.decided[task]);
         let pending: Vec<usize> = pending.collect();

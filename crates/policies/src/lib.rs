@@ -4,7 +4,8 @@
 //! in a module of its own, and add the factory to the list in [`registry`]. From then on the daemon,
 //! the command line and the simulator know it, the tests of this crate bring it before
 //! `testkit::jury`, and they fail until `docs/policies.md` has its page. A module that two policies
-//! share (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`) holds a method, not a policy.
+//! share (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`, `rounds`, `clusters` and others)
+//! holds a method, not a policy.
 //!
 //! Nothing here reads a clock, a file or the environment, and nothing iterates in hash order: the
 //! same calls give the same proposals.

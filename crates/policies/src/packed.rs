@@ -30,6 +30,10 @@ impl PolicyFactory for Packed {
         false
     }
 
+    fn goes_by_order(&self) -> bool {
+        true
+    }
+
     fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(*self))
     }

@@ -31,6 +31,10 @@ impl PolicyFactory for Random {
         false
     }
 
+    fn goes_by_order(&self) -> bool {
+        true
+    }
+
     fn build(&self, _settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Shuffled { seed }))
     }

@@ -35,7 +35,7 @@ use crate::data_mapping::{self, DataMapping};
 use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
 use crate::rounds;
-use crate::stay::keep_the_silent;
+use crate::stay::keep_in_place;
 
 /// Makes the policy `rclb`.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +138,7 @@ impl Policy for Rounds {
         });
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
-            keep_the_silent(program, &matrix, out);
+            keep_in_place(program, &matrix, out);
             pages.propose(now, program, out);
         }
     }
@@ -151,7 +151,8 @@ impl Policy for Rounds {
 }
 
 impl Rounds {
-    /// Brings groups, and pairs within them, into the order of their weights; equals stay by position.
+    /// Brings groups, and pairs within them, into the order of their weights; of equal pairs that which says
+    /// more counts as the heavier, then the one that comes first.
     fn sort(&self, groups: &mut [Group]) {
         let all = |part: fn(&Spoken) -> f64| -> f64 {
             groups.iter().flat_map(|group| &group.pairs).map(part).sum()
@@ -171,15 +172,17 @@ impl Rounds {
         };
         groups.sort_by(|one, other| order(total(one), total(other)));
         for group in groups {
-            group
-                .pairs
-                .sort_by(|one, other| order(weight(one), weight(other)));
+            group.pairs.sort_by(|one, other| {
+                let louder = order(one.amount, other.amount);
+                order(weight(one), weight(other)).then(louder)
+            });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use numad_core::Time;
     use testkit::Scene;
 
     use crate::tests::{nodes_after, nodes_after_with};
@@ -208,13 +211,25 @@ mod tests {
 
     #[test]
     fn how_often_counts_beside_how_much() {
-        // One pair is as loud as three others together: with alpha 1 all weigh the same.
-        let scene = Scene::new("2x4").with_tasks(&[None; 8]);
-        let scene = scene.with_talk(&[(0, 1, 10), (2, 3, 10), (4, 5, 10), (6, 7, 30)]);
-        let by_amount = nodes_after_with("rclb", &[("alpha", "0")], &scene);
-        assert_eq!(by_amount, [1, 1, 0, 0, 1, 1, 0, 0].map(Some));
-        let by_count = nodes_after_with("rclb", &[("alpha", "1")], &scene);
-        assert_eq!(by_count, [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
+        // The first pair talks in each of four windows, the second in one, but more than the first in all.
+        let nodes = |alpha: &str| {
+            let mut policy = crate::tests::build("rclb", &[("alpha", alpha), ("fit", "0")]);
+            let silent = Scene::new("2x2").with_tasks(&[None; 4]);
+            let mut out = Vec::new();
+            for window in 1..=4 {
+                let mut scene = silent.clone().with_talk(&[(0, 1, 10)]);
+                if window == 1 {
+                    scene = scene.with_talk(&[(2, 3, 60)]);
+                }
+                out.clear();
+                policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            }
+            let mut after = silent.clone();
+            after.apply(&out);
+            after.placement()
+        };
+        assert_eq!(nodes("0"), [1, 1, 0, 0].map(Some));
+        assert_eq!(nodes("1"), [0, 0, 1, 1].map(Some));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! beginning the first (nodes are visited in the order of the topology's tree):
 //!
 //! - a pair with neither task mapped goes to the current node if it has two free cores, else to the next
-//!   one, round and round, that has; else it is split over the two next nodes with room; then the node
-//!   behind becomes the current one;
+//!   one, round and round, that has; else it is split over the two next nodes with room, the one who says
+//!   more first; then the node behind becomes the current one;
 //! - of a pair with one task mapped the other goes to its partner's node if there is room, else to the
 //!   next node with room, and the current node advances only then;
 //! - a pair with both mapped is skipped.
@@ -21,12 +21,18 @@ use crate::seats::{Seats, may_run};
 pub(crate) fn deal<'a>(
     program: &Program<'_>,
     mut seats: Seats,
-    pairs: impl Iterator<Item = &'a Spoken>,
+    pairs: impl Iterator<Item = &'a Spoken> + Clone,
 ) -> Vec<Option<usize>> {
+    let mut said = vec![0.0; program.tasks.len()];
+    for pair in pairs.clone() {
+        said[pair.low] += pair.amount;
+        said[pair.high] += pair.amount;
+    }
     let mut dealer = Dealer {
         program,
         node_of: vec![None; program.tasks.len()],
         seen: vec![false; program.tasks.len()],
+        said,
         current: 0,
     };
     for pair in pairs {
@@ -45,6 +51,8 @@ struct Dealer<'a, 'p> {
     node_of: Vec<Option<usize>>,
     /// Whether a task's turn has come, with or without a place for it.
     seen: Vec<bool>,
+    /// What each says in all.
+    said: Vec<f64>,
     current: usize,
 }
 
@@ -66,9 +74,10 @@ impl Dealer<'_, '_> {
             }
             self.current = (node + 1) % seats.nodes();
         } else {
-            for task in tasks {
-                self.next(seats, task);
-            }
+            let louder = self.said[pair.high] > self.said[pair.low];
+            let [first, second] = if louder { [pair.high, pair.low] } else { tasks };
+            self.next(seats, first);
+            self.next(seats, second);
         }
     }
 
@@ -143,7 +152,8 @@ mod tests {
     #[test]
     fn without_two_cores_anywhere_a_pair_is_split() {
         let scene = Scene::new("3x1").with_tasks(&[None; 3]);
-        check(&scene, &[(0, 1), (1, 2)], &[Some(0), Some(1), Some(2)]);
+        // 1 says more than 0.
+        check(&scene, &[(0, 1), (1, 2)], &[Some(1), Some(0), Some(2)]);
         let narrow = Scene::new("2x2").with_tasks(&[None; 3]).with_ban(0, 0);
         check(&narrow, &[(0, 1), (1, 2)], &[Some(1), Some(1), Some(0)]);
     }

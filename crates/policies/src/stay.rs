@@ -13,17 +13,41 @@ pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &
     keep(program, silent, out);
 }
 
-/// The same for tasks of one's choice.
+/// The same, but one whose node has no place left stays unbound: for methods that deal everyone out anew
+/// when the places of a node change.
+pub(crate) fn keep_in_place(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
+    let silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);
+    seat(program, silent, |_, _| None, out);
+}
+
+/// As [`keep_the_silent`] for tasks of one's choice.
 pub(crate) fn keep(program: &Program<'_>, chosen: impl Fn(usize) -> bool, out: &mut Vec<Proposal>) {
+    seat(program, chosen, Seats::emptiest, out);
+}
+
+fn seat(
+    program: &Program<'_>,
+    chosen: impl Fn(usize) -> bool,
+    otherwise: impl Fn(&Seats, &Task) -> Option<usize>,
+    out: &mut Vec<Proposal>,
+) {
     let mut with_pages = vec![false; program.tasks.len()];
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
             *with_pages = true;
         }
     }
-    let (kept, left): (Vec<usize>, Vec<usize>) = (0..program.tasks.len())
-        .filter(|&task| chosen(task))
-        .partition(|&task| with_pages[task] && !is_misplaced(&program.tasks[task]));
+    let mut placed = vec![false; program.tasks.len()];
+    for proposal in &*out {
+        if let Proposal::PlaceTask { task, .. } = proposal {
+            placed[*task] = true;
+        }
+    }
+    // Whoever is not placed and not kept stays where it is, and needs its place.
+    let stays =
+        |&task: &usize| chosen(task) && with_pages[task] && !is_misplaced(&program.tasks[task]);
+    let unplaced = (0..program.tasks.len()).filter(|&task| !placed[task]);
+    let (kept, left): (Vec<usize>, Vec<usize>) = unplaced.partition(stays);
     let mut seats = Seats::without(program, left.into_iter());
     for proposal in &*out {
         // A plan that was not taken leaves talkers where they are, places or not.
@@ -36,7 +60,7 @@ pub(crate) fn keep(program: &Program<'_>, chosen: impl Fn(usize) -> bool, out: &
     for task in kept {
         let known = &program.tasks[task];
         let own = known.node.filter(|&node| seats.takes(node, known));
-        if let Some(node) = own.or_else(|| seats.emptiest(known)) {
+        if let Some(node) = own.or_else(|| otherwise(&seats, known)) {
             seats.take(node);
             out.push(Proposal::PlaceTask {
                 task,

@@ -5,12 +5,14 @@
 //! and limits change in between. Each [`Rule`] says one thing that must hold. Everything follows
 //! from a seed, which a [`Breach`] names; [`hear`] with that seed shows it again.
 //!
-//! Tasks come by ascending thread id by contract, and a method may break ties by that order. So the
-//! jury does not shuffle tasks; it checks that nothing but their order counts ([`Rule::Labels`]).
+//! Tasks come by ascending thread id by contract, and a method may break ties by that order. So nothing
+//! but their order counts ([`Rule::Labels`]); and where there are no ties, because everyone says
+//! something different, not even that ([`Rule::Order`]).
 
 use std::fmt;
 use std::time::Duration;
 
+use numad_core::cost::placement_distance;
 use numad_core::{
     Fate, Policy, PolicyFactory, Proposal, Reason, SettingKind, SettingSpec, SettingValue,
     Settings, Time, Veto,
@@ -37,6 +39,9 @@ pub enum Rule {
     Reproducible,
     /// Other thread and process numbers in the same order change nothing.
     Labels,
+    /// The same tasks in another order end in a placement that costs the same, where all that they say can be told
+    /// apart; not asked of a policy that goes by the order.
+    Order,
     /// When all was done and nothing new was seen, nothing more is to change: no task from the
     /// second call on, and no page more than twice, before and after its threads moved.
     Settles,
@@ -107,6 +112,7 @@ pub fn hear(factory: &dyn PolicyFactory, settings: &Settings, seed: u64) -> Resu
     let mut dice = Dice::new(seed);
     let mut scene = Scene::random(&mut dice);
     trial.windows(&mut dice, &mut scene)?;
+    trial.order(&mut dice, &scene)?;
     trial.settles(scene.clone())?;
     trial.quiet(scene)
 }
@@ -174,6 +180,30 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// The same tasks are listed in another order.
+    fn order(&self, dice: &mut Dice, scene: &Scene) -> Result<(), Breach> {
+        // Two tasks say the same in all, and are not to be told apart.
+        if self.factory.goes_by_order() || scene.tasks.len() == 2 {
+            return Ok(());
+        }
+        let mut scene = scene.clone();
+        scene.tell_apart(dice);
+        let mut order: Vec<usize> = (0..scene.tasks.len()).collect();
+        dice.shuffle(&mut order);
+        let listed = scene.in_order(&order);
+        let cost = |scene: &Scene| {
+            let mut after = scene.clone();
+            after.apply(&propose(&mut *self.policy(), Time(1), scene));
+            let distances = scene.topology.distances();
+            placement_distance(&scene.live, &after.placement(), distances)
+        };
+        let (one, other) = (cost(&scene), cost(&listed));
+        let same = (one - other).abs() <= 1e-9 * one.max(other);
+        self.require(Rule::Order, same, || {
+            format!("costs {one}, and {other} with tasks in the order {order:?}")
+        })
+    }
+
     /// Nothing changes but what the policy asks for; soon it must ask for nothing more.
     fn settles(&self, mut scene: Scene) -> Result<(), Breach> {
         let mut policy = self.policy();
@@ -212,6 +242,7 @@ impl Trial<'_> {
     fn quiet(&self, mut scene: Scene) -> Result<(), Breach> {
         scene.live = numad_core::CommMatrix::new(scene.tasks.len());
         scene.decayed = scene.live.clone();
+        scene.handed = scene.handed.map(|_| scene.live.clone());
         scene.pages.clear();
         scene.samples = 0;
         let mut policy = self.policy();

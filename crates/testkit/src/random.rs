@@ -84,6 +84,59 @@ impl Scene {
                 self.decayed.add(one, other, amount + earlier);
             }
         }
+        // Some sources tell what answered an access; of those others' caches answer some.
+        self.handed = kind.is_multiple_of(2).then(|| self.live.clone());
+    }
+
+    /// Lets some pairs talk, no two of them the same amount, and everyone with two others at least: so
+    /// nobody says as much as another in all, if there are three.
+    pub fn tell_apart(&mut self, dice: &mut Dice) {
+        let count = self.tasks.len();
+        self.live = CommMatrix::new(count);
+        for one in 0..count {
+            for other in one + 1..count {
+                let next = other == one + 1 || (one == 0 && other == count - 1);
+                if next || dice.chance(40) {
+                    self.live.add(one, other, 1 + (dice.roll() >> 40));
+                }
+            }
+        }
+        self.decayed = self.live.clone();
+        self.handed = self.handed.as_ref().map(|_| self.live.clone());
+    }
+
+    /// The same scene with its tasks listed in another order: the task at each place is the one that was at
+    /// this position. Thread numbers go by place, as everywhere.
+    #[must_use]
+    pub fn in_order(&self, order: &[usize]) -> Self {
+        let mut listed = self.clone();
+        let mut place_of = vec![0; order.len()];
+        for (place, &position) in order.iter().enumerate() {
+            place_of[position] = place;
+            let key = listed.tasks[place].key;
+            listed.tasks[place] = self.tasks[position].clone();
+            listed.tasks[place].key = key;
+        }
+        let relist = |matrix: &CommMatrix| {
+            let mut relisted = CommMatrix::new(matrix.count());
+            for (one, other, amount) in matrix.pairs() {
+                relisted.add(place_of[one], place_of[other], amount);
+            }
+            relisted
+        };
+        listed.live = relist(&self.live);
+        listed.decayed = relist(&self.decayed);
+        listed.handed = self.handed.as_ref().map(relist);
+        for page in &mut listed.pages {
+            let count = usize::from(page.accessor_count).min(page.recent.len());
+            for accessor in &mut page.recent[..count] {
+                let place = place_of.get(accessor.task as usize).copied();
+                accessor.task = place
+                    .and_then(|place| u32::try_from(place).ok())
+                    .unwrap_or(0);
+            }
+        }
+        listed
     }
 
     /// Other pages, some of them in slots that others had.

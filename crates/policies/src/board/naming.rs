@@ -1,0 +1,79 @@
+//! Which part of a mapping goes to which of several equal nodes: the one that moves fewest tasks.
+
+use super::{Board, Plan, numbers, seats};
+
+impl Board<'_> {
+    /// A sketch as a plan: its parts named so that few tasks move, and masks kept.
+    pub(crate) fn named(&self, sketch: &[u16], from: &Plan) -> Plan {
+        let mut parts = sketch.to_vec();
+        self.rename(&mut parts, from);
+        self.fit(&seats(&parts), from)
+    }
+
+    /// The same for a mapping that somebody else made, seat by seat.
+    pub(crate) fn named_plan(&self, mapping: &Plan, from: &Plan) -> Plan {
+        let plan = self.fit(mapping, from);
+        if !self.is_easy || plan.iter().any(Option::is_none) {
+            return plan;
+        }
+        self.named(&numbers(&plan), from)
+    }
+
+    /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.
+    fn rename(&self, plan: &mut [u16], from: &Plan) {
+        let nodes = self.capacity.len();
+        let mut names: Vec<usize> = (0..nodes).collect();
+        let mut size = vec![0_u32; nodes];
+        // How many of each part are on each node now.
+        let mut stay = vec![0_i64; nodes * nodes];
+        for (talker, &part) in plan.iter().enumerate() {
+            let part = usize::from(part);
+            size[part] += 1;
+            if let Some(node) = self.place(from, talker).filter(|&node| node < nodes) {
+                stay[part * nodes + node] += 1;
+            }
+        }
+        let mut traffic = vec![0.0; nodes * nodes];
+        for &(one, other, amount) in &self.pairs {
+            let (one, other) = (
+                usize::from(plan[one as usize]),
+                usize::from(plan[other as usize]),
+            );
+            traffic[one * nodes + other] += amount as f64;
+            traffic[other * nodes + one] += amount as f64;
+        }
+        let cost = |part: usize, names: &[usize]| -> f64 {
+            (0..nodes)
+                .map(|other| traffic[part * nodes + other] * self.apart(names[part], names[other]))
+                .sum()
+        };
+        for _ in 0..nodes {
+            let mut any = false;
+            for one in 0..nodes {
+                for other in one + 1..nodes {
+                    let (a, b) = (names[one], names[other]);
+                    let fits = size[one] <= self.capacity[b] && size[other] <= self.capacity[a];
+                    let more = stay[one * nodes + b] + stay[other * nodes + a]
+                        - stay[one * nodes + a]
+                        - stay[other * nodes + b];
+                    if !fits || more <= 0 {
+                        continue;
+                    }
+                    let before = cost(one, &names) + cost(other, &names);
+                    names.swap(one, other);
+                    if cost(one, &names) + cost(other, &names) > before * (1.0 + 1e-9) {
+                        names.swap(one, other);
+                    } else {
+                        any = true;
+                    }
+                }
+            }
+            if !any {
+                break;
+            }
+        }
+        for part in plan {
+            *part = u16::try_from(names[usize::from(*part)]).unwrap_or(*part);
+        }
+    }
+}

@@ -6,6 +6,9 @@
 //! (most virtual machines) nothing can be measured; then the cost model says which plan is best, at once,
 //! as for `auto`.
 //!
+//! Pages follow once the choice is made, not while placements are tried: so a trial shows what threads gain by being
+//! near each other, and not yet what they gain when their memory has come.
+//!
 //! Trials move threads against all advice, that is what they are for; so the engine is not asked to want a
 //! gain of each move. A placement that is not in effect after [`PATIENCE`] windows, because the
 //! engine lets threads rest or somebody else moves them, is passed over. A new round begins when tasks come or
@@ -14,11 +17,13 @@
 use std::time::Duration;
 
 use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
-    Time,
+    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
+    SettingsError, Time,
 };
 
-use crate::candidates::{AMONG, Candidates, Places, Scope, choose};
+use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio};
+use crate::data_mapping::{self, DataMapping};
+use crate::gather;
 
 /// Makes the policy `autopin`.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +88,19 @@ impl PolicyFactory for Autopin {
     }
 
     fn settings(&self) -> &'static [SettingSpec] {
-        const { &[AMONG, METRIC, WARM_UP_MS, MEASURE_MS, GAIN_MIN] }
+        const {
+            &[
+                AMONG,
+                METRIC,
+                WARM_UP_MS,
+                MEASURE_MS,
+                GAIN_MIN,
+                gather::PAGES,
+                data_mapping::RATIO,
+                data_mapping::HISTORY,
+                data_mapping::INTERVAL,
+            ]
+        }
     }
 
     fn seeks_gain(&self) -> bool {
@@ -92,12 +109,17 @@ impl PolicyFactory for Autopin {
 
     fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let time = |name| Duration::from_millis(settings.integer(name).unsigned_abs());
+        let chooser = (self.name(), settings.bool(gather::PAGES.name));
         Ok(Box::new(Pinner {
-            candidates: Candidates::new(settings.text(AMONG.name), seed, (self.name(), false))?,
+            candidates: Candidates::new(settings.text(AMONG.name), seed, chooser)?,
             by_model: settings.text(METRIC.name) == "model",
             warm_up: time(WARM_UP_MS.name),
             measure: time(MEASURE_MS.name),
             gain_min: settings.float(GAIN_MIN.name),
+            pages_ratio: pages_ratio(settings),
+            pages: settings
+                .bool(gather::PAGES.name)
+                .then(|| DataMapping::new(settings)),
             scope: None,
             regime: Regime::Watching,
         }))
@@ -112,6 +134,8 @@ struct Pinner {
     warm_up: Duration,
     measure: Duration,
     gain_min: f64,
+    pages_ratio: Option<f64>,
+    pages: Option<DataMapping>,
     scope: Option<Scope>,
     regime: Regime,
 }
@@ -161,7 +185,18 @@ impl Policy for Pinner {
         match &self.regime {
             Regime::Watching => {}
             Regime::Trying(trials) => trials.places[trials.paces.len()].propose(out),
-            Regime::Keeping(places) => places.propose(out),
+            Regime::Keeping(places) => {
+                places.propose(out);
+                if let Some(pages) = &mut self.pages {
+                    pages.propose(now, program, out);
+                }
+            }
+        }
+    }
+
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+        if let Some(pages) = &mut self.pages {
+            pages.note_fate(proposal, fate);
         }
     }
 }
@@ -174,7 +209,7 @@ impl Pinner {
             return Regime::Watching;
         }
         if self.by_model || program.ipc.is_none() {
-            let best = choose(program, &wishes, self.gain_min, None);
+            let best = choose(program, &wishes, self.gain_min, self.pages_ratio);
             return Regime::Keeping(match best {
                 Some(asked) => Places::of(program, &wishes[asked]),
                 None => Places::as_is(program),

@@ -31,8 +31,9 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Page, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
+use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
+use crate::forecast::times_counted;
 use crate::kernel::{
     Bandwidths, Edges, Effort, Problem, Workspace, drb, kl, map, refine, relieve, treematch,
 };
@@ -196,12 +197,7 @@ impl<'a> Board<'a> {
     pub(crate) fn anchored(mut self, program: &Program<'_>) -> Self {
         let nodes = self.capacity.len();
         self.anchors = vec![0.0; self.talkers.len() * nodes];
-        let said: f64 = self.pairs.iter().map(|pair| pair.2 as f64).sum();
-        let shared = program.pages.iter().filter(|page| page.accessor_count > 1);
-        let shared = shared
-            .flat_map(Page::accessors)
-            .map(|one| f64::from(one.weight));
-        let times = (said / shared.sum::<f64>().max(1.0)).max(1.0);
+        let times = times_counted(program);
         for page in program.pages {
             let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
                 continue;

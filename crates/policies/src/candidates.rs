@@ -11,7 +11,7 @@ use numad_core::{
 use topology::TaskKey;
 
 use crate::data_mapping;
-use crate::forecast::Forecast;
+use crate::forecast::{Forecast, counted_once};
 use crate::gather;
 use crate::seats::Seats;
 
@@ -178,6 +178,11 @@ pub(crate) fn choose(
 ) -> Option<usize> {
     let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
     let model = MachineModel::new(program.topology);
+    let live = counted_once(program);
+    let program = &Program {
+        live: &live,
+        ..*program
+    };
     let changing = |wish: &&Wish| wish.nodes != now;
     let Some(forecast) = Forecast::new(&model, program, pages_ratio) else {
         return wishes.iter().find(changing).map(|wish| wish.asked);

@@ -48,7 +48,7 @@ use numad_core::{
 use crate::board::{self, Board, Plan};
 use crate::data_mapping::{self, DataMapping};
 use crate::deloc_map::{self, Method};
-use crate::forecast::{Forecast, demand_mbps, whole};
+use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
 use crate::gather;
 use crate::history::{Count, Group, History};
 use crate::kernel::{Bandwidths, Workspace};
@@ -235,8 +235,13 @@ impl OnDeLoc {
         let ratio = self.pages.is_some().then_some(self.pages_ratio);
         let controllers = Controllers::new(program, &model, &board);
         let busy = controllers.could_be_busy();
+        let live = counted_once(program);
+        let counted = Program {
+            live: &live,
+            ..*program
+        };
         let forecast = busy
-            .then(|| Forecast::new(&model, program, ratio))
+            .then(|| Forecast::new(&model, &counted, ratio))
             .flatten();
         let gain_min = self.gain_min;
         let plan = board.settle(|from| {

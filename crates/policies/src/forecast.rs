@@ -1,7 +1,7 @@
 //! What a placement would be worth to a program, by the cost model.
 
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost};
-use numad_core::{Page, Program};
+use numad_core::{CommMatrix, Page, Program};
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each. Of
 /// larger machines nothing is foretold.
@@ -23,7 +23,7 @@ pub(crate) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    /// A forecast for a program; none where the machine and the program are too large to be asked about
+    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the machine and the program are too large to be asked about
     /// in a window.
     pub(crate) fn new(
         model: &'a MachineModel,
@@ -85,6 +85,29 @@ impl<'a> Forecast<'a> {
         }
         uses.iter().position(|&count| count == most)
     }
+}
+
+/// How often an access to memory that several tasks use stands in the matrix, on average: an access to a
+/// page that four use is counted once for each of the other three, though only one of them can have had the line.
+pub(crate) fn times_counted(program: &Program<'_>) -> f64 {
+    let (mut times, mut all) = (0.0, 0.0);
+    for page in program.pages.iter().filter(|page| page.accessor_count > 1) {
+        let accessors = page.accessors();
+        let weight: f64 = accessors.iter().map(|one| f64::from(one.weight)).sum();
+        times += weight * (accessors.len() - 1) as f64;
+        all += weight;
+    }
+    if all > 0.0 { times / all } else { 1.0 }
+}
+
+/// This window's communication with every access counted once.
+pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
+    let times = times_counted(program);
+    let mut once = CommMatrix::new(program.live.count());
+    for (one, other, amount) in program.live.pairs() {
+        once.add(one, other, u64::from(whole(amount as f64 / times)));
+    }
+    once
 }
 
 /// What each task was seen to ask of memory, in MB/s.

@@ -97,6 +97,12 @@ impl PolicyFactory for Ptb {
         const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
     }
 
+    /// Parts are given to nodes in order, as in the paper, and tasks that share no page with anyone are alike to it
+    /// whatever they say: of those the order decides.
+    fn goes_by_order(&self) -> bool {
+        true
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let strict = settings.bool(STRICT.name);
         let gain_min = if strict {

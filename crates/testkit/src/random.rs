@@ -103,6 +103,12 @@ impl Scene {
         }
         self.decayed = self.live.clone();
         self.handed = self.handed.as_ref().map(|_| self.live.clone());
+        // No two uses of a page weigh the same either.
+        for page in &mut self.pages {
+            for accessor in &mut page.recent {
+                accessor.weight = u32::try_from(1 + (dice.roll() >> 44)).unwrap_or(1);
+            }
+        }
     }
 
     /// The same scene with its tasks listed in another order: the task at each place is the one that was at

@@ -24,7 +24,8 @@
 //!
 //! The choice stands, and with it the placement, while who takes part, where they may be, who talks to whom
 //! and who asks how much of memory is as it was when it was made: cosine of both at least 0.8, the total within a
-//! factor of 1.5. Of a dynamic program it is made again at smaller differences, 0.95.
+//! factor of 1.5. Of a dynamic program it is made again at smaller differences, 0.95. Where nobody's plan was chosen,
+//! everyone is asked again in the next window: some want to see two before they move anyone.
 
 use numad_core::cost::{LOCAL_LATENCY_NS, OVERLAP};
 use numad_core::{
@@ -155,11 +156,12 @@ struct Choice {
     regime: Regime,
 }
 
-/// How far a choice is on its way: ordered, in effect, and from there it can be put back.
+/// How far a choice is on its way: ordered, in effect, and from there it may be put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Regime {
     Ordered,
     InEffect,
+    PutBack,
 }
 
 impl Policy for Chooser {
@@ -171,7 +173,7 @@ impl Policy for Chooser {
         let stands = self.choice.as_mut().is_some_and(|choice| {
             choice.behaviour.is_like(&behaviour, alike) && {
                 choice.watch(program);
-                choice.places.fit(program)
+                !choice.is_open() && choice.places.fit(program)
             }
         });
         if !stands {
@@ -225,6 +227,9 @@ impl Chooser {
 impl Choice {
     /// Sees whether the plan is in effect, and whether it was put back since; then staying is the choice.
     fn watch(&mut self, program: &Program<'_>) {
+        if self.regime == Regime::PutBack {
+            return;
+        }
         if self.places.are_taken(program) {
             self.regime = Regime::InEffect;
             return;
@@ -236,8 +241,15 @@ impl Choice {
         });
         if self.regime == Regime::InEffect && back {
             self.asked = None;
+            self.regime = Regime::PutBack;
             self.places = Places::as_is(program);
         }
+    }
+
+    /// Whether nobody's plan was chosen yet: most want to see a second window before they say what they want,
+    /// and what they say of the first is to stay.
+    fn is_open(&self) -> bool {
+        self.asked.is_none() && self.regime != Regime::PutBack
     }
 }
 
@@ -443,6 +455,25 @@ mod tests {
         scene.decayed = scene.live.clone();
         let nodes = step(&mut scene, 4);
         assert!(nodes[0] == nodes[3] && nodes[1] == nodes[2], "{nodes:?}");
+    }
+
+    #[test]
+    fn what_did_not_pay_is_thought_of_again() {
+        let mut scene = crossed(10_000_000);
+        let before = scene.placement();
+        let mut policy = build("auto", &[]);
+        let mut step = |scene: &mut Scene, second: u64| {
+            let mut out: Vec<Proposal> = Vec::new();
+            policy.propose(Time(second * 1_000_000_000), &scene.as_program(), &mut out);
+            scene.apply(&out);
+            scene.placement()
+        };
+        let expected = std::mem::replace(&mut scene.prices.task_move_ns, 1e18);
+        assert_eq!(step(&mut scene, 0), before);
+        // The program does the same; a move turned out to be cheap.
+        scene.prices.task_move_ns = expected;
+        let nodes = step(&mut scene, 1);
+        assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3], "{nodes:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //!
 //! [`MachineModel`]: numad_core::cost::MachineModel
 
+mod order;
 pub mod pages;
 pub mod similarity;
 #[cfg(test)]
@@ -95,12 +96,6 @@ impl PolicyFactory for Ptb {
 
     fn settings(&self) -> &'static [SettingSpec] {
         const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
-    }
-
-    /// Parts are given to nodes in order, as in the paper, and tasks that share no page with anyone are alike to it
-    /// whatever they say: of those the order decides.
-    fn goes_by_order(&self) -> bool {
-        true
     }
 
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {

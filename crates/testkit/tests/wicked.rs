@@ -177,6 +177,19 @@ fn a_decision_by_thread_number_is_noticed() {
 }
 
 #[test]
+fn a_decision_by_the_order_of_tasks_is_noticed() {
+    check(
+        |program, out| {
+            let tasks = program.tasks.len();
+            let first = (0..tasks).find(|&task| program.live.row_sum(task) > 0);
+            let placed = first.and_then(|task| Some((task, open_node(program, task)?)));
+            out.extend(placed.map(|(task, node)| place(task, node)));
+        },
+        Rule::Order,
+    );
+}
+
+#[test]
 fn restlessness_is_noticed() {
     check(
         |program, out| {

@@ -88,6 +88,35 @@ fn few_threads_move_for_a_small_change() {
 }
 
 #[test]
+fn how_threads_are_listed_makes_no_difference() {
+    // Six equal trios, every one torn apart: nothing tells one from another but who shares with whom.
+    let trios: Vec<[u32; 3]> = (0..6).map(|trio| [trio, trio + 6, trio + 12]).collect();
+    let trios: Vec<&[u32]> = trios.iter().map(|trio| &trio[..]).collect();
+    let nodes: Vec<usize> = (0..18).map(|task| task % 3).collect();
+    let scene = groups("3x6", &nodes, &trios, 180);
+    let outcome = |scene: &Scene| {
+        let mut after = scene.clone();
+        let moved = after.apply(&proposals("ptb", &[], scene));
+        let nodes = |page: &Page| -> std::collections::BTreeSet<_> {
+            let users = page.accessors().iter();
+            users
+                .map(|user| after.tasks[user.task as usize].node)
+                .collect()
+        };
+        let together = scene.pages.iter().filter(|page| nodes(page).len() == 1);
+        (moved, together.count())
+    };
+    let expected = outcome(&scene);
+    assert_eq!(expected.1, 180, "all trios are whole");
+    let mut dice = testkit::Dice::new(1);
+    for _ in 0..40 {
+        let mut order: Vec<usize> = (0..18).collect();
+        dice.shuffle(&mut order);
+        assert_eq!(outcome(&scene.in_order(&order)), expected, "{order:?}");
+    }
+}
+
+#[test]
 fn chance_moves_nobody() {
     for seed in 0..4 {
         let mut dice = testkit::Dice::new(seed);

@@ -15,9 +15,12 @@
 //!
 //! Threads that use no page that was seen, and threads that are kept from some of the nodes, stay where
 //! they are and have their places.
+//!
+//! Nothing goes by how threads are listed: see [`super::order`].
 
 use numad_core::{Program, Proposal, Reason};
 
+use super::order;
 use super::similarity::Similarity;
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
 use crate::seats::{Seats, may_run};
@@ -39,7 +42,7 @@ pub(super) struct Threads {
 
 /// Tasks that take part in the cut.
 struct Cut {
-    /// Their positions in the program.
+    /// Their positions in the program, in an order that goes by content.
     tasks: Vec<usize>,
     /// What each node takes of them.
     capacity: Vec<u32>,
@@ -136,23 +139,32 @@ impl Threads {
 
     /// Makes the graph; gives the sum of all similarities. Tasks on one node are C1 times as similar.
     fn fill(&mut self, cut: &Cut, similarity: &Similarity, now: &[u16]) -> u64 {
-        let mut place = vec![None; similarity.seen.len()];
-        for (position, &task) in (0_u32..).zip(&cut.tasks) {
-            place[task] = Some(position);
-        }
-        let mut total = 0_u64;
-        let pairs = similarity.pairs.iter().filter_map(|&(one, other, cosine)| {
-            let (one, other) = (place[one as usize]?, place[other as usize]?);
+        let pairs = links(&cut.tasks, similarity, |(one, other)| {
             let (here, there) = (now[one as usize], now[other as usize]);
             let near = here == there && here != NOWHERE;
-            let amount = whole(cosine * if near { self.c1 } else { 1.0 } * ONE);
-            total += amount;
-            Some((one, other, amount))
+            if near { self.c1 } else { 1.0 }
         });
-        let pairs: Vec<(u32, u32, u64)> = pairs.collect();
         self.edges.refill(cut.tasks.len(), &pairs);
-        total
+        pairs.iter().map(|&(_, _, amount)| amount).sum()
     }
+}
+
+/// Similarities of some tasks, each times a factor, by place in the list of them.
+fn links(
+    tasks: &[usize],
+    similarity: &Similarity,
+    factor: impl Fn((u32, u32)) -> f64,
+) -> Vec<(u32, u32, u64)> {
+    let mut place = vec![None; similarity.seen.len()];
+    for (position, &task) in (0_u32..).zip(tasks) {
+        place[task] = Some(position);
+    }
+    let pairs = similarity.pairs.iter().filter_map(|&(one, other, cosine)| {
+        let (one, other) = (place[one as usize]?, place[other as usize]?);
+        let amount = whole(cosine * factor((one, other)) * ONE);
+        Some((one, other, amount))
+    });
+    pairs.collect()
 }
 
 impl Cut {
@@ -177,6 +189,7 @@ impl Cut {
         if tasks.is_empty() || room < tasks.len() as u64 {
             return None;
         }
+        let tasks = order::by_content(program, &tasks, &links(&tasks, similarity, |_| 1.0));
         let now = tasks.iter().map(|&task| {
             let node = program.tasks[task].node;
             node.and_then(|node| u16::try_from(node).ok())
@@ -193,7 +206,8 @@ impl Cut {
     }
 }
 
-/// Gives each part to the free node that already runs most of it.
+/// Gives each part to the free node that already runs most of it. The order of parts is the kernel's, which
+/// follows from what the tasks do.
 fn deal(parts: &[u16], now: &[u16], capacity: &[u32]) -> Vec<u16> {
     let nodes = capacity.len();
     let mut sizes = vec![0_u32; nodes];

@@ -462,6 +462,8 @@ impl Engine {
                 .map(|cpu| cpu.id)
                 .filter(|&cpu| self.online.contains(cpu))
                 .collect();
+            let takes = self.attached().map(|other| &other.takes_gbps[..]);
+            let others_gbps = traffic::sum(takes, topology.nodes().len());
             let mut context = Context {
                 now,
                 topology: &topology,
@@ -472,7 +474,7 @@ impl Engine {
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
                 lost: self.lost,
-                measured: self.traffic.measured(),
+                memory: self.traffic.memory(&topology, others_gbps),
                 taken: self.taken,
                 actions: &mut self.actions,
                 events: &mut self.events,

@@ -25,7 +25,7 @@ use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
-use crate::pressure::{Loads, Pressure, ThreadPlan};
+use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
 
 /// Windows in a row that pages wait for threads.
 pub(crate) const PAGES_WAIT_MAX: u32 = 3;
@@ -407,9 +407,12 @@ impl PageCase<'_> {
     ) -> Vec<Result<Scale, Veto>> {
         let mut taken = BTreeSet::new();
         let mut loads = self.pressure.map(Pressure::loads);
+        let wishes: Vec<&PageWish<'_>> = wishes.collect();
+        let relief = self.relief(&wishes);
         wishes
+            .into_iter()
             .map(|wish| {
-                let (page, scale) = self.alone(wish, loads.as_ref())?;
+                let (page, scale) = self.alone(wish, loads.as_ref(), &relief)?;
                 let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
                 let left = room
                     .checked_sub(self.program.page_bytes)
@@ -421,18 +424,33 @@ impl PageCase<'_> {
                 *room = left;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
-                    loads.moved(self.accesses(page), self.window_ns(), ways);
+                    let weights = page.accessors().iter();
+                    let weight = weights.map(|accessor| f64::from(accessor.weight)).sum();
+                    loads.moved(weight, self.window_ns(), ways);
                 }
                 Ok(scale)
             })
             .collect()
     }
 
-    /// Accesses of the window that a page stands for.
-    fn accesses(&self, page: &Page) -> f64 {
-        let weights = page.accessors().iter();
-        let weight: f64 = weights.map(|accessor| f64::from(accessor.weight)).sum();
-        weight * self.prices.accesses_per_amount
+    /// Slots of pages that may go farther from who uses them, so that a controller has less to do.
+    fn relief(&self, wishes: &[&PageWish<'_>]) -> BTreeSet<u32> {
+        let Some(pressure) = self.pressure.filter(|_| self.options.require_gain) else {
+            return BTreeSet::new();
+        };
+        let away = |wish: &&PageWish<'_>| {
+            let (page, home) = self.possible(wish).ok()?;
+            let pays = self.pays(page, (home, wish.node), None);
+            (!pays).then_some((page.slot, wish.node))
+        };
+        let moves: Vec<(u32, usize)> = wishes.iter().filter_map(away).collect();
+        let plan = PagePlan {
+            program: *self.program,
+            moves: &moves,
+            prices: &self.prices,
+        };
+        let count = pressure.relief(&plan);
+        moves.iter().take(count).map(|&(slot, _)| slot).collect()
     }
 
     const fn window_ns(&self) -> f64 {
@@ -443,7 +461,32 @@ impl PageCase<'_> {
         &self,
         wish: &PageWish<'b>,
         loads: Option<&Loads<'_>>,
+        relief: &BTreeSet<u32>,
     ) -> Result<(&'b Page, Scale), Veto> {
+        let (page, home) = self.possible(wish)?;
+        if relief.contains(&page.slot) {
+            // Not for the sake of its own uses, which is what samples could be weighed for.
+            return Ok((page, Scale::default()));
+        }
+        let scale = self.scale(page, (home, wish.node), loads);
+        if self.options.require_gain {
+            if !self.pays(page, (home, wish.node), loads) {
+                let by_distance = self.pays(page, (home, wish.node), None);
+                return Err(if by_distance {
+                    Veto::Congested
+                } else {
+                    Veto::DoesNotPay
+                });
+            }
+            if !self.certainty.weigh(&scale).convinces() {
+                return Err(Veto::Evidence);
+            }
+        }
+        Ok((page, scale))
+    }
+
+    /// The page of a wish that could be granted if it pays, and its home.
+    fn possible<'b>(&self, wish: &PageWish<'b>) -> Result<(&'b Page, usize), Veto> {
         let page = wish.page.ok_or(Veto::Gone)?;
         if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
         {
@@ -466,21 +509,7 @@ impl PageCase<'_> {
         if wish.unconfirmed || self.wait {
             return Err(Veto::Unconfirmed);
         }
-        let scale = self.scale(page, (home, wish.node), loads);
-        if self.options.require_gain {
-            if !self.pays(page, (home, wish.node), loads) {
-                let by_distance = self.pays(page, (home, wish.node), None);
-                return Err(if by_distance {
-                    Veto::Congested
-                } else {
-                    Veto::DoesNotPay
-                });
-            }
-            if !self.certainty.weigh(&scale).convinces() {
-                return Err(Veto::Evidence);
-            }
-        }
-        Ok((page, scale))
+        Ok((page, home))
     }
 
     /// Visits every task that uses the page and of which it is known where it is, with its accesses and how

@@ -1,6 +1,8 @@
-//! What measured bandwidth says of a decision: near the limit of a controller, near is not fast.
+//! What bandwidth says of a decision: near the limit of a controller, near is not fast.
 //!
-//! Where nothing is measured there is no [`Pressure`], and everything is judged by distance alone.
+//! What memory delivers is counted by the machine, or follows from samples that tell what memory answered: their
+//! number times their period times a cache line is what the program took. Where neither is known there is no
+//! [`Pressure`], and everything is judged by distance alone.
 
 use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
@@ -20,6 +22,13 @@ const SLOWER: f64 = 1.01;
 /// How much faster it must look to be allowed though it brings what belongs together no nearer.
 const FASTER: f64 = 0.95;
 
+/// The same for pages that go farther from who uses them: more than the model may err by. A window moves
+/// only some of many, so that each step gains less; what is left to gain when this stops nobody notices.
+const FASTER_BY_PAGES: f64 = 0.99;
+
+/// Parts of a plan for pages that are tried, each half as long as the one before.
+const PARTS_TRIED: usize = 3;
+
 /// Controllers as one program finds them.
 #[derive(Clone, Debug)]
 pub(crate) struct Pressure {
@@ -27,20 +36,22 @@ pub(crate) struct Pressure {
     model: MachineModel,
     /// Share of each controller that is used, by everyone.
     used: Vec<f64>,
+    /// Accesses that one unit of weight of the program's pages stands for.
+    per_amount: f64,
 }
 
 impl Pressure {
-    /// From what was measured, in GB/s by position, less what this program is seen to ask for.
+    /// From what was counted, in GB/s by position, less what this program is seen to ask for.
     ///
     /// What others cause is never less than nothing: a sampled program may be seen to ask for more than
-    /// was measured.
-    pub(crate) fn new(
+    /// was counted.
+    pub(crate) fn counted(
         model: &MachineModel,
         gbps: &[Option<f64>],
         program: &Program<'_>,
-        prices: &Prices,
+        per_amount: f64,
     ) -> Self {
-        let own = asked_gbps(program, prices.accesses_per_amount);
+        let own = asked_gbps(program, per_amount);
         let others: Vec<f64> = gbps
             .iter()
             .zip(own)
@@ -53,11 +64,34 @@ impl Pressure {
         Self {
             used: used.collect(),
             model: model.clone().with_background(&others),
+            per_amount,
         }
     }
 
-    fn is_near_limit(&self) -> bool {
-        self.used.iter().any(|used| *used > NEAR_LIMIT)
+    /// From what the samples of this program tell, beside what those of others told, in GB/s by position.
+    pub(crate) fn sampled(
+        model: &MachineModel,
+        others: &[f64],
+        program: &Program<'_>,
+        per_amount: f64,
+    ) -> Self {
+        let own = asked_gbps(program, per_amount);
+        let all = own.iter().zip(others).map(|(own, others)| own + others);
+        let used = all.enumerate();
+        let used =
+            used.map(|(memory, gbps)| (gbps / model.controller_gbps(memory)).clamp(0.0, 1.0));
+        Self {
+            used: used.collect(),
+            model: model.clone().with_background(others),
+            per_amount,
+        }
+    }
+
+    /// Whether the full model has a say: near the limit of a controller, where it is not too much to ask.
+    fn asks_model(&self, program: &Program<'_>) -> bool {
+        let nodes = self.used.len();
+        let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
+        size <= MODEL_SIZE_MAX && self.used.iter().any(|used| *used > NEAR_LIMIT)
     }
 
     /// Judges a plan for threads that pays, or does not, by distance.
@@ -67,13 +101,10 @@ impl Pressure {
     /// done though it does not.
     pub(crate) fn judge(&self, plan: &ThreadPlan<'_>, pays: bool) -> Result<(), Veto> {
         let by_distance = if pays { Ok(()) } else { Err(Veto::DoesNotPay) };
-        let nodes = self.used.len();
-        let size = nodes.saturating_mul(nodes.saturating_add(plan.program.tasks.len()));
-        if !self.is_near_limit() || size > MODEL_SIZE_MAX {
+        if !self.asks_model(&plan.program) {
             return by_distance;
         }
-        let demand =
-            Demand::with_amounts(&self.model, plan.program, plan.prices.accesses_per_amount);
+        let demand = Demand::with_amounts(&self.model, plan.program, self.per_amount);
         let home = |page: &Page| page.home.map(usize::from);
         let before = demand.cost(plan.before, home).sum_ns();
         let after = demand.cost(plan.after, |page| plan.follows(page).or(home(page)));
@@ -85,9 +116,7 @@ impl Pressure {
                 Ok(())
             };
         }
-        let window_ns = plan.program.window.as_nanos() as f64;
-        let windows = (plan.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
-        let gain = (before - after) * windows;
+        let gain = (before - after) * windows(&plan.program, plan.prices);
         if after < before * FASTER && gain > plan.price_ns() {
             Ok(())
         } else {
@@ -95,12 +124,71 @@ impl Pressure {
         }
     }
 
+    /// How many pages, the first of a plan that takes them farther from who uses them, may go for the sake
+    /// of those that stay: so many that all get on faster, by more than the moves cost.
+    ///
+    /// One page alone looks at it otherwise. It is slower to reach over there until the wait here is longer
+    /// than the way; but with every page that goes, all others wait less.
+    pub(crate) fn relief(&self, plan: &PagePlan<'_>) -> usize {
+        if plan.moves.is_empty() || !self.asks_model(&plan.program) {
+            return 0;
+        }
+        let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
+        let demand = Demand::of_memory(&self.model, plan.program, self.per_amount);
+        let home = |page: &Page| page.home.map(usize::from);
+        let before = demand.cost(&now, home).sum_ns();
+        let windows = windows(&plan.program, plan.prices);
+        let mut count = plan.moves.len();
+        for _ in 0..PARTS_TRIED {
+            let to = plan.destinations(count);
+            let goes = |page: &Page| to.get(page.slot as usize).copied().flatten();
+            let after = demand.cost(&now, |page| goes(page).or(home(page))).sum_ns();
+            let price = count as f64 * plan.prices.page_move_ns;
+            if after < before * FASTER_BY_PAGES && (before - after) * windows > price {
+                return count;
+            }
+            count /= 2;
+        }
+        0
+    }
+
     /// What pages are judged by while one after the other is granted.
     pub(crate) fn loads(&self) -> Loads<'_> {
         Loads {
             model: &self.model,
             used: self.used.clone(),
+            per_amount: self.per_amount,
         }
+    }
+}
+
+/// How often a window like this one comes within the horizon.
+fn windows(program: &Program<'_>, prices: &Prices) -> f64 {
+    let window_ns = program.window.as_nanos() as f64;
+    (prices.horizon_ns / window_ns.max(1.0)).max(1.0)
+}
+
+/// Pages that would go elsewhere, threads staying where they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagePlan<'a> {
+    pub program: Program<'a>,
+    /// Slots of pages, each with the node it would go to, by position; in the order in which they are
+    /// granted.
+    pub moves: &'a [(u32, usize)],
+    pub prices: &'a Prices,
+}
+
+impl PagePlan<'_> {
+    /// Where the pages of the first moves go, by slot.
+    fn destinations(&self, count: usize) -> Vec<Option<usize>> {
+        let last = self.program.pages.iter().map(|page| page.slot as usize);
+        let mut to = vec![None; last.max().map_or(0, |last| last + 1)];
+        for &(slot, node) in self.moves.iter().take(count) {
+            if let Some(to) = to.get_mut(slot as usize) {
+                *to = Some(node);
+            }
+        }
+        to
     }
 }
 
@@ -142,6 +230,7 @@ impl ThreadPlan<'_> {
 pub(crate) struct Loads<'a> {
     model: &'a MachineModel,
     used: Vec<f64>,
+    per_amount: f64,
 }
 
 impl Loads<'_> {
@@ -150,12 +239,12 @@ impl Loads<'_> {
         1.0 + self.used.get(memory).map_or(0.0, |used| queue(*used))
     }
 
-    /// A page with so many accesses in the window goes to another node.
-    pub(crate) fn moved(&mut self, accesses: f64, window_ns: f64, (from, to): (usize, usize)) {
+    /// A page of so much weight goes to another node.
+    pub(crate) fn moved(&mut self, weight: f64, window_ns: f64, (from, to): (usize, usize)) {
         if window_ns <= 0.0 {
             return;
         }
-        let gbps = accesses * ACCESS_BYTES / window_ns;
+        let gbps = weight * self.per_amount * ACCESS_BYTES / window_ns;
         let share = |memory| gbps / self.model.controller_gbps(memory);
         let (less, more) = (share(from), share(to));
         if let Some(used) = self.used.get_mut(from) {

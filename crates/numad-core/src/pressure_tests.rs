@@ -83,7 +83,7 @@ impl Scene {
         for (memory, gbps) in gbps.iter().enumerate() {
             model.saw(memory, gbps.unwrap_or(0.0));
         }
-        Pressure::new(&model, &gbps, &self.program(), &Prices::default())
+        Pressure::counted(&model, &gbps, &self.program(), 1.0)
     }
 
     fn threads(
@@ -209,4 +209,73 @@ fn what_others_cause_is_never_less_than_nothing() {
     let pressure = scene.pressure([Some(1.0), Some(3.0)]);
     assert!(pressure.model.background_gbps(0) <= 0.0);
     assert!((pressure.model.background_gbps(1) - 3.0).abs() < 1e-9);
+}
+
+/// Many pages of four tasks, all on the first node, that together ask for so many GB/s.
+fn crowd(gbps: f64) -> Scene {
+    let mut scene = Scene::new([0; 4], [0; 4], 0);
+    let accesses = gbps / 64.0 * 500e6;
+    let pages = (0..192_u32).map(|number| {
+        let mut page = scene.pages[0];
+        page.key.page = number.into();
+        page.slot = number;
+        page.recent[0] = Accessor {
+            task: number % 4,
+            weight: whole(accesses / 192.0),
+        };
+        page
+    });
+    scene.pages = pages.collect();
+    scene.live = CommMatrix::new(4);
+    scene
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a weight of a test"
+)]
+fn whole(figure: f64) -> u32 {
+    figure as u32
+}
+
+/// Moves that such a plan may make, of the first `count` pages to the second node.
+fn relieved(scene: &Scene, count: u32, others: [f64; 2]) -> usize {
+    let moves: Vec<(u32, usize)> = (0..count).map(|slot| (slot, 1)).collect();
+    let model = MachineModel::new(&scene.topology);
+    let pressure = Pressure::sampled(&model, &others, &scene.program(), 1.0);
+    pressure.relief(&PagePlan {
+        program: scene.program(),
+        moves: &moves,
+        prices: &Prices::default(),
+    })
+}
+
+#[test]
+fn pages_that_leave_a_saturated_controller_are_judged_together() {
+    // 11.9 of 12.4 GB/s are asked of the first, nothing of the second.
+    let full = crowd(11.9);
+    assert_eq!(relieved(&full, 72, [0.0; 2]), 72);
+    assert_eq!(relieved(&full, 0, [0.0; 2]), 0);
+    // All of them would saturate the second instead, from farther; of half of them all would be well.
+    assert_eq!(relieved(&full, 192, [0.0; 2]), 96);
+    // Others saturate the second.
+    assert_eq!(relieved(&full, 72, [0.0, 12.0]), 0);
+    // There is no need.
+    assert_eq!(relieved(&crowd(5.0), 72, [0.0; 2]), 0);
+}
+
+#[test]
+fn a_page_goes_with_its_plan_though_it_alone_would_not() {
+    let scene = crowd(9.9);
+    let one = [(0, 1)];
+    let many: Vec<(usize, usize)> = (0..72).map(|page| (page, 1)).collect();
+    let with = |wishes: &[(usize, usize)], gbps| scene.pages(wishes, gbps);
+    assert_eq!(
+        with(&one, Some([Some(9.9), Some(0.0)])),
+        [Err(Veto::DoesNotPay)]
+    );
+    let together = with(&many, Some([Some(9.9), Some(0.0)]));
+    assert_eq!(together, [Ok(()); 72]);
+    assert_eq!(with(&many, None), [Err(Veto::DoesNotPay); 72]);
 }

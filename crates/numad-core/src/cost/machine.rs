@@ -32,6 +32,7 @@ pub struct MachineModel {
     /// Bytes per nanosecond, which is GB/s; the diagonal is the controller's.
     link: Vec<f64>,
     controller: Vec<f64>,
+    controller_origins: Vec<Origin>,
     origins: Vec<Origin>,
     /// What others take of each controller, in GB/s.
     background: Vec<f64>,
@@ -54,6 +55,7 @@ impl MachineModel {
             latency_ns: Vec::with_capacity(nodes * nodes),
             link: Vec::with_capacity(nodes * nodes),
             controller: controllers.iter().map(|guess| guess.value).collect(),
+            controller_origins: controllers.iter().map(|guess| guess.origin).collect(),
             origins: Vec::with_capacity(nodes * nodes),
             background: vec![0.0; nodes],
         };
@@ -105,6 +107,12 @@ impl MachineModel {
     #[must_use]
     pub fn controller_gbps(&self, memory: usize) -> f64 {
         self.controller[memory]
+    }
+
+    /// Who told [`Self::controller_gbps`].
+    #[must_use]
+    pub fn controller_origin(&self, memory: usize) -> Origin {
+        self.controller_origins[memory]
     }
 
     /// A controller was seen to deliver this much, in GB/s: it can deliver at least that, whatever was
@@ -271,6 +279,10 @@ mod tests {
         assert!(near(model.controller_gbps(1), 3.93));
         assert_eq!(model.link_origin(0, 1), Origin::Firmware);
         assert_eq!(model.link_origin(1, 0), Origin::Estimated);
+        assert_eq!(
+            [0, 1].map(|memory| model.controller_origin(memory)),
+            [Origin::Estimated, Origin::Firmware]
+        );
         assert!(near(model.latency_ns(1, 0), 180.0));
     }
 

@@ -2,6 +2,7 @@
 
 use super::congestion::{Congestion, TaskLoad, solve};
 use super::machine::{ACCESS_BYTES, MachineModel, OVERLAP};
+use crate::matrix::CommMatrix;
 use crate::policy::{Page, Program};
 
 /// Demand of a program, learned from one window; knows what any placement would make of it.
@@ -15,6 +16,8 @@ pub struct Demand<'a> {
     program: Program<'a>,
     /// Accesses that one unit of weight or communication stands for.
     per_amount: f64,
+    /// What tasks say to each other; none where memory alone is in question.
+    talk: Option<&'a CommMatrix>,
     /// Per task: accesses to memory and communication in the window.
     accesses: Vec<f64>,
     think_ns: Vec<f64>,
@@ -58,9 +61,28 @@ impl<'a> Demand<'a> {
     /// `Prices::of_window` tells.
     #[must_use]
     pub fn with_amounts(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        let tasks = program.tasks.len();
-        let mut accesses: Vec<f64> = (0..tasks)
-            .map(|task| program.live.row_sum(task) as f64 / 2.0 * per_amount)
+        Self::of(model, program, per_amount, Some(program.live))
+    }
+
+    /// What it asks of memory alone: for plans under which tasks stay, so that what they say to each other
+    /// takes as long as before.
+    ///
+    /// An access to a page that several use is communication as well, once for each of them; where
+    /// it is not in question it would only blur what memory is asked for.
+    #[must_use]
+    pub fn of_memory(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
+        Self::of(model, program, per_amount, None)
+    }
+
+    fn of(
+        model: &'a MachineModel,
+        program: Program<'a>,
+        per_amount: f64,
+        talk: Option<&'a CommMatrix>,
+    ) -> Self {
+        let said = |task| talk.map_or(0, |talk| talk.row_sum(task));
+        let mut accesses: Vec<f64> = (0..program.tasks.len())
+            .map(|task| said(task) as f64 / 2.0 * per_amount)
             .collect();
         for page in program.pages {
             for accessor in page.accessors() {
@@ -73,7 +95,8 @@ impl<'a> Demand<'a> {
             model,
             program,
             per_amount,
-            think_ns: vec![0.0; tasks],
+            talk,
+            think_ns: vec![0.0; accesses.len()],
             accesses,
         };
         demand.learn_thinking();
@@ -182,7 +205,7 @@ impl<'a> Demand<'a> {
     fn transfers(&self, node_of: &[Option<usize>]) -> Vec<f64> {
         let nodes = self.model.nodes();
         let mut transfers = vec![0.0; self.accesses.len() * nodes];
-        for (one, other, amount) in self.program.live.pairs() {
+        for (one, other, amount) in self.talk.into_iter().flat_map(CommMatrix::pairs) {
             for (task, partner) in [(one, other), (other, one)] {
                 let part = amount as f64 / 2.0 * self.per_amount / self.accesses[task];
                 let row = &mut transfers[task * nodes..][..nodes];

@@ -42,9 +42,14 @@ pub(super) struct Attachment {
     pub live_samples: u64,
     /// Their weights, which are their periods.
     pub live_weight: u64,
-    /// The same of the windows before, faded like the tables.
+    /// Of these, the weights of what memory answered; 0 where the source does not tell what answers.
+    pub live_memory: u64,
+    /// Samples and weights of the windows before, faded like the tables.
     pub past_samples: u64,
     pub past_weight: u64,
+    /// GB/s that the program took from each node's memory in its last window, by position, as its
+    /// samples tell; empty where they do not.
+    pub takes_gbps: Vec<f64>,
     /// Samples lost and taken, of all programs, when the live tables began.
     pub live_lost: u64,
     pub live_taken: u64,
@@ -141,6 +146,8 @@ impl Attachment {
             live_since: now,
             live_samples: 0,
             live_weight: 0,
+            live_memory: 0,
+            takes_gbps: Vec::new(),
             past_samples: 0,
             past_weight: 0,
             live_lost: 0,
@@ -217,6 +224,12 @@ impl Attachment {
         let others = self.pages.touch(tag, seat, weight);
         for &other in others.seats() {
             self.comm.add(seat, other, weight);
+        }
+        if matches!(
+            sample.served,
+            ServedBy::LocalMemory | ServedBy::RemoteMemory
+        ) {
+            self.live_memory = self.live_memory.saturating_add(u64::from(weight));
         }
         if sample.served != ServedBy::Unknown {
             let seats = self.seat_count;

@@ -6,6 +6,7 @@ use topology::TaskKey;
 
 use super::attachment::Attachment;
 use super::orders::{PageGrant, TaskGrant};
+use super::traffic;
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
 use crate::event::EventKind;
@@ -74,9 +75,9 @@ impl Attachment {
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
         let remedy = self.judge_trial(context.now, &program, (&measure, ipc), evidence);
-        let pressure = context
-            .measured
-            .map(|seen| Pressure::new(seen.model, seen.gbps, &program, &prices));
+        let per_amount = traffic::per_amount(&program, self.live_memory);
+        let pressure = context.memory.pressure(&program, &prices, per_amount);
+        self.takes_gbps = traffic::takes_gbps(&program, per_amount);
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
             self.policy.propose(context.now, &program, &mut proposals);

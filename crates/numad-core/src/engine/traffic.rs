@@ -1,24 +1,31 @@
-//! What was measured of the machine's memory, kept for the programs that are judged.
+//! What is known of how busy the machine's memory is, kept for the programs that are judged.
 
-use topology::Topology;
+use topology::{Origin, Topology};
 
-use crate::cost::MachineModel;
+use crate::cost::{self, MachineModel, Prices};
 use crate::observation::NodeTraffic;
+use crate::policy::Program;
+use crate::pressure::Pressure;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// Made when something is measured for the first time; learns what controllers can deliver.
+    /// Made when something is known for the first time; learns what controllers can deliver.
     model: Option<MachineModel>,
     /// GB/s by position of the node; empty when nothing is measured.
     gbps: Vec<Option<f64>>,
 }
 
 /// What a program is judged by.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Measured<'a> {
-    pub model: &'a MachineModel,
-    pub gbps: &'a [Option<f64>],
+#[derive(Debug)]
+pub(super) enum Memory<'a> {
+    /// The machine counts what its memory delivers, in GB/s by position.
+    Counted(&'a MachineModel, &'a [Option<f64>]),
+    /// It does not, but it is known what memory can deliver, and what other programs were last seen
+    /// to take of it: a program whose samples tell what answers can be judged by those.
+    Sampled(&'a MachineModel, Vec<f64>),
+    /// Neither: everything is judged by distance.
+    Unknown,
 }
 
 impl Traffic {
@@ -44,11 +51,131 @@ impl Traffic {
         }
     }
 
-    pub(super) fn measured(&self) -> Option<Measured<'_>> {
-        let model = self.model.as_ref()?;
-        (!self.gbps.is_empty()).then_some(Measured {
-            model,
-            gbps: &self.gbps,
-        })
+    /// What a program is judged by beside others that take so much.
+    ///
+    /// A controller that was never measured, nor told of by firmware, is no measure for samples: an
+    /// estimate that is half of what it delivers would make every busy program look like one that
+    /// saturates it.
+    pub(super) fn memory(&mut self, topology: &Topology, others_gbps: Vec<f64>) -> Memory<'_> {
+        let model = self
+            .model
+            .get_or_insert_with(|| MachineModel::new(topology));
+        if !self.gbps.is_empty() {
+            return Memory::Counted(model, &self.gbps);
+        }
+        let mut memories = (0..)
+            .zip(topology.nodes())
+            .filter(|(_, node)| node.memory_bytes > 0);
+        if memories.all(|(position, _)| model.controller_origin(position) != Origin::Estimated) {
+            Memory::Sampled(model, others_gbps)
+        } else {
+            Memory::Unknown
+        }
+    }
+}
+
+impl Memory<'_> {
+    /// What it means for a program of whose page weights one unit stands for so many accesses that
+    /// memory answered, where the source tells.
+    pub(super) fn pressure(
+        &self,
+        program: &Program<'_>,
+        prices: &Prices,
+        per_amount: Option<f64>,
+    ) -> Option<Pressure> {
+        match self {
+            Self::Counted(model, gbps) => {
+                let per_amount = per_amount.unwrap_or(prices.accesses_per_amount);
+                Some(Pressure::counted(model, gbps, program, per_amount))
+            }
+            Self::Sampled(model, others) => {
+                Some(Pressure::sampled(model, others, program, per_amount?))
+            }
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Accesses answered by memory that one unit of weight of a page stands for, when memory answered so many
+/// in the window; none where the source does not tell.
+///
+/// Weights hold what was seen in earlier windows too, faded, and what caches answered. Which pages memory
+/// answers more often is not known; all are taken to be alike.
+pub(super) fn per_amount(program: &Program<'_>, answered: u64) -> Option<f64> {
+    let users = program.pages.iter().flat_map(|page| page.accessors());
+    let weight: u64 = users.map(|user| u64::from(user.weight)).sum();
+    (answered > 0 && weight > 0).then(|| answered as f64 / weight as f64)
+}
+
+/// What a program takes of each node's memory, in GB/s.
+pub(super) fn takes_gbps(program: &Program<'_>, per_amount: Option<f64>) -> Vec<f64> {
+    per_amount.map_or_else(Vec::new, |each| cost::asked_gbps(program, each))
+}
+
+/// What several take together, by position.
+pub(super) fn sum<'a>(takes: impl Iterator<Item = &'a [f64]>, nodes: usize) -> Vec<f64> {
+    let mut all = vec![0.0; nodes];
+    for one in takes {
+        for (all, one) in all.iter_mut().zip(one) {
+            *all += one;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use topology::{BandwidthGraph, Figure, Link, NodeId};
+
+    use super::*;
+
+    fn machine(text: &str, measured: &[(u32, u32)]) -> Topology {
+        let topology = topology::synthetic::parse(text).unwrap();
+        let mut graph = BandwidthGraph::default();
+        for &(from, to) in measured {
+            *graph.link_mut(NodeId(from), NodeId(to)) = Link {
+                read_mbps: Some(Figure {
+                    value: 10_000,
+                    origin: Origin::Measured,
+                }),
+                ..Link::default()
+            };
+        }
+        topology.with_bandwidth(graph)
+    }
+
+    #[track_caller]
+    fn check(topology: &Topology, traffic: &[NodeTraffic], expected: &str) {
+        let mut known = Traffic::default();
+        known.take(topology, traffic);
+        let name = match known.memory(topology, vec![1.0; 3]) {
+            Memory::Counted(..) => "counted",
+            Memory::Sampled(..) => "sampled",
+            Memory::Unknown => "unknown",
+        };
+        assert_eq!(name, expected);
+    }
+
+    #[test]
+    fn samples_are_held_against_what_was_measured_and_never_against_estimates() {
+        let plain = machine("2x2+1@10,20", &[]);
+        check(&plain, &[], "unknown");
+        check(&machine("2x2+1@10,20", &[(0, 0), (1, 1)]), &[], "unknown");
+        // What one node gets of the memory alone tells what that delivers at least.
+        let known = machine("2x2+1@10,20", &[(0, 0), (1, 1), (0, 2)]);
+        check(&known, &[], "sampled");
+        let counted = NodeTraffic {
+            node: NodeId(0),
+            read_bytes_per_s: 1,
+            written_bytes_per_s: 0,
+        };
+        check(&known, &[counted], "counted");
+        check(&plain, &[counted], "counted");
+    }
+
+    #[test]
+    fn what_several_take_is_summed_up_by_node() {
+        let takes: [&[f64]; 3] = [&[1.0, 2.0], &[], &[0.5, 0.0, 4.0]];
+        assert_eq!(sum(takes.into_iter(), 3), [1.5, 2.0, 4.0]);
     }
 }

@@ -8,7 +8,7 @@ use super::attachment::Attachment;
 use super::judge::{Decision, milli};
 use super::orders::allowed_cpus;
 use super::queue::Events;
-use super::traffic::Measured;
+use super::traffic::Memory;
 use super::trial::Trial;
 use crate::action::Action;
 use crate::activity::{self, Candidate};
@@ -38,8 +38,8 @@ pub(super) struct Context<'a> {
     pub tasks_max: usize,
     /// Samples lost so far.
     pub lost: u64,
-    /// How busy memory is, where that is measured.
-    pub measured: Option<Measured<'a>>,
+    /// How busy memory is, where that is known.
+    pub memory: Memory<'a>,
     /// Samples taken so far, of all programs.
     pub taken: u64,
     pub actions: &'a mut std::collections::VecDeque<Action>,
@@ -389,6 +389,7 @@ impl Attachment {
                 .saturating_add(self.live_weight)
                 .div_ceil(2);
             (self.live_samples, self.live_weight) = (0, 0);
+            self.live_memory = 0;
             self.live_since = context.now;
             (self.live_lost, self.live_taken) = (context.lost, context.taken);
             self.quiet = 0;

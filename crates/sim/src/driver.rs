@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use numad_core::cost::with_estimates;
 use numad_core::event::WindowSummary;
 use numad_core::{
     Action, AttachError, AttachOptions, AttachSpec, AttachmentId, Certainty, CommMatrix, Engine,
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
 };
-use topology::{NodeId, Pid, TaskKey, Topology};
+use topology::{NodeId, Origin, Pid, TaskKey, Topology};
 
 use crate::judge::Judge;
 use crate::stage::{Asked, Stage};
@@ -324,6 +325,25 @@ const fn attachment_of(action: &Action) -> AttachmentId {
     match action {
         Action::Bind { attachment, .. } | Action::MovePages { attachment, .. } => *attachment,
     }
+}
+
+/// A machine as the engine knows it once `numadctl characterize` was run on it: what the model estimates
+/// of a made-up machine is what is measured there.
+pub(crate) fn characterized(topology: &Topology) -> Arc<Topology> {
+    let filled = with_estimates(topology.clone());
+    let mut graph = filled.bandwidth().clone();
+    for ((from, to), _) in filled.bandwidth().iter() {
+        let link = graph.link_mut(from, to);
+        for figure in [&mut link.read_mbps, &mut link.latency_ns] {
+            if let Some(figure) = figure
+                .as_mut()
+                .filter(|figure| figure.origin == Origin::Estimated)
+            {
+                figure.origin = Origin::Measured;
+            }
+        }
+    }
+    Arc::new(filled.with_bandwidth(graph))
 }
 
 /// The daemon's defaults for a policy.

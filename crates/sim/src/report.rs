@@ -182,7 +182,7 @@ fn simulate(
 ) -> Result<(Run, Totals, bool), RunError> {
     let build = builder(factory, settings, scenario.seed)?;
     let duration = Duration::from_secs(u64::from(scenario.seconds));
-    let topology = Arc::clone(&world.topology);
+    let topology = driver::characterized(&world.topology);
     let stage = Simulation::new(World::new(world), world.threads, duration);
     let mut stage = stage.counted(scenario.counters);
     let setup = Setup {

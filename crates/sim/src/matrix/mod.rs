@@ -228,7 +228,7 @@ impl Plan {
         let stage = Simulation::new(World::new(&world), world.threads, self.duration());
         let mut stage = stage.counted(true);
         let setup = Setup {
-            topology: Arc::clone(&world.topology),
+            topology: driver::characterized(&world.topology),
             page_bytes: PAGE_BYTES,
             programs: stage.programs(),
             options: AttachOptions {

@@ -12,11 +12,14 @@
 //! paper's tau is the second that one of its cycles takes; ours is the time that the weights cover
 //! (`Coverage`), because weights fade by half with every window instead of beginning anew.
 //!
+//! What a saturated memory delivers is less than what is asked of it; [`appetite`] says how much was.
+//!
 //! There are no hash conflicts: the engine's page table drops the least used page of a full set
 //! and counts it, where the paper's hash lets two pages count as one.
 //!
 //! [`MachineModel`]: numad_core::cost::MachineModel
 
+mod appetite;
 mod order;
 pub mod pages;
 pub mod similarity;
@@ -171,6 +174,8 @@ impl Policy for PagesThreadsBandwidth {
         if self.strict {
             listing.by_the_listing(program, room, stickiness, out);
         } else {
+            let factors = appetite::factors(program, model, gbps_per_weight);
+            let listing = listing.with_appetite(&factors);
             listing.standing_still(program, room, stickiness, out);
         }
     }

@@ -115,9 +115,8 @@ pub struct Listing {
     left: Vec<f64>,
     /// What each memory can deliver.
     memory: Vec<f64>,
-    /// Where each task is; `NOWHERE` where that is not known.
-    node_of: Vec<u16>,
-    gbps_per_weight: f64,
+    /// Where each task is, `NOWHERE` where that is not known, and what one unit of weight asks for.
+    users: Vec<(u16, f32)>,
     /// Scores of the page in question.
     scores: Vec<f64>,
 }
@@ -170,14 +169,26 @@ impl Listing {
             node.and_then(|node| u16::try_from(node).ok())
                 .unwrap_or(NOWHERE)
         };
+        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+        let each = gbps_per_weight as f32;
         Self {
             nodes,
             left,
-            node_of: node_of.iter().map(known).collect(),
-            gbps_per_weight,
+            users: node_of.iter().map(|node| (known(node), each)).collect(),
             scores: vec![0.0; nodes],
             memory,
         }
+    }
+
+    /// The same where each task would ask for so many times what it was seen to ask.
+    #[must_use]
+    pub fn with_appetite(mut self, factors: &[f64]) -> Self {
+        for ((_, each), &factor) in self.users.iter_mut().zip(factors) {
+            #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+            let factor = factor as f32;
+            *each *= factor;
+        }
+        self
     }
 
     /// The listing, from unused bandwidth. Appends page moves.
@@ -351,12 +362,12 @@ impl Listing {
             gbps: [0.0; ACCESSORS_MAX],
         };
         for accessor in page.accessors() {
-            let node = self.node_of.get(accessor.task as usize).copied();
-            let Some(node) = node.filter(|&node| node != NOWHERE) else {
+            let user = self.users.get(accessor.task as usize).copied();
+            let Some((node, each)) = user.filter(|&(node, _)| node != NOWHERE) else {
                 continue;
             };
-            #[expect(clippy::cast_possible_truncation, reason = "a share of an estimate")]
-            let gbps = (f64::from(accessor.weight) * self.gbps_per_weight) as f32;
+            #[expect(clippy::cast_precision_loss, reason = "a share of an estimate")]
+            let gbps = accessor.weight as f32 * each;
             let count = usize::from(asked.count);
             let place = (0..count).find(|&place| asked.nodes[place] == node);
             let place = place.unwrap_or_else(|| {

@@ -1,6 +1,6 @@
 //! One file per policy, and the registry.
 //!
-//! Adding a policy is one file plus one registry line: write a [`PolicyFactory`] and its [`Policy`]
+//! Adding a policy is one file plus one registry line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and its [`Policy`]
 //! in a module of its own, and add the factory to the list in [`registry`]. From then on the daemon,
 //! the command line and the simulator know it, the tests of this crate bring it before
 //! `testkit::jury`, and they fail until `docs/policies.md` has its page. A module that two policies

@@ -1,0 +1,54 @@
+//! Owner: a page belongs to the thread that uses it most.
+
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+};
+
+/// Makes the policy `owner`, and is it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner;
+
+impl PolicyFactory for Owner {
+    fn name(&self) -> &'static str {
+        "owner"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Puts each page on the node of the thread that uses it most."
+    }
+
+    fn settings(&self) -> &'static [SettingSpec] {
+        &[]
+    }
+
+    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Policy for Owner {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut free = program.free_bytes.to_vec();
+        for page in program.pages {
+            // The most recent of equals, which stands first: `max_by_key` takes the last.
+            let users = page.accessors().iter().rev();
+            let Some(owner) = users.max_by_key(|user| user.weight) else {
+                continue;
+            };
+            let there = program.tasks[owner.task as usize].node;
+            let (Some(home), Some(node)) = (page.home.map(usize::from), there) else {
+                continue;
+            };
+            if node != home && free[node] >= program.page_bytes {
+                free[node] -= program.page_bytes;
+                let mean = f64::from(owner.weight) / free.len() as f64;
+                let there = owner.weight;
+                out.push(Proposal::MovePage {
+                    page: page.key,
+                    node,
+                    reason: Reason::Accesses { there, mean },
+                });
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::Failure;
 
 /// Every policy on every workload on every machine, in one table.
 ///
-/// Writes matrix.md, matrix.html and cells.csv; the same choice writes the same bytes, however many
+/// Writes matrix.md, matrix.html, cells.csv and windows.csv; the same choice writes the same bytes, however many
 /// threads run it. `linux` and `none` always take part.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -79,6 +79,7 @@ pub(crate) fn run(arguments: &MatrixArguments, out: &mut impl Write) -> Result<u
     write_file(&arguments.output, "matrix.md", &matrix.markdown(&command))?;
     write_file(&arguments.output, "matrix.html", &matrix.html(&command))?;
     write_file(&arguments.output, "cells.csv", &matrix.cells_csv())?;
+    write_file(&arguments.output, "windows.csv", &matrix.windows_csv())?;
     print(&matrix, &arguments.output, out)
 }
 
@@ -90,7 +91,7 @@ fn print(matrix: &Matrix, directory: &Path, out: &mut impl Write) -> Result<u8, 
     let directory = directory.display();
     writeln!(
         out,
-        "written: {directory}/matrix.md, matrix.html, cells.csv"
+        "written: {directory}/matrix.md, matrix.html, cells.csv, windows.csv"
     )?;
     out.flush()?;
     Ok(u8::from(!matrix.is_sound()))

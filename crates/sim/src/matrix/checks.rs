@@ -360,6 +360,7 @@ mod tests {
         }
         let matrix = Matrix {
             best: vec![Best::default(); rows.len()],
+            windows: Vec::new(),
             plan: Plan {
                 machines: vec![(machine, machine.topology())],
                 rows,

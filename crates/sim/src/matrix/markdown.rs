@@ -219,6 +219,41 @@ impl Matrix {
         text
     }
 
+    /// Every window of every run, as comma-separated values: where and why a policy was late.
+    #[must_use]
+    pub fn windows_csv(&self) -> String {
+        let mut text = String::from(
+            "machine,workload,policy,seed,program,time_ms,window_ms,samples,proposals,bound,moved_pages,\
+             local_share,speed\n",
+        );
+        let seeds = usize::try_from(self.plan.seeds).unwrap_or(usize::MAX);
+        let policies = self.plan.policies.len();
+        let places: Vec<(usize, usize)> = self.plan.places().collect();
+        for (run, rows) in self.windows.iter().enumerate() {
+            let (cell, seed) = (run / seeds, run % seeds + 1);
+            let (machine, row) = places[cell / policies];
+            let name = self.plan.machines[machine].0.name;
+            let workload = self.plan.rows[row].name;
+            let policy = self.plan.policies[cell % policies].name();
+            for window in rows {
+                let seen = &window.summary;
+                text.push_str(&format!(
+                    "{name},{workload},{policy},{seed},{},{},{},{},{},{},{},{:.4},{:.4}\n",
+                    window.program,
+                    window.time_ms,
+                    seen.window_ms,
+                    seen.samples,
+                    seen.proposals,
+                    window.bound,
+                    window.moved_pages,
+                    window.local_share.unwrap_or(0.0),
+                    window.speed.unwrap_or(0.0),
+                ));
+            }
+        }
+        text
+    }
+
     /// Each policy in one line, for the terminal.
     #[must_use]
     pub fn summary(&self) -> String {

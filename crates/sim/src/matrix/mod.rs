@@ -21,7 +21,7 @@ use std::time::Duration;
 use numad_core::{AttachOptions, IntervalLaw, PolicyFactory, Settings};
 use topology::{CpuSet, Topology};
 
-use crate::driver::{self, Setup};
+use crate::driver::{self, Setup, WindowRow};
 use crate::fault::Faults;
 use crate::report::{LINUX, RunError, RunErrorKind, builder};
 use crate::stage::Simulation;
@@ -98,7 +98,7 @@ pub struct Done(Outcome);
 
 #[derive(Debug)]
 enum Outcome {
-    Measured(Measured),
+    Measured(Measured, Vec<WindowRow>),
     Best(Best),
 }
 
@@ -110,6 +110,8 @@ pub struct Matrix {
     cells: Vec<Measured>,
     /// By machine and row.
     best: Vec<Best>,
+    /// Windows of every run, by machine, row, policy and seed.
+    windows: Vec<Vec<WindowRow>>,
 }
 
 impl Plan {
@@ -235,7 +237,8 @@ impl Plan {
                 interval: LAW,
                 ..driver::attach_options(factory)
             },
-            look_first: false,
+            // As the daemon does.
+            look_first: true,
             policy: &build,
         };
         let run = driver::run(&mut stage, &setup).map_err(|error| internal(&error))?;
@@ -250,7 +253,7 @@ impl Plan {
             phase,
         };
         let measured = ran.measured();
-        Ok(Done(Outcome::Measured(measured)))
+        Ok(Done(Outcome::Measured(measured, run.windows)))
     }
 
     fn world(&self, job: Job, balancing: bool) -> WorldSpec {
@@ -285,13 +288,16 @@ impl Plan {
     pub fn finish(self, done: Vec<Done>) -> Matrix {
         assert_eq!(done.len(), self.jobs.len(), "one outcome for each job");
         let seeds = usize::try_from(self.seeds).unwrap_or(usize::MAX);
-        let (mut cells, mut best) = (Vec::new(), Vec::new());
+        let (mut cells, mut best, mut windows) = (Vec::new(), Vec::new(), Vec::new());
         let mut done = done.into_iter();
         while done.len() > 0 {
             let (mut measured, mut found) = (Vec::new(), Vec::new());
             for one in done.by_ref().take(seeds) {
                 match one.0 {
-                    Outcome::Measured(one) => measured.push(one),
+                    Outcome::Measured(one, rows) => {
+                        measured.push(one);
+                        windows.push(rows);
+                    }
                     Outcome::Best(one) => found.push(one),
                 }
             }
@@ -309,6 +315,7 @@ impl Plan {
             plan: self,
             cells,
             best,
+            windows,
         }
     }
 }

@@ -28,6 +28,7 @@ mod options;
 mod orders;
 mod outcome;
 mod pace;
+mod page_judge;
 mod queue;
 mod registry;
 mod sharing;

@@ -164,6 +164,12 @@ impl Scale {
         self.squares += samples * by * by;
     }
 
+    /// What speaks for it less what speaks against it, in samples times how much they matter.
+    #[must_use]
+    pub const fn net(&self) -> f64 {
+        self.good - self.bad
+    }
+
     /// Adds what is on another one.
     pub fn add(&mut self, other: &Self) {
         self.good += other.good;

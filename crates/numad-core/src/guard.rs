@@ -7,9 +7,11 @@
 //! it be chance.
 //!
 //! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that we
-//! placed before moves again only when two judged windows in a row want it on the same other node. A
-//! page moves a first time on one window's evidence, and again only when two agree. So a change of phase
-//! that lasts is followed in its second window.
+//! placed before moves again only when two judged windows in a row want it on the same other node, or when
+//! both want a plan and the earlier one would still gain by what the later one saw: of many plans that
+//! are as good a policy may find another in each window. A page moves a first time on one window's
+//! evidence, and again only when two agree or when it follows a thread that uses it and has moved since. So
+//! a change of phase that lasts is followed in its second window.
 //!
 //! *Chance.* For those who seek a gain, what is left of a plan must be more than the best of all plans that
 //! move as many threads would show by chance, and a page's accesses more than a coin would; see
@@ -29,6 +31,10 @@ use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
 
 /// Windows in a row that pages wait for threads.
 pub(crate) const PAGES_WAIT_MAX: u32 = 3;
+
+/// Share of what those who move take to reach their memory that a plan must save. What two tasks seem to share
+/// by a stray sample here and there is less.
+const LITTLE: f64 = 0.02;
 
 /// What is known of a task beside what the policy saw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +58,9 @@ pub(crate) struct ThreadCase<'a> {
     pub evidence: bool,
     /// An earlier placement is put back: neither agreement nor rest nor a gain is asked for.
     pub reverting: bool,
+    /// The plan of the window before would still gain: windows agree that threads are misplaced, if not
+    /// about the node of each.
+    pub agreed: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
     pub certainty: Certainty,
@@ -64,8 +73,8 @@ pub(crate) struct ThreadVerdicts {
     pub each: Vec<Result<(), Veto>>,
     /// How sure the plan as a whole is; none when it moves nobody from a node that is known, or fell before.
     pub plan: Option<Evidence>,
-    /// Tasks of a plan that could be chance and the nodes that they are on: there they are placed, for
-    /// the policy wants them bound, and half a plan leaves the others to wander.
+    /// Tasks of a plan that could be chance or would crowd a controller, and the nodes that they are on: there they are
+    /// placed, for the policy wants them bound, and half a plan leaves the others to wander.
     pub kept: Vec<TaskWish>,
     /// How sure each move is by itself, by task; empty when nobody moves.
     pub each_sure: Vec<Option<Evidence>>,
@@ -83,6 +92,8 @@ enum Gain {
 #[derive(Debug, Default)]
 struct Weighed {
     plan: Option<Evidence>,
+    /// It saves next to nothing of what those who move take to reach their memory.
+    is_little: bool,
     each: Vec<Option<Evidence>>,
 }
 
@@ -100,13 +111,22 @@ impl ThreadCase<'_> {
             match self.pays(wishes, &verdicts) {
                 Ok(Gain::Nearer) => {
                     weighed = self.weigh(wishes, &verdicts);
-                    if weighed.plan.is_some_and(|plan| !plan.convinces()) {
+                    if weighed.is_little {
+                        self.drop_moves(wishes, &mut verdicts, Veto::DoesNotPay);
+                        kept = self.keep_where_they_are(wishes, &verdicts, Veto::DoesNotPay);
+                    } else if weighed.plan.is_some_and(|plan| !plan.convinces()) {
                         self.drop_moves(wishes, &mut verdicts, Veto::Evidence);
-                        kept = self.keep_where_they_are(wishes, &verdicts);
+                        kept = self.keep_where_they_are(wishes, &verdicts, Veto::Evidence);
                     }
                 }
                 Ok(Gain::Relief) => {}
-                Err(veto) => self.drop_moves(wishes, &mut verdicts, veto),
+                Err(veto) => {
+                    self.drop_moves(wishes, &mut verdicts, veto);
+                    // Near enough, but for a controller: the next plan would be dropped as well.
+                    if veto == Veto::Congested {
+                        kept = self.keep_where_they_are(wishes, &verdicts, veto);
+                    }
+                }
             }
         }
         ThreadVerdicts {
@@ -117,11 +137,12 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// Tasks whose moves were dropped for want of evidence and that have a place where they are.
+    /// Tasks whose moves were dropped with the plan and that have a place where they are.
     fn keep_where_they_are(
         &self,
         wishes: &[TaskWish],
         verdicts: &[Result<(), Veto>],
+        veto: Veto,
     ) -> Vec<TaskWish> {
         let mut on = vec![0usize; self.program.capacity.len()];
         let mut seen = BTreeSet::new();
@@ -140,7 +161,7 @@ impl ThreadCase<'_> {
             }
         }
         let dropped = wishes.iter().zip(verdicts);
-        let dropped = dropped.filter(|(_, verdict)| **verdict == Err(Veto::Evidence));
+        let dropped = dropped.filter(|(_, verdict)| **verdict == Err(veto));
         let stay =
             dropped.filter_map(|(&(task, _), _)| Some((task, self.program.tasks[task].node?)));
         stay.filter(|&(task, node)| {
@@ -189,7 +210,10 @@ impl ThreadCase<'_> {
         }
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
+        let moves = |task: usize| before[task].is_some() && before[task] != after[task];
+        let mut taken = 0.0;
         for page in self.program.pages {
+            taken += self.taken(page, &before, moves);
             for_each_pair(page, |(one, other), samples| {
                 if let Some(by) = self.nearer(one, other, &before, &after) {
                     all.put(samples, by);
@@ -199,15 +223,40 @@ impl ThreadCase<'_> {
             });
         }
         let plans = evidence::ln_plans(before.len(), movers, self.program.capacity.len());
-        let moved = |task: usize| before[task].is_some() && before[task] != after[task];
         let alone = |(task, scale): (usize, &Scale)| {
             Some(self.certainty.weigh(scale))
-                .filter(|evidence| moved(task) && evidence.samples > 0.0)
+                .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
         Weighed {
             plan: Some(self.certainty.weigh_chosen(&all, plans)),
+            // Distances of pairs are there and back.
+            is_little: all.net() / 2.0 < LITTLE * taken,
             each: each.iter().enumerate().map(alone).collect(),
         }
+    }
+
+    /// Distance of the samples of a page that are of tasks that move.
+    fn taken(&self, page: &Page, before: &[Option<usize>], moves: impl Fn(usize) -> bool) -> f64 {
+        let uses: f64 = page
+            .accessors()
+            .iter()
+            .map(|user| f64::from(user.weight))
+            .sum();
+        let Some(home) = page.home.map(usize::from).filter(|_| uses > 0.0) else {
+            return 0.0;
+        };
+        let distances = self.program.topology.distances();
+        let per_use = f64::from(page.samples) / uses;
+        let each = page.accessors().iter().map(|user| {
+            let task = user.task as usize;
+            match before.get(task).copied().flatten() {
+                Some(node) if moves(task) => {
+                    f64::from(user.weight) * per_use * f64::from(distances.between(node, home))
+                }
+                _ => 0.0,
+            }
+        });
+        each.sum()
     }
 
     /// How much nearer two tasks get; none where that is not known or nothing changes.
@@ -258,7 +307,7 @@ impl ThreadCase<'_> {
         if standing.held {
             return Err(Veto::MovedRecently);
         }
-        if standing.placed.is_some() && standing.wanted != Some(node) {
+        if standing.placed.is_some() && standing.wanted != Some(node) && !self.agreed {
             return Err(Veto::Unconfirmed);
         }
         Ok(())
@@ -322,13 +371,8 @@ impl ThreadCase<'_> {
         let figure =
             |nodes: &[Option<usize>]| cost::placement_distance(program.live, nodes, distances);
         let prices = &prices(self.options, program);
-        let pays = cost::thread_plan_pays(
-            prices,
-            figure(&before),
-            figure(&after),
-            moved,
-            program.window,
-        );
+        let (far, near) = (figure(&before), figure(&after));
+        let pays = cost::thread_plan_pays(prices, far, near, moved, program.window);
         let Some(pressure) = self.pressure else {
             return if pays {
                 Ok(Gain::Nearer)
@@ -376,8 +420,22 @@ pub(crate) struct PageWish<'a> {
     pub barred: bool,
     /// It was moved too recently.
     pub held: bool,
-    /// It was moved before, and the window before did not want it on this node.
+    /// It was moved before, and the window before did not want it on this node; nor does it follow a thread
+    /// that uses it most and has moved since.
     pub unconfirmed: bool,
+    /// Pages beside it are wanted on the same node, and together they are sure.
+    pub backed: bool,
+}
+
+/// What moving a page gains.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageGain {
+    /// Its uses, by how much they get nearer.
+    pub scale: Scale,
+    /// Accesses of the window times how much nearer they get.
+    pub saved: f64,
+    /// It goes to relieve a controller, for the sake of all.
+    pub is_relief: bool,
 }
 
 /// What pages are judged by.
@@ -398,13 +456,13 @@ pub(crate) struct PageCase<'a> {
 }
 
 impl PageCase<'_> {
-    /// What becomes of each wish, in the same order: of those that are granted, the samples. Takes what is
+    /// What becomes of each wish, in the same order: of those that are granted, what it gains. Takes what is
     /// granted from `free`, bytes that may still be filled on each node.
     pub(crate) fn judge<'b>(
         &self,
         wishes: impl Iterator<Item = &'b PageWish<'b>>,
         free: &mut [u64],
-    ) -> Vec<Result<Scale, Veto>> {
+    ) -> Vec<Result<PageGain, Veto>> {
         let mut taken = BTreeSet::new();
         let mut loads = self.pressure.map(Pressure::loads);
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
@@ -412,7 +470,7 @@ impl PageCase<'_> {
         wishes
             .into_iter()
             .map(|wish| {
-                let (page, scale) = self.alone(wish, loads.as_ref(), &relief)?;
+                let (page, gain) = self.alone(wish, loads.as_ref(), &relief)?;
                 let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
                 let left = room
                     .checked_sub(self.program.page_bytes)
@@ -428,7 +486,7 @@ impl PageCase<'_> {
                     let weight = weights.map(|accessor| f64::from(accessor.weight)).sum();
                     loads.moved(weight, self.window_ns(), ways);
                 }
-                Ok(scale)
+                Ok(gain)
             })
             .collect()
     }
@@ -462,11 +520,16 @@ impl PageCase<'_> {
         wish: &PageWish<'b>,
         loads: Option<&Loads<'_>>,
         relief: &BTreeSet<u32>,
-    ) -> Result<(&'b Page, Scale), Veto> {
+    ) -> Result<(&'b Page, PageGain), Veto> {
         let (page, home) = self.possible(wish)?;
         if relief.contains(&page.slot) {
             // Not for the sake of its own uses, which is what samples could be weighed for.
-            return Ok((page, Scale::default()));
+            let gain = PageGain {
+                scale: Scale::default(),
+                saved: 0.0,
+                is_relief: true,
+            };
+            return Ok((page, gain));
         }
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
@@ -478,11 +541,16 @@ impl PageCase<'_> {
                     Veto::DoesNotPay
                 });
             }
-            if !self.certainty.weigh(&scale).convinces() {
+            if !wish.backed && !self.certainty.weigh(&scale).convinces() {
                 return Err(Veto::Evidence);
             }
         }
-        Ok((page, scale))
+        let gain = PageGain {
+            scale,
+            saved: self.saved(page, (home, wish.node), loads),
+            is_relief: false,
+        };
+        Ok((page, gain))
     }
 
     /// The page of a wish that could be granted if it pays, and its home.
@@ -537,7 +605,12 @@ impl PageCase<'_> {
     }
 
     /// The samples of a page, by how much sooner each reaches it on another node.
-    fn scale(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> Scale {
+    pub(crate) fn scale(
+        &self,
+        page: &Page,
+        moved: (usize, usize),
+        loads: Option<&Loads<'_>>,
+    ) -> Scale {
         let mut scale = Scale::default();
         let weights = page.accessors().iter().map(|user| f64::from(user.weight));
         let uses: f64 = weights.sum();
@@ -550,12 +623,18 @@ impl PageCase<'_> {
         scale
     }
 
-    /// Whether the page is reached sooner there, by enough.
-    fn pays(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> bool {
+    /// Accesses times how much sooner they reach the page there, in distances.
+    fn saved(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> f64 {
         let mut saved = 0.0;
         self.each_use(page, moved, loads, |accesses, nearer| {
             saved += accesses * nearer;
         });
+        saved
+    }
+
+    /// Whether the page is reached sooner there, by enough.
+    fn pays(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> bool {
+        let saved = self.saved(page, moved, loads);
         cost::page_plan_pays(&self.prices, saved, 1, self.program.window)
     }
 }

@@ -35,6 +35,11 @@ impl Stay {
         self.until
     }
 
+    /// When it moved last, or could not be moved.
+    pub(crate) const fn last(&self) -> Time {
+        self.moved
+    }
+
     /// It moved.
     pub(crate) fn moved(&mut self, now: Time, from: Option<usize>, to: usize, hold: Duration) {
         self.forgive(now, hold);

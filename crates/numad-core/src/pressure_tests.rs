@@ -32,7 +32,7 @@ impl Scene {
             cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
-            samples: 100,
+            samples: 10_000,
         });
         let pages = homes.into_iter().zip(0..).map(|(home, task)| {
             let mut recent = [Accessor::default(); ACCESSORS_MAX];
@@ -107,6 +107,7 @@ impl Scene {
             options: &AttachOptions::default(),
             evidence: true,
             reverting: false,
+            agreed: false,
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
         };
@@ -137,6 +138,7 @@ impl Scene {
                 barred: false,
                 held: false,
                 unconfirmed: false,
+                backed: false,
             })
             .collect();
         let verdicts = case.judge(wishes.iter(), &mut [1 << 30; 2]);

@@ -18,6 +18,8 @@ pub struct Demand<'a> {
     per_amount: f64,
     /// What tasks say to each other; none where memory alone is in question.
     talk: Option<&'a CommMatrix>,
+    /// Part of the weights of pages that is of the window.
+    live: f64,
     /// Per task: accesses to memory and communication in the window.
     accesses: Vec<f64>,
     think_ns: Vec<f64>,
@@ -80,6 +82,7 @@ impl<'a> Demand<'a> {
         per_amount: f64,
         talk: Option<&'a CommMatrix>,
     ) -> Self {
+        let live = live_part(&program);
         let said = |task| talk.map_or(0, |talk| talk.row_sum(task));
         let mut accesses: Vec<f64> = (0..program.tasks.len())
             .map(|task| said(task) as f64 / 2.0 * per_amount)
@@ -87,7 +90,7 @@ impl<'a> Demand<'a> {
         for page in program.pages {
             for accessor in page.accessors() {
                 if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-                    *sum += f64::from(accessor.weight) * per_amount;
+                    *sum += f64::from(accessor.weight) * per_amount * live;
                 }
             }
         }
@@ -96,6 +99,7 @@ impl<'a> Demand<'a> {
             program,
             per_amount,
             talk,
+            live,
             think_ns: vec![0.0; accesses.len()],
             accesses,
         };
@@ -189,7 +193,7 @@ impl<'a> Demand<'a> {
                 let Some(&all) = self.accesses.get(task) else {
                     continue;
                 };
-                let part = f64::from(accessor.weight) * self.per_amount / all;
+                let part = f64::from(accessor.weight) * self.per_amount * self.live / all;
                 let row = &mut shares[task * nodes..][..nodes];
                 match home {
                     Some(home) => row[home] += part,
@@ -221,6 +225,22 @@ impl<'a> Demand<'a> {
     }
 }
 
+/// Part of the weights of pages that is of this window: they hold what was seen in the windows before as well,
+/// faded. 1 where samples are not counted.
+#[must_use]
+pub fn live_part(program: &Program<'_>) -> f64 {
+    let live: u64 = program.tasks.iter().map(|task| task.samples).sum();
+    let held: u64 = program
+        .pages
+        .iter()
+        .map(|page| u64::from(page.samples))
+        .sum();
+    if live == 0 || held <= live {
+        return 1.0;
+    }
+    live as f64 / held as f64
+}
+
 /// Bytes per nanosecond, which is GB/s, that a program was seen to ask of each node's memory; one unit of
 /// weight of a page stands for `per_amount` accesses.
 #[must_use]
@@ -230,6 +250,7 @@ pub fn asked_gbps(program: &Program<'_>, per_amount: f64) -> Vec<f64> {
     if window_ns <= 0.0 {
         return asked;
     }
+    let per_amount = per_amount * live_part(program);
     for page in program.pages {
         let Some(home) = page.home else { continue };
         for accessor in page.accessors() {

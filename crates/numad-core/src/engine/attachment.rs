@@ -77,6 +77,12 @@ pub(super) struct Attachment {
     pub page_orders: BTreeMap<(SpaceId, Pid, u64), PageOrder>,
     /// Windows in a row that pages waited for threads.
     pub pages_waited: u32,
+    /// Windows in which pages may follow others that went, for less than the first.
+    pub sweeps: u32,
+    /// Judged windows in a row in which no thread moved.
+    pub still: u32,
+    /// Judged windows in a row in which the program did not do what it did before.
+    pub changing: u32,
     pub trial: Option<Trial>,
     pub pace: Pace,
     pub revert_strikes: u32,
@@ -84,6 +90,8 @@ pub(super) struct Attachment {
     pub threads_held_until: Time,
     /// Tasks that were apart and that the last judged window wanted together, each pair in order.
     pub sought: BTreeSet<(TaskKey, TaskKey)>,
+    /// Where the last judged window wanted tasks, those included that were there.
+    pub planned: BTreeMap<TaskKey, usize>,
     pub lost_seen: u64,
     pub pages_dropped_seen: u64,
     pub totals: Totals,
@@ -169,11 +177,15 @@ impl Attachment {
             page_moves: BTreeMap::new(),
             page_orders: BTreeMap::new(),
             pages_waited: 0,
+            sweeps: 0,
+            still: 0,
+            changing: 0,
             trial: None,
             pace: Pace::default(),
             revert_strikes: 0,
             threads_held_until: Time::default(),
             sought: BTreeSet::new(),
+            planned: BTreeMap::new(),
             lost_seen: 0,
             pages_dropped_seen: 0,
             totals: Totals::default(),

@@ -9,12 +9,12 @@ use super::orders::{PageGrant, TaskGrant};
 use super::traffic;
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
+use crate::cost;
 use crate::event::EventKind;
 use crate::evidence::{Certainty, Evidence};
-use crate::guard::{
-    self, PAGES_WAIT_MAX, PageCase, PageWish, Standing, TaskWish, ThreadCase, ThreadVerdicts,
-};
-use crate::policy::{Fate, PageKey, Program, Proposal, Reason, Veto};
+use crate::guard::{self, Standing, TaskWish, ThreadCase, ThreadVerdicts};
+use crate::matrix::CommMatrix;
+use crate::policy::{Fate, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
 use crate::tables::tasks::Bond;
 use crate::time::Time;
@@ -29,6 +29,8 @@ pub(super) struct Decision {
     pub ipc: Option<f64>,
     pub reverting: bool,
     pub undecided: bool,
+    /// Pages go that are worth mentioning.
+    pub arriving: bool,
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
 }
@@ -41,6 +43,16 @@ struct Remedy {
 
 /// Dropped threads that are told of in one window for one reason; `Totals::vetoes` counts them all.
 const TOLD_MAX: u32 = 64;
+/// How much of what a plan gains the plan of the window before must still gain for the two to agree.
+const AGREES: f64 = 0.5;
+/// The same, of what a plan gains by this window, by all windows.
+const AGREES_IN_ALL: f64 = 0.1;
+/// Judged windows in a row without a move of a thread from which a program stands still.
+const STILL_MIN: u32 = 6;
+/// Cosine of what is said now and what was said before below which the program does something else.
+const ALIKE: f64 = 0.98;
+/// The same below which it does nothing that it did before.
+const OTHER: f64 = 0.5;
 /// Proposals of a policy that are looked at.
 const PROPOSALS_MAX: usize = 1 << 20;
 
@@ -173,12 +185,17 @@ impl Attachment {
             Proposal::MovePage { .. } => None,
         };
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
+        if judge.evidence {
+            self.note_change(judge.program);
+        }
+        let agreed = self.agrees_with_last(judge, &wishes) || self.outweighs(judge, &wishes);
         let case = |reverting| ThreadCase {
             program: judge.program,
             standings: &standings,
             options: &self.options,
             evidence: judge.evidence,
             reverting,
+            agreed,
             pressure: judge.pressure,
             certainty: judge.certainty,
         };
@@ -267,6 +284,58 @@ impl Attachment {
         }
     }
 
+    /// Whether what the last judged window wanted would still gain, at least [`AGREES`] of what is to be
+    /// gained by what is wanted now.
+    fn agrees_with_last(&self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) -> bool {
+        let program = judge.program;
+        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let (mut then, wanted) = (now.clone(), wished_nodes(program, wishes));
+        let nodes = program.capacity.len();
+        for (task, place) in program.tasks.iter().zip(&mut then) {
+            if let Some(&node) = self.planned.get(&task.key).filter(|&&node| node < nodes) {
+                *place = Some(node);
+            }
+        }
+        if then == now || wanted == now {
+            return false;
+        }
+        let far = |nodes: &[Option<usize>]| {
+            cost::placement_distance(program.live, nodes, program.topology.distances())
+        };
+        let (stay, then, wanted) = (far(&now), far(&then), far(&wanted));
+        wanted < stay && stay - then >= AGREES * (stay - wanted)
+    }
+
+    /// Whether of a program that stood still what is wanted now gains even by all that was seen, the windows
+    /// included in which it did something else: [`AGREES_IN_ALL`] of what it gains by this window. A window in
+    /// which the program changed on the way has shown half of the new already, and counts as the first of two.
+    fn outweighs(&self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) -> bool {
+        let program = judge.program;
+        if self.still < STILL_MIN {
+            return false;
+        }
+        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let wanted = wished_nodes(program, wishes);
+        let gain = |matrix: &CommMatrix| {
+            let far = |nodes: &[Option<usize>]| {
+                cost::placement_distance(matrix, nodes, program.topology.distances())
+            };
+            far(&now) - far(&wanted)
+        };
+        let live = gain(program.live);
+        // What is half the old and half the new is no ground for a plan, but a sign of one to come.
+        let clear = self.changing > 1 || likeness(program) < OTHER;
+        live > 0.0 && clear && gain(program.decayed) >= AGREES_IN_ALL * live
+    }
+
+    /// Counts windows in a row in which the program does not do what it did before.
+    fn note_change(&mut self, program: &Program<'_>) {
+        self.changing = match likeness(program) < ALIKE {
+            true => self.changing.saturating_add(1),
+            false => 0,
+        };
+    }
+
     /// Keeps where tasks were wanted and with whom, so that the next window can agree.
     fn note_wishes(&mut self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) {
         let apart = |&(task, node, _): &(usize, usize, Pair)| {
@@ -277,6 +346,8 @@ impl Attachment {
             .filter(apart)
             .map(|(_, _, pair)| pair)
             .collect();
+        let keyed = |&(task, node): &TaskWish| Some((judge.program.tasks.get(task)?.key, node));
+        self.planned = wishes.iter().rev().filter_map(keyed).collect();
         for &slot in judge.slots {
             if let Some(record) = self.tasks.record_mut(slot) {
                 record.wanted = None;
@@ -311,130 +382,17 @@ impl Attachment {
             context.events.push(context.now, self.id, kind);
         }
     }
-
-    fn judge_pages(
-        &mut self,
-        context: &mut Context<'_>,
-        judge: &mut Judge<'_, '_>,
-        nodes_allowed: &[bool],
-    ) {
-        let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
-        let moving = judge.decision.threads.iter().any(moves);
-        let wait = moving && self.pages_waited < PAGES_WAIT_MAX;
-        let mut wishes = Vec::new();
-        for proposal in judge.proposals {
-            if let Proposal::MovePage { page, node, .. } = proposal {
-                let wish = self.page_wish(context.now, judge.program, *page, *node);
-                wishes.push((proposal, *page, wish));
-            }
-        }
-        let case = PageCase {
-            program: judge.program,
-            prices: guard::prices(&self.options, judge.program),
-            options: &self.options,
-            allowed: nodes_allowed,
-            evidence: judge.evidence,
-            wait,
-            pressure: judge.pressure,
-            certainty: judge.certainty,
-        };
-        let nodes = context.topology.nodes().iter();
-        let kept = nodes.map(|node| share(node.memory_bytes, self.options.headroom));
-        let free = context.free.iter().zip(kept);
-        let before: Vec<u64> = free.map(|(free, kept)| free.saturating_sub(kept)).collect();
-        let mut room = before.clone();
-        let verdicts = case.judge(wishes.iter().map(|(_, _, wish)| wish), &mut room);
-        for ((free, before), room) in context.free.iter_mut().zip(before).zip(room) {
-            *free = free.saturating_sub(before - room);
-        }
-        if judge.evidence {
-            self.note_page_wishes(wishes.iter().map(|(_, page, wish)| (*page, wish.node)));
-        }
-        self.pages_waited = match wait && !wishes.is_empty() {
-            true => self.pages_waited + 1,
-            false => 0,
-        };
-        let mut dropped = BTreeMap::new();
-        for ((proposal, page, wish), verdict) in wishes.into_iter().zip(verdicts) {
-            let (Ok(scale), Proposal::MovePage { reason, .. }) = (verdict, proposal) else {
-                if let Err(veto) = verdict {
-                    dropped.entry(veto).or_insert((0, page)).0 += 1;
-                    let fate = Fate::Dropped(veto);
-                    self.policy.on_fate(context.now, proposal, fate);
-                }
-                continue;
-            };
-            judge.decision.pages.push(PageGrant {
-                page,
-                node: wish.node,
-                from: wish.page.and_then(|page| page.home).map(usize::from),
-                reason: reason.clone(),
-                scale,
-            });
-        }
-        self.tell_dropped(context, dropped);
-    }
-
-    fn tell_dropped(&mut self, context: &mut Context<'_>, dropped: BTreeMap<Veto, (u64, PageKey)>) {
-        for (veto, (count, example)) in dropped {
-            *self.totals.vetoes.entry(veto).or_default() += count;
-            let kind = EventKind::PagesDropped {
-                count,
-                example,
-                veto,
-            };
-            context.events.push(context.now, self.id, kind);
-        }
-    }
-
-    fn page_wish<'a>(
-        &self,
-        now: Time,
-        program: &Program<'a>,
-        page: PageKey,
-        node: usize,
-    ) -> PageWish<'a> {
-        let slot = self
-            .tag(page)
-            .and_then(|tag| self.pages.entry(tag))
-            .map(|(slot, _)| slot);
-        let seen = slot.and_then(|slot| {
-            program
-                .pages
-                .binary_search_by_key(&slot, |page| page.slot)
-                .ok()
-        });
-        let history = self.page_moves.get(&page);
-        PageWish {
-            page: seen.map(|at| &program.pages[at]),
-            node,
-            barred: self.is_barred(page.space),
-            held: history.is_some_and(|history| !history.stay.is_over(now)),
-            unconfirmed: history.is_some_and(|history| history.wanted != Some(node)),
-        }
-    }
-
-    fn note_page_wishes(&mut self, wishes: impl Iterator<Item = (PageKey, usize)>) {
-        for history in self.page_moves.values_mut() {
-            history.wanted = None;
-        }
-        for (page, node) in wishes {
-            if let Some(history) = self.page_moves.get_mut(&page) {
-                history.wanted = Some(node);
-            }
-        }
-    }
 }
 
 /// Wishes being judged.
-struct Judge<'a, 'p> {
-    program: &'a Program<'p>,
-    slots: &'a [u32],
-    evidence: bool,
-    certainty: Certainty,
-    proposals: &'a [Proposal],
-    pressure: Option<&'a Pressure>,
-    decision: &'a mut Decision,
+pub(super) struct Judge<'a, 'p> {
+    pub(super) program: &'a Program<'p>,
+    pub(super) slots: &'a [u32],
+    pub(super) evidence: bool,
+    pub(super) certainty: Certainty,
+    pub(super) proposals: &'a [Proposal],
+    pub(super) pressure: Option<&'a Pressure>,
+    pub(super) decision: &'a mut Decision,
 }
 
 impl Judge<'_, '_> {
@@ -453,19 +411,40 @@ impl Judge<'_, '_> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a share of a size is no larger than it; `as` saturates"
-)]
-fn share(bytes: u64, part: f64) -> u64 {
-    (bytes as f64 * part.clamp(0.0, 1.0)) as u64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "instructions per cycle are few and not negative; `as` saturates"
 )]
 pub(super) fn milli(figure: f64) -> u32 {
     (figure * 1000.0 + 0.5) as u32
+}
+
+/// Cosine of what was said in this window and what remains of the windows before; 1 where nothing does.
+fn likeness(program: &Program<'_>) -> f64 {
+    let (mut product, mut now, mut before) = (0.0, 0.0, 0.0);
+    for (one, other, all) in program.decayed.pairs() {
+        let live = program.live.between(one, other);
+        let (live, past) = (live as f64, all.saturating_sub(live) as f64);
+        product += live * past;
+        now += live * live;
+        before += past * past;
+    }
+    let lengths: f64 = now * before;
+    if lengths > 0.0 {
+        product / lengths.sqrt()
+    } else {
+        1.0
+    }
+}
+
+/// Nodes of all tasks when each is where it is wanted.
+fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>> {
+    let mut nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let count = program.capacity.len();
+    for &(task, node) in wishes.iter().filter(|wish| wish.1 < count) {
+        if let Some(place) = nodes.get_mut(task) {
+            *place = Some(node);
+        }
+    }
+    nodes
 }
 
 /// Two tasks, in order.

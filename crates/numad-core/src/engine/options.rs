@@ -113,6 +113,10 @@ const CONFIDENCE_MIN: f64 = 0.9;
 /// One in ten: losses come in bursts, and what was lost is the busiest part of the window.
 const LOST_MAX: f64 = 0.1;
 
+/// 64 MiB of small pages, which take some 33 ms in batches of a fraction of a millisecond: what a thread touched
+/// first for all others is on its way after one or two windows.
+const PAGE_MOVES_MAX: usize = 16_384;
+
 impl Default for AttachOptions {
     fn default() -> Self {
         Self {
@@ -121,7 +125,7 @@ impl Default for AttachOptions {
             samples_min: 32,
             confidence_min: CONFIDENCE_MIN,
             lost_max: LOST_MAX,
-            page_moves_max: 4096,
+            page_moves_max: PAGE_MOVES_MAX,
             task_moves_max: 1024,
             hold: Duration::from_secs(2),
             headroom: 0.05,

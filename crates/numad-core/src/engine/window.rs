@@ -65,10 +65,10 @@ impl Others {
             held: vec![0; topology.nodes().len()],
             cores: vec![0; cores.unwrap_or(0)],
         };
-        for (_, _, record) in others.flat_map(|other| other.tasks.iter()) {
-            if record.takes_part
-                && let Some(node) = record.placed()
-            {
+        for (_, hot, record) in others.flat_map(|other| other.tasks.iter()) {
+            // One that nobody placed needs a core all the same.
+            let runs = record.takes_part || hot.samples > 0;
+            if let Some(node) = node_of(record, topology).filter(|_| runs) {
                 all.held[node] += 1;
             }
             all.take_core(record);
@@ -292,9 +292,15 @@ impl Attachment {
         let room = self.options.task_moves_max;
         let room = room.saturating_sub(context.actions.len() - before);
         self.spread_over_cores(context, &scratch.slots, room);
-        if let Some(trial) = self.trial.as_mut().filter(|_| !decision.pages.is_empty()) {
+        if let Some(trial) = self.trial.as_mut().filter(|_| decision.arriving) {
             trial.postpone();
         }
+        // Where pages come, the program gets faster and is seen anew: what is left can be judged soon.
+        self.still = match moved {
+            true => 0,
+            false => self.still.saturating_add(u32::from(summary.confident)),
+        };
+        let arriving = !decision.pages.is_empty();
         self.order_pages(context, decision.pages);
         summary.actions = count(context.actions.len() - before);
         if !old.is_empty() && self.options.require_gain && !decision.reverting {
@@ -307,7 +313,7 @@ impl Attachment {
             }
             self.pace.begin_anew();
         }
-        match (moved, decision.undecided) {
+        match (moved, decision.undecided || arriving) {
             (true, _) => Change::Changed,
             (false, true) => Change::Undecided,
             (false, false) => Change::Same,

@@ -8,8 +8,8 @@
 //! of tasks by communication changed, says whether the program is static or dynamic. The papers print no
 //! thresholds; ours are settings.
 //!
-//! `DramR` is what memory takes of processor time by the cost model, since few sources tell which accesses
-//! went to memory. Where a sample stands for no known number of accesses (page faults) it is not known,
+//! `DramR` is what memory takes of processor time at most, every access from the far end and one after the
+//! other, since few sources tell which accesses went to memory. Where a sample stands for no known number of accesses (page faults) it is not known,
 //! and taken for large: what cannot be ruled out is tried.
 //!
 //! # Which
@@ -20,23 +20,29 @@
 //! measures, and puts back what made things worse. What was put back is not tried again for the same program
 //! doing the same.
 //!
+//! Pages follow the threads, but where these may run on one node alone and ask its memory for all that it gives: then
+//! `ptb` says which pages to spread over the others.
+//!
 //! # When again
 //!
 //! The choice stands, and with it the placement, while who takes part, where they may be, who talks to whom
-//! and who asks how much of memory is as it was when it was made: cosine of both at least 0.8, the total within a
-//! factor of 1.5. Of a dynamic program it is made again at smaller differences, 0.95. Where nobody's plan was chosen,
-//! everyone is asked again in the next window: some want to see two before they move anyone.
+//! and who asks how much of memory is as it was when it was made, and nobody shares a core who need not: cosine of
+//! both at least 0.8, the total within a factor of 1.5. Of a dynamic program it is made again at smaller
+//! differences, 0.95. Where nobody's plan was chosen, everyone is asked again in the next window: some want to see
+//! two before they move anyone.
 
-use numad_core::cost::{LOCAL_LATENCY_NS, OVERLAP};
+use numad_core::cost::{LOCAL_LATENCY_NS, MachineModel, asked_gbps, live_part};
 use numad_core::{
     Fate, Page, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
     SettingsError, Time,
 };
 use topology::TaskKey;
+use topology::distance::LOCAL;
 
-use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio};
+use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio, standing};
 use crate::data_mapping::{self, DataMapping};
 use crate::gather;
+use crate::ptb::Ptb;
 use crate::stay::keep;
 
 /// Makes the policy `auto`.
@@ -50,7 +56,7 @@ const GAIN_MIN: SettingSpec = SettingSpec {
     kind: SettingKind::Float {
         min: 0.0,
         max: 1.0,
-        default: 0.01,
+        default: 0.005,
     },
     help: "A plan is chosen if it is foretold to take this share less time than staying.",
 };
@@ -113,6 +119,7 @@ impl PolicyFactory for Auto {
 
     fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let chooser = (self.name(), settings.bool(gather::PAGES.name));
+        let spreader = Ptb.build(&Settings::defaults(Ptb.settings()), seed)?;
         Ok(Box::new(Chooser {
             candidates: Candidates::new(settings.text(AMONG.name), seed, chooser)?,
             gain_min: settings.float(GAIN_MIN.name),
@@ -128,6 +135,8 @@ impl PolicyFactory for Auto {
             pages: settings
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
+            spreader,
+            spreads: false,
             choice: None,
         }))
     }
@@ -141,6 +150,10 @@ struct Chooser {
     tree: Tree,
     pages_ratio: Option<f64>,
     pages: Option<DataMapping>,
+    /// Who moves pages where threads have no choice of node and its memory gives no more.
+    spreader: Box<dyn Policy>,
+    /// Whether it does.
+    spreads: bool,
     choice: Option<Choice>,
 }
 
@@ -173,7 +186,7 @@ impl Policy for Chooser {
         let stands = self.choice.as_mut().is_some_and(|choice| {
             choice.behaviour.is_like(&behaviour, alike) && {
                 choice.watch(program);
-                !choice.is_open() && choice.places.fit(program)
+                !choice.is_open() && choice.places.fit(program) && !is_crowded(program)
             }
         });
         if !stands {
@@ -186,12 +199,23 @@ impl Policy for Chooser {
             // Who talks and found no place stays as it is.
             let silent = |task: usize| program.live.row_sum(task) == 0;
             keep(program, |task| placed[task].is_none() && silent(task), out);
-            pages.propose(now, program, out);
+            self.spreads = has_one_node(program) && (self.spreads || is_saturated(program));
+            if self.spreads {
+                let mut wishes = Vec::new();
+                self.spreader.propose(now, program, &mut wishes);
+                wishes.retain(|wish| matches!(wish, Proposal::MovePage { .. }));
+                out.append(&mut wishes);
+            } else {
+                pages.propose(now, program, out);
+            }
         }
     }
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         match proposal {
+            Proposal::MovePage { .. } if self.spreads => {
+                self.spreader.on_fate(now, proposal, fate);
+            }
             Proposal::MovePage { .. } => {
                 if let Some(pages) = &mut self.pages {
                     pages.note_fate(proposal, fate);
@@ -253,6 +277,26 @@ impl Choice {
     }
 }
 
+/// Whether someone has no place of his own though there are enough, and shares a core with another.
+fn is_crowded(program: &Program<'_>) -> bool {
+    let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let room: usize = program.capacity.iter().sum();
+    room >= nodes.len() && standing(program, &nodes) > 0
+}
+
+/// Whether threads may run on one node alone.
+fn has_one_node(program: &Program<'_>) -> bool {
+    program.capacity.iter().filter(|&&room| room > 0).count() == 1
+}
+
+/// Whether the program asks the memory of a node for nearly all it gives.
+fn is_saturated(program: &Program<'_>) -> bool {
+    let model = MachineModel::new(program.topology);
+    let asked = asked_gbps(program, program.prices.accesses_per_amount);
+    let mut asked = asked.into_iter().enumerate();
+    asked.any(|(node, gbps)| gbps > SATURATED * model.controller_gbps(node))
+}
+
 /// The decision tree, with what it remembers of the order of tasks.
 #[derive(Debug)]
 struct Tree {
@@ -266,10 +310,14 @@ struct Tree {
     changes: u64,
 }
 
+/// Part of a controller's bandwidth from which it is a bound: there an access waits half as long again as it takes.
+const SATURATED: f64 = 0.85;
 /// Cosine from which behaviours of a static program are alike.
 const ALIKE_STATIC: f64 = 0.8;
 /// And of a dynamic one.
 const ALIKE_DYNAMIC: f64 = 0.95;
+/// Talk per access below which it does not matter whether it is the same.
+const QUIET: f64 = 0.1;
 /// Factor within which the total of what is asked of memory is the same.
 const SAME_TOTAL: f64 = 1.5;
 
@@ -318,8 +366,18 @@ fn dram_share(program: &Program<'_>, accesses: f64) -> f64 {
     }
     let busy: f64 = program.tasks.iter().map(|task| task.busy).sum();
     let time_ns = busy * program.window.as_nanos() as f64;
-    // Weights hold as much again from the windows before as from this one.
-    let waits = accesses / 2.0 * program.prices.accesses_per_amount * LOCAL_LATENCY_NS / OVERLAP;
+    // As long as an access from the far end may take, and none beside it: what memory takes at most.
+    let distances = program.topology.distances();
+    let nodes = 0..program.topology.nodes().len();
+    let pairs = nodes
+        .clone()
+        .flat_map(|one| nodes.clone().map(move |other| (one, other)));
+    let farthest = pairs
+        .map(|(one, other)| distances.between(one, other))
+        .max();
+    let farthest = f64::from(farthest.unwrap_or(LOCAL)) / f64::from(LOCAL);
+    let per_amount = program.prices.accesses_per_amount * live_part(program);
+    let waits = accesses * per_amount * LOCAL_LATENCY_NS * farthest;
     if time_ns > 0.0 { waits / time_ns } else { 1.0 }
 }
 
@@ -331,6 +389,7 @@ struct Behaviour {
     talk: Vec<((usize, usize), f64)>,
     /// What tasks ask of memory, per second.
     asked: Vec<((usize, usize), f64)>,
+    window_s: f64,
 }
 
 impl Behaviour {
@@ -352,14 +411,21 @@ impl Behaviour {
             asked: asked
                 .map(|(task, sum)| ((task, task), sum / second))
                 .collect(),
+            window_s: second,
         }
+    }
+
+    /// Whether what is said could be stray samples: each makes all later uses of its page seem talk.
+    fn is_quiet(&self) -> bool {
+        let total = |list: &[((usize, usize), f64)]| list.iter().map(|one| one.1).sum::<f64>();
+        total(&self.talk) < QUIET * self.window_s * total(&self.asked)
     }
 
     fn is_like(&self, other: &Self, least: f64) -> bool {
         let total = |list: &[((usize, usize), f64)]| list.iter().map(|one| one.1).sum::<f64>();
         let (before, after) = (total(&self.asked), total(&other.asked));
         self.scope == other.scope
-            && cosine(&self.talk, &other.talk) >= least
+            && (self.is_quiet() && other.is_quiet() || cosine(&self.talk, &other.talk) >= least)
             && cosine(&self.asked, &other.asked) >= least
             && before <= after * SAME_TOTAL
             && after <= before * SAME_TOTAL

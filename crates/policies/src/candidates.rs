@@ -19,7 +19,7 @@ use crate::seats::Seats;
 pub(crate) const AMONG: SettingSpec = SettingSpec {
     name: "among",
     kind: SettingKind::Text {
-        default: "deloc,locality,balance,scatter",
+        default: "deloc,locality,rclb,balance,scatter",
     },
     help: "The policies whose plans are considered, with commas between.",
 };
@@ -167,7 +167,20 @@ fn ask_in_order(
     }
 }
 
-/// The wish that the model finds best, if within the horizon it saves more than it costs and at least this share
+/// How many tasks have no place of their own when they are on these nodes.
+pub(crate) fn standing(program: &Program<'_>, nodes: &[Option<usize>]) -> usize {
+    let mut free = program.capacity.to_vec();
+    let mut seated = 0;
+    for node in nodes.iter().flatten() {
+        if let Some(free) = free.get_mut(*node).filter(|free| **free > 0) {
+            *free -= 1;
+            seated += 1;
+        }
+    }
+    nodes.iter().flatten().count() - seated
+}
+
+/// The wish that leaves the fewest without a place and that of those the model finds best, if within the horizon it saves more than it costs and at least this share
 /// of the time; none if staying is as good. Of a machine that is too large to ask about the first wish that
 /// changes anything is taken.
 pub(crate) fn choose(
@@ -198,7 +211,7 @@ pub(crate) fn choose(
     let stay = known_ns(&now);
     let window_ns = program.window.as_nanos() as f64;
     let windows = (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
-    let mut best = (stay * (1.0 - gain_min), None);
+    let mut best = (standing(program, &now), stay * (1.0 - gain_min), None);
     for wish in wishes.iter().filter(changing) {
         let time = known_ns(&wish.nodes);
         let moved = wish
@@ -212,11 +225,13 @@ pub(crate) fn choose(
             .saturating_sub(forecast.pages_moved(&now));
         let price =
             moved as f64 * program.prices.task_move_ns + pages as f64 * program.prices.page_move_ns;
-        if time < best.0 && (stay - time) * windows > price {
-            best = (time, Some(wish.asked));
+        let standing = standing(program, &wish.nodes);
+        let pays = time < best.1 && (stay - time) * windows > price;
+        if standing < best.0 || (standing == best.0 && pays) {
+            best = (standing, time, Some(wish.asked));
         }
     }
-    best.1
+    best.2
 }
 
 /// How much more often than on average a page must be used from a node to go there, by the settings of

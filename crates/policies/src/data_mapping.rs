@@ -13,9 +13,10 @@
 //!   make the bar lower the more memory-only nodes a machine has.
 //! - If several nodes have the most, a page that is on one of them is where it should be; else the
 //!   first of them is meant.
-//! - An accessor counts for no node if its node is not known, or if its weight is below a sixteenth of
+//! - An accessor counts for no node if its node is not known, or if its weight is below a quarter of
 //!   the greatest: it used the page once, and the vector has not yet dropped it. Where all weights have
 //!   decayed to nothing all count, as a page seen once is still known to be theirs.
+//! - Three quarters of all uses are enough, whatever the ratio asks: on two nodes twice the mean is everything.
 //! - A page whose home is not known is counted but not proposed.
 //! - The page's move is taken for done when its fate says so, not when it is proposed.
 //!
@@ -83,8 +84,9 @@ const PROPOSALS_MAX: usize = 16_384;
 const SLOTS_MAX: usize = 1 << 22;
 
 /// How many times less than the one who uses a page most someone must use it to be overlooked. Weights
-/// halve with every window, so an even use by two is overlooked some four windows after one of them stops.
-const OUTWEIGHED: u32 = 16;
+/// halve with every window, so an even use by two is overlooked some two windows after one of them stops; and a
+/// stray sample counts for nothing beside a few.
+const OUTWEIGHED: u32 = 4;
 
 /// What is remembered of the pages of one program.
 #[derive(Debug)]
@@ -239,7 +241,7 @@ impl DataMapping {
                 .free_bytes
                 .get(node)
                 .is_some_and(|&free| free >= program.page_bytes);
-            if room && f64::from(there) >= self.ratio * mean {
+            if room && is_enough(f64::from(there), self.ratio * mean, row.sum()) {
                 candidates.push(Candidate {
                     samples: page.samples,
                     key: page.key,
@@ -252,6 +254,15 @@ impl DataMapping {
         }
         candidates
     }
+}
+
+/// Share of all uses that is enough in any case: on two nodes twice the mean is everything, and one stray sample
+/// would hold a page back for as long as it is remembered.
+const ENOUGH: f64 = 0.75;
+
+/// Whether so many uses from a node are so many times the mean, or most of all.
+pub(crate) fn is_enough(there: f64, asked: f64, all: f64) -> bool {
+    there >= asked.min(ENOUGH * all)
 }
 
 /// The accessors that still use a page, as far as weights tell.
@@ -391,9 +402,13 @@ impl Row<'_> {
         }
     }
 
-    fn mean(&self) -> f64 {
+    fn sum(&self) -> f64 {
         let sum: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
-        f64::from(sum) / self.runners as f64
+        f64::from(sum)
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum() / self.runners as f64
     }
 
     /// The node a page should go to; none if nobody uses it, or if it is where it should be, or if

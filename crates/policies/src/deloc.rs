@@ -17,9 +17,10 @@
 //!
 //! What locality cannot see is what `DeLoc` is about: a node full of partners may ask more of its controller
 //! than that gives. Where a controller would be asked for more than half of what it gives, a third plan
-//! competes: the same, relieved until no controller is asked for more than [`RELIEF_PERMILLE`]; and the
-//! cost model decides among staying and the plans, pages taken to follow. Elsewhere the gain in distance
-//! decides.
+//! competes: the same, relieved until no controller is asked for more than [`RELIEF_PERMILLE`]; and a fourth that
+//! spreads those who talk evenly over the nodes; and the
+//! cost model has a say, pages taken to follow: the relieved plan is taken if it is faster by the model, and
+//! the near one unless it is slower. Elsewhere the gain in distance decides.
 //!
 //! # Groups in time
 //!
@@ -90,8 +91,11 @@ const BUSY_PERMILLE: u64 = 500;
 /// grows fast (PTB, section 4.3, sees bandwidth rise until that much of a saturated node is moved away).
 const RELIEF_PERMILLE: u64 = 700;
 
-/// How much faster than staying a plan must be by the model, which knows less than it says.
-const FASTER: f64 = 0.97;
+/// How much faster a relieved plan must be by the model, which knows less than it says.
+const FASTER: f64 = 0.99;
+
+/// How much slower than staying a plan that is nearer may look to the model, as the engine lets pass.
+const SLOWER: f64 = 1.01;
 
 impl PolicyFactory for Deloc {
     fn name(&self) -> &'static str {
@@ -244,6 +248,12 @@ impl OnDeLoc {
             .then(|| Forecast::new(&model, &counted, ratio))
             .flatten();
         let gain_min = self.gain_min;
+        let capacity = evened(program, &board);
+        let narrow = Program {
+            capacity: &capacity,
+            ..*program
+        };
+        let even_board = Board::new(&narrow, matrix);
         let plan = board.settle(|from| {
             let mut plans = vec![in_pairs(program, matrix, &board, from)];
             if self.refine {
@@ -260,7 +270,10 @@ impl OnDeLoc {
             }
             let bandwidths = controllers.bandwidths();
             let calm = board.relieved(start, gain_min, &bandwidths, &mut self.workspace);
-            faster(forecast, &board, from, near.into_iter().chain([calm]))
+            let even =
+                even_board.refined(&even_board.fit(start, from), gain_min, &mut self.workspace);
+            let even = board.fit(&even, from);
+            calmer(forecast, &board, from, (near, [calm, even]))
         });
         board.propose(&plan, out);
     }
@@ -291,24 +304,50 @@ fn in_pairs(program: &Program<'_>, matrix: &CommMatrix, board: &Board<'_>, from:
     board.fit(&plan, from)
 }
 
-/// The plan that the model finds fastest, if that is clearly faster than staying, or if someone who has no
-/// seat gets one.
-fn faster(
+/// Which of a near plan and a relieved one to take, if any. What is nearer is faster unless the model says that it is
+/// slower: distance was seen, and the model takes more accesses to overlap than most programs have. What is only
+/// relieved must be faster by the model. Either is taken if it seats more.
+fn calmer(
     forecast: &Forecast<'_>,
     board: &Board<'_>,
     from: &Plan,
-    plans: impl Iterator<Item = Plan>,
+    (near, relieved): (Option<Plan>, [Plan; 2]),
 ) -> Option<Plan> {
     let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
     let time = |plan: &Plan| forecast.of(&board.nodes(plan)).sum_ns();
-    let mut best = (standing(from), time(from) * FASTER, None);
-    for plan in plans.filter(|plan| plan != from) {
-        let (standing, time) = (standing(&plan), time(&plan));
-        if standing < best.0 || (standing == best.0 && time < best.1) {
-            best = (standing, time, Some(plan));
+    let stay = (standing(from), time(from));
+    let near = near.map(|plan| ((standing(&plan), time(&plan)), plan));
+    let near = near.filter(|(figures, _)| {
+        figures.0 < stay.0 || (figures.0 == stay.0 && figures.1 <= stay.1 * SLOWER)
+    });
+    let best = near.as_ref().map_or(stay, |(figures, _)| *figures);
+    let mut best = (best.0, best.1 * FASTER, near.map(|(_, plan)| plan));
+    for plan in relieved.into_iter().filter(|plan| plan != from) {
+        let figures = (standing(&plan), time(&plan));
+        if figures.0 < best.0 || (figures.0 == best.0 && figures.1 < best.1) {
+            best = (figures.0, figures.1, Some(plan));
         }
     }
     best.2
+}
+
+/// Places of nodes when talkers are spread evenly over them, as far as there are places.
+fn evened(program: &Program<'_>, board: &Board<'_>) -> Vec<usize> {
+    let mut left = board.talkers.len();
+    let mut even = vec![0; program.capacity.len()];
+    while left > 0 {
+        let before = left;
+        for (even, &capacity) in even.iter_mut().zip(program.capacity) {
+            if *even < capacity && left > 0 {
+                *even += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            break;
+        }
+    }
+    even
 }
 
 /// What the memory of nodes gives and talkers ask.

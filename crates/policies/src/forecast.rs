@@ -1,7 +1,9 @@
 //! What a placement would be worth to a program, by the cost model.
 
-use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost};
+use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
 use numad_core::{CommMatrix, Page, Program};
+
+use crate::data_mapping::is_enough;
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each. Of
 /// larger machines nothing is foretold.
@@ -9,7 +11,7 @@ const MODEL_SIZE_MAX: usize = 2048;
 
 /// An accessor that used a page this many times less than another did is overlooked, as by the data
 /// mapping.
-const OUTWEIGHED: u32 = 16;
+const OUTWEIGHED: u32 = 4;
 
 /// The model of the machine and what a program asks of it.
 #[derive(Debug)]
@@ -79,7 +81,8 @@ impl<'a> Forecast<'a> {
         let all: u32 = uses.iter().sum();
         let most = uses.iter().copied().max().unwrap_or(0);
         let stays = home.is_some_and(|home| uses.get(home) == Some(&most));
-        let enough = f64::from(most) * self.runners as f64 >= ratio * f64::from(all);
+        let asked = ratio * f64::from(all) / self.runners.max(1) as f64;
+        let enough = is_enough(f64::from(most), asked, f64::from(all));
         if most == 0 || stays || !enough {
             return home;
         }
@@ -113,9 +116,10 @@ pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
 /// What each task was seen to ask of memory, in MB/s.
 pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
     let mut accesses = vec![0.0; program.tasks.len()];
+    let per_amount = program.prices.accesses_per_amount * live_part(program);
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-            *sum += f64::from(accessor.weight) * program.prices.accesses_per_amount;
+            *sum += f64::from(accessor.weight) * per_amount;
         }
     }
     let window_us = program.window.as_nanos() as f64 / 1000.0;

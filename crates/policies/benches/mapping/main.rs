@@ -1,8 +1,9 @@
 //! The mapping kernels beside Scotch and METIS, in one run: cost and processor time.
 //!
-//! `make bench-mapping` runs it; by hand: `mapping PEER WORK [SIZE]... [--known DIR TABLE]`, where PEER is
+//! `make bench-mapping` runs it; by hand: `mapping PEER WORK [SIZE]... [--known DIR TABLE] [--each]`, where PEER is
 //! the program made of `peers/peer.cpp`, WORK a directory for files, and DIR and TABLE are the generated
 //! cases and the known costs of a shared bench (`DIR/mat/PATTERN-TASKS.cm`, `DIR/topo/MACHINE.topo`).
+//! `--each` prints a line for every case as well.
 //!
 //! Cost is what lies above all-local, relative to the best of this run or to the best known. A peer that
 //! breaks the capacities is repaired, not charged, and counted under `over`. Times are processor time of
@@ -43,7 +44,7 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let [peer, work, rest @ ..] = words.as_slice() else {
-        eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE]");
+        eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--each]");
         std::process::exit(2);
     };
     let (peer, work) = (Path::new(peer), PathBuf::from(work));
@@ -59,9 +60,10 @@ fn main() {
     };
     all.retain(|case| asked(case.tasks));
     all.sort_by_key(|case| case.tasks);
+    let each = rest.iter().any(|word| word == "--each");
     for same in all.chunk_by(|one, other| one.tasks == other.tasks) {
         let dir = shared.map(|shared| Path::new(shared.0));
-        report(same, |case| run(peer, &work, dir, case));
+        report(same, each, |case| run(peer, &work, dir, case));
     }
 }
 
@@ -183,17 +185,27 @@ fn processor_time() -> f64 {
 }
 
 /// Prints one size: geometric means of cost and time, the worst cost, and how often we are ahead.
-fn report(cases: &[Case], run: impl Fn(&Case) -> [Option<Result>; 4]) {
+fn report(cases: &[Case], each: bool, run: impl Fn(&Case) -> [Option<Result>; 4]) {
     let rows: Vec<(f64, [Option<Result>; 4])> = cases
         .iter()
         .map(|case| {
             let results = run(case);
             let best = results.iter().flatten().map(|result| result.excess);
             let best = best.fold(f64::INFINITY, f64::min);
-            (
-                case.known.map_or(best, |known| best.min(known as f64)),
-                results,
-            )
+            let best = case.known.map_or(best, |known| best.min(known as f64));
+            if each {
+                let ratios = results
+                    .iter()
+                    .map(|result| result.map_or(0.0, |it| it.excess / best));
+                let ratios: Vec<String> = ratios.map(|ratio| format!("{ratio:7.3}")).collect();
+                println!(
+                    "    {:9} {:6} {}",
+                    case.pattern,
+                    case.machine,
+                    ratios.concat()
+                );
+            }
+            (best, results)
         })
         .filter(|row| row.0 > 0.0)
         .collect();

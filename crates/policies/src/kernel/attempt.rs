@@ -48,7 +48,7 @@ impl Plan {
             (33..=64, _) => [2, 2, 1, 1, 1, 1],
             (65..=1024, true) => [2, 2, 2, 1, 1, 1],
             (_, true) => [4, 3, 2, 2, 1, 1],
-            (_, false) => [4, 4, 4, 3, 2, 2],
+            (_, false) => [4; 6],
         };
         let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
         Self {

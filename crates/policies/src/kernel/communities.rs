@@ -7,8 +7,8 @@ use super::graph::{Csr, id};
 
 /// Communities matter when at least this share of all communication stays inside them.
 const INSIDE_PERCENT: u64 = 85;
-/// Groups that are tight have most of that after one round.
-const EARLY_PERCENT: u64 = 60;
+/// Groups that are tight have half of that after two rounds.
+const EARLY_PERCENT: u64 = 42;
 /// Rounds of label propagation; groups that are tight settle in three or four.
 const ROUNDS: usize = 5;
 /// Groups beyond which packing is no better than growing.
@@ -49,7 +49,7 @@ impl Communities {
                 }
             }
             // Where nothing holds together, that shows at once.
-            if changed == 0 || (round == 0 && self.inside_percent(rows) < EARLY_PERCENT) {
+            if changed == 0 || (round == 1 && self.inside_percent(rows) < EARLY_PERCENT) {
                 break;
             }
         }

@@ -1,9 +1,11 @@
 //! Mappings from nothing: how often, how hard, and which is kept.
 
 use super::bisect::{Luck, Tuning};
+use super::communities::Communities;
 use super::fm;
 use super::graph::Dice;
 use super::halves::{Halves, Job};
+use super::layout::Layout;
 use super::machine::Machine;
 use super::problem::{self, Effort};
 use super::search::Method;
@@ -87,6 +89,17 @@ impl Plan {
 /// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
 const KICKED_ONLINE: usize = 16;
 
+/// Tasks up to which communities are found by growing cuts as well.
+const LAID_MIN: usize = 64;
+
+/// When pairs of one community make this share of the cost, their layout is all that matters, and
+/// growing cuts would find nothing better.
+const TORN_PERCENT: i64 = 50;
+
+/// Depth of the recursion from which on a cut that was found twice is good enough. The first ones
+/// decide too much.
+const SETTLES_FROM: usize = 3;
+
 /// Patience falls with the size: on a small graph a long pass only walks away and back.
 fn tuning(tasks: usize) -> Tuning {
     let (passes, patience) = match tasks {
@@ -97,6 +110,7 @@ fn tuning(tasks: usize) -> Tuning {
     let effort = fm::Effort { passes, patience };
     Tuning {
         starts: 1,
+        settles: false,
         tries: 2,
         coarsest: 24,
         effort,
@@ -108,10 +122,14 @@ fn tuning(tasks: usize) -> Tuning {
 pub(super) struct Attempt<'a> {
     pub(super) machine: &'a Machine,
     pub(super) halves: &'a mut Halves,
+    pub(super) communities: &'a mut Communities,
+    pub(super) layout: &'a mut Layout,
     pub(super) pairing: &'a mut Pairing,
     pub(super) tiers: &'a mut Vec<Tier>,
     pub(super) table: &'a mut Table,
     pub(super) plan: Plan,
+    /// Partners kept of each task, where a dense matrix was thinned out.
+    pub(super) kept: usize,
 }
 
 impl Attempt<'_> {
@@ -125,21 +143,22 @@ impl Attempt<'_> {
     ) {
         let mut least = i64::MAX;
         let mut restarts = self.plan.restarts;
+        let laid = self.lay(luck);
+        if let Some((cost, decides)) = laid {
+            least = judge(&self.tiers[0].node).unwrap_or(cost);
+            best.clone_from(&self.tiers[0].node);
+            restarts -= usize::from(decides);
+        }
         let mut round = 0;
-        while round < restarts {
-            // Packing communities is a gamble as well: where it was tried, growing is tried too.
-            let mut cost = self.attempt(luck, round % 2 == 0);
-            restarts = restarts.max(1 + usize::from(self.halves.is_tight()));
+        while round < restarts && (least == i64::MAX || !luck.steps.is_out()) {
+            let mut cost = self.attempt(luck);
             round += 1;
-            if restarts > 1 {
+            if restarts > 1 || laid.is_some() {
                 cost = judge(&self.tiers[0].node).unwrap_or(cost);
             }
             if cost < least {
                 least = cost;
                 best.clone_from(&self.tiers[0].node);
-            }
-            if luck.steps.is_out() {
-                break;
             }
         }
         if self.plan.chain > 0 {
@@ -154,8 +173,8 @@ impl Attempt<'_> {
     }
 
     /// A mapping of the first tier from nothing, refined; its cost.
-    fn attempt(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
-        let mut cost = self.first(luck, packs);
+    fn attempt(&mut self, luck: &mut Luck<'_>) -> i64 {
+        let mut cost = self.first(luck);
         if self.plan.cycle && !luck.steps.is_out() {
             cost = self.cycle(luck, 0);
         }
@@ -166,19 +185,59 @@ impl Attempt<'_> {
         cost
     }
 
+    /// A mapping of the first tier with communities side by side, refined; its cost, and whether what
+    /// was torn apart makes most of it. Nothing when there are no communities.
+    fn lay(&mut self, luck: &mut Luck<'_>) -> Option<(i64, bool)> {
+        let tier = &mut self.tiers[0];
+        let rows = tier.graph.rows();
+        if rows.tasks() <= LAID_MIN || !self.communities.find(rows) {
+            return None;
+        }
+        let machine = (self.machine, tier.capacity.as_slice());
+        let luck_of = (&mut *luck.dice, &mut *luck.steps);
+        self.layout.run(
+            (rows, self.communities, self.kept),
+            machine,
+            luck_of,
+            &mut tier.node,
+        );
+        self.climb(0, luck, 0);
+        let cost = self.cycle(luck, 0);
+        Some((cost, self.torn() >= TORN_PERCENT))
+    }
+
+    /// The share of the cost, in percent, that pairs of one community make.
+    fn torn(&self) -> i64 {
+        let tier = &self.tiers[0];
+        let rows = tier.graph.rows();
+        let (mut inside, mut all) = (0, 0);
+        for task in 0..rows.tasks() {
+            let label = self.communities.label(task);
+            let far = self.machine.from(usize::from(tier.node[task]));
+            for (other, weight) in rows.row(task) {
+                let cost = i64::from(weight) * i64::from(far[usize::from(tier.node[other])]);
+                all += cost;
+                if self.communities.label(other) == label {
+                    inside += cost;
+                }
+            }
+        }
+        inside * 100 / all.max(1)
+    }
+
     /// A mapping of the first tier by halving tasks and machine; its cost.
-    fn first(&mut self, luck: &mut Luck<'_>, packs: bool) -> i64 {
+    fn first(&mut self, luck: &mut Luck<'_>) -> i64 {
         let tier = &mut self.tiers[0];
         let job = Job {
             graph: &tier.graph,
             machine: self.machine,
             capacity: &tier.capacity,
             node: &mut tier.node,
-            packs,
         };
         let plan = self.plan;
         let care = |depth: usize| Tuning {
             starts: plan.starts.get(depth).copied().unwrap_or(1),
+            settles: depth >= SETTLES_FROM,
             ..plan.tuning
         };
         self.halves.map(job, &care, luck);

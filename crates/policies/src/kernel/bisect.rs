@@ -27,6 +27,8 @@ const INVERSE: [u64; 64] = {
 pub(super) struct Tuning {
     /// Cuts from scratch; the best is kept.
     pub(super) starts: usize,
+    /// Whether to stop when a cut from scratch costs the same as the best before it.
+    pub(super) settles: bool,
     /// Cuts grown of the coarsest graph; the best is kept.
     pub(super) tries: usize,
     /// Vertices at which coarsening ends.
@@ -41,8 +43,6 @@ pub(super) struct Bisector {
     levels: Vec<Level>,
     fm: Fm,
     pub(super) side: Vec<u8>,
-    /// A cut to start with beside those that are grown; or nothing.
-    pub(super) given: Vec<u8>,
     kept: Vec<u8>,
     trial: Vec<u8>,
     scratch: Scratch,
@@ -73,18 +73,12 @@ impl Bisector {
     pub(super) fn run(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
         self.graph();
         let mut best: Option<Score> = None;
-        if self.given.len() == self.levels[0].count() && !self.given.is_empty() {
-            let cut = Cut {
-                graph: &self.levels[0],
-                side: &mut self.given,
-                room,
-                exact: true,
-            };
-            best = Some(self.fm.run(cut, tuning.effort, luck.steps));
-            self.kept.clone_from(&self.given);
-        }
         for _ in 0..tuning.starts.max(1) {
             let score = self.round(room, tuning, luck);
+            // Found twice, it is probably the best there is.
+            if tuning.settles && best == Some(score) {
+                break;
+            }
             if best.is_none_or(|best| score < best) {
                 best = Some(score);
                 std::mem::swap(&mut self.side, &mut self.kept);

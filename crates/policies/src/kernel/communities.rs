@@ -1,7 +1,8 @@
 //! Communities: groups of tasks that talk among themselves and hardly to anyone else.
 //!
-//! Cutting such a graph well is packing: which communities together fill one side? Growing and
-//! refining find that by luck alone, because no single move leads from one packing to another.
+//! Mapping such a graph well is packing: which communities together fill a node? Growing cuts and
+//! refining find that by luck alone, because no single move leads from one packing to another; see
+//! [`Layout`](super::layout::Layout) for what does.
 
 use super::graph::{Csr, id};
 
@@ -11,8 +12,6 @@ const INSIDE_PERCENT: u64 = 85;
 const EARLY_PERCENT: u64 = 42;
 /// Rounds of label propagation; groups that are tight settle in three or four.
 const ROUNDS: usize = 5;
-/// Groups beyond which packing is no better than growing.
-const GROUPS_MAX: usize = 512;
 
 /// Memory of the search for communities.
 #[derive(Debug, Default)]
@@ -21,15 +20,7 @@ pub(super) struct Communities {
     label: Vec<u32>,
     weight: Vec<u64>,
     touched: Vec<u32>,
-    /// Tasks of each community in the part at hand, by label.
-    count: Vec<u32>,
-    groups: Vec<u32>,
-    /// For each number of tasks: the group that reached it first, in the order of `groups`.
-    last: Vec<u32>,
-    chosen: Vec<bool>,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl Communities {
     /// Finds communities by label propagation. True when they are worth packing.
@@ -97,83 +88,9 @@ impl Communities {
         inside * 100 / all.max(1)
     }
 
-    /// Puts whole communities of `tasks` on side 0 until it holds `target` tasks, or as close below as
-    /// communities allow. What is still missing then comes from the largest one left.
-    pub(super) fn pack(&mut self, tasks: &[u32], target: usize, side: &mut Vec<u8>) {
-        side.clear();
-        self.count.clear();
-        self.count.resize(self.label.len(), 0);
-        self.groups.clear();
-        for &task in tasks {
-            let label = self.label[task as usize];
-            if self.count[label as usize] == 0 {
-                self.groups.push(label);
-            }
-            self.count[label as usize] += 1;
-        }
-        if self.groups.len() > GROUPS_MAX || self.groups.len() < 2 || target == 0 {
-            return;
-        }
-        // The largest first: then a sum is reached with few, large communities where it can be.
-        let count = &self.count;
-        self.groups
-            .sort_unstable_by_key(|&label| (std::cmp::Reverse(count[label as usize]), label));
-        let reached = self.fill(target);
-        self.choose(reached);
-        let mut missing = target - reached;
-        let largest = self
-            .groups
-            .iter()
-            .zip(&self.chosen)
-            .find(|&(_, &chosen)| !chosen);
-        let split = largest.map(|(&label, _)| label);
-        // From here on `count` says which communities are on side 0.
-        for (&label, &chosen) in self.groups.iter().zip(&self.chosen) {
-            self.count[label as usize] = u32::from(chosen);
-        }
-        for &task in tasks {
-            let label = self.label[task as usize];
-            let mut there = self.count[label as usize] == 1;
-            if !there && Some(label) == split && missing > 0 {
-                missing -= 1;
-                there = true;
-            }
-            side.push(u8::from(!there));
-        }
-    }
-
-    /// Which numbers of tasks can be reached; the largest.
-    fn fill(&mut self, target: usize) -> usize {
-        self.last.clear();
-        self.last.resize(target + 1, NONE);
-        self.last[0] = 0;
-        for (place, &label) in self.groups.iter().enumerate() {
-            let size = self.count[label as usize] as usize;
-            for sum in (size..=target).rev() {
-                if self.last[sum] == NONE && self.last[sum - size] != NONE {
-                    self.last[sum] = id(place);
-                }
-            }
-            if self.last[target] != NONE {
-                return target;
-            }
-        }
-        (0..=target)
-            .rev()
-            .find(|&sum| self.last[sum] != NONE)
-            .unwrap_or(0)
-    }
-
-    /// The communities that make up a sum.
-    fn choose(&mut self, reached: usize) {
-        self.chosen.clear();
-        self.chosen.resize(self.groups.len(), false);
-        let mut sum = reached;
-        while sum > 0 {
-            let place = self.last[sum] as usize;
-            self.chosen[place] = true;
-            sum -= self.count[self.groups[place] as usize] as usize;
-        }
+    /// The community of a task, named by one of its tasks.
+    pub(super) fn label(&self, task: usize) -> usize {
+        self.label[task] as usize
     }
 }
 
@@ -199,30 +116,28 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_pack(sizes: &[u32], target: usize, split: usize) {
+    fn check_found(sizes: &[u32]) {
         let edges = cliques(sizes);
         let mut communities = Communities::default();
         assert!(communities.find(edges.rows()), "{sizes:?}");
-        let tasks: Vec<u32> = (0..sizes.iter().sum()).collect();
-        let mut side = Vec::new();
-        communities.pack(&tasks, target, &mut side);
-        assert_eq!(side.iter().filter(|&&side| side == 0).count(), target);
-        let mut rest = side.as_slice();
-        let mut cut = 0;
+        let mut start = 0;
+        let mut seen = Vec::new();
         for &size in sizes {
-            let (group, others) = rest.split_at(size as usize);
-            cut += usize::from(group.iter().any(|side| *side != group[0]));
-            rest = others;
+            let label = communities.label(start);
+            let end = start + size as usize;
+            assert!((start..end).all(|task| communities.label(task) == label));
+            assert!(!seen.contains(&label), "{sizes:?}");
+            seen.push(label);
+            start = end;
         }
-        assert_eq!(cut, split, "{sizes:?} {side:?}");
     }
 
     #[test]
-    fn whole_communities_fill_a_side_where_they_can() {
-        check_pack(&[7, 5, 9, 4, 3, 4], 16, 0);
-        check_pack(&[6, 6, 6, 6], 12, 0);
-        check_pack(&[10, 5, 5], 10, 0);
-        check_pack(&[9, 9, 9], 13, 1);
+    fn cliques_in_a_chain_are_told_apart() {
+        check_found(&[7, 5, 9, 4, 3, 4]);
+        check_found(&[6, 6, 6, 6]);
+        check_found(&[10, 5, 5]);
+        check_found(&[9, 9, 9]);
     }
 
     #[test]

@@ -1,21 +1,14 @@
 //! Dual recursive bipartitioning: tasks and machine are halved together, until nodes are left.
 
 use super::bisect::{Bisector, Luck, Tuning};
-use super::communities::Communities;
 use super::fm::Room;
 use super::graph::{Csr, Level, id};
 use super::machine::{Halving, Machine};
-
-/// Tasks below which growing a few cuts finds what packing would find.
-const PACKED_MIN: usize = 96;
 
 /// Memory of the recursion.
 #[derive(Debug, Default)]
 pub(super) struct Halves {
     bisector: Bisector,
-    communities: Communities,
-    /// Whether communities are worth packing.
-    tight: bool,
     /// The part of the machine, as a range of nodes, that each task is in so far.
     from: Vec<u16>,
     to: Vec<u16>,
@@ -23,10 +16,15 @@ pub(super) struct Halves {
     /// Tasks, those of one part side by side.
     tasks: Vec<u32>,
     spare: Vec<u32>,
+    /// Parts of the tasks that are not cut yet, by the first node of their part of the machine.
     parts: Vec<Part>,
+    /// Halvings of one depth that are still to be done.
+    open: Vec<Halving>,
+    /// How much a part says to those that were cut at this depth already, by its first node.
+    pull: Vec<i64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Part {
     first: usize,
     last: usize,
@@ -38,11 +36,6 @@ struct Part {
 pub(super) type Care<'a> = &'a dyn Fn(usize) -> Tuning;
 
 impl Halves {
-    /// Whether the last mapping packed communities.
-    pub(super) const fn is_tight(&self) -> bool {
-        self.tight
-    }
-
     /// Writes into `node` where each task goes. `sizes` counts the tasks that each vertex stands for.
     ///
     /// Capacities are kept when all sizes are one; else they may be missed by less than the largest.
@@ -52,7 +45,6 @@ impl Halves {
             machine,
             capacity,
             node,
-            packs,
         } = job;
         let count = graph.count();
         let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
@@ -65,24 +57,60 @@ impl Halves {
         self.tasks.clear();
         self.tasks.extend((0..count).map(id));
         self.parts.clear();
-        self.parts.push(Part {
+        self.parts.resize(machine.nodes(), Part::default());
+        self.parts[0] = Part {
             first: 0,
             last: count,
             from: 0,
             to: machine.nodes(),
-        });
-        self.tight = packs && count > PACKED_MIN && self.communities.find(graph.rows());
-        for (turn, &halving) in machine.halvings().iter().enumerate() {
-            let part = self.parts[turn];
-            let field = Field {
-                graph,
-                machine,
-                capacity,
-            };
-            self.cut(field, (part, halving), care(halving.depth), luck);
+        };
+        let field = Field {
+            graph,
+            machine,
+            capacity,
+        };
+        for same in machine
+            .halvings()
+            .chunk_by(|one, other| one.depth == other.depth)
+        {
+            self.cut_all(field, same, care(same[0].depth), luck);
         }
         node.clear();
         node.extend_from_slice(&self.from);
+    }
+
+    /// Cuts all parts of one depth. Where the machine is no tree, a cut should lie along those beside
+    /// it; so the next is always the part that says most to those that are cut already.
+    fn cut_all(
+        &mut self,
+        field: Field<'_>,
+        halvings: &[Halving],
+        tuning: Tuning,
+        luck: &mut Luck<'_>,
+    ) {
+        self.open.clear();
+        self.open.extend_from_slice(halvings);
+        self.pull.clear();
+        self.pull.resize(field.machine.nodes(), 0);
+        let ordered = !field.machine.is_tree() && halvings.len() > 2;
+        while !self.open.is_empty() {
+            let pull = |&(_, halving): &(usize, &Halving)| {
+                (self.pull[halving.from], std::cmp::Reverse(halving.from))
+            };
+            let next = self.open.iter().enumerate().max_by_key(pull);
+            let Some((place, _)) = next else { return };
+            let halving = self.open.remove(place);
+            let part = self.parts[halving.from];
+            self.cut(field, (part, halving), tuning, luck);
+            if !ordered {
+                continue;
+            }
+            for index in part.first..part.last {
+                for (other, weight) in field.graph.rows().row(self.tasks[index] as usize) {
+                    self.pull[usize::from(self.from[other])] += i64::from(weight);
+                }
+            }
+        }
     }
 
     fn cut(
@@ -113,13 +141,6 @@ impl Halves {
             least: (total - one).max(0).min(zero),
             most: zero.min(total),
         };
-        self.bisector.given.clear();
-        if self.tight {
-            let tasks = &self.tasks[part.first..part.last];
-            let target = usize::try_from(room.most).unwrap_or(0);
-            self.communities
-                .pack(tasks, target, &mut self.bisector.given);
-        }
         if part.first < part.last {
             self.bisector.run(room, tuning, luck);
         }
@@ -138,30 +159,16 @@ impl Halves {
             }
         }
         self.tasks[place..part.last].copy_from_slice(&self.spare);
-        for (part, single) in [
-            (
-                Part {
-                    first: part.first,
-                    last: place,
-                    from,
-                    to: middle,
-                },
-                middle - from == 1,
-            ),
-            (
-                Part {
-                    first: place,
-                    last: part.last,
-                    from: middle,
-                    to,
-                },
-                to - middle == 1,
-            ),
-        ] {
-            if !single {
-                self.parts.push(part);
-            }
-        }
+        self.parts[from] = Part {
+            last: place,
+            to: middle,
+            ..part
+        };
+        self.parts[middle] = Part {
+            first: place,
+            from: middle,
+            ..part
+        };
     }
 
     /// The graph of the tasks of a part, with what pulls them to either half from outside.
@@ -176,13 +183,8 @@ impl Halves {
         }
         let level = self.bisector.graph();
         level.clear();
-        let cells = |one: (usize, usize), other: (usize, usize)| {
-            i64::try_from((one.1 - one.0) * (other.1 - other.0))
-                .unwrap_or(1)
-                .max(1)
-        };
         let (zero, one) = ((from, middle), (middle, to));
-        let apart = machine.between_parts(zero, one).max(1);
+        let apart = apart(machine, zero, one);
         for &task in tasks {
             let mut bias = 0_i64;
             for (other, weight) in rows.row(task as usize) {
@@ -205,6 +207,22 @@ impl Halves {
     }
 }
 
+/// How many pairs of nodes two parts make.
+fn cells(one: (usize, usize), other: (usize, usize)) -> i64 {
+    let pairs = (one.1 - one.0) * (other.1 - other.0);
+    i64::try_from(pairs).unwrap_or(1).max(1)
+}
+
+/// What it costs to part two partners, summed over all pairs of nodes of the halves.
+///
+/// They would not be at one place otherwise, but somewhere in one half. That is far less than the mean
+/// way inside it, since the cuts to come keep partners close: half of it did best on tori and boards.
+fn apart(machine: &Machine, zero: (usize, usize), one: (usize, usize)) -> i64 {
+    let inside = |half| machine.between_parts(half, half) * cells(zero, one) / cells(half, half);
+    let between = machine.between_parts(zero, one);
+    (between - (inside(zero) + inside(one)) / 4).max(1)
+}
+
 /// What is mapped where.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
@@ -213,8 +231,6 @@ pub(super) struct Job<'a> {
     /// How many tasks each node takes.
     pub(super) capacity: &'a [u32],
     pub(super) node: &'a mut Vec<u16>,
-    /// Whether to look for communities to pack.
-    pub(super) packs: bool,
 }
 
 #[derive(Clone, Copy)]

@@ -75,7 +75,19 @@ impl Machine {
         let mut parts = std::collections::VecDeque::from([(0, groups.len(), 0)]);
         while let Some((from, to, depth)) = parts.pop_front() {
             if to - from > 1 {
-                let middle = from + halve(&table, groups.len(), &counts, &mut order[from..to]);
+                let (done, rest) = order.split_at_mut(from);
+                let cut: Vec<(&[usize], &[usize])> = self
+                    .halvings
+                    .iter()
+                    .filter(|other| other.depth == depth)
+                    .map(|other| {
+                        (
+                            &done[other.from..other.middle],
+                            &done[other.middle..other.to],
+                        )
+                    })
+                    .collect();
+                let middle = from + halve(&table, &counts, &cut, &mut rest[..to - from]);
                 self.halvings.push(Halving {
                     from,
                     middle,
@@ -320,7 +332,14 @@ const fn common_factor(one: u64, other: u64) -> u64 {
 }
 
 /// Reorders `part` so that two parts that belong together stand side by side; where the second begins.
-fn halve(table: &[i64], nodes: usize, capacity: &[u32], part: &mut [usize]) -> usize {
+/// `cut` are the parts that were halved before at the same depth.
+fn halve(
+    table: &[i64],
+    capacity: &[u32],
+    cut: &[(&[usize], &[usize])],
+    part: &mut [usize],
+) -> usize {
+    let nodes = capacity.len();
     part.sort_unstable();
     let between = |one: usize, other: usize| table[one * nodes + other];
     let widest = part
@@ -342,7 +361,7 @@ fn halve(table: &[i64], nodes: usize, capacity: &[u32], part: &mut [usize]) -> u
     if groups.len() > 1 && narrow {
         return split_families(part, &groups, capacity);
     }
-    best_cut(part, between)
+    best_cut(part, cut, between)
 }
 
 /// Connected groups, by lowest member.
@@ -392,12 +411,25 @@ fn split_families(part: &mut [usize], groups: &[Vec<usize>], capacity: &[u32]) -
 /// Two halves with the least distance inside.
 ///
 /// Each start takes the half that is nearer to one node than to another, which is a box on a torus
-/// and a ball elsewhere; the best few starts are then swapped until no swap helps.
-fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize {
+/// and a ball elsewhere; the best few starts are then swapped until no swap helps. Of equals the one
+/// that lies most along the parts that were `cut` before wins: where those were halved north and
+/// south, halving this one east and west would tear apart what is cut between them.
+fn best_cut(
+    part: &mut [usize],
+    cut: &[(&[usize], &[usize])],
+    between: impl Fn(usize, usize) -> i64,
+) -> usize {
     const SEEDS_MAX: usize = 4;
     const STARTS_MAX: usize = 6;
     let half = part.len() / 2;
-    let mut starts: Vec<(i64, Vec<usize>)> = Vec::new();
+    let rate = |order: &[usize]| {
+        let (first, second) = order.split_at(half);
+        (
+            inside(order, half, &between),
+            -along((first, second), cut, &between),
+        )
+    };
+    let mut starts: Vec<((i64, i64), Vec<usize>)> = Vec::new();
     for &seed in part.iter().take(SEEDS_MAX) {
         for &rival in part.iter() {
             let near = |node: usize| {
@@ -410,7 +442,7 @@ fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize 
             let lean = |node: usize| between(seed, node) - near(node);
             let mut order = part.to_vec();
             order.sort_by_key(|&node| (lean(node), node));
-            starts.push((inside(&order, half, &between), order));
+            starts.push((rate(&order), order));
         }
     }
     starts.sort_unstable();
@@ -421,12 +453,30 @@ fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize 
         swap_down(first, second, &between);
         first.sort_unstable();
         second.sort_unstable();
-        *cost = inside(order, half, &between);
+        *cost = rate(order);
     }
     if let Some((_, order)) = starts.iter().min() {
         part.copy_from_slice(order);
     }
     half
+}
+
+/// How much nearer the halves are to one half each of the parts that were cut before than to the other.
+fn along(
+    (first, second): (&[usize], &[usize]),
+    cut: &[(&[usize], &[usize])],
+    between: &impl Fn(usize, usize) -> i64,
+) -> i64 {
+    let sum = |one: &[usize], other: &[usize]| -> i64 {
+        let pairs = one
+            .iter()
+            .flat_map(|&one| other.iter().map(move |&other| (one, other)));
+        pairs.map(|(one, other)| between(one, other)).sum()
+    };
+    let lean = |&(zero, one): &(&[usize], &[usize])| {
+        (sum(first, zero) + sum(second, one) - sum(first, one) - sum(second, zero)).abs()
+    };
+    cut.iter().map(lean).sum()
 }
 
 /// Distances between nodes of the same half.

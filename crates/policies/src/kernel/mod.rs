@@ -50,6 +50,7 @@ mod graph;
 mod halves;
 mod kicks;
 mod kl;
+mod layout;
 mod machine;
 mod problem;
 mod relieve;

@@ -2,9 +2,11 @@
 
 use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
+use super::communities::Communities;
 use super::exact;
 use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
 use super::halves::Halves;
+use super::layout::Layout;
 use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
 use super::sparsify::Sparsifier;
@@ -30,6 +32,8 @@ pub struct Workspace {
     canon: Canon,
     sparsifier: Sparsifier,
     halves: Halves,
+    communities: Communities,
+    layout: Layout,
     pairing: Pairing,
     tiers: Vec<Tier>,
     /// The table of each tier, so that none has to be allocated again.
@@ -337,10 +341,13 @@ impl Workspace {
         let mut attempt = Attempt {
             machine: &self.machine,
             halves: &mut self.halves,
+            communities: &mut self.communities,
+            layout: &mut self.layout,
             pairing: &mut self.pairing,
             tiers: &mut self.tiers,
             table: &mut self.table,
             plan,
+            kept: if dense { KEPT } else { usize::MAX },
         };
         let names = self.canon.names();
         attempt.run(&mut luck, &mut self.best, |node_of| {

@@ -69,6 +69,9 @@ pub(crate) struct World {
     pub settled: u64,
     pub journal: PathBuf,
     clock: Arc<AtomicU64>,
+    /// Nanoseconds that every call takes that moves pages, beside those for each page.
+    pub call_ns: u64,
+    pub calls: u64,
 }
 
 pub(crate) const NODES: u32 = 2;
@@ -224,7 +227,8 @@ impl Kernel for Fake {
         }
         let mut world = self.0.borrow_mut();
         // 10 µs for each page.
-        let spent = 10_000 * u64::try_from(pages.len()).unwrap();
+        let spent = world.call_ns + 10_000 * u64::try_from(pages.len()).unwrap();
+        world.calls += 1;
         world.clock.fetch_add(spent, Ordering::Relaxed);
         world.change(|world| {
             let mut told = true;

@@ -204,6 +204,23 @@ fn another_program_s_processes_are_not_undone_with_a_parent_s() {
 }
 
 #[test]
+fn dear_calls_do_not_become_many() {
+    let (bench, _) = bench();
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        world.call_ns = 12_000_000;
+        world.add_pages(100, 1000, 0);
+    }
+    let mut live = bench.live();
+    move_first(&mut live, 100, 1000, 1);
+    let there = bench.nodes(100).iter().filter(|&&node| node == 1).count();
+    assert_eq!(there, 1000);
+    // 64, then eights; not a call for each.
+    let calls = bench.fake.0.borrow().calls;
+    assert_eq!(calls, 1 + (1000 - 64) / 8);
+}
+
+#[test]
 fn pages_move_in_batches_and_each_has_its_fate() {
     let (bench, _) = bench();
     {

@@ -6,10 +6,17 @@ state=/var/lib/numad
 
 fail() {
     echo "FAILED: $*"
+    if numadctl status >/out/status 2>&1 && [ -n "$program" ]; then
+        echo "--- what was done last"
+        numadctl explain "$program" --last 30 2>&1 | tail -n 30
+    fi
     echo "--- the daemon's last words"
     tail -n 15 /out/numad.log 2>/dev/null
     exit 1
 }
+
+# $(as USER) COMMAND...: the command as this user; not a function, so that $! is the command's own number
+as() { echo "/bin/setpriv --reuid $1 --regid $1 --clear-groups"; }
 
 # expect WHAT ACTUAL EXPECTED
 expect() { [ "$2" = "$3" ] || fail "$1: expected '$3', got '$2'"; }
@@ -98,6 +105,21 @@ page_homes() {
     awk '{ line = $1
            for (field = 2; field <= NF; field++) if ($field ~ /^N[0-9]+=/) line = line " " $field
            print line }' /proc/"$1"/numa_maps
+}
+
+# pages_back BEFORE AFTER: compares lists of page-nodes. Pages that came or went in between are the program's own
+# doing; of those in both lists, one in a hundred may have been given back and taken anew.
+pages_back() {
+    awk 'NR == FNR { node[$1 " " $2] = $3; next }
+         ($1 " " $2) in node { both++; if (node[$1 " " $2] != $3) { moved++; if (moved < 6) print "not back:", $0 } }
+         END { printf "%d pages in both lists, %d on another node\n", both, moved
+               exit !(both > 1000 && moved * 100 <= both) }' "$1" "$2" || fail "pages are not back"
+}
+
+# not_slower BEFORE DURING: what a service did in a second. Nothing is gained by a better place in a guest, where all
+# memory is equally fast; what is measured is what we cost, of which a tenth is noise.
+not_slower() {
+    [ "$2" -ge $(($1 * 85 / 100)) ] || fail "the service did $2 a second, and $1 before"
 }
 
 # figure NAME: a number from `numadctl status --json` of the only attachment

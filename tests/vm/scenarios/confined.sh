@@ -12,7 +12,7 @@ rights=+sys_nice,+sys_ptrace,+perfmon,+dac_override
 daemon=$!
 within 20 numadctl status || fail "the daemon does not answer"
 # The program of another user, who is not root.
-/bin/setpriv --reuid 1000 --regid 1000 --clear-groups \
+$(as 1000) \
     numad-workload pairs --threads 8 --region-kib 512 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"

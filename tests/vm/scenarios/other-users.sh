@@ -2,18 +2,17 @@
 #: limit   240
 autonuma 0
 start_numad
-run_as() { user=$1; shift; /bin/setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
-/bin/setpriv --reuid 1000 --regid 1000 --clear-groups numad-workload pairs --threads 4 --region-kib 256 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
+$(as 1000) numad-workload pairs --threads 4 --region-kib 256 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
-run_as 1001 numadctl attach $program --policy deloc >/out/refused 2>&1 && fail "another user may attach"
+$(as 1001) numadctl attach $program --policy deloc >/out/refused 2>&1 && fail "another user may attach"
 contains "the refusal" "$(cat /out/refused)" "belongs to someone else"
-run_as 1000 numadctl attach $program --policy deloc || fail "the owner may not attach"
+$(as 1000) numadctl attach $program --policy deloc || fail "the owner may not attach"
 within 40 moved_threads || fail "no thread was moved"
-run_as 1001 numadctl status | grep -q numad-workload && fail "another user sees the program"
-run_as 1001 numadctl matrix $program >/out/matrix 2>&1 && fail "another user sees the matrix"
-run_as 1001 numadctl detach $program >/out/detach 2>&1 && fail "another user may detach"
-run_as 1000 numadctl matrix $program >/dev/null || fail "the owner does not see the matrix"
-run_as 1000 numadctl detach $program || fail "the owner may not detach"
+$(as 1001) numadctl status | grep -q numad-workload && fail "another user sees the program"
+$(as 1001) numadctl matrix $program >/out/matrix 2>&1 && fail "another user sees the matrix"
+$(as 1001) numadctl detach $program >/out/detach 2>&1 && fail "another user may detach"
+$(as 1000) numadctl matrix $program >/dev/null || fail "the owner does not see the matrix"
+$(as 1000) numadctl detach $program || fail "the owner may not detach"
 stop_numad
 kill $program

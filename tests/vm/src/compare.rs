@@ -10,15 +10,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 
-use crate::guest::{self, Run, last};
-use crate::image;
+use crate::guest::{self, Counted, Run, last};
+use crate::image::{self, Image, PROGRAMS};
 use crate::kit::Kit;
 use crate::machine::Machine;
 use crate::statistics::{Spread, spread};
 use crate::truth::{Figures, Truth};
 
-/// What is run, in the order of the tables: name and arguments of numad-workload.
-pub(crate) const WORKLOADS: [(&str, &str); 7] = [
+/// What is run, in the order of the tables: name and arguments of numad-workload. The user's own programs come
+/// after them.
+const WORKLOADS: [(&str, &str); 7] = [
     ("slices", "slices --region-kib 1024"),
     ("pairs", "pairs --region-kib 1024"),
     ("groups:4", "groups:4 --region-kib 1024"),
@@ -27,6 +28,35 @@ pub(crate) const WORKLOADS: [(&str, &str); 7] = [
     ("hog", "hog --region-kib 1024"),
     ("cached", "pairs --region-kib 16"),
 ];
+
+/// Something that is run.
+#[derive(Clone, Debug)]
+struct Workload {
+    name: String,
+    command: String,
+    /// Whether it is one of ours, which understand a seed and can place themselves.
+    ours: bool,
+}
+
+/// All workloads on a machine with so many processors.
+fn workloads(threads: usize) -> Result<Vec<Workload>> {
+    let ours = WORKLOADS.map(|(name, arguments)| Workload {
+        name: name.to_owned(),
+        command: format!("numad-workload {arguments} --threads {threads} --release-rounds 0"),
+        ours: true,
+    });
+    let own = image::own_programs()?
+        .into_iter()
+        .map(|(name, _)| Workload {
+            command: format!(
+                "env OMP_NUM_THREADS={threads} {PROGRAMS}/'{}'",
+                name.replace('\'', "")
+            ),
+            name,
+            ours: false,
+        });
+    Ok(ours.into_iter().chain(own).collect())
+}
 
 /// Who places: name, what is done before the program starts, in front of its command, and when it runs.
 #[derive(Clone, Debug)]
@@ -85,7 +115,7 @@ pub(crate) struct Row {
 /// All runs of one workload under one contestant.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    pub(crate) workload: &'static str,
+    pub(crate) workload: String,
     pub(crate) contestant: String,
     pub(crate) rows: Vec<Row>,
 }
@@ -111,32 +141,42 @@ pub(crate) struct Wanted {
 
 /// Runs what is not kept yet, and gives all cells by workload.
 pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> Result<Vec<Cell>> {
-    let image = image::build(kit, "scenarios.img", &crate::programs(kit)?)?;
+    let image = image::of(kit, Image::Usual)?;
     let folder = kit.path("compare");
     fs::create_dir_all(&folder)?;
     let mut cells = Vec::new();
-    for (workload, arguments) in WORKLOADS {
-        if !wanted.workloads.is_empty() && !wanted.workloads.iter().any(|name| name == workload) {
-            continue;
-        }
-        for contestant in &wanted.contestants {
+    let threads = wanted.machine.nodes * wanted.machine.cpus_per_node;
+    let mut workloads = workloads(threads)?;
+    if let Some(name) = wanted
+        .workloads
+        .iter()
+        .find(|name| workloads.iter().all(|one| one.name != **name))
+    {
+        bail!("there is no workload `{name}`");
+    }
+    workloads.retain(|one| wanted.workloads.is_empty() || wanted.workloads.contains(&one.name));
+    for workload in &workloads {
+        // Nobody knows what a program of the user's would do that placed itself.
+        let takes_part = |one: &&Contestant| workload.ours || one.options.is_empty();
+        for contestant in wanted.contestants.iter().filter(takes_part) {
             let mut rows = Vec::new();
             for seed in 1..=wanted.seeds {
                 let kept = kept(
                     &folder,
                     wanted.machine.name,
-                    workload,
+                    &workload.name,
                     &contestant.name,
                     seed,
                 );
                 if wanted.fresh || !kept.exists() {
-                    let script = script(contestant, arguments, seed, &wanted.machine);
+                    let script = script(contestant, workload, seed, &wanted.machine);
                     let row = run(kit, wanted, &image, &script).with_context(|| {
-                        format!("{workload} under {}, seed {seed}", contestant.name)
+                        format!("{} under {}, seed {seed}", workload.name, contestant.name)
                     })?;
                     fs::write(&kept, row.to_json().to_string())?;
                     say(&format!(
-                        "{workload} under {}, seed {seed}: {:.1} % local, {:.2} ns per instruction",
+                        "{} under {}, seed {seed}: {:.1} % local, {:.2} ns per instruction",
+                        workload.name,
                         contestant.name,
                         100.0 * row.figures.steady_local,
                         row.figures.steady_ns
@@ -148,7 +188,7 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
                 );
             }
             cells.push(Cell {
-                workload,
+                workload: workload.name.clone(),
                 contestant: contestant.name.clone(),
                 rows,
             });
@@ -165,22 +205,17 @@ fn kept(
     seed: u32,
 ) -> PathBuf {
     let name = format!("{machine}-{workload}-{contestant}-{seed}.json");
-    folder.join(name.replace([':', ' '], "_"))
+    folder.join(name.replace([':', ' ', '/'], "_"))
 }
 
-fn script(contestant: &Contestant, arguments: &str, seed: u32, machine: &Machine) -> String {
-    let threads = machine.nodes * machine.cpus_per_node;
-    let oracle = if contestant.options.is_empty() {
-        String::new()
-    } else {
-        let nodes: Vec<String> = (0..machine.nodes)
-            .map(|node| {
-                let first = node * machine.cpus_per_node;
-                format!("{first}-{}", first + machine.cpus_per_node - 1)
-            })
-            .collect();
-        format!("{} {}", contestant.options, nodes.join("/"))
-    };
+fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Machine) -> String {
+    let mut command = workload.command.clone();
+    if workload.ours {
+        command += &format!(" --seed {seed}");
+    }
+    if !contestant.options.is_empty() {
+        command += &format!(" {} {}", contestant.options, node_lists(machine));
+    }
     format!(
         r#". /lib/scenario.sh
 daemon=
@@ -188,7 +223,7 @@ daemon=
 moved() {{ awk '/^pgmigrate_success/{{print $2}}' /proc/vmstat; }}
 ticks() {{ [ -z "$daemon" ] && echo 0 || awk '{{print $14 + $15}}' /proc/$daemon/stat; }}
 moved_before=$(moved)
-LD_PRELOAD=/lib/mark.so {prefix} numad-workload {arguments} --threads {threads} --seed {seed} --release-rounds 0 {oracle} >/out/workload &
+LD_PRELOAD=/lib/mark.so {prefix} {command} >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 {after}
@@ -196,13 +231,24 @@ sleep {SECONDS}
 uncount
 echo "@pages $(($(moved) - moved_before))"
 echo "@ticks $(ticks)"
-kill $program
+kill $program 2>/dev/null
 exit 0
 "#,
         before = contestant.before,
         prefix = contestant.prefix,
         after = contestant.after,
     )
+}
+
+/// The processors of each node, as `numad-workload --oracle` reads them.
+pub(crate) fn node_lists(machine: &Machine) -> String {
+    let nodes: Vec<String> = (0..machine.nodes)
+        .map(|node| {
+            let first = node * machine.cpus_per_node;
+            format!("{first}-{}", first + machine.cpus_per_node - 1)
+        })
+        .collect();
+    nodes.join("/")
 }
 
 fn run(kit: &Kit, wanted: &Wanted, image: &std::path::Path, script: &str) -> Result<Row> {
@@ -212,7 +258,7 @@ fn run(kit: &Kit, wanted: &Wanted, image: &std::path::Path, script: &str) -> Res
             machine: &wanted.machine,
             image,
             script,
-            truth: true,
+            truth: Counted::Windows,
             limit: Duration::from_secs(600),
         },
     )?;
@@ -292,6 +338,28 @@ mod tests {
             overhead: 0.01,
         };
         assert_eq!(Row::from_json(&row.to_json().to_string()).unwrap(), row);
+    }
+
+    #[test]
+    fn a_program_of_the_users_is_run_as_it_is() {
+        let machine = crate::machine::find("ring4").unwrap();
+        let own = Workload {
+            name: "cg.S.x".to_owned(),
+            command: "env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x'".to_owned(),
+            ours: false,
+        };
+        let all = contestants(&["deloc".to_owned()]);
+        let text = script(&all[0], &own, 3, &machine);
+        assert!(
+            text.contains("mark.so  env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x' >/out"),
+            "{text}"
+        );
+        let ours = &workloads(8).unwrap()[0];
+        let oracle = script(all.last().unwrap(), ours, 3, &machine);
+        assert!(
+            oracle.contains("--threads 8 --release-rounds 0 --seed 3 --oracle 0-1/2-3/4-5/6-7 >"),
+            "{oracle}"
+        );
     }
 
     #[test]

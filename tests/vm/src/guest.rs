@@ -26,10 +26,20 @@ pub(crate) struct Run<'a> {
     pub(crate) image: &'a Path,
     /// Runs under the guest's shell; its exit code is the run's.
     pub(crate) script: &'a str,
-    /// Whether the ground truth is counted, which makes everything slower.
-    pub(crate) truth: bool,
+    /// What the ground truth counts.
+    pub(crate) truth: Counted,
     /// Processor seconds of this machine.
     pub(crate) limit: Duration,
+}
+
+/// What the ground truth counts; the more, the slower everything is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Nothing,
+    /// By thread, node and window.
+    Windows,
+    /// By thread and page, too.
+    Pages,
 }
 
 /// What came of it.
@@ -37,6 +47,8 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Ran {
     /// The script's exit code; none if it did not come to its end.
     pub(crate) code: Option<i32>,
+    /// Whether the script was told that its time is over.
+    pub(crate) stopped: bool,
     /// Standard output and error of the script.
     pub(crate) output: String,
     /// The kernel's own words.
@@ -49,6 +61,12 @@ pub(crate) struct Ran {
     pub(crate) files: Vec<u8>,
     pub(crate) wall: Duration,
 }
+
+/// Processor seconds in which a guest whose time is over must have said where it hangs.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A run may last so many times its limit on a host that is busy with other things.
+const PATIENCE: u32 = 8;
 
 const READY: &str = "@@ready\n";
 const EXIT: &str = "@@exit ";
@@ -63,31 +81,20 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
         format!("file:{}", snapshot.display()).into(),
     ]);
     let report = work.file("truth.json");
-    if run.truth {
-        let machine = run.machine;
+    if run.truth != Counted::Nothing {
         line.push("-plugin".into());
-        line.push(
-            format!(
-                "{},out={},nodes={},cpn={},memmb={},shift={CLOCK_SHIFT}",
-                kit.path("build/numatruth.so").display(),
-                report.display(),
-                machine.all_nodes(),
-                machine.cpus_per_node,
-                machine.node_mib,
-            )
-            .into(),
-        );
+        line.push(plugin(kit, run, &report).into());
     }
     let started = Instant::now();
     // The limit is one of processor time, so that a busy host makes no run fail.
     let mut qemu = Qemu::start(
         Command::new("prlimit")
-            .arg(format!("--cpu={}", run.limit.as_secs()))
+            .arg(format!("--cpu={}", (run.limit + GRACE).as_secs()))
             .args(&line),
         &work,
     )?;
     work.feed(run.script)?;
-    let status = qemu.wait(run.limit * 8)?;
+    let (status, stopped) = qemu.wait_within(run.limit, &work)?;
     let output = text(&work.file("out"));
     let output = output
         .split_once(READY)
@@ -109,6 +116,7 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
     }
     Ok(Ran {
         code,
+        stopped,
         output: output.to_owned(),
         console: text(&work.file("console")),
         qemu: said,
@@ -118,6 +126,20 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
     })
 }
 
+/// The plugin's file and parameters.
+fn plugin(kit: &Kit, run: &Run<'_>, report: &Path) -> String {
+    let machine = run.machine;
+    format!(
+        "{},out={},nodes={},cpn={},memmb={},shift={CLOCK_SHIFT},pages={}",
+        kit.path("build/numatruth.so").display(),
+        report.display(),
+        machine.all_nodes(),
+        machine.cpus_per_node,
+        machine.node_mib,
+        u8::from(run.truth == Counted::Pages),
+    )
+}
+
 /// The kept state of a guest that waits for its script; made if there is none yet.
 fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
@@ -125,11 +147,13 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
     machine
         .command(kit, image, Path::new(""))?
         .hash(&mut hasher);
-    let kept = kit.path(&format!("guest-{}-{:016x}", machine.name, hasher.finish()));
+    let image_name = image.file_stem().unwrap_or_default().to_string_lossy();
+    let prefix = format!("guest-{}-{image_name}-", machine.name);
+    let kept = kit.path(&format!("{prefix}{:016x}", hasher.finish()));
     if kept.exists() {
         return Ok(kept);
     }
-    forget_older(kit, machine)?;
+    forget_older(kit, &prefix)?;
     let work = Work::new(kit)?;
     let socket = work.file("qmp");
     let mut line = machine.command(kit, image, &work.0)?;
@@ -182,11 +206,10 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
 }
 
 /// Removes states that belong to images that are no more.
-fn forget_older(kit: &Kit, machine: &Machine) -> Result<()> {
-    let prefix = format!("guest-{}-", machine.name);
+fn forget_older(kit: &Kit, prefix: &str) -> Result<()> {
     for entry in fs::read_dir(kit.path(""))? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
             fs::remove_file(entry.path())?;
         }
     }
@@ -273,6 +296,25 @@ impl Qemu {
         Ok(self.child.try_wait()?.is_some())
     }
 
+    /// Waits for its end; at the limit of processor time, tells the guest so. Says how it ended, if it did, and
+    /// whether it was told.
+    fn wait_within(&mut self, limit: Duration, work: &Work) -> Result<(Option<ExitStatus>, bool)> {
+        let started = Instant::now();
+        let mut told = false;
+        while started.elapsed() < (limit + GRACE) * PATIENCE {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok((Some(status), told));
+            }
+            let used = processor_time(&format!("/proc/{}/stat", self.child.id()));
+            if !told && (used > limit || started.elapsed() > limit * PATIENCE) {
+                work.pipe()?.write_all(b"stop\n")?;
+                told = true;
+            }
+            sleep(Duration::from_millis(50));
+        }
+        Ok((None, told))
+    }
+
     /// Waits for its end; none if that took longer than the patience.
     fn wait(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
         let started = Instant::now();
@@ -331,6 +373,23 @@ impl Monitor {
     }
 }
 
+/// What a process has used, by its line of numbers; nothing if it is gone.
+fn processor_time(stat: &str) -> Duration {
+    // In hundredths of a second, which is what Linux counts by for programs on any x86 machine.
+    let ticks: u64 = fs::read_to_string(stat)
+        .ok()
+        .and_then(|line| Some(ticks(&line)?.sum()))
+        .unwrap_or_default();
+    Duration::from_millis(ticks * 10)
+}
+
+/// Time in user mode and in the kernel. The name before them may have blanks and brackets in it.
+fn ticks(stat: &str) -> Option<impl Iterator<Item = u64>> {
+    let (_, numbers) = stat.rsplit_once(") ")?;
+    let numbers = numbers.split(' ').skip(11).take(2);
+    Some(numbers.filter_map(|number| number.parse().ok()))
+}
+
 fn text(file: &Path) -> String {
     String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
 }
@@ -339,4 +398,23 @@ fn text(file: &Path) -> String {
 pub(crate) fn last(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let line = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 250 50 9 9 20 0 1 0 5";
+        assert_eq!(ticks(line).unwrap().sum::<u64>(), 300);
+        assert!(ticks("").is_none());
+        assert_eq!(processor_time("/nonexistent"), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_last_lines_are_the_last() {
+        assert_eq!(last("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(last("a", 2), "a");
+    }
 }

@@ -10,6 +10,130 @@ use anyhow::{Context as _, Result, bail};
 use crate::cpio::Archive;
 use crate::kit::Kit;
 
+/// Which file system a guest has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Image {
+    /// Our own programs and what scenarios need.
+    Usual,
+    /// These, redis and PostgreSQL.
+    Services,
+}
+
+impl Image {
+    /// The image of this name.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        match name {
+            "usual" => Ok(Self::Usual),
+            "services" => Ok(Self::Services),
+            _ => bail!("there is no image `{name}`; there are usual, services"),
+        }
+    }
+}
+
+/// Packs an image unless one with the same content is there, and says where it is.
+pub(crate) fn of(kit: &Kit, image: Image) -> Result<PathBuf> {
+    let mut items = programs(kit)?;
+    match image {
+        Image::Usual => build(kit, "scenarios.img", &items),
+        Image::Services => {
+            items.extend(services(kit)?);
+            build(kit, "services.img", &items)
+        }
+    }
+}
+
+/// What every guest has.
+fn programs(kit: &Kit) -> Result<Vec<Item>> {
+    let mut items = vec![
+        Item::program(find("numactl")?),
+        Item::program(find("migratepages")?),
+        Item::program(find("setpriv")?),
+        Item::program(kit.path("build/tell-cpus")),
+        Item::program(kit.path("build/mark")),
+        Item::program(kit.path("build/page-nodes")),
+        Item::new(kit.path("build/mark.so"), "/lib/mark.so"),
+        Item::new(
+            kit.path("distribution/usr/bin/numad"),
+            "/opt/distribution/numad",
+        ),
+    ];
+    for program in ["numad", "numadctl", "numad-workload"] {
+        items.push(Item::program(kit.stripped(program)?));
+    }
+    for (name, file) in own_programs()? {
+        items.push(Item::new(file, &format!("{PROGRAMS}/{name}")));
+    }
+    Ok(items)
+}
+
+/// Where the guest has the user's own programs.
+pub(crate) const PROGRAMS: &str = "/opt/programs";
+
+/// The user's own programs, by name: the files in the folder that `NUMAD_VM_PROGRAMS` names.
+pub(crate) fn own_programs() -> Result<Vec<(String, PathBuf)>> {
+    let Some(folder) = std::env::var_os("NUMAD_VM_PROGRAMS") else {
+        return Ok(Vec::new());
+    };
+    programs_in(Path::new(&folder))
+}
+
+fn programs_in(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let entries = fs::read_dir(folder)
+        .with_context(|| format!("cannot look for programs in `{}`", folder.display()))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_file() && read(&path)?.starts_with(b"\x7fELF") {
+            files.push((name.into_owned(), path));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        bail!(
+            "there is no program in `{}`; put binaries for x86-64 Linux there",
+            folder.display()
+        );
+    }
+    Ok(files)
+}
+
+/// redis and PostgreSQL with a database to read, as scripts/vm-setup has them.
+fn services(kit: &Kit) -> Result<Vec<Item>> {
+    let redis = kit.path("services/usr/bin");
+    let mut items = vec![
+        // One binary, which goes by its name.
+        Item::new(redis.join("redis-check-rdb"), "/bin/redis-server"),
+        Item::program(redis.join("redis-cli")),
+        Item::program(redis.join("redis-benchmark")),
+        Item::new(kit.path("services/database"), "/opt/database"),
+    ];
+    let versions = kit.path("services/usr/lib/postgresql");
+    let entry = fs::read_dir(&versions)
+        .with_context(|| {
+            format!(
+                "cannot look into `{}`; run scripts/vm-setup",
+                versions.display()
+            )
+        })?
+        .next()
+        .with_context(|| format!("`{}` is empty; run scripts/vm-setup", versions.display()))??;
+    let version = entry.file_name().to_string_lossy().into_owned();
+    let guest = format!("/usr/lib/postgresql/{version}");
+    for program in ["postgres", "pgbench", "psql"] {
+        let host = entry.path().join("bin").join(program);
+        items.push(Item::new(host, &format!("{guest}/bin/{program}")));
+    }
+    let library = entry.path().join("lib/plpgsql.so");
+    items.push(Item::new(library, &format!("{guest}/lib/plpgsql.so")));
+    let share = format!("usr/share/postgresql/{version}");
+    items.push(Item::new(
+        kit.path(&format!("services/{share}/timezonesets")),
+        &format!("/{share}/timezonesets"),
+    ));
+    Ok(items)
+}
+
 /// A program or folder of this machine and its path in the guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
@@ -18,6 +142,14 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// A file or folder, and where the guest has it.
+    pub(crate) fn new(host: PathBuf, guest: &str) -> Self {
+        Self {
+            host,
+            guest: guest.to_owned(),
+        }
+    }
+
     /// A program that keeps its name, in `/bin`.
     pub(crate) fn program(host: impl Into<PathBuf>) -> Self {
         let host = host.into();
@@ -29,8 +161,7 @@ impl Item {
     }
 }
 
-/// Packs the image unless one with the same content is there, and says where it is.
-pub(crate) fn build(kit: &Kit, name: &str, items: &[Item]) -> Result<PathBuf> {
+fn build(kit: &Kit, name: &str, items: &[Item]) -> Result<PathBuf> {
     let mut archive = Archive::default();
     for directory in [
         "proc", "sys", "dev", "tmp", "root", "bin", "sbin", "lib64", "run", "var/log", "var/lib",
@@ -66,7 +197,7 @@ pub(crate) fn build(kit: &Kit, name: &str, items: &[Item]) -> Result<PathBuf> {
 }
 
 /// A program's own path, from the search path.
-pub(crate) fn find(program: &str) -> Result<PathBuf> {
+fn find(program: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -79,6 +210,7 @@ pub(crate) fn find(program: &str) -> Result<PathBuf> {
 
 fn add(archive: &mut Archive, host: &Path, guest: &str) -> Result<()> {
     if host.is_dir() {
+        archive.directory(guest);
         let mut entries: Vec<_> = fs::read_dir(host)?.collect::<Result<_, _>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
@@ -143,4 +275,26 @@ fn output(command: &mut Command) -> Result<String> {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_what_can_be_run() {
+        let folder = std::env::temp_dir().join(format!("numad-vm-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("README"), "no program").unwrap();
+        let error = programs_in(&folder).unwrap_err();
+        assert!(error.to_string().contains("no program in"), "{error}");
+        for name in ["mg.S.x", "cg.S.x"] {
+            fs::write(folder.join(name), b"\x7fELF and so on").unwrap();
+        }
+        let found = programs_in(&folder).unwrap();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["cg.S.x", "mg.S.x"]);
+        fs::remove_dir_all(&folder).unwrap();
+        programs_in(&folder).unwrap_err();
+    }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accuracy;
 mod compare;
 mod cpio;
 mod guest;
@@ -14,15 +15,16 @@ mod scenario;
 mod statistics;
 mod truth;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 
-use guest::{Ran, Run, last};
-use image::Item;
+use guest::{Counted, Ran, Run, last};
 use kit::Kit;
 use scenario::Scenario;
 use truth::{Figures, Truth};
@@ -41,7 +43,7 @@ enum Command {
     List,
     /// Runs scenarios, all of them unless some are named.
     Run {
-        /// Only these.
+        /// Only these; one that ends in `.sh` is a file of yours.
         names: Vec<String>,
         /// Only the short round.
         #[arg(long)]
@@ -52,6 +54,18 @@ enum Command {
         /// Put what scripts left in /out, and the ground truth, into this folder.
         #[arg(long)]
         keep: Option<PathBuf>,
+    },
+    /// Measures how true samples are: pages, nodes and who shares with whom, by source and rate.
+    Accuracy {
+        /// Only these workloads.
+        #[arg(long, value_delimiter = ',')]
+        workloads: Vec<String>,
+        /// The machine.
+        #[arg(long, default_value = "ring4")]
+        machine: String,
+        /// Where accuracy.md and accuracy.json go.
+        #[arg(short, long, default_value = ".")]
+        output: PathBuf,
     },
     /// Compares what places threads and memory, and writes a table and a page.
     Compare {
@@ -100,8 +114,8 @@ impl Command {
                 for scenario in scenarios {
                     let quick = if scenario.quick { "quick" } else { "" };
                     say(&format!(
-                        "{:24} {:6} {:6} {}",
-                        scenario.name, scenario.machine.name, quick, scenario.about
+                        "{:24} {:10} {:6} {}",
+                        scenario.name, scenario.machine.name, quick, scenario.about,
                     ));
                 }
                 Ok(0)
@@ -112,18 +126,19 @@ impl Command {
                 verbose,
                 keep,
             } => {
-                for name in &names {
-                    let known = scenarios.iter().any(|scenario| scenario.name == *name);
-                    known.then_some(()).with_context(|| {
-                        format!("there is no scenario `{name}`; see numad-vm list")
-                    })?;
-                }
-                let wanted = |scenario: &&Scenario| {
-                    (names.is_empty() || names.contains(&scenario.name))
-                        && (!quick || scenario.quick)
-                };
-                let wanted: Vec<&Scenario> = scenarios.iter().filter(wanted).collect();
+                let mut wanted = chosen(scenarios, &names)?;
+                wanted.retain(|scenario| !quick || scenario.quick);
                 run_all(&kit, &wanted, verbose, keep.as_ref())
+            }
+            Self::Accuracy {
+                workloads,
+                machine,
+                output,
+            } => {
+                let machine = machine::find(&machine)?;
+                let cells = accuracy::measure(&kit, &machine, &workloads, &mut say)?;
+                say(&accuracy::write(&cells, &output)?);
+                Ok(0)
             }
             Self::Compare {
                 seeds,
@@ -155,22 +170,51 @@ impl Command {
     }
 }
 
+/// The scenarios of these names, and those in files; all of them without a name.
+fn chosen(all: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>> {
+    let mut wanted = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with(".sh")) {
+        wanted.extend(scenario::read(Path::new(name))?);
+    }
+    let names: Vec<&String> = names.iter().filter(|name| !name.ends_with(".sh")).collect();
+    for name in &names {
+        let known = all.iter().any(|scenario| scenario.is_named(name));
+        known
+            .then_some(())
+            .with_context(|| format!("there is no scenario `{name}`; see numad-vm list"))?;
+    }
+    let some = !names.is_empty() || !wanted.is_empty();
+    wanted.extend(
+        all.into_iter()
+            .filter(|one| !some || names.iter().any(|name| one.is_named(name))),
+    );
+    Ok(wanted)
+}
+
 fn run_all(
     kit: &Kit,
-    scenarios: &[&Scenario],
+    scenarios: &[Scenario],
     verbose: bool,
     keep: Option<&PathBuf>,
 ) -> Result<usize> {
-    let image = image::build(kit, "scenarios.img", &programs(kit)?)?;
+    let mut images = BTreeMap::new();
     let mut failed = 0;
     for scenario in scenarios {
+        let image = match images.entry(scenario.image) {
+            Entry::Vacant(free) => free.insert(image::of(kit, scenario.image)?),
+            Entry::Occupied(there) => there.into_mut(),
+        };
         let ran = guest::run(
             kit,
             &Run {
                 machine: &scenario.machine,
-                image: &image,
+                image,
                 script: &scenario.script,
-                truth: !scenario.expectations.is_empty(),
+                truth: if scenario.expectations.is_empty() {
+                    Counted::Nothing
+                } else {
+                    Counted::Windows
+                },
                 limit: scenario.limit,
             },
         )
@@ -193,33 +237,14 @@ fn run_all(
     Ok(failed)
 }
 
-/// What every guest has.
-fn programs(kit: &Kit) -> Result<Vec<Item>> {
-    let mut items = vec![
-        Item::program(image::find("numactl")?),
-        Item::program(image::find("migratepages")?),
-        Item::program(image::find("setpriv")?),
-        Item::program(kit.path("build/tell-cpus")),
-        Item::program(kit.path("build/mark")),
-        Item {
-            host: kit.path("build/mark.so"),
-            guest: "/lib/mark.so".to_owned(),
-        },
-        Item {
-            host: kit.path("distribution/usr/bin/numad"),
-            guest: "/opt/distribution/numad".to_owned(),
-        },
-    ];
-    for program in ["numad", "numadctl", "numad-workload"] {
-        items.push(Item::program(kit.stripped(program)?));
-    }
-    Ok(items)
-}
-
 /// Says how it went; true if well.
 fn report(scenario: &Scenario, ran: &Ran, verbose: bool) -> Result<bool> {
     let mut complaints = Vec::new();
     match ran.code {
+        _ if ran.stopped => complaints.push(format!(
+            "stopped at its limit of {} processor seconds",
+            scenario.limit.as_secs()
+        )),
         Some(0) => {}
         Some(code) => complaints.push(format!("the script ended with {code}")),
         None => complaints.push("the script did not come to its end".to_owned()),
@@ -232,7 +257,7 @@ fn report(scenario: &Scenario, ran: &Ran, verbose: bool) -> Result<bool> {
         let shown = Figures::NAMES
             .map(|name| format!("{name} {:.3}", figures.named(name).unwrap_or(f64::NAN)));
         say(&format!("    {}", shown.join("  ")));
-    } else if !scenario.expectations.is_empty() {
+    } else if !scenario.expectations.is_empty() && ran.code == Some(0) {
         complaints.push("there is no ground truth".to_owned());
     }
     let seconds = ran.wall.as_secs_f64();

@@ -238,12 +238,12 @@ mod tests {
         };
         vec![
             Cell {
-                workload: "pairs",
+                workload: "pairs".to_owned(),
                 contestant: "nothing".to_owned(),
                 rows: vec![row(0.25)],
             },
             Cell {
-                workload: "pairs",
+                workload: "pairs".to_owned(),
                 contestant: "deloc".to_owned(),
                 rows: vec![row(0.9), row(1.0)],
             },

@@ -34,7 +34,7 @@ all_masks >/out/masks.before
 page-nodes $(all) >/out/pages.before
 
 numadctl attach --command postgres --policy deloc || fail "attach"
-(while :; do ask 'select 1' >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
+(while :; do timeout 10 "$postgresql/psql" -h /tmp -U guest -c "select 1" postgres >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
     >/out/silence &
 asking=$!
 within 90 moved_pages || fail "no page was moved"

@@ -1,12 +1,14 @@
-#: about   pairs under deloc come together with their pages, and detach puts masks back
+#: about   pairs under deloc come together with their pages, and detach puts masks and pages back
+#: machine ring4 mesh8
 #: quick
-#: limit   200
+#: limit   300
 #: expect  steady_local >= 0.95
 autonuma 0
 start_numad
-workload pairs --threads 8 --region-kib 1024 --seconds 600 --seed 7
+workload pairs --threads $cpus --region-kib 1024 --seconds 600 --seed 7
 masks $program >/out/before
 sleep 2
+page-nodes $program >/out/pages.before
 numadctl attach $program --policy deloc || fail "attach"
 sleep 45
 numadctl status
@@ -16,5 +18,7 @@ uncount
 numadctl detach $program || fail "detach"
 masks $program >/out/after
 diff /out/before /out/after || fail "masks differ after detach"
+page-nodes $program >/out/pages.after
+pages_back /out/pages.before /out/pages.after
 stop_numad
 kill $program

@@ -1,11 +1,13 @@
 #: about   every policy acts on a program, stays within what is allowed, and is undone
-#: limit   400
+#: machine ring4 mesh8
+#: limit   900
 autonuma 0
 start_numad
-workload groups:2 --threads 8 --region-kib 256 --seconds 600 --seed 5
+workload groups:2 --threads $cpus --region-kib 256 --seconds 2000 --seed 5
 masks $program >/out/before
+page-nodes $program >/out/pages.before
 numadctl policies | awk 'NR > 1 && $1 ~ /^[a-z]/ {print $1}' >/out/policies
-[ "$(wc -l </out/policies)" -ge 8 ] || fail "too few policies: $(cat /out/policies)"
+[ "$(wc -l </out/policies)" -ge 16 ] || fail "too few policies: $(cat /out/policies)"
 while read -r policy; do
     numadctl attach $program --policy "$policy" || fail "attach under $policy"
     within 20 windows_at_least 3 || fail "$policy: no three windows"
@@ -22,5 +24,7 @@ while read -r policy; do
     numadctl detach $program || fail "detach from $policy"
     masks $program | diff /out/before - || fail "masks differ after $policy"
 done </out/policies
+page-nodes $program >/out/pages.after
+pages_back /out/pages.before /out/pages.after 250
 stop_numad
 kill $program

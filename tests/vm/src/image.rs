@@ -17,6 +17,8 @@ pub(crate) enum Image {
     Usual,
     /// These, redis and PostgreSQL.
     Services,
+    /// Our programs under systemd, with our unit.
+    Systemd,
 }
 
 impl Image {
@@ -25,7 +27,8 @@ impl Image {
         match name {
             "usual" => Ok(Self::Usual),
             "services" => Ok(Self::Services),
-            _ => bail!("there is no image `{name}`; there are usual, services"),
+            "systemd" => Ok(Self::Systemd),
+            _ => bail!("there is no image `{name}`; there are usual, services, systemd"),
         }
     }
 }
@@ -39,6 +42,10 @@ pub(crate) fn of(kit: &Kit, image: Image) -> Result<PathBuf> {
             items.extend(services(kit)?);
             build(kit, "services.img", &items)
         }
+        Image::Systemd => {
+            items.extend(systemd(kit)?);
+            build(kit, "systemd.img", &items)
+        }
     }
 }
 
@@ -51,6 +58,7 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
         Item::program(kit.path("build/tell-cpus")),
         Item::program(kit.path("build/mark")),
         Item::program(kit.path("build/page-nodes")),
+        Item::program(kit.path("build/huge-slices")),
         Item::new(kit.path("build/mark.so"), "/lib/mark.so"),
         Item::new(
             kit.path("distribution/usr/bin/numad"),
@@ -134,6 +142,52 @@ fn services(kit: &Kit) -> Result<Vec<Item>> {
     Ok(items)
 }
 
+/// systemd as scripts/vm-setup has it, with what a start needs, and our unit.
+fn systemd(kit: &Kit) -> Result<Vec<Item>> {
+    const PROGRAMS: [&str; 6] = [
+        "lib/systemd/systemd",
+        "lib/systemd/systemd-journald",
+        "bin/systemctl",
+        "bin/journalctl",
+        "bin/systemd-sysusers",
+        "bin/systemd-tmpfiles",
+    ];
+    const UNITS: [&str; 9] = [
+        "sysinit.target",
+        "shutdown.target",
+        "umount.target",
+        "local-fs.target",
+        "sockets.target",
+        "systemd-journald.service",
+        "systemd-journald.socket",
+        "systemd-tmpfiles-setup.service",
+        "system.slice",
+    ];
+    let units = UNITS.map(|unit| format!("lib/systemd/system/{unit}"));
+    let mut items = Vec::new();
+    for file in PROGRAMS.into_iter().chain(units.iter().map(String::as_str)) {
+        let host = kit.path("systemd").join(file);
+        // Some versions have none of some, and do without.
+        if host.exists() || PROGRAMS.contains(&file) {
+            items.push(Item::new(host, &format!("/{file}")));
+        }
+    }
+    for (file, guest) in [
+        ("systemd/numad.service", "lib/systemd/system/numad.service"),
+        ("systemd/numad.sysusers", "usr/lib/sysusers.d/numad.conf"),
+        ("systemd/numad.tmpfiles", "usr/lib/tmpfiles.d/numad.conf"),
+        ("packaging/numad.toml", "etc/numad/numad.toml"),
+    ] {
+        items.push(Item::new(kit.shipped(file), &format!("/{guest}")));
+    }
+    for unit in ["default.target", "scenario.service"] {
+        let host = kit.source("guest/systemd").join(unit);
+        items.push(Item::new(host, &format!("/etc/systemd/system/{unit}")));
+    }
+    items.push(Item::new(kit.stripped("numad")?, "/usr/bin/numad"));
+    Ok(items)
+}
+
 /// A program or folder of this machine and its path in the guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
@@ -179,7 +233,14 @@ fn build(kit: &Kit, name: &str, items: &[Item]) -> Result<PathBuf> {
         archive.link(&format!("bin/{applet}"), "/bin/busybox");
     }
     archive.program("init", &read(&kit.source("guest/init"))?);
-    archive.file("lib/scenario.sh", &read(&kit.source("guest/scenario.sh"))?);
+    archive.program(
+        "lib/run-scenario",
+        &read(&kit.source("guest/run-scenario"))?,
+    );
+    for file in ["scenario.sh", "ports.sh"] {
+        let content = read(&kit.source("guest").join(file))?;
+        archive.file(&format!("lib/{file}"), &content);
+    }
     archive.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nguest:x:1000:1000:guest:/tmp:/bin/sh\nother:x:1001:1001:other:/tmp:/bin/sh\n");
     archive.file(
         "etc/group",

@@ -40,6 +40,11 @@ impl Kit {
         self.workspace.join("tests/vm").join(name)
     }
 
+    /// A file that is installed as it is in the sources.
+    pub(crate) fn shipped(&self, name: &str) -> PathBuf {
+        self.workspace.join(name)
+    }
+
     /// QEMU with the folders of its own data.
     pub(crate) fn qemu(&self) -> Vec<OsString> {
         let share = self.path("qemu/usr/share");

@@ -217,8 +217,16 @@ fn run_all(
                 },
                 limit: scenario.limit,
             },
-        )
-        .with_context(|| format!("in scenario `{}`", scenario.name))?;
+        );
+        let ran = match ran {
+            Ok(ran) => ran,
+            // A guest that does not come up is no reason to leave out those of other machines.
+            Err(error) => {
+                say(&format!("FAILED  {}: {error:#}", scenario.name));
+                failed += 1;
+                continue;
+            }
+        };
         if let Some(folder) = keep {
             std::fs::create_dir_all(folder)?;
             std::fs::write(folder.join(format!("{}.tar", scenario.name)), &ran.files)?;

@@ -1,0 +1,45 @@
+#: about   the unit as it is shipped, under systemd: start, crash, stop; each puts back what was
+#: image   systemd
+#: limit   300
+autonuma 0
+default_settings
+mkdir -p /etc/numad/numad.toml.d
+cp "$config" /etc/numad/numad.toml.d/guest.toml
+echo 2 >/proc/sys/kernel/perf_event_paranoid
+# What a machine has ten seconds for takes the guest longer: see the README, "The guest's clock".
+mkdir -p /run/systemd/system/numad.service.d
+printf '[Service]\nTimeoutStopSec=90\n' >/run/systemd/system/numad.service.d/slow.conf
+systemctl daemon-reload
+systemd-sysusers || fail "no user for the daemon"
+systemctl start numad || fail "the unit does not start: $(systemctl status numad)"
+expect "the daemon's user" "$(ps -o user,comm | awk '$2 == "numad" {print $1; exit}')" numad
+daemon=$(systemctl show -P MainPID numad)
+$(as 1000) numad-workload pairs --threads 8 --region-kib 256 --seconds 600 --seed 1 --release-rounds 0 >/out/workload &
+program=$!
+within 20 grep -q . /out/workload || fail "the workload says nothing"
+masks $program >/out/masks.before
+page-nodes $program >/out/pages.before
+# put_back WHEN
+put_back() {
+    masks $program | diff /out/masks.before - || fail "masks differ after $1"
+    page-nodes $program >/out/pages.after
+    pages_back /out/pages.before /out/pages.after 250
+}
+
+$(as 1000) numadctl attach $program --policy deloc || fail "attach"
+within 40 moved_threads || fail "no thread was moved"
+within 40 moved_pages || fail "no page was moved"
+systemctl kill -s KILL numad
+another() { now=$(systemctl show -P MainPID numad); [ "$now" != 0 ] && [ "$now" != "$daemon" ]; }
+within 30 another || fail "not started again after kill -9: $(systemctl status numad)"
+within 20 numadctl status || fail "the new daemon does not answer"
+put_back "kill -9"
+
+$(as 1000) numadctl attach $program --policy deloc || fail "attach once more"
+within 40 moved_pages || fail "no page was moved the second time"
+systemctl reload numad || fail "reload"
+systemctl stop numad || fail "stop"
+expect "the unit's result" "$(systemctl show -P Result numad)" success
+put_back "stop"
+[ ! -e "$NUMAD_SOCKET" ] || fail "the socket is left"
+kill $program

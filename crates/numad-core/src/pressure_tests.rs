@@ -32,7 +32,7 @@ impl Scene {
             cpu: None,
             allowed: vec![true; 2],
             busy: 1.0,
-            samples: 10_000,
+            samples: 100,
         });
         let pages = homes.into_iter().zip(0..).map(|(home, task)| {
             let mut recent = [Accessor::default(); ACCESSORS_MAX];

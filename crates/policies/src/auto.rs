@@ -292,7 +292,10 @@ fn has_one_node(program: &Program<'_>) -> bool {
 /// Whether the program asks the memory of a node for nearly all it gives.
 fn is_saturated(program: &Program<'_>) -> bool {
     let model = MachineModel::new(program.topology);
-    let asked = asked_gbps(program, program.prices.accesses_per_amount);
+    let asked = asked_gbps(
+        program,
+        program.prices.accesses_per_amount * live_part(program),
+    );
     let mut asked = asked.into_iter().enumerate();
     asked.any(|(node, gbps)| gbps > SATURATED * model.controller_gbps(node))
 }

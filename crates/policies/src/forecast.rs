@@ -40,7 +40,7 @@ impl<'a> Forecast<'a> {
         let homes = program.topology.nodes().iter();
         let runners = homes.filter(|node| !node.cpus.is_empty()).count();
         Some(Self {
-            demand: Demand::with_amounts(model, *program, program.prices.accesses_per_amount),
+            demand: Demand::of_window(model, *program, program.prices.accesses_per_amount),
             program: *program,
             pages_ratio,
             runners,

@@ -63,7 +63,15 @@ impl<'a> Demand<'a> {
     /// `Prices::of_window` tells.
     #[must_use]
     pub fn with_amounts(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, per_amount, Some(program.live))
+        Self::of(model, program, (per_amount, 1.0), Some(program.live))
+    }
+
+    /// The same where weights of pages hold what was seen in the windows before as well, as a policy sees
+    /// them: only the part of this window counts, see [`live_part`].
+    #[must_use]
+    pub fn of_window(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
+        let live = live_part(&program);
+        Self::of(model, program, (per_amount, live), Some(program.live))
     }
 
     /// What it asks of memory alone: for plans under which tasks stay, so that what they say to each other
@@ -73,16 +81,15 @@ impl<'a> Demand<'a> {
     /// it is not in question it would only blur what memory is asked for.
     #[must_use]
     pub fn of_memory(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, per_amount, None)
+        Self::of(model, program, (per_amount, 1.0), None)
     }
 
     fn of(
         model: &'a MachineModel,
         program: Program<'a>,
-        per_amount: f64,
+        (per_amount, live): (f64, f64),
         talk: Option<&'a CommMatrix>,
     ) -> Self {
-        let live = live_part(&program);
         let said = |task| talk.map_or(0, |talk| talk.row_sum(task));
         let mut accesses: Vec<f64> = (0..program.tasks.len())
             .map(|task| said(task) as f64 / 2.0 * per_amount)
@@ -250,7 +257,6 @@ pub fn asked_gbps(program: &Program<'_>, per_amount: f64) -> Vec<f64> {
     if window_ns <= 0.0 {
         return asked;
     }
-    let per_amount = per_amount * live_part(program);
     for page in program.pages {
         let Some(home) = page.home else { continue };
         for accessor in page.accessors() {

@@ -342,8 +342,11 @@ fn back_each_other(case: &PageCase<'_>, runs: &[Run], asked: &mut [Asked<'_>]) {
 
 /// Whether all that may go is not worth an interruption. What the budget or room held back counts as more.
 fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> bool {
-    let more =
-        |verdict: &Result<PageGain, Veto>| matches!(verdict, Err(Veto::Budget | Veto::NoRoom));
+    // Relief is not counted in distances.
+    let more = |verdict: &Result<PageGain, Veto>| match verdict {
+        Ok(gain) => gain.is_relief,
+        Err(veto) => matches!(veto, Veto::Budget | Veto::NoRoom),
+    };
     if verdicts.iter().any(more) {
         return false;
     }

@@ -361,7 +361,7 @@ const ENGINE: Section = Section {
             "page_moves_max",
             0,
             1_000_000,
-            4_096,
+            16_384,
             "Most pages of a program that are moved in one window.",
         )),
         per_program(integer(

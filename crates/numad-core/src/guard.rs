@@ -411,6 +411,7 @@ fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64)) {
 
 /// A page and the node it is to go to.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct PageWish<'a> {
     /// None when it is not tracked any more.
     pub page: Option<&'a Page>,

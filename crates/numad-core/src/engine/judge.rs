@@ -180,15 +180,8 @@ impl Attachment {
     ) {
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
-        let wished = |proposal: &Proposal| match proposal {
-            Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
-            Proposal::MovePage { .. } => None,
-        };
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
-        if judge.evidence {
-            self.note_change(judge.program);
-        }
-        let agreed = self.agrees_with_last(judge, &wishes) || self.outweighs(judge, &wishes);
+        let agreed = self.agrees(judge, &wishes);
         let case = |reverting| ThreadCase {
             program: judge.program,
             standings: &standings,
@@ -282,6 +275,14 @@ impl Attachment {
                 standing.wanted = Some(node);
             }
         }
+    }
+
+    /// Whether windows agree that threads are misplaced, if not about the node of each.
+    fn agrees(&mut self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) -> bool {
+        if judge.evidence {
+            self.note_change(judge.program);
+        }
+        self.agrees_with_last(judge, wishes) || self.outweighs(judge, wishes)
     }
 
     /// Whether what the last judged window wanted would still gain, at least [`AGREES`] of what is to be
@@ -445,6 +446,14 @@ fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>
         }
     }
     nodes
+}
+
+/// The task and the node of a wish for a thread.
+const fn wished(proposal: &Proposal) -> Option<TaskWish> {
+    match proposal {
+        Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
+        Proposal::MovePage { .. } => None,
+    }
 }
 
 /// Two tasks, in order.

@@ -175,3 +175,61 @@ fn only_moves_that_pay_for_those_who_seek_gain() {
     assert_eq!(seen.orders(), "p1>1");
     assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::DoesNotPay)]);
 }
+
+/// Pages that a thread on node 1 touched this often, on node 0 until they move, for a policy that seeks a gain and wants them
+/// on node 1.
+fn piece(confidence_min: f64, touched: &[(u64, u32)]) -> (World, Arc<Mutex<Script>>) {
+    let mut world = World::new("2x4@10,20");
+    let gain = AttachOptions {
+        require_gain: true,
+        confidence_min,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[4], gain);
+    script.lock().unwrap().pages = touched.iter().map(|&(page, _)| (page, 1)).collect();
+    for &(page, times) in touched {
+        world.touch(10, page, times);
+    }
+    (world, script)
+}
+
+#[test]
+fn pages_side_by_side_are_sure_together_and_take_unseen_ones_along() {
+    let orders = |touched: &[(u64, u32)]| piece(0.999, touched).0.window().orders();
+    // Eight samples say too little of a page alone, and three enough beside others.
+    assert_eq!(orders(&[(1, 8), (100, 8), (101, 8)]), "p100+101>1");
+    assert_eq!(orders(&[(99, 3), (100, 8), (101, 8)]), "p99+100+101>1");
+    assert_eq!(orders(&[(100, 8), (103, 8)]), "p100+101+102+103>1");
+    // Seventeen pages away is another piece.
+    assert_eq!(orders(&[(100, 8), (117, 8)]), "");
+}
+
+#[test]
+fn a_page_that_is_used_from_elsewhere_parts_a_piece() {
+    let (mut world, script) = piece(0.9, &[(100, 8), (102, 8)]);
+    world.touch(10, 101, 8);
+    assert_eq!(world.window().orders(), "p100+102>1");
+    drop(script);
+}
+
+#[test]
+fn a_little_more_is_no_reason_to_disturb_a_program_that_stands() {
+    let far: Vec<(u64, u32)> = (0..100).map(|index| (1000 + 50 * index, 8)).collect();
+    let (mut world, script) = piece(0.9, &far);
+    for index in 1..100 {
+        world.homes.insert(1000 + 50 * index, NodeId(1));
+    }
+    // One of a hundred is not at home: less than 1.5 %, though twice as far as all others.
+    script.lock().unwrap().pages = vec![(1000, 1)];
+    world.homes.insert(1000 + 50, NodeId(1));
+    let seen = world.window();
+    assert_eq!(seen.orders(), "");
+    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::DoesNotPay)]);
+    // Two are more.
+    world.homes.insert(1000 + 50, NodeId(0));
+    script.lock().unwrap().pages = vec![(1000, 1), (1050, 1)];
+    for &(page, times) in &far {
+        world.touch(10, page, times);
+    }
+    assert_eq!(world.window().orders(), "p1000+1050>1");
+}

@@ -5,6 +5,18 @@
 //! nodes, and each part goes to the node that runs most of it already (`threads`). Then pages go
 //! where their users have most bandwidth left, which is nearby until that is used up ([`pages`]).
 //!
+//! # Names
+//!
+//! | method | here |
+//! | --- | --- |
+//! | `cos(t1, t2)` | [`similarity::Similarity::pairs`] |
+//! | recursive KL into N parts | [`crate::kernel::kl()`], refined and held against what is: `threads` |
+//! | parts to nodes, greedily | `threads::deal` |
+//! | C1, C2, `Min_Acc` | the settings `c1`, `c2` and `min_acc`; [`pages::Stickiness`] |
+//! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
+//! | `avail[n][m]`, `b[n][p]`, `score(m, p)` | `left`, `Asked::gbps` and `scores` of [`pages::Listing`] |
+//! | the listing as it stands, with interleaving | [`pages::Listing::by_the_listing`], which `strict` takes |
+//!
 //! # Units
 //!
 //! Bandwidth is what [`MachineModel`] knows: measured by `numadctl characterize`, told by firmware, or

@@ -492,15 +492,20 @@ impl PageCase<'_> {
             .collect()
     }
 
-    /// Slots of pages that may go farther from who uses them, so that a controller has less to do.
+    /// Slots of pages that may go farther from who uses them, so that a controller has less to do. Only such as
+    /// are as near as they can be: others should go nearer, not aside.
     fn relief(&self, wishes: &[&PageWish<'_>]) -> BTreeSet<u32> {
         let Some(pressure) = self.pressure.filter(|_| self.options.require_gain) else {
             return BTreeSet::new();
         };
         let away = |wish: &&PageWish<'_>| {
             let (page, home) = self.possible(wish).ok()?;
-            let pays = self.pays(page, (home, wish.node), None);
-            (!pays).then_some((page.slot, wish.node))
+            let nearer = |node: &usize| {
+                let may = self.allowed[*node] && *node != home;
+                may && self.pays(page, (home, *node), None)
+            };
+            let nearest = !(0..self.allowed.len()).any(|node| nearer(&node));
+            nearest.then_some((page.slot, wish.node))
         };
         let moves: Vec<(u32, usize)> = wishes.iter().filter_map(away).collect();
         let plan = PagePlan {

@@ -68,10 +68,11 @@ impl Plan {
     fn thorough(tasks: usize) -> Self {
         let (restarts, starts, kicks, last_kicks) = match tasks {
             ..=16 => (16, [1; 6], 8 * tasks, 0),
-            17..=32 => (16, [1, 2, 1, 1, 1, 1], 8, 64),
-            33..=64 => (14, [1; 6], 8, 64),
+            17..=32 => (13, [1, 2, 1, 1, 1, 1], 8, 64),
+            33..=64 => (11, [1; 6], 8, 64),
             65..=256 => (5, [4, 4, 4, 3, 2, 2], 0, 4 * tasks),
-            _ => (3, [4, 4, 4, 3, 2, 2], 0, 0),
+            257..=1024 => (3, [4, 4, 4, 3, 2, 2], 0, 0),
+            _ => (2, [4, 4, 4, 3, 2, 2], 0, 0),
         };
         let tuning = tuning(tasks);
         Self {
@@ -105,6 +106,8 @@ fn tuning(tasks: usize) -> Tuning {
     let (passes, patience) = match tasks {
         ..=32 => (2, 35),
         33..=64 => (2, 30),
+        65..=256 => (2, 25),
+        257..=1024 => (2, 20),
         _ => (3, 20),
     };
     let effort = fm::Effort { passes, patience };

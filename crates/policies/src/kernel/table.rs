@@ -150,6 +150,25 @@ impl<'a> Local<'a> {
         self.table.gain[row + node] - self.table.gain[row + usize::from(self.table.node[task])]
     }
 
+    /// What a mapping is charged by prices for each task on each node.
+    pub(super) fn priced(&self, linear: &[i32], node_of: &[u16]) -> i64 {
+        let rows = linear.chunks_exact(self.field.machine.pitch());
+        rows.zip(node_of)
+            .map(|(row, &node)| i64::from(row[usize::from(node)]))
+            .sum()
+    }
+
+    /// Adds prices to a table that had none.
+    pub(super) fn charge(&mut self, linear: &'a [i32]) {
+        if linear.is_empty() {
+            return;
+        }
+        self.cost += self.priced(linear, &self.table.node);
+        let both = self.table.gain.iter_mut().zip(linear);
+        both.for_each(|(gain, price)| *gain += price);
+        self.field.linear = linear;
+    }
+
     #[inline]
     pub(super) fn has_room(&self, node: usize) -> bool {
         self.table.count[node] < self.field.capacity[node]

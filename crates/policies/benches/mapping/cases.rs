@@ -292,6 +292,46 @@ pub(crate) fn read(matrix: &Path, machine: &Path) -> (Pairs, Machine) {
     (pairs, read)
 }
 
+/// The matrices of a directory, each on the machines that 64 tasks fit.
+pub(crate) fn real(directory: &Path) -> Vec<Case> {
+    let mut all = Vec::new();
+    for name in ["amg", "cg"] {
+        for kind in ["size", "count"] {
+            let file = directory.join(format!("{name}-64ranks-{kind}.csv"));
+            for machine in ["2", "4", "8ring", "4x4"] {
+                all.push(Case {
+                    pattern: file.display().to_string(),
+                    machine: machine.into(),
+                    tasks: 64,
+                    known: None,
+                });
+            }
+        }
+    }
+    all.retain(|case| Path::new(&case.pattern).exists());
+    all
+}
+
+/// The amounts of a table of numbers with commas, scaled down until peers with 32 bits can add them.
+pub(crate) fn csv(file: &Path) -> Pairs {
+    let text = fs::read_to_string(file).expect("the matrix is there");
+    let mut sums = std::collections::BTreeMap::new();
+    for (one, line) in text.lines().enumerate() {
+        for (other, word) in line.split(',').enumerate() {
+            let amount: u64 = word.trim().parse().expect("the matrix holds numbers");
+            if one != other && amount > 0 {
+                let pair = (one.min(other) as u32, one.max(other) as u32);
+                *sums.entry(pair).or_insert(0) += amount;
+            }
+        }
+    }
+    let all: u64 = sums.values().sum();
+    let factor = all.div_ceil(30_000_000).max(1);
+    sums.into_iter()
+        .map(|((one, other), amount)| (one, other, (amount / factor).max(1)))
+        .collect()
+}
+
 /// The cases of the shared bench, with the best cost that is known of each.
 pub(crate) fn known(table: &Path) -> Vec<Case> {
     let text = fs::read_to_string(table).expect("the table of known costs is there");

@@ -1,6 +1,6 @@
 //! The mapping kernels beside Scotch and METIS, in one run: cost and processor time.
 //!
-//! `make bench-mapping` runs it; by hand: `mapping PEER WORK [SIZE]... [--known DIR TABLE] [--each]`, where PEER is
+//! `make bench-mapping` runs it; by hand: `mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]`, where PEER is
 //! the program made of `peers/peer.cpp`, WORK a directory for files, and DIR and TABLE are the generated
 //! cases and the known costs of a shared bench (`DIR/mat/PATTERN-TASKS.cm`, `DIR/topo/MACHINE.topo`).
 //! `--each` prints a line for every case as well.
@@ -19,6 +19,7 @@
 )]
 
 mod cases;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,7 +45,7 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let [peer, work, rest @ ..] = words.as_slice() else {
-        eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--each]");
+        eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]");
         std::process::exit(2);
     };
     let (peer, work) = (Path::new(peer), PathBuf::from(work));
@@ -63,8 +64,15 @@ fn main() {
     let each = rest.iter().any(|word| word == "--each");
     for same in all.chunk_by(|one, other| one.tasks == other.tasks) {
         let dir = shared.map(|shared| Path::new(shared.0));
+        println!("{} tasks", same[0].tasks);
         report(same, each, |case| run(peer, &work, dir, case));
     }
+    if let Some(at) = rest.iter().position(|word| word == "--real") {
+        let real = cases::real(Path::new(rest.get(at + 1).map_or("", String::as_str)));
+        println!("real matrices of 64 ranks");
+        report(&real, each, |case| run(peer, &work, None, case));
+    }
+    warm::report();
 }
 
 /// The cases that are generated here.
@@ -97,7 +105,11 @@ fn run(peer: &Path, work: &Path, shared: Option<&Path>, case: &Case) -> [Option<
         None => {
             let file = work.join("case");
             (pairs, machine) = (
-                cases::pairs(&case.pattern, case.tasks),
+                if case.pattern.ends_with(".csv") {
+                    cases::csv(Path::new(&case.pattern))
+                } else {
+                    cases::pairs(&case.pattern, case.tasks)
+                },
                 cases::machine(&case.machine),
             );
             cases::write(&file, &pairs, case.tasks, &machine);
@@ -143,18 +155,23 @@ fn ours(problem: &Problem<'_>, effort: Effort, pairs: &Pairs, machine: &Machine)
         pairs,
         machine,
     );
+    Result {
+        excess,
+        nanoseconds: median_time(11, || map(problem, effort, &mut workspace).cost),
+        over: false,
+    }
+}
+
+/// Processor time of a call in nanoseconds: the median of so many, fewer when they take long.
+fn median_time(most: usize, mut call: impl FnMut() -> u64) -> f64 {
     let mut times = Vec::new();
-    while times.len() < 11 && (times.len() < 2 || times.iter().sum::<f64>() < 3e8) {
+    while times.len() < most && (times.len() < 2 || times.iter().sum::<f64>() < 3e8) {
         let start = processor_time();
-        std::hint::black_box(map(problem, effort, &mut workspace).cost);
+        std::hint::black_box(call());
         times.push(processor_time() - start);
     }
     times.sort_by(f64::total_cmp);
-    Result {
-        excess,
-        nanoseconds: times[times.len() / 2],
-        over: false,
-    }
+    times[times.len() / 2]
 }
 
 /// A peer's mapping, repaired where it breaks the capacities.
@@ -209,7 +226,7 @@ fn report(cases: &[Case], each: bool, run: impl Fn(&Case) -> [Option<Result>; 4]
         })
         .filter(|row| row.0 > 0.0)
         .collect();
-    println!("{} tasks, {} cases", cases[0].tasks, rows.len());
+    println!("  {} cases", rows.len());
     let mean = |values: &[f64]| {
         (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
     };

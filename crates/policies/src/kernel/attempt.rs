@@ -198,12 +198,10 @@ impl Attempt<'_> {
         }
         let machine = (self.machine, tier.capacity.as_slice());
         let luck_of = (&mut *luck.dice, &mut *luck.steps);
-        self.layout.run(
-            (rows, self.communities, self.kept),
-            machine,
-            luck_of,
-            &mut tier.node,
-        );
+        let found = (rows, &*self.communities, self.kept);
+        if !self.layout.run(found, machine, luck_of, &mut tier.node) {
+            return None;
+        }
         self.climb(0, luck, 0);
         let cost = self.cycle(luck, 0);
         Some((cost, self.torn() >= TORN_PERCENT))

@@ -15,6 +15,8 @@ const DENSITY_BITS: u32 = 10;
 const ORDERS_MAX: usize = 20_000;
 /// Orders that are looked at for each task: a tenth of what a mapping takes otherwise.
 const ORDERS_EACH: usize = 10;
+/// Communities are tight when at least this share of their pairs talk.
+const LINKED_PERCENT: usize = 25;
 const NONE: u32 = u32::MAX;
 
 /// Memory of the search for an order.
@@ -41,15 +43,18 @@ struct Group {
 }
 
 impl Layout {
-    /// Writes into `node` where each task goes.
+    /// Writes into `node` where each task goes. False when the communities are too thin for that: a
+    /// piece of a grid is better cut along its shape.
     pub(super) fn run(
         &mut self,
         (rows, communities, kept): (Csr<'_>, &Communities, usize),
         (machine, capacity): (&Machine, &[u32]),
         (dice, steps): (&mut Dice, &mut Steps),
         node: &mut Vec<u16>,
-    ) {
-        self.gather(rows, communities, kept);
+    ) -> bool {
+        if !self.gather(rows, communities, kept) {
+            return false;
+        }
         self.search((machine, capacity), dice);
         let _ = steps.spend(rows.entries() + self.order.len());
         node.clear();
@@ -66,10 +71,12 @@ impl Layout {
                 from += amount as usize;
             }
         }
+        true
     }
 
-    /// Lists the tasks of each community, those that talk close together.
-    fn gather(&mut self, rows: Csr<'_>, communities: &Communities, kept: usize) {
+    /// Lists the tasks of each community, those that talk close together. True when most of what could
+    /// talk inside of them does.
+    fn gather(&mut self, rows: Csr<'_>, communities: &Communities, kept: usize) -> bool {
         let tasks = rows.tasks();
         self.tasks.clear();
         self.groups.clear();
@@ -78,6 +85,7 @@ impl Layout {
         self.seen.clear();
         self.seen.resize(tasks, false);
         let mut heaviest = 1;
+        let (mut linked, mut linkable) = (0, 0);
         for start in 0..tasks {
             let label = communities.label(start);
             if self.group_of[label] != NONE {
@@ -94,6 +102,7 @@ impl Layout {
                 for (other, weight) in rows.row(self.tasks[head] as usize) {
                     if communities.label(other) == label {
                         inside += i64::from(weight);
+                        linked += 1;
                         if !self.seen[other] {
                             self.seen[other] = true;
                             self.tasks.push(id(other));
@@ -104,6 +113,7 @@ impl Layout {
             }
             let size = self.tasks.len() - first;
             let pairs = size * (size - 1).clamp(1, kept);
+            linkable += pairs;
             let pairs = i64::try_from(pairs).unwrap_or(i64::MAX);
             let density = inside / pairs;
             heaviest = heaviest.max(density);
@@ -118,6 +128,7 @@ impl Layout {
         for group in &mut self.groups {
             group.density = (group.density >> shift).max(1);
         }
+        linked * 100 >= linkable * LINKED_PERCENT
     }
 
     /// Tasks that no walk along their community reached stand alone.
@@ -293,12 +304,13 @@ mod tests {
         let mut communities = Communities::default();
         assert!(communities.find(edges.rows()));
         let mut node = Vec::new();
-        Layout::default().run(
+        let laid = Layout::default().run(
             (edges.rows(), &communities, usize::MAX),
             (&machine, machine.capacity()),
             (&mut Dice::new(1), &mut Steps::new(u64::MAX)),
             &mut node,
         );
+        assert!(laid);
         for (place, &room) in machine.capacity().iter().enumerate() {
             let there = node.iter().filter(|&&node| usize::from(node) == place);
             assert!(there.count() <= room as usize, "{sizes:?} {capacity:?}");

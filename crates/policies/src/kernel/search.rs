@@ -133,7 +133,11 @@ impl Workspace {
             std::mem::swap(&mut self.best, &mut self.start);
             self.start.clone_from(&self.seats);
             self.warm(problem, effort, &mut steps);
-            if self.objective(problem, &self.best) < self.objective(problem, &self.start) {
+            let (found, kept) = (&self.best, &self.start);
+            let memory = (&mut self.result, &mut self.free);
+            let found = Self::objective(&self.machine, problem, found, memory);
+            let memory = (&mut self.result, &mut self.free);
+            if found < Self::objective(&self.machine, problem, kept, memory) {
                 std::mem::swap(&mut self.best, &mut self.start);
             }
         } else if self.is_open(&steps) {
@@ -143,21 +147,20 @@ impl Workspace {
     }
 
     /// Cost and price of moves of a mapping in our nodes.
-    fn objective(&self, problem: &Problem<'_>, node_of: &[u16]) -> u64 {
-        let mut named = Vec::new();
-        name(
-            &self.machine,
-            problem,
-            node_of,
-            (&mut named, &mut Vec::new()),
-        );
-        let current = problem.current.unwrap_or(&named);
+    fn objective(
+        machine: &Machine,
+        problem: &Problem<'_>,
+        node_of: &[u16],
+        (named, free): (&mut Vec<u16>, &mut Vec<u32>),
+    ) -> u64 {
+        name(machine, problem, node_of, (named, free));
+        let current = problem.current.unwrap_or(named);
         let moved = named
             .iter()
             .zip(current)
             .filter(|(one, other)| one != other)
             .count() as u64;
-        cost(problem, &named).saturating_add(moved.saturating_mul(problem.move_price))
+        cost(problem, named).saturating_add(moved.saturating_mul(problem.move_price))
     }
 
     /// Hands the field of single tasks, started at the last answer, to a search of its own.
@@ -322,7 +325,8 @@ impl Workspace {
         let tasks = rows.tasks();
         let thorough = effort.level == problem::Level::Thorough && method == Method::Map;
         if thorough && exact::is_tiny(tasks, self.machine.nodes()) {
-            exact::solve(rows, &self.machine, &mut self.start, steps);
+            let memory = (&mut self.free, &mut self.best);
+            exact::solve((rows, &self.machine), &mut self.start, memory, steps);
             return;
         }
         let room: usize = self

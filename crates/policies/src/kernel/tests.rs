@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn small_problems_are_solved(world in worlds(2..8, 2..4)) {
+    fn small_problems_are_solved(world in worlds(2..9, 2..5)) {
         let edges = world.edges();
         let problem = Problem::new(&edges, &world.distance, &world.capacity).unwrap();
         let least = world.optimum(&problem);
@@ -248,6 +248,82 @@ fn random_mapping(world: &World, seed: u64) -> Vec<u16> {
     Dice::new(seed).shuffle(&mut slots);
     slots.truncate(world.tasks);
     slots
+}
+
+/// A torus of 64 nodes: cuts of sister parts must lie along each other, however nodes are numbered.
+#[test]
+fn grids_find_their_way_on_a_torus() {
+    let place = |node: usize| [node / 16, node / 4 % 4, node % 4];
+    let steps = |one: usize, other: usize| {
+        let ways = place(one).into_iter().zip(place(other));
+        let ring = |(one, other): (usize, usize)| one.abs_diff(other).min(4 - one.abs_diff(other));
+        ways.map(ring).sum::<usize>()
+    };
+    let mut names: Vec<usize> = (0..64).collect();
+    let mut pairs = Vec::new();
+    for task in 0..1024_u32 {
+        if task % 32 < 31 {
+            pairs.push((task, task + 1, 100));
+        }
+        if task < 992 {
+            pairs.push((task, task + 32, 100));
+        }
+    }
+    let edges = Edges::from_pairs(1024, &pairs);
+    for seed in 0..3 {
+        if seed > 0 {
+            Dice::new(seed).shuffle(&mut names);
+        }
+        let far = |at: usize| 10 + 6 * steps(names[at / 64], names[at % 64]);
+        let distance: Vec<u32> = (0..64 * 64).map(|at| id(far(at))).collect();
+        let problem = Problem::new(&edges, &distance, &[16; 64]).unwrap();
+        let mut workspace = Workspace::default();
+        let cost = map(&problem, Effort::ONLINE, &mut workspace).cost;
+        // Squares of four by four, each beside those that it talks to.
+        let best = 448 * 100 * 6;
+        let local = 1984 * 100 * 10;
+        assert!((cost - local) * 10 <= best * 13, "{cost} {seed}");
+    }
+}
+
+/// After one task in ten took another role, hardly more than those tasks move, and the answer is
+/// as good as the one before.
+#[test]
+fn changed_roles_are_followed_with_few_moves() {
+    let distance = tree(&[(4, 32), (4, 12)], 10);
+    let capacity = [16; 16];
+    let torus = |names: &[u32]| {
+        let mut pairs = Vec::new();
+        for task in 0..256 {
+            let (x, y) = (task / 16, task % 16);
+            for other in [(x + 1) % 16 * 16 + y, x * 16 + (y + 1) % 16] {
+                pairs.push((names[task], names[other], 1000));
+            }
+        }
+        Edges::from_pairs(256, &pairs)
+    };
+    let mut names: Vec<u32> = (0..256).collect();
+    Dice::new(3).shuffle(&mut names);
+    let edges = torus(&names);
+    let problem = Problem::new(&edges, &distance, &capacity).unwrap();
+    let mut workspace = Workspace::default();
+    let before = map(&problem, Effort::THOROUGH, &mut workspace);
+    let (old, best) = (before.node_of.to_vec(), before.cost);
+    let first = names[0];
+    for task in (0..250).step_by(10) {
+        names[task] = if task < 240 { names[task + 10] } else { first };
+    }
+    let edges = torus(&names);
+    for price in [0, 500, 2000] {
+        let problem = Problem::new(&edges, &distance, &capacity).unwrap();
+        let warm = problem.warm(&old, price).unwrap();
+        let after = map(&warm, Effort::ONLINE, &mut workspace);
+        assert!(
+            after.cost * 1000 <= best * 1005,
+            "{price}: {after:?} {best}"
+        );
+        assert!(after.moved <= 36, "{price}: {} moved", after.moved);
+    }
 }
 
 /// Weights that are all different: no two tasks are alike, so nothing depends on their order.

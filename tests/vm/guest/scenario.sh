@@ -55,6 +55,18 @@ clear_pause_max_ms = 500
 SETTINGS
 }
 
+# For services, of which it is asked what we cost: samples as rare as they can be to be enough.
+sparing_settings() {
+    settings <<'SETTINGS'
+[overhead]
+budget_percent = 5
+[sampling]
+clear_budget_percent = 2
+clear_pause_max_ms = 500
+clear_interval_min_ms = 5000
+SETTINGS
+}
+
 start_numad() {
     [ -e "$config" ] || default_settings
     mkdir -p "${NUMAD_SOCKET%/*}" "$state"
@@ -116,10 +128,12 @@ pages_back() {
                exit !(both >= least && moved * 100 <= both) }' "$1" "$2" || fail "pages are not back"
 }
 
-# not_slower BEFORE DURING: what a service did in a second. Nothing is gained by a better place in a guest, where all
-# memory is equally fast; what is measured is what we cost, of which a tenth is noise.
+# not_slower BEFORE DURING AFTER: what a service did in a second. Nothing is gained by a better place in a guest, where
+# all memory is equally fast; what is measured is what we cost, and that is too much: one processor of the host
+# does the work of all of the guest's, so what the daemon does is missing elsewhere. Before and after differ by a fifth.
 not_slower() {
-    [ "$2" -ge $(($1 * 85 / 100)) ] || fail "the service did $2 a second, and $1 before"
+    least=$(($1 < $3 ? $1 : $3))
+    [ "$2" -ge $((least * 75 / 100)) ] || fail "the service did $2 a second, $1 before and $3 after"
 }
 
 # figure NAME: a number from `numadctl status --json` of the only attachment
@@ -130,4 +144,10 @@ figure() {
 # windows_at_least N
 windows_at_least() { [ "$(figure windows)" -ge "$1" ]; }
 moved_pages() { [ "$(figure pages_moved)" -gt 0 ]; }
+# settled: no page was moved for ten seconds
+settled() {
+    pages=$(figure pages_moved)
+    sleep 10
+    [ "$(figure pages_moved)" = "$pages" ]
+}
 moved_threads() { [ "$(figure thread_moves)" -gt 0 ]; }

@@ -2,6 +2,7 @@
 #: image   services
 #: limit   600
 autonuma 0
+sparing_settings
 start_numad
 cp -r /opt/database /tmp/database
 chown -R 1000:1000 /tmp/database
@@ -38,7 +39,7 @@ numadctl attach --command postgres --policy deloc || fail "attach"
     >/out/silence &
 asking=$!
 within 90 moved_pages || fail "no page was moved"
-sleep 20
+within 120 settled || fail "pages are moved without end"
 rounds=$(rates | wc -l)
 within 60 told $((rounds + 6)) || fail "pgbench stopped"
 during=$(mean_of_last 5)
@@ -53,8 +54,9 @@ pages_back /out/pages.before /out/pages.after
 [ ! -s /out/silence ] || fail "PostgreSQL was silent: $(cat /out/silence)"
 rounds=$(rates | wc -l)
 within 60 told $((rounds + 4)) || fail "pgbench stopped"
-echo "transactions per second: $before before, $during attached, $(mean_of_last 3) after"
-not_slower "$before" "$during"
+after=$(mean_of_last 3)
+echo "transactions per second: $before before, $during attached, $after after"
+not_slower "$before" "$during" "$after"
 kill $bench
 stop_numad
 kill $main

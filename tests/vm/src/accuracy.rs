@@ -26,8 +26,8 @@ use crate::machine::Machine;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     name: &'static str,
-    /// The kernel's own balancing.
-    hints: bool,
+    /// The kernel's own balancing, and how rarely it may look at a page, in milliseconds.
+    hints: Option<u32>,
     /// The settings that make it so.
     settings: &'static str,
 }
@@ -37,35 +37,41 @@ const SECONDS: u32 = 20;
 
 /// Rates of the two sources that a machine without hardware counters has. Budgets are those of a machine that is
 /// a hundred times slower.
-pub(crate) const SOURCES: [Source; 6] = [
+pub(crate) const SOURCES: [Source; 7] = [
     Source {
         name: "soft-dirty, every 0.5 s",
-        hints: false,
+        hints: None,
         settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500",
     },
     Source {
         name: "soft-dirty, every 2 s",
-        hints: false,
+        hints: None,
         settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 2000",
     },
     Source {
         name: "soft-dirty, every 8 s",
-        hints: false,
+        hints: None,
         settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 8000",
     },
     Source {
         name: "soft-dirty, every 0.5 s, 1 of 16",
-        hints: false,
+        hints: None,
         settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500\nperiod = 16",
     },
+    // The kernel's own figure: it looks ever more rarely at what lies well.
     Source {
-        name: "hint faults",
-        hints: true,
+        name: "hint faults, at least every 60 s",
+        hints: Some(60_000),
         settings: "provoke = \"off\"",
     },
     Source {
-        name: "hint faults, 1 of 16",
-        hints: true,
+        name: "hint faults, at least every 2 s",
+        hints: Some(2000),
+        settings: "provoke = \"off\"",
+    },
+    Source {
+        name: "hint faults, every 2 s, 1 of 16",
+        hints: Some(2000),
         settings: "provoke = \"off\"\nperiod = 16",
     },
 ];
@@ -187,7 +193,7 @@ fn script(machine: &Machine, arguments: &str, source: Source) -> String {
     let threads = machine.nodes * machine.cpus_per_node;
     format!(
         r#". /lib/scenario.sh
-autonuma {hints}
+{hints}
 settings <<'SETTINGS'
 [overhead]
 budget_percent = 50
@@ -213,7 +219,10 @@ numadctl matrix $program --json >/out/matrix || fail matrix
 kill $program
 exit 0
 "#,
-        hints = u8::from(source.hints),
+        hints = source.hints.map_or_else(
+            || "autonuma 0".to_owned(),
+            |rarest| format!("autonuma 1\necho {rarest} >/sys/kernel/debug/sched/numa_balancing/scan_period_max_ms || fail scan"),
+        ),
         settings = source.settings,
         oracle = compare::node_lists(machine),
     )

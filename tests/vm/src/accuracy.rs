@@ -102,7 +102,7 @@ struct Seen {
     /// Of those, how many would go to a node that uses them as much as any does, or nine tenths of it.
     right: f64,
     /// Correlation of the two matrices of communication, over all pairs of threads; not a number where no two
-    /// share anything.
+    /// share anything worth it.
     correlation: f64,
     /// Of the threads that share something, how many have their best partner among those that truly are.
     partners: f64,
@@ -337,13 +337,29 @@ fn judge(matrix: &Matrix, (samples, seen): &(u64, Uses), truth: &Uses) -> Seen {
         share.unwrap_or_default() >= 0.9 * most
     });
     let is = sharing(truth, &matrix.tids);
+    let (correlation, partners) = if shares(&is, truth) {
+        (
+            correlation(&pairs(&matrix.rows), &pairs(&is)),
+            partners(&matrix.rows, &is),
+        )
+    } else {
+        (f64::NAN, f64::NAN)
+    };
     Seen {
         samples: *samples,
         pages: share(both.len(), true_pages.len()),
         right: share(right.count(), both.len()),
-        correlation: correlation(&pairs(&matrix.rows), &pairs(&is)),
-        partners: partners(&matrix.rows, &is),
+        correlation,
+        partners,
     }
+}
+
+/// Whether any two threads share a hundredth of what a thread does: below that it is their runtime's pages, of which
+/// nobody asks who shares them.
+fn shares(is: &[Vec<f64>], truth: &Uses) -> bool {
+    let most = is.iter().flatten().copied().fold(0.0, f64::max);
+    let mean = truth.values().sum::<f64>() / float_of(is.len().max(1));
+    most > 0.0 && most >= mean / 100.0
 }
 
 /// For each page, how much each node uses it. What a thread does in passing is left out: pages that are used less
@@ -549,6 +565,12 @@ mod tests {
         assert!(seen.correlation < 0.0);
         let alone = Uses::from([((11, 5), 1.0)]);
         assert!(judge(&matrix, &(0, Uses::new()), &alone).partners.is_nan());
+        let hardly = Uses::from([((11, 5), 900.0), ((12, 6), 900.0), ((12, 5), 5.0)]);
+        assert!(
+            judge(&matrix, &(0, Uses::new()), &hardly)
+                .correlation
+                .is_nan()
+        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 
 use guest::{Counted, Ran, Run, last};
@@ -128,6 +128,9 @@ impl Command {
             } => {
                 let mut wanted = chosen(scenarios, &names)?;
                 wanted.retain(|scenario| !quick || scenario.quick);
+                if wanted.is_empty() {
+                    bail!("none of these scenarios is part of the short round; leave out --quick");
+                }
                 run_all(&kit, &wanted, verbose, keep.as_ref())
             }
             Self::Accuracy {

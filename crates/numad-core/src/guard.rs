@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 
 use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
+use crate::evening::evened;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
@@ -492,22 +493,28 @@ impl PageCase<'_> {
             .collect()
     }
 
-    /// Slots of pages that may go farther from who uses them, so that a controller has less to do. Only such as
-    /// are as near as they can be: others should go nearer, not aside.
+    /// Slots of pages that may go though they get no nearer to who uses them, so that a controller has less to do.
     fn relief(&self, wishes: &[&PageWish<'_>]) -> BTreeSet<u32> {
-        let Some(pressure) = self.pressure.filter(|_| self.options.require_gain) else {
+        if !self.options.require_gain {
             return BTreeSet::new();
-        };
-        let away = |wish: &&PageWish<'_>| {
+        }
+        let aside = wishes.iter().filter_map(|wish| {
             let (page, home) = self.possible(wish).ok()?;
-            let nearer = |node: &usize| {
-                let may = self.allowed[*node] && *node != home;
-                may && self.pays(page, (home, *node), None)
-            };
-            let nearest = !(0..self.allowed.len()).any(|node| nearer(&node));
-            nearest.then_some((page.slot, wish.node))
+            let nearer = self.pays(page, (home, wish.node), None);
+            (!nearer).then_some((page, home, wish.node))
+        });
+        let Some(pressure) = self.pressure else {
+            let moves: Vec<(u32, usize)> = aside.map(|(page, _, node)| (page.slot, node)).collect();
+            return evened(self.program, &moves, self.allowed);
         };
-        let moves: Vec<(u32, usize)> = wishes.iter().filter_map(away).collect();
+        // Only such as are as near as they can be: others should go nearer, not aside.
+        let moves: Vec<(u32, usize)> = aside
+            .filter(|&(page, home, _)| {
+                let mut others = (0..self.allowed.len()).filter(|&node| self.allowed[node]);
+                !others.any(|node| node != home && self.pays(page, (home, node), None))
+            })
+            .map(|(page, _, node)| (page.slot, node))
+            .collect();
         let plan = PagePlan {
             program: *self.program,
             moves: &moves,

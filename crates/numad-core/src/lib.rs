@@ -10,6 +10,7 @@ mod activity;
 mod capacity;
 pub mod cost;
 pub mod engine;
+mod evening;
 pub mod event;
 pub mod evidence;
 mod guard;

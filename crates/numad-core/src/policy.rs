@@ -225,6 +225,13 @@ pub enum Reason {
     },
     /// All bandwidth of its users is used up, and the rest of their pages is dealt out evenly.
     Interleave,
+    /// All use it alike, and more than its part of what they use is on the node where it is.
+    Even {
+        /// Hundredths of an even part that are on the node where it is.
+        here_percent: u32,
+        /// And on the node it goes to.
+        there_percent: u32,
+    },
     /// It shares nothing, and is kept where it is, so that its pages can follow.
     Stay,
     /// What it was before is put back.
@@ -269,6 +276,13 @@ impl fmt::Display for Reason {
                 "{there_mbps} MB/s are left there, {here_mbps} MB/s where it is"
             ),
             Self::Interleave => f.write_str("all bandwidth is used up, and pages are dealt out"),
+            Self::Even {
+                here_percent,
+                there_percent,
+            } => write!(
+                f,
+                "used from everywhere; of an even part {here_percent} % are where it is, {there_percent} % there"
+            ),
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
             Self::Revert => f.write_str("the earlier place was better"),
             Self::Slower {

@@ -6,6 +6,7 @@ use super::*;
 use crate::CommMatrix;
 use crate::cost::Prices;
 use crate::engine::AttachOptions;
+use crate::evening::evened;
 use crate::evidence::Certainty;
 use crate::guard::{PageCase, PageWish, Standing, ThreadCase};
 use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
@@ -280,4 +281,36 @@ fn a_page_goes_with_its_plan_though_it_alone_would_not() {
     let together = with(&many, Some([Some(9.9), Some(0.0)]));
     assert_eq!(together, [Ok(()); 72]);
     assert_eq!(with(&many, None), [Err(Veto::DoesNotPay); 72]);
+}
+
+/// Four pages that a task on each of two nodes uses alike, on these nodes, and those of the first moves that even
+/// out what is asked.
+#[track_caller]
+fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
+    let mut scene = Scene::new([0, 1, 0, 1], homes, 10);
+    for page in &mut scene.pages {
+        page.recent[0].task = 0;
+        page.recent[1] = Accessor {
+            task: 1,
+            weight: 10,
+        };
+        page.accessor_count = 2;
+    }
+    let granted = evened(&scene.program(), moves, &[true, true]);
+    assert_eq!(granted.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_all_use_alike_is_spread_until_it_is_even() {
+    evens([0, 0, 0, 0], &[(0, 1), (1, 1), (2, 1), (3, 1)], &[0, 1]);
+    evens([0, 0, 0, 1], &[(3, 0), (0, 1), (1, 1)], &[0]);
+    evens([0, 0, 1, 1], &[(0, 1), (1, 1)], &[]);
+}
+
+#[test]
+fn nothing_is_spread_that_gets_farther_from_its_users() {
+    // Each page is used by the task beside it.
+    let scene = Scene::new([0, 0, 0, 0], [0, 0, 0, 0], 10);
+    let granted = evened(&scene.program(), &[(0, 1), (1, 1)], &[true, true]);
+    assert!(granted.is_empty(), "{granted:?}");
 }

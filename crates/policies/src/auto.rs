@@ -41,6 +41,7 @@ use topology::distance::LOCAL;
 
 use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio, standing};
 use crate::data_mapping::{self, DataMapping};
+use crate::even::EVEN;
 use crate::gather;
 use crate::ptb::Ptb;
 use crate::stay::keep;
@@ -113,6 +114,7 @@ impl PolicyFactory for Auto {
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
                 data_mapping::INTERVAL,
+                EVEN,
             ]
         }
     }
@@ -134,7 +136,7 @@ impl PolicyFactory for Auto {
             pages_ratio: pages_ratio(settings),
             pages: settings
                 .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+                .then(|| DataMapping::new(settings).evening(settings.bool(EVEN.name))),
             spreader,
             spreads: false,
             choice: None,

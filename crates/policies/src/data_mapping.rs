@@ -40,6 +40,8 @@ use numad_core::{
 };
 use topology::TaskKey;
 
+use crate::even;
+
 /// How much more often than the mean the best node must use a page.
 pub(crate) const RATIO: SettingSpec = SettingSpec {
     name: "pages_ratio",
@@ -100,6 +102,8 @@ pub(crate) struct DataMapping {
     call: NonZeroU32,
     /// Slots of the pages last proposed, by key.
     proposed: Vec<(PageKey, u32)>,
+    /// Whether pages that all use alike are spread.
+    even: bool,
 }
 
 /// Where a task was seen last, and in which call it first was there after having been elsewhere.
@@ -140,7 +144,14 @@ impl DataMapping {
             last_call: None,
             call: NonZeroU32::MIN,
             proposed: Vec::new(),
+            even: false,
         }
+    }
+
+    /// The same, spreading pages that all use alike, see [`crate::even`].
+    pub(crate) fn evening(mut self, even: bool) -> Self {
+        self.even = even;
+        self
     }
 
     /// Appends page moves, the most used pages first.
@@ -171,6 +182,13 @@ impl DataMapping {
                     mean: found.mean,
                 },
             });
+        }
+        // Who uses a page alike with whom shows when threads are where they are to be.
+        let stands = !moved && !out.iter().any(|one| moves_task(program, one));
+        if self.even && stands {
+            let alike = |page: &Page| self.table.is_used_alike(page, self.ratio);
+            let evened = even::propose(program, (alike, free), out);
+            self.proposed.extend(evened);
         }
         self.proposed.sort_unstable();
     }
@@ -265,6 +283,13 @@ pub(crate) fn is_enough(there: f64, asked: f64, all: f64) -> bool {
     there >= asked.min(ENOUGH * all)
 }
 
+fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
+    match proposal {
+        Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
+        Proposal::MovePage { .. } => false,
+    }
+}
+
 /// The accessors that still use a page, as far as weights tell.
 fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
     let greatest = accessors.iter().map(|accessor| accessor.weight).max();
@@ -302,6 +327,8 @@ struct Owner {
     key: PageKey,
     /// The call in which it was last counted; none while nobody had the slot.
     counted: Option<NonZeroU32>,
+    /// How often the page was moved; all before its threads last moved count as once.
+    moves: u8,
 }
 
 /// The counters of one page.
@@ -317,6 +344,7 @@ const NOBODY: Owner = Owner {
         page: 0,
     },
     counted: None,
+    moves: 0,
 };
 
 impl AccessTable {
@@ -363,9 +391,15 @@ impl AccessTable {
         if owner.key != page.key || moved {
             row.counts.fill(0);
         }
+        let moves = match owner.key == page.key {
+            true if moved => owner.moves.min(1),
+            true => owner.moves,
+            false => 0,
+        };
         *owner = Owner {
             key: page.key,
             counted: Some(call),
+            moves,
         };
         for node in users.filter_map(|user| user.node) {
             if row.counts[node] >= history {
@@ -374,6 +408,22 @@ impl AccessTable {
             row.counts[node] += 1;
         }
         Some(row)
+    }
+
+    /// Whether a page is used from several nodes and belongs on none of them. One that was moved again and again is
+    /// left alone: what is known of it does not last.
+    fn is_used_alike(&self, page: &Page, ratio: f64) -> bool {
+        let slot = usize::try_from(page.slot).ok().filter(|&slot| {
+            self.owners
+                .get(slot)
+                .is_some_and(|owner| owner.key == page.key && owner.moves < 2)
+        });
+        let Some(counts) = slot.map(|slot| &self.counts[slot * self.nodes..][..self.nodes]) else {
+            return false;
+        };
+        let all: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+        let most = counts.iter().copied().max().map_or(0.0, f64::from);
+        most < all && !is_enough(most, ratio * all / self.runners as f64, all)
     }
 
     /// Halves the counters of a page that was moved, if they are one or more on average. Nobody else
@@ -392,6 +442,8 @@ impl AccessTable {
         if row.mean() >= 1.0 {
             row.halve();
         }
+        let owner = &mut self.owners[slot];
+        owner.moves = owner.moves.saturating_add(1);
     }
 }
 

@@ -49,6 +49,7 @@ use numad_core::{
 use crate::board::{self, Board, Plan};
 use crate::data_mapping::{self, DataMapping};
 use crate::deloc_map::{self, Method};
+use crate::even::EVEN;
 use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
 use crate::gather;
 use crate::history::{Count, Group, History};
@@ -118,6 +119,7 @@ impl PolicyFactory for Deloc {
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
                 data_mapping::INTERVAL,
+                EVEN,
             ]
         }
     }
@@ -135,7 +137,7 @@ impl PolicyFactory for Deloc {
             gain_min: settings.float(board::GAIN_MIN.name),
             pages: settings
                 .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+                .then(|| DataMapping::new(settings).evening(settings.bool(EVEN.name))),
             pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
         }))

@@ -26,6 +26,7 @@ mod data_mapping;
 mod data_only;
 mod deloc;
 mod deloc_map;
+mod even;
 mod forecast;
 mod gather;
 mod history;

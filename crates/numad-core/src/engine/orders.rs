@@ -218,6 +218,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Similar { .. } => 9,
         Reason::Bandwidth { .. } => 10,
         Reason::Interleave => 11,
+        Reason::Even { .. } => 12,
     }
 }
 

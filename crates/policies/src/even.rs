@@ -1,0 +1,125 @@
+//! Pages that all use alike, dealt out so that each node has its part.
+//!
+//! The data mapping leaves a page where it is that no node uses much more than others: it would be no nearer anywhere.
+//! But where such pages came to be, one controller may have most of them, since memory lies where it was touched
+//! first. So the policies that mind controllers spread them: from nodes that are asked for more than their part
+//! of what the program asks, to those asked for least, the most used pages first, and no more than it takes.
+
+use numad_core::{Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
+
+/// Whether pages that all use alike are spread.
+pub(crate) const EVEN: SettingSpec = SettingSpec {
+    name: "pages_even",
+    kind: SettingKind::Bool { default: true },
+    help: "Spread pages that all nodes use alike, so that no memory controller has most of them.",
+};
+
+/// A node with so many times its part has too much.
+const TOO_MUCH: f64 = 1.2;
+
+/// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is what nodes have
+/// left, in bytes.
+pub(crate) fn propose(
+    program: &Program<'_>,
+    (is_alike, mut free): (impl Fn(&Page) -> bool, Vec<u64>),
+    out: &mut Vec<Proposal>,
+) -> Vec<(PageKey, u32)> {
+    let nodes = program.topology.nodes().iter().enumerate();
+    let takers: Vec<usize> = nodes
+        .filter(|(_, node)| !node.cpus.is_empty() && node.memory_bytes > 0)
+        .map(|(position, _)| position)
+        .collect();
+    let mut load = vec![0.0; free.len()];
+    let mut alike: Vec<&Page> = Vec::new();
+    for page in program.pages {
+        let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) else {
+            continue;
+        };
+        *load += asked(page);
+        if is_alike(page) {
+            alike.push(page);
+        }
+    }
+    let part = load.iter().sum::<f64>() / takers.len().max(1) as f64;
+    if !load.iter().any(|&load| load > TOO_MUCH * part) {
+        return Vec::new();
+    }
+    let mut evened = Vec::new();
+    alike.sort_unstable_by_key(|page| (std::cmp::Reverse(page.samples), page.key));
+    for page in alike {
+        let (home, asked) = (usize::from(page.home.unwrap_or(u16::MAX)), asked(page));
+        let with_room = takers.iter().copied();
+        let with_room = with_room.filter(|&node| free[node] >= program.page_bytes);
+        let least = with_room.min_by(|&one, &other| load[one].total_cmp(&load[other]));
+        let Some(node) = least.filter(|&node| load[node] + asked <= part) else {
+            continue;
+        };
+        if load[home] - asked < part {
+            continue;
+        }
+        out.push(Proposal::MovePage {
+            page: page.key,
+            node,
+            reason: Reason::Even {
+                here_percent: percent(load[home] / part),
+                there_percent: percent(load[node] / part),
+            },
+        });
+        load[home] -= asked;
+        load[node] += asked;
+        free[node] -= program.page_bytes;
+        evened.push((page.key, page.slot));
+    }
+    evened
+}
+
+fn asked(page: &Page) -> f64 {
+    let users = page.accessors().iter();
+    users.map(|user| f64::from(user.weight)).sum()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative; `as` saturates"
+)]
+fn percent(share: f64) -> u32 {
+    (share * 100.0 + 0.5) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::Proposal;
+    use testkit::Scene;
+
+    use crate::tests::proposals;
+
+    /// Eight pages on these nodes, all used by one task on each of two nodes.
+    fn shared(homes: [u16; 8]) -> Scene {
+        let mut scene = Scene::new("2x2@10,20")
+            .with_tasks_on(&[0, 1])
+            .with_talk(&[(0, 1, 100)]);
+        for home in homes {
+            scene = scene.with_page(Some(home), &[0, 1]);
+        }
+        scene
+    }
+
+    fn moved(settings: &[(&str, &str)], scene: &Scene) -> Vec<usize> {
+        let moves = proposals("deloc", settings, scene);
+        let moves = moves.into_iter().filter_map(|proposal| match proposal {
+            Proposal::MovePage { node, .. } => Some(node),
+            Proposal::PlaceTask { .. } => None,
+        });
+        moves.collect()
+    }
+
+    #[test]
+    fn half_of_what_two_nodes_share_goes_to_the_other() {
+        // One processor of each node is left to the two, so that they stay apart.
+        let apart = |homes| shared(homes).with_capacity(&[1, 1]);
+        assert_eq!(moved(&[], &apart([0; 8])), [1, 1, 1, 1]);
+        assert_eq!(moved(&[], &apart([0, 0, 0, 0, 1, 1, 1, 1])), []);
+        assert_eq!(moved(&[("pages_even", "false")], &apart([0; 8])), []);
+    }
+}

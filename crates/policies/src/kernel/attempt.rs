@@ -90,8 +90,13 @@ impl Plan {
 /// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
 const KICKED_ONLINE: usize = 16;
 
-/// Tasks up to which communities are found by growing cuts as well.
-const LAID_MIN: usize = 64;
+/// Tasks up to which growing cuts finds what laying communities would.
+const LAID_MIN: usize = 16;
+/// Tasks up to which cuts are grown in any case: what communities say to each other weighs much there.
+const GROWN_MAX: usize = 64;
+
+/// Partners of a task on average up to which a small matrix is not worth the look for communities.
+const THIN: usize = 6;
 
 /// When pairs of one community make this share of the cost, their layout is all that matters, and
 /// growing cuts would find nothing better.
@@ -146,7 +151,10 @@ impl Attempt<'_> {
     ) {
         let mut least = i64::MAX;
         let mut restarts = self.plan.restarts;
+        let dice = luck.dice.clone();
         let laid = self.lay(luck);
+        // Growing starts as it would have without, so that it never ends worse.
+        *luck.dice = dice;
         if let Some((cost, decides)) = laid {
             least = judge(&self.tiers[0].node).unwrap_or(cost);
             best.clone_from(&self.tiers[0].node);
@@ -193,7 +201,9 @@ impl Attempt<'_> {
     fn lay(&mut self, luck: &mut Luck<'_>) -> Option<(i64, bool)> {
         let tier = &mut self.tiers[0];
         let rows = tier.graph.rows();
-        if rows.tasks() <= LAID_MIN || !self.communities.find(rows) {
+        let few = rows.tasks() <= GROWN_MAX;
+        let thin = few && rows.entries() <= THIN * rows.tasks();
+        if rows.tasks() <= LAID_MIN || thin || !self.communities.find(rows) {
             return None;
         }
         let machine = (self.machine, tier.capacity.as_slice());
@@ -204,7 +214,8 @@ impl Attempt<'_> {
         }
         self.climb(0, luck, 0);
         let cost = self.cycle(luck, 0);
-        Some((cost, self.torn() >= TORN_PERCENT))
+        let decides = !few && self.torn() >= TORN_PERCENT;
+        Some((cost, decides))
     }
 
     /// The share of the cost, in percent, that pairs of one community make.

@@ -481,6 +481,10 @@ impl Source for FakeSource {
         Losses::default()
     }
 
+    fn counts_accesses(&self) -> bool {
+        false
+    }
+
     fn regulate(
         &mut self,
         _now: Time,

@@ -271,6 +271,10 @@ impl Source for Faults {
         }
     }
 
+    fn counts_accesses(&self) -> bool {
+        false
+    }
+
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.live.wait_fd())
     }

@@ -40,6 +40,12 @@ pub trait Source: Send + fmt::Debug {
     /// What the source is, covers, and does not.
     fn describe(&self) -> SourceStatus;
 
+    /// Whether a sample, times its period, is a number of accesses. Of page faults it is not: how often a page is
+    /// used after a fault nobody sees.
+    fn counts_accesses(&self) -> bool {
+        true
+    }
+
     /// A descriptor that becomes readable when a buffer is half full; none if there is nothing to wait
     /// for. A hint: drain on a timer too, or small amounts wait for ever.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {

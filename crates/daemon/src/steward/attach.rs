@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
+use numad_core::cost::Prices;
 use numad_core::{
     AttachError, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings, SettingsError,
     cost,
@@ -49,8 +50,9 @@ impl Steward {
         self.follow(&pids)?;
         let mut options = self.parts.config.attach_options();
         options.require_gain = factory.seeks_gain();
-        options.prices.accesses_per_amount = accesses_per_fault(self.parts.page_bytes);
-        options.prices.accesses_per_busy_second = cost::ACCESSES_PER_BUSY_SECOND;
+        let source = self.source.as_ref();
+        let counts = source.is_some_and(|open| open.source.counts_accesses());
+        options.prices = priced(options.prices, counts, self.parts.page_bytes);
         let spec = AttachSpec {
             pids: pids.clone(),
             policy,
@@ -337,6 +339,18 @@ fn engine_refused(error: &AttachError) -> Failure {
     }
 }
 
+/// Prices for samples that stand for as many accesses as their period says, or for faults.
+fn priced(prices: Prices, counts_accesses: bool, page_bytes: u64) -> Prices {
+    if counts_accesses {
+        return prices;
+    }
+    Prices {
+        accesses_per_amount: accesses_per_fault(page_bytes),
+        accesses_per_busy_second: cost::ACCESSES_PER_BUSY_SECOND,
+        ..prices
+    }
+}
+
 /// How many accesses a page fault stands for at the least. What a page is used for between two faults
 /// is not seen; a page in use is taken to be used once all over, line by line.
 fn accesses_per_fault(page_bytes: u64) -> f64 {
@@ -365,5 +379,19 @@ fn in_short(target: &Target) -> String {
         Target::Cgroup(path) => format!("control group `{path}`"),
         Target::Unit(name) => format!("unit `{name}`"),
         Target::Command(name) => format!("command `{name}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_faults_stand_for_more_than_they_say() {
+        let prices = Prices::default();
+        assert_eq!(priced(prices, true, 4096), prices);
+        let faults = priced(prices, false, 4096);
+        assert!((faults.accesses_per_amount - 64.0).abs() < 1e-9);
+        assert!(faults.accesses_per_busy_second > 0.0);
     }
 }

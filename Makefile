@@ -36,7 +36,7 @@ test: setup
 # A kernel with many nodes in QEMU, with a ground truth that sees every access to memory.
 test-vm: setup
 	@$(MAKE) --no-print-directory release
-	@scripts/vm-setup
+	@scripts/vm-setup $(filter --quick,$(SCENARIOS))
 	@$(CARGO) run --quiet -p numad-vm -- run $(SCENARIOS)
 
 # Against the kernel's own balancing, the distribution's numad and others; hours, and goes on where it stopped.

@@ -1,5 +1,6 @@
 #: about   threads and pages stay inside the cgroup's cpuset, also when it changes
 #: machine ring4 mesh8
+#: quick
 #: limit   300
 autonuma 0
 # Processors 0-3 with their nodes, and the masks that a thread may have there and in 2-5: nodes or all of it.

@@ -17,32 +17,42 @@ use crate::machine::Machine;
 use crate::statistics::{Spread, spread};
 use crate::truth::{Figures, Truth};
 
-/// What is run, in the order of the tables: name and arguments of numad-workload. The user's own programs come
-/// after them.
-const WORKLOADS: [(&str, &str); 7] = [
-    ("slices", "slices --region-kib 1024"),
-    ("pairs", "pairs --region-kib 1024"),
-    ("groups:4", "groups:4 --region-kib 1024"),
-    ("phases", "phases --region-kib 512 --phase-seconds 30"),
-    ("all-shared", "all-shared --region-kib 4096"),
-    ("hog", "hog --region-kib 1024"),
-    ("cached", "pairs --region-kib 16"),
+/// What is run, in the order of the tables: name, arguments of numad-workload, and guest seconds that are counted,
+/// of which the last quarter is the steady one. The user's own programs come after them.
+const WORKLOADS: [(&str, &str, u32); 7] = [
+    ("slices", "slices --region-kib 1024", SECONDS),
+    ("pairs", "pairs --region-kib 1024", SECONDS),
+    ("groups:4", "groups:4 --region-kib 1024", SECONDS),
+    // Partners change once, half way.
+    (
+        "phases",
+        "phases --region-kib 1024 --phase-seconds 60",
+        2 * SECONDS,
+    ),
+    ("all-shared", "all-shared --region-kib 4096", SECONDS),
+    ("hog", "hog --region-kib 1024", SECONDS),
+    ("cached", "pairs --region-kib 16", SECONDS),
 ];
+
+const SECONDS: u32 = 60;
 
 /// Something that is run.
 #[derive(Clone, Debug)]
 struct Workload {
     name: String,
     command: String,
+    /// Guest seconds that are counted.
+    seconds: u32,
     /// Whether it is one of ours, which understand a seed and can place themselves.
     ours: bool,
 }
 
 /// All workloads on a machine with so many processors.
 fn workloads(threads: usize) -> Result<Vec<Workload>> {
-    let ours = WORKLOADS.map(|(name, arguments)| Workload {
+    let ours = WORKLOADS.map(|(name, arguments, seconds)| Workload {
         name: name.to_owned(),
         command: format!("numad-workload {arguments} --threads {threads} --release-rounds 0"),
+        seconds,
         ours: true,
     });
     let own = image::own_programs()?
@@ -53,6 +63,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
                 name.replace('\'', "")
             ),
             name,
+            seconds: SECONDS,
             ours: false,
         });
     Ok(ours.into_iter().chain(own).collect())
@@ -67,9 +78,6 @@ pub(crate) struct Contestant {
     options: &'static str,
     after: String,
 }
-
-/// Guest seconds that are counted.
-const SECONDS: u32 = 60;
 
 /// Everybody who takes part; `policies` are ours.
 pub(crate) fn contestants(policies: &[String]) -> Vec<Contestant> {
@@ -170,9 +178,9 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
                 );
                 if wanted.fresh || !kept.exists() {
                     let script = script(contestant, workload, seed, &wanted.machine);
-                    let row = run(kit, wanted, &image, &script).with_context(|| {
-                        format!("{} under {}, seed {seed}", workload.name, contestant.name)
-                    })?;
+                    let row = run(kit, wanted, &image, (&script, workload.seconds)).with_context(
+                        || format!("{} under {}, seed {seed}", workload.name, contestant.name),
+                    )?;
                     fs::write(&kept, row.to_json().to_string())?;
                     say(&format!(
                         "{} under {}, seed {seed}: {:.1} % local, {:.2} ns per instruction",
@@ -227,13 +235,14 @@ LD_PRELOAD=/lib/mark.so {prefix} {command} >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 {after}
-sleep {SECONDS}
+sleep {seconds}
 uncount
 echo "@pages $(($(moved) - moved_before))"
 echo "@ticks $(ticks)"
 kill $program 2>/dev/null
 exit 0
 "#,
+        seconds = workload.seconds,
         before = contestant.before,
         prefix = contestant.prefix,
         after = contestant.after,
@@ -251,7 +260,12 @@ pub(crate) fn node_lists(machine: &Machine) -> String {
     nodes.join("/")
 }
 
-fn run(kit: &Kit, wanted: &Wanted, image: &std::path::Path, script: &str) -> Result<Row> {
+fn run(
+    kit: &Kit,
+    wanted: &Wanted,
+    image: &std::path::Path,
+    (script, seconds): (&str, u32),
+) -> Result<Row> {
     let ran = guest::run(
         kit,
         &Run {
@@ -280,7 +294,7 @@ fn run(kit: &Kit, wanted: &Wanted, image: &std::path::Path, script: &str) -> Res
     Ok(Row {
         figures: truth.figures(&wanted.machine),
         pages: told("@pages ")?,
-        overhead: told("@ticks ")? / f64::from(TICKS_PER_SECOND * SECONDS * cpus),
+        overhead: told("@ticks ")? / f64::from(TICKS_PER_SECOND * seconds * cpus),
     })
 }
 

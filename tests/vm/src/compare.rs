@@ -360,6 +360,7 @@ mod tests {
         let own = Workload {
             name: "cg.S.x".to_owned(),
             command: "env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x'".to_owned(),
+            seconds: 60,
             ours: false,
         };
         let all = contestants(&["deloc".to_owned()]);

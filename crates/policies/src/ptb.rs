@@ -24,7 +24,7 @@
 //! paper's tau is the second that one of its cycles takes; ours is the time that the weights cover
 //! (`Coverage`), because weights fade by half with every window instead of beginning anew.
 //!
-//! What a saturated memory delivers is less than what is asked of it; [`appetite`] says how much was.
+//! What a saturated memory delivers is less than what is asked of it; `appetite` says how much was.
 //!
 //! There are no hash conflicts: the engine's page table drops the least used page of a full set
 //! and counts it, where the paper's hash lets two pages count as one.

@@ -554,7 +554,9 @@ impl PageCase<'_> {
                     Veto::DoesNotPay
                 });
             }
-            if !wish.backed && !self.certainty.weigh(&scale).convinces() {
+            // The node was chosen by the same samples that now speak for it.
+            let nodes = evidence::ln_plans(1, 1, self.allowed.len());
+            if !wish.backed && !self.certainty.weigh_chosen(&scale, nodes).convinces() {
                 return Err(Veto::Evidence);
             }
         }

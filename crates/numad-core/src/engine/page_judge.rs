@@ -18,7 +18,7 @@ use super::orders::{PageGrant, TaskGrant};
 use super::window::Context;
 use crate::cost;
 use crate::event::EventKind;
-use crate::evidence::Scale;
+use crate::evidence::{self, Scale};
 use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Fate, Page, PageKey, Program, Proposal, Veto};
 
@@ -323,7 +323,10 @@ impl Attachment {
 }
 
 /// Notes which wishes the others of their run are sure of.
+///
+/// Of pages that all use alike some lie side by side that chance wants on the same node: of many pages, many runs.
 fn back_each_other(case: &PageCase<'_>, runs: &[Run], asked: &mut [Asked<'_>]) {
+    let chosen = evidence::ln_plans(asked.len(), 1, case.allowed.len());
     for run in runs {
         let mut all = Scale::default();
         for &index in &run.wishes {
@@ -333,7 +336,7 @@ fn back_each_other(case: &PageCase<'_>, runs: &[Run], asked: &mut [Asked<'_>]) {
                 all.add(&case.scale(page, (usize::from(home), wish.node), None));
             }
         }
-        let sure = case.certainty.weigh(&all).convinces();
+        let sure = case.certainty.weigh_chosen(&all, chosen).convinces();
         for &index in run.wishes.iter().filter(|_| sure) {
             asked[index].wish.backed = true;
         }

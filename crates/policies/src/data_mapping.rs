@@ -242,6 +242,7 @@ impl DataMapping {
             .iter()
             .filter(|node| !node.cpus.is_empty());
         self.table.runners = homes.count().max(1);
+        self.table.firsts = program.prices.accesses_per_busy_second > 0.0;
         let mut candidates = Vec::new();
         for page in program.pages {
             let users = current(page.accessors());
@@ -254,7 +255,9 @@ impl DataMapping {
             let Some(node) = row.best(page.home) else {
                 continue;
             };
-            let there = row.counts[node];
+            let Some(there) = told(row.counts, row.firsts).nth(node) else {
+                continue;
+            };
             let room = program
                 .free_bytes
                 .get(node)
@@ -281,6 +284,19 @@ const ENOUGH: f64 = 0.75;
 /// Whether so many uses from a node are so many times the mean, or most of all.
 pub(crate) fn is_enough(there: f64, asked: f64, all: f64) -> bool {
     there >= asked.min(ENOUGH * all)
+}
+
+/// What the counts of a page tell of the use that nodes make of it.
+///
+/// A page fault tells who came first, not how often: of threads that sweep the same memory it is always the one in
+/// front, though all use it alike. So of nodes that came first at least a quarter as often as another, each counts as
+/// much.
+fn told(counts: &[u8], firsts: bool) -> impl Iterator<Item = u8> + Clone {
+    let most = counts.iter().copied().max().unwrap_or(0);
+    counts.iter().map(move |&count| match firsts {
+        true => u8::from(count > 0 && u32::from(count) * OUTWEIGHED >= u32::from(most)),
+        false => count,
+    })
 }
 
 fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
@@ -315,6 +331,8 @@ struct AccessTable {
     nodes: usize,
     /// How many of the nodes have processors.
     runners: usize,
+    /// Whether samples tell only who came to a page first, see [`told`].
+    firsts: bool,
     history: u8,
     owners: Vec<Owner>,
     /// A row of `nodes` counters per slot.
@@ -336,6 +354,7 @@ struct Owner {
 struct Row<'a> {
     counts: &'a mut [u8],
     runners: usize,
+    firsts: bool,
 }
 
 const NOBODY: Owner = Owner {
@@ -352,6 +371,7 @@ impl AccessTable {
         Self {
             nodes: 0,
             runners: 1,
+            firsts: false,
             history,
             owners: Vec::new(),
             counts: Vec::new(),
@@ -386,6 +406,7 @@ impl AccessTable {
         let mut row = Row {
             counts: &mut self.counts[slot * self.nodes..][..self.nodes],
             runners: self.runners,
+            firsts: self.firsts,
         };
         let moved = users.clone().any(|user| user.since > owner.counted);
         if owner.key != page.key || moved {
@@ -421,8 +442,9 @@ impl AccessTable {
         let Some(counts) = slot.map(|slot| &self.counts[slot * self.nodes..][..self.nodes]) else {
             return false;
         };
-        let all: f64 = counts.iter().map(|&count| f64::from(count)).sum();
-        let most = counts.iter().copied().max().map_or(0.0, f64::from);
+        let told = told(counts, self.firsts);
+        let all: f64 = told.clone().map(f64::from).sum();
+        let most = told.max().map_or(0.0, f64::from);
         most < all && !is_enough(most, ratio * all / self.runners as f64, all)
     }
 
@@ -438,7 +460,9 @@ impl AccessTable {
         let mut row = Row {
             counts: &mut self.counts[slot * self.nodes..][..self.nodes],
             runners: self.runners,
+            firsts: self.firsts,
         };
+        row.firsts = false;
         if row.mean() >= 1.0 {
             row.halve();
         }
@@ -455,7 +479,7 @@ impl Row<'_> {
     }
 
     fn sum(&self) -> f64 {
-        let sum: u32 = self.counts.iter().map(|&count| u32::from(count)).sum();
+        let sum: u32 = told(self.counts, self.firsts).map(u32::from).sum();
         f64::from(sum)
     }
 
@@ -467,9 +491,11 @@ impl Row<'_> {
     /// nobody knows where it is.
     fn best(&self, home: Option<u16>) -> Option<usize> {
         let home = usize::from(home?);
-        let most = self.counts.iter().copied().max().filter(|&most| most > 0)?;
-        let node = self.counts.iter().position(|&count| count == most)?;
-        (self.counts.get(home) != Some(&most)).then_some(node)
+        let mut told = told(self.counts, self.firsts);
+        let most = told.clone().max().filter(|&most| most > 0)?;
+        let stays = told.clone().nth(home) == Some(most);
+        let node = told.position(|count| count == most)?;
+        (!stays).then_some(node)
     }
 }
 

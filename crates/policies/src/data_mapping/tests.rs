@@ -275,3 +275,11 @@ fn only_so_many_pages_are_proposed_the_most_used_first() {
         .collect();
     assert_eq!(samples, [9, 7, 5]);
 }
+
+#[test]
+fn a_fault_tells_who_came_first_and_no_more() {
+    let uses = |counts: &[u8], firsts| told(counts, firsts).collect::<Vec<_>>();
+    assert_eq!(uses(&[8, 3, 2, 1], true), [1, 1, 1, 0]);
+    assert_eq!(uses(&[0, 0, 0, 0], true), [0, 0, 0, 0]);
+    assert_eq!(uses(&[8, 3, 2, 1], false), [8, 3, 2, 1]);
+}

@@ -9,10 +9,7 @@
 //! (OnDeLoc-MPI, section 3.1: three times more threads than ranks). Only *tasks* take part here: threads
 //! that used `busy_min` of a processor in the window.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
-    Time,
-};
+use numad_core::{Policy, PolicyFactory, SettingKind, SettingSpec, Settings, SettingsError};
 
 use crate::board::{self, Method};
 use crate::gather::Gather;
@@ -49,24 +46,14 @@ impl PolicyFactory for Cdsm {
     }
 
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Sharing(Gather {
+        Ok(Box::new(Gather {
             matrix: MatrixChoice::Decayed,
             method: Method::TreeMatch,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: settings.float(BUSY_MIN.name),
             pages: None,
             workspace: Workspace::default(),
-        })))
-    }
-}
-
-/// The policy `cdsm`.
-#[derive(Debug)]
-struct Sharing(Gather);
-
-impl Policy for Sharing {
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(now, program, out);
+        }))
     }
 }
 

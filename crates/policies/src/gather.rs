@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use numad_core::{CommMatrix, Fate, Program, Proposal, SettingKind, SettingSpec, Time};
+use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
 
 use crate::board::{Board, Method};
 use crate::data_mapping::DataMapping;
@@ -29,9 +29,9 @@ pub(crate) struct Gather {
     pub(crate) workspace: Workspace,
 }
 
-impl Gather {
+impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
-    pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
@@ -54,13 +54,14 @@ impl Gather {
         }
     }
 
-    /// What became of a proposal.
-    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
             pages.note_fate(proposal, fate);
         }
     }
+}
 
+impl Gather {
     /// The communication of those who are busy enough.
     fn heard<'a>(&self, program: &Program<'a>) -> Cow<'a, CommMatrix> {
         let matrix = self.matrix.of(program);

@@ -6,9 +6,7 @@
 //! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
 //! is the engine's: `interval = lapt`.
 
-use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, PolicyFactory, SettingSpec, Settings, SettingsError};
 
 use crate::board::{self, Method};
 use crate::data_mapping::{self, DataMapping};
@@ -42,28 +40,14 @@ impl PolicyFactory for Lapt {
     }
 
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(ThreadsAndPages(Gather {
+        Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
             method: Method::Bisection,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: 0.0,
             pages: Some(DataMapping::new(settings)),
             workspace: Workspace::default(),
-        })))
-    }
-}
-
-/// The policy `lapt`.
-#[derive(Debug)]
-struct ThreadsAndPages(Gather);
-
-impl Policy for ThreadsAndPages {
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(now, program, out);
-    }
-
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
-        self.0.note_fate(proposal, fate);
+        }))
     }
 }
 

@@ -1,11 +1,10 @@
 //! One file per policy, and the registry.
 //!
-//! Adding a policy is one file plus one registry line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and its [`Policy`]
-//! in a module of its own, and add the factory to the list in [`registry`]. From then on the daemon,
-//! the command line and the simulator know it, the tests of this crate bring it before
-//! `testkit::jury`, and they fail until `docs/policies.md` has its page. A module that two policies
-//! share (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`, `rounds`, `clusters` and others)
-//! holds a method, not a policy.
+//! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and its
+//! [`Policy`] in a file of its own, and name both under `policies!` below. From then on the daemon, the command line and
+//! the simulator know it, the tests of this crate bring it before `testkit::jury`, and they fail until
+//! `docs/policies.md` has its page. The other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`,
+//! `rounds`, `clusters` and others) hold a method that several policies share.
 //!
 //! Nothing here reads a clock, a file or the environment, and nothing iterates in hash order: the
 //! same calls give the same proposals.
@@ -14,34 +13,18 @@
 
 #![forbid(unsafe_code)]
 
-mod auto;
-mod autopin;
-mod azimi;
-mod balance;
 mod board;
 mod candidates;
-mod cdsm;
 mod clusters;
 mod data_mapping;
-mod data_only;
-mod deloc;
 mod deloc_map;
 mod even;
 mod forecast;
 mod gather;
 mod history;
 pub mod kernel;
-mod lapt;
-mod linux;
-mod locality;
 mod matrix_choice;
-mod none;
-mod packed;
-pub mod ptb;
-mod random;
-mod rclb;
 mod rounds;
-mod scatter;
 mod seats;
 mod stay;
 
@@ -50,27 +33,38 @@ use std::fmt;
 use numad_core::PolicyFactory;
 use numad_core::setting::nearest;
 
+/// Declares the file of each policy as a module, and lists what makes it.
+macro_rules! policies {
+    ($($visibility:vis $file:ident::$Factory:ident,)+) => {
+        $($visibility mod $file;)+
+
+        const POLICIES: &[&dyn PolicyFactory] = &[$(&$file::$Factory),+];
+    };
+}
+
+policies! {
+    none::None,
+    linux::Linux,
+    packed::Packed,
+    scatter::Scatter,
+    random::Random,
+    balance::Balance,
+    locality::Locality,
+    deloc::Deloc,
+    lapt::Lapt,
+    rclb::Rclb,
+    data_only::DataOnly,
+    pub ptb::Ptb,
+    cdsm::Cdsm,
+    azimi::Azimi,
+    autopin::Autopin,
+    auto::Auto,
+}
+
 /// Every policy there is, in the order in which they are listed to people.
 #[must_use]
 pub fn registry() -> &'static [&'static dyn PolicyFactory] {
-    &[
-        &none::None,
-        &linux::Linux,
-        &packed::Packed,
-        &scatter::Scatter,
-        &random::Random,
-        &balance::Balance,
-        &locality::Locality,
-        &deloc::Deloc,
-        &lapt::Lapt,
-        &rclb::Rclb,
-        &data_only::DataOnly,
-        &ptb::Ptb,
-        &cdsm::Cdsm,
-        &azimi::Azimi,
-        &autopin::Autopin,
-        &auto::Auto,
-    ]
+    POLICIES
 }
 
 /// The policy of this name.

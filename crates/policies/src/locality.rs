@@ -6,10 +6,7 @@
 //! the algorithm of one's choice, its parts named so that few tasks move. The cheaper one is taken if it
 //! is worth it, see [`crate::board`].
 
-use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Policy, PolicyFactory, SettingKind, SettingSpec, Settings, SettingsError};
 
 use crate::board::{self, Method};
 use crate::data_mapping::{self, DataMapping};
@@ -55,7 +52,7 @@ impl PolicyFactory for Locality {
     }
 
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Near(Gather {
+        Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
             method: match settings.text(ALGORITHM.name) {
                 "drb" => Method::Bisection,
@@ -69,21 +66,7 @@ impl PolicyFactory for Locality {
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
             workspace: Workspace::default(),
-        })))
-    }
-}
-
-/// The policy `locality`.
-#[derive(Debug)]
-struct Near(Gather);
-
-impl Policy for Near {
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(now, program, out);
-    }
-
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
-        self.0.note_fate(proposal, fate);
+        }))
     }
 }
 

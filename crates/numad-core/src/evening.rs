@@ -27,7 +27,7 @@ pub(crate) fn evened(
     let mut load = vec![0.0; program.topology.nodes().len()];
     for page in program.pages {
         if let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) {
-            *load += weight(page);
+            *load += page.weight() as f64;
         }
     }
     let takers = allowed.iter().filter(|&&allowed| allowed).count();
@@ -42,7 +42,7 @@ pub(crate) fn evened(
         }) else {
             continue;
         };
-        let asked = weight(page);
+        let asked = page.weight() as f64;
         let too_much = load
             .get(home)
             .is_some_and(|&load| load > TOO_MUCH * part && load - asked >= part);
@@ -60,11 +60,6 @@ pub(crate) fn evened(
         return BTreeSet::new();
     }
     granted
-}
-
-fn weight(page: &Page) -> f64 {
-    let users = page.accessors().iter();
-    users.map(|user| f64::from(user.weight)).sum()
 }
 
 /// Distance of all uses of a page, if it is there.

@@ -238,11 +238,7 @@ impl ThreadCase<'_> {
 
     /// Distance of the samples of a page that are of tasks that move.
     fn taken(&self, page: &Page, before: &[Option<usize>], moves: impl Fn(usize) -> bool) -> f64 {
-        let uses: f64 = page
-            .accessors()
-            .iter()
-            .map(|user| f64::from(user.weight))
-            .sum();
+        let uses = page.weight() as f64;
         let Some(home) = page.home.map(usize::from).filter(|_| uses > 0.0) else {
             return 0.0;
         };
@@ -397,7 +393,7 @@ impl ThreadCase<'_> {
 /// while the matrix counts each of those accesses.
 fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64)) {
     let users = page.accessors();
-    let uses: f64 = users.iter().map(|user| f64::from(user.weight)).sum();
+    let uses = page.weight() as f64;
     if uses <= 0.0 {
         return;
     }
@@ -484,9 +480,7 @@ impl PageCase<'_> {
                 *room = left;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
-                    let weights = page.accessors().iter();
-                    let weight = weights.map(|accessor| f64::from(accessor.weight)).sum();
-                    loads.moved(weight, self.window_ns(), ways);
+                    loads.moved(page.weight() as f64, self.window_ns(), ways);
                 }
                 Ok(gain)
             })
@@ -627,8 +621,7 @@ impl PageCase<'_> {
         loads: Option<&Loads<'_>>,
     ) -> Scale {
         let mut scale = Scale::default();
-        let weights = page.accessors().iter().map(|user| f64::from(user.weight));
-        let uses: f64 = weights.sum();
+        let uses = page.weight() as f64;
         if uses > 0.0 {
             let per_use = f64::from(page.samples) / uses;
             self.each_use(page, moved, loads, |accesses, nearer| {

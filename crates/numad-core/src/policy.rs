@@ -158,6 +158,13 @@ impl Page {
     pub fn accessors(&self) -> &[Accessor] {
         &self.recent[..usize::from(self.accessor_count).min(ACCESSORS_MAX)]
     }
+
+    /// Accesses of all of them.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        let users = self.accessors().iter();
+        users.map(|user| u64::from(user.weight)).sum()
+    }
 }
 
 /// Something a policy wants.

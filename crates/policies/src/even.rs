@@ -35,7 +35,7 @@ pub(crate) fn propose(
         let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) else {
             continue;
         };
-        *load += asked(page);
+        *load += page.weight() as f64;
         if is_alike(page) {
             alike.push(page);
         }
@@ -47,7 +47,10 @@ pub(crate) fn propose(
     let mut evened = Vec::new();
     alike.sort_unstable_by_key(|page| (std::cmp::Reverse(page.samples), page.key));
     for page in alike {
-        let (home, asked) = (usize::from(page.home.unwrap_or(u16::MAX)), asked(page));
+        let (home, asked) = (
+            usize::from(page.home.unwrap_or(u16::MAX)),
+            page.weight() as f64,
+        );
         let with_room = takers.iter().copied();
         let with_room = with_room.filter(|&node| free[node] >= program.page_bytes);
         let least = with_room.min_by(|&one, &other| load[one].total_cmp(&load[other]));
@@ -71,11 +74,6 @@ pub(crate) fn propose(
         evened.push((page.key, page.slot));
     }
     evened
-}
-
-fn asked(page: &Page) -> f64 {
-    let users = page.accessors().iter();
-    users.map(|user| f64::from(user.weight)).sum()
 }
 
 #[expect(

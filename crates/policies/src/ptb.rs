@@ -291,7 +291,7 @@ fn sums(pages: &[Page]) -> (f64, f64) {
     let (mut weight, mut samples) = (0_u64, 0_u64);
     for page in pages {
         samples += u64::from(page.samples);
-        weight += pages::total(page);
+        weight += page.weight();
     }
     (weight as f64, samples as f64)
 }

@@ -141,12 +141,6 @@ struct Rated {
     node: usize,
 }
 
-/// Accesses to a page: its place in the order.
-pub(super) fn total(page: &Page) -> u64 {
-    let weights = page.accessors().iter();
-    weights.map(|accessor| u64::from(accessor.weight)).sum()
-}
-
 impl Listing {
     /// A listing for tasks on these nodes; one unit of a page's weight asks for so many GB/s.
     #[must_use]
@@ -240,7 +234,7 @@ impl Listing {
             }
         };
         // At least one each, so that pages nobody counted are dealt out too.
-        let weight = |asked: &Asked| (total(&program.pages[asked.at as usize]) as f64).max(1.0);
+        let weight = |asked: &Asked| (program.pages[asked.at as usize].weight() as f64).max(1.0);
         let whole: f64 = rest.iter().map(weight).sum();
         let mut held = vec![0.0; self.nodes];
         for asked in rest {
@@ -339,7 +333,7 @@ impl Listing {
             .filter(|(_, page)| page.samples >= stickiness.samples_min);
         for (at, page) in enough {
             if let Some(one) = self.asked(at, page) {
-                let total = u32::try_from(total(page)).unwrap_or(u32::MAX);
+                let total = u32::try_from(page.weight()).unwrap_or(u32::MAX);
                 keys.push(u64::from(u32::MAX - total) << 32 | asked.len() as u64);
                 asked.push(one);
             }

@@ -245,10 +245,7 @@ impl DataMapping {
         self.table.firsts = program.prices.accesses_per_busy_second > 0.0;
         let mut candidates = Vec::new();
         for page in program.pages {
-            let users = current(page.accessors());
-            let users =
-                users.filter_map(|accessor| seats.get(usize::try_from(accessor.task).ok()?));
-            let Some(row) = self.table.count(page, self.call, users) else {
+            let Some(row) = self.table.count(page, self.call, seats) else {
                 continue;
             };
             let mean = row.mean();
@@ -388,12 +385,8 @@ impl AccessTable {
     }
 
     /// Adds one for the node of each user of a page. None if its slot is beyond the limit.
-    fn count<'a>(
-        &mut self,
-        page: &Page,
-        call: NonZeroU32,
-        users: impl Iterator<Item = &'a Seat> + Clone,
-    ) -> Option<Row<'_>> {
+    fn count(&mut self, page: &Page, call: NonZeroU32, seats: &[Seat]) -> Option<Row<'_>> {
+        let seat = |user: &Accessor| seats.get(usize::try_from(user.task).ok()?);
         let history = self.history;
         let slot = usize::try_from(page.slot)
             .ok()
@@ -408,7 +401,8 @@ impl AccessTable {
             runners: self.runners,
             firsts: self.firsts,
         };
-        let moved = users.clone().any(|user| user.since > owner.counted);
+        let mut seen = page.accessors().iter().filter_map(seat);
+        let moved = seen.any(|user| user.since > owner.counted);
         if owner.key != page.key || moved {
             row.counts.fill(0);
         }
@@ -422,6 +416,7 @@ impl AccessTable {
             counted: Some(call),
             moves,
         };
+        let users = current(page.accessors()).filter_map(seat);
         for node in users.filter_map(|user| user.node) {
             if row.counts[node] >= history {
                 row.halve();

@@ -221,6 +221,22 @@ fn a_move_is_noticed_though_the_page_was_not_seen_meanwhile() {
 }
 
 #[test]
+fn the_move_of_a_thread_that_used_the_page_a_while_ago_is_noticed() {
+    let mut scene = Scene::new("4x4")
+        .with_tasks_on(&[0, 1])
+        .with_page(Some(0), &[1, 0]);
+    let mut mapping = mapping(&[]);
+    for _ in 0..4 {
+        assert_eq!(call(&mut mapping, &scene), []);
+    }
+    scene.pages[0].recent[0].weight = 1;
+    scene.pages[0].recent[1].weight = 0;
+    scene.tasks[0].node = Some(1);
+    assert_eq!(targets(&call(&mut mapping, &scene)), [1]);
+    assert_eq!(mapping.table.counts, [0, 1, 0, 0]);
+}
+
+#[test]
 fn an_old_use_fades() {
     let mut scene = Scene::new("2x4")
         .with_tasks_on(&[0, 1])

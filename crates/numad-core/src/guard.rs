@@ -20,6 +20,8 @@
 //! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
+//! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
+//! uses them: it shows sooner whose a page is than who shares it, and they would go twice.
 
 use std::collections::BTreeSet;
 

@@ -449,7 +449,7 @@ fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>
 }
 
 /// The task and the node of a wish for a thread.
-const fn wished(proposal: &Proposal) -> Option<TaskWish> {
+pub(super) const fn wished(proposal: &Proposal) -> Option<TaskWish> {
     match proposal {
         Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
         Proposal::MovePage { .. } => None,

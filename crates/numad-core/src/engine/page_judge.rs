@@ -10,10 +10,10 @@
 //! program that stands what would bring less than [`LITTLE`] of all access distance waits until there is more
 //! of it. In [`SWEEPS`] windows after pages went the rest of them follows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attachment::Attachment;
-use super::judge::Judge;
+use super::judge::{Judge, wished};
 use super::orders::{PageGrant, TaskGrant};
 use super::window::Context;
 use crate::cost;
@@ -32,6 +32,10 @@ const LITTLE: f64 = 0.015;
 
 /// Windows after pages went in which others may follow for less.
 const SWEEPS: u32 = 2;
+
+/// Judged windows without a move of a thread in which pages wait for what comes of a plan of threads that could
+/// still be chance.
+const STARTING: u32 = 2;
 
 /// Wishes for pages side by side.
 #[derive(Debug, Default)]
@@ -59,6 +63,7 @@ impl Attachment {
         let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
         let moving = judge.decision.threads.iter().any(moves);
         let wait = moving && self.pages_waited < PAGES_WAIT_MAX;
+        let unsettled = self.unsettled(judge);
         let mut asked: Vec<Asked<'_>> = Vec::new();
         for proposal in judge.proposals {
             if let Proposal::MovePage { page, node, .. } = proposal {
@@ -68,6 +73,10 @@ impl Attachment {
                     wish: self.page_wish(context, judge, *page, *node),
                 });
             }
+        }
+        for one in &mut asked {
+            let mut users = one.wish.page.into_iter().flat_map(Page::accessors);
+            one.wish.unconfirmed |= users.any(|user| unsettled.contains(&(user.task as usize)));
         }
         let case = PageCase {
             program: judge.program,
@@ -265,6 +274,17 @@ impl Attachment {
             };
             context.events.push(context.now, self.id, kind);
         }
+    }
+
+    /// Tasks that a plan would move that could be chance, while there is hope that the next windows tell.
+    fn unsettled(&self, judge: &Judge<'_, '_>) -> BTreeSet<usize> {
+        let unsure = judge.decision.plan.is_some_and(|plan| !plan.convinces());
+        let wishes = judge.proposals.iter().filter_map(wished);
+        let movers = wishes.filter(|&(task, node)| {
+            let task = judge.program.tasks.get(task);
+            unsure && self.still < STARTING && task.is_some_and(|task| task.node != Some(node))
+        });
+        movers.map(|(task, _)| task).collect()
     }
 
     fn page_wish<'a>(

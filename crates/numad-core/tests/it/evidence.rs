@@ -79,6 +79,20 @@ fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
 }
 
 #[test]
+fn pages_wait_at_first_for_a_plan_that_could_still_be_chance() {
+    let (mut world, script) = exchange(45, gain());
+    // Thread 12 is to leave node 1, to which its page is to go.
+    script.lock().unwrap().pages = vec![(900, 1)];
+    let went = [(); 3].map(|()| {
+        world.touch(12, 900, 80);
+        let orders = world.window().orders();
+        talk(&mut world, 45);
+        orders.contains("p900")
+    });
+    assert_eq!(went, [false, false, true]);
+}
+
+#[test]
 fn those_who_seek_no_gain_are_not_asked() {
     let (mut world, _) = exchange(45, options());
     let seen = world.window();

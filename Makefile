@@ -6,6 +6,7 @@ FUZZ_SECONDS ?= 10
 
 SCENARIOS ?=
 COMPARE ?=
+POLICIES ?=
 
 .PHONY: help setup demo test test-vm compare build release lint docs bench bench-mapping fuzz install
 
@@ -40,10 +41,11 @@ test-vm: setup
 	@$(CARGO) run --quiet -p numad-vm -- run $(SCENARIOS)
 
 # Against the kernel's own balancing, the distribution's numad and others; hours, and goes on where it stopped.
+# POLICIES=all puts every policy of ours into it.
 compare: setup
 	@$(MAKE) --no-print-directory release
 	@scripts/vm-setup
-	@$(CARGO) run --quiet -p numad-vm -- compare --output target/compare $(COMPARE)
+	@$(CARGO) run --quiet -p numad-vm -- compare --output target/compare $(if $(POLICIES),--policies $(POLICIES)) $(COMPARE)
 
 build: setup release
 

@@ -4,7 +4,7 @@
 //! kit, so that a comparison that was stopped goes on where it was.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -19,7 +19,7 @@ use crate::truth::{Figures, Truth};
 
 /// What is run, in the order of the tables: name, arguments of numad-workload, and guest seconds that are counted,
 /// of which the last quarter is the steady one. The user's own programs come after them.
-const WORKLOADS: [(&str, &str, u32); 7] = [
+const WORKLOADS: [(&str, &str, u32); 8] = [
     ("slices", "slices --region-kib 1024", SECONDS),
     ("pairs", "pairs --region-kib 1024", SECONDS),
     ("groups:4", "groups:4 --region-kib 1024", SECONDS),
@@ -32,7 +32,11 @@ const WORKLOADS: [(&str, &str, u32); 7] = [
     ("all-shared", "all-shared --region-kib 4096", SECONDS),
     ("hog", "hog --region-kib 1024", SECONDS),
     ("cached", "pairs --region-kib 16", SECONDS),
+    (PLACED, "pairs --region-kib 1024", SECONDS),
 ];
+
+/// The workload that has nothing to gain: it starts where the oracle would put it, and may then run anywhere.
+const PLACED: &str = "placed";
 
 const SECONDS: u32 = 60;
 
@@ -43,8 +47,18 @@ struct Workload {
     command: String,
     /// Guest seconds that are counted.
     seconds: u32,
-    /// Whether it is one of ours, which understand a seed and can place themselves.
-    ours: bool,
+    kind: Of,
+}
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// One of ours, which understand a seed and can place themselves.
+    Ours,
+    /// One of ours that has placed itself before anybody looks.
+    Placed,
+    /// One of the user's, of which nobody knows what it would do that placed itself.
+    Theirs,
 }
 
 /// All workloads on a machine with so many processors.
@@ -53,7 +67,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
         name: name.to_owned(),
         command: format!("numad-workload {arguments} --threads {threads} --release-rounds 0"),
         seconds,
-        ours: true,
+        kind: if name == PLACED { Of::Placed } else { Of::Ours },
     });
     let own = image::own_programs()?
         .into_iter()
@@ -64,7 +78,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
             ),
             name,
             seconds: SECONDS,
-            ours: false,
+            kind: Of::Theirs,
         });
     Ok(ours.into_iter().chain(own).collect())
 }
@@ -75,17 +89,25 @@ pub(crate) struct Contestant {
     pub(crate) name: String,
     before: String,
     prefix: &'static str,
-    options: &'static str,
+    /// Whether the program places itself.
+    oracle: bool,
     after: String,
 }
 
-/// Everybody who takes part; `policies` are ours.
-pub(crate) fn contestants(policies: &[String]) -> Vec<Contestant> {
+/// Everybody who takes part; `policies` are ours, `all` for every one there is.
+pub(crate) fn contestants(policies: &[String]) -> Result<Vec<Contestant>> {
+    let policies: Vec<&str> = if policies.iter().any(|name| name == "all") {
+        let every = policies::registry().iter();
+        every.map(|factory| factory.name()).collect()
+    } else {
+        let known = policies.iter().map(|name| Ok(policies::find(name)?.name()));
+        known.collect::<Result<_>>()?
+    };
     let contestant = |name: &str, before: &str, prefix: &'static str| Contestant {
         name: name.to_owned(),
         before: before.to_owned(),
         prefix,
-        options: "",
+        oracle: false,
         after: String::new(),
     };
     let mut all = vec![
@@ -104,10 +126,10 @@ pub(crate) fn contestants(policies: &[String]) -> Vec<Contestant> {
         ..contestant(policy, "autonuma 0\nstart_numad", "")
     }));
     all.push(Contestant {
-        options: "--oracle",
+        oracle: true,
         ..contestant("oracle", "autonuma 0", "")
     });
-    all
+    Ok(all)
 }
 
 /// What is known of one run.
@@ -126,10 +148,12 @@ pub(crate) struct Cell {
     pub(crate) workload: String,
     pub(crate) contestant: String,
     pub(crate) rows: Vec<Row>,
+    /// Runs that gave nothing.
+    pub(crate) failed: usize,
 }
 
 impl Cell {
-    /// Mean and interval of one figure.
+    /// Mean and interval of one figure; no number if every run failed.
     pub(crate) fn spread(&self, of: impl Fn(&Row) -> f64) -> Spread {
         spread(&self.rows.iter().map(of).collect::<Vec<_>>())
     }
@@ -150,8 +174,7 @@ pub(crate) struct Wanted {
 /// Runs what is not kept yet, and gives all cells by workload.
 pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> Result<Vec<Cell>> {
     let image = image::of(kit, Image::Usual)?;
-    let folder = kit.path("compare");
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(kit.path("compare"))?;
     let mut cells = Vec::new();
     let threads = wanted.machine.nodes * wanted.machine.cpus_per_node;
     let mut workloads = workloads(threads)?;
@@ -164,66 +187,80 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
     }
     workloads.retain(|one| wanted.workloads.is_empty() || wanted.workloads.contains(&one.name));
     for workload in &workloads {
-        // Nobody knows what a program of the user's would do that placed itself.
-        let takes_part = |one: &&Contestant| workload.ours || one.options.is_empty();
+        let takes_part = |one: &&Contestant| workload.kind == Of::Ours || !one.oracle;
         for contestant in wanted.contestants.iter().filter(takes_part) {
-            let mut rows = Vec::new();
-            for seed in 1..=wanted.seeds {
-                let kept = kept(
-                    &folder,
-                    wanted.machine.name,
-                    &workload.name,
-                    &contestant.name,
-                    seed,
-                );
-                if wanted.fresh || !kept.exists() {
-                    let script = script(contestant, workload, seed, &wanted.machine);
-                    let row = run(kit, wanted, &image, (&script, workload.seconds)).with_context(
-                        || format!("{} under {}, seed {seed}", workload.name, contestant.name),
-                    )?;
-                    fs::write(&kept, row.to_json().to_string())?;
-                    say(&format!(
-                        "{} under {}, seed {seed}: {:.1} % local, {:.2} ns per instruction",
-                        workload.name,
-                        contestant.name,
-                        100.0 * row.figures.steady_local,
-                        row.figures.steady_ns
-                    ));
-                }
-                rows.push(
-                    Row::from_json(&fs::read_to_string(&kept)?)
-                        .with_context(|| format!("`{}` is damaged; remove it", kept.display()))?,
-                );
-            }
+            let rows = (1..=wanted.seeds)
+                .map(|seed| one_run(kit, wanted, &image, (workload, contestant, seed), say))
+                .collect::<Result<Vec<_>>>()?;
             cells.push(Cell {
                 workload: workload.name.clone(),
                 contestant: contestant.name.clone(),
-                rows,
+                failed: rows.iter().filter(|row| row.is_none()).count(),
+                rows: rows.into_iter().flatten().collect(),
             });
         }
     }
     Ok(cells)
 }
 
-fn kept(
-    folder: &std::path::Path,
-    machine: &str,
-    workload: &str,
-    contestant: &str,
-    seed: u32,
-) -> PathBuf {
+/// What is kept of one run, or else what it gives now; none if it fails, which is said and keeps no other from
+/// being run.
+fn one_run(
+    kit: &Kit,
+    wanted: &Wanted,
+    image: &Path,
+    (workload, contestant, seed): (&Workload, &Contestant, u32),
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<Row>> {
+    let kept = kept(
+        &kit.path("compare"),
+        wanted.machine.name,
+        &workload.name,
+        &contestant.name,
+        seed,
+    );
+    let name = format!("{} under {}, seed {seed}", workload.name, contestant.name);
+    if wanted.fresh || !kept.exists() {
+        let script = script(contestant, workload, seed, &wanted.machine);
+        let row = match run(kit, wanted, image, (&script, workload.seconds)) {
+            Ok(row) => row,
+            Err(error) => {
+                say(&format!("FAILED  {name}: {error:#}"));
+                return Ok(None);
+            }
+        };
+        fs::write(&kept, row.to_json().to_string())?;
+        say(&format!(
+            "{name}: {:.1} % local, {:.2} ns per instruction",
+            100.0 * row.figures.steady_local,
+            row.figures.steady_ns
+        ));
+    }
+    Row::from_json(&fs::read_to_string(&kept)?)
+        .with_context(|| format!("`{}` is damaged; remove it", kept.display()))
+        .map(Some)
+}
+
+fn kept(folder: &Path, machine: &str, workload: &str, contestant: &str, seed: u32) -> PathBuf {
     let name = format!("{machine}-{workload}-{contestant}-{seed}.json");
     folder.join(name.replace([':', ' ', '/'], "_"))
 }
 
 fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Machine) -> String {
     let mut command = workload.command.clone();
-    if workload.ours {
+    if workload.kind != Of::Theirs {
         command += &format!(" --seed {seed}");
     }
-    if !contestant.options.is_empty() {
-        command += &format!(" {} {}", contestant.options, node_lists(machine));
+    let placed = workload.kind == Of::Placed;
+    if placed || contestant.oracle {
+        command += &format!(" --oracle {}", node_lists(machine));
     }
+    // Its threads stay where they are, but nothing binds them any more.
+    let free = if placed {
+        "sleep 2; for thread in $(threads $program); do taskset -p ff $thread >/dev/null; done"
+    } else {
+        ""
+    };
     format!(
         r#". /lib/scenario.sh
 daemon=
@@ -234,6 +271,7 @@ moved_before=$(moved)
 LD_PRELOAD=/lib/mark.so {prefix} {command} >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
+{free}
 {after}
 sleep {seconds}
 uncount
@@ -260,12 +298,7 @@ pub(crate) fn node_lists(machine: &Machine) -> String {
     nodes.join("/")
 }
 
-fn run(
-    kit: &Kit,
-    wanted: &Wanted,
-    image: &std::path::Path,
-    (script, seconds): (&str, u32),
-) -> Result<Row> {
+fn run(kit: &Kit, wanted: &Wanted, image: &Path, (script, seconds): (&str, u32)) -> Result<Row> {
     let ran = guest::run(
         kit,
         &Run {
@@ -329,6 +362,7 @@ impl Row {
                 stall: number("stall")?,
                 converged: number("converged")?,
                 kernel: number("kernel")?,
+                work: number("work")?,
             },
             pages: number("pages")?,
             overhead: number("overhead")?,
@@ -361,9 +395,9 @@ mod tests {
             name: "cg.S.x".to_owned(),
             command: "env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x'".to_owned(),
             seconds: 60,
-            ours: false,
+            kind: Of::Theirs,
         };
-        let all = contestants(&["deloc".to_owned()]);
+        let all = contestants(&["deloc".to_owned()]).unwrap();
         let text = script(&all[0], &own, 3, &machine);
         assert!(
             text.contains("mark.so  env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x' >/out"),
@@ -378,8 +412,28 @@ mod tests {
     }
 
     #[test]
+    fn what_starts_well_is_bound_by_nobody() {
+        let machine = crate::machine::find("ring4").unwrap();
+        let placed = workloads(8).unwrap();
+        let placed = placed.iter().find(|one| one.name == PLACED).unwrap();
+        let text = script(&contestants(&[]).unwrap()[0], placed, 1, &machine);
+        assert!(text.contains("--oracle 0-1/2-3/4-5/6-7"), "{text}");
+        assert!(text.contains("taskset -p ff"), "{text}");
+    }
+
+    #[test]
+    fn policies_are_known_and_all_are_all() {
+        let error = contestants(&["delok".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("deloc"), "{error}");
+        let some = contestants(&[]).unwrap().len();
+        let all = contestants(&["all".to_owned()]).unwrap().len();
+        assert_eq!(all, some + policies::registry().len());
+    }
+
+    #[test]
     fn names_of_contestants_are_unique() {
-        let mut names: Vec<String> = contestants(&["deloc".to_owned()])
+        let mut names: Vec<String> = contestants(&["all".to_owned()])
+            .unwrap()
             .into_iter()
             .map(|one| one.name)
             .collect();

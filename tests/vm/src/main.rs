@@ -75,8 +75,8 @@ enum Command {
         /// Only these workloads.
         #[arg(long, value_delimiter = ',')]
         workloads: Vec<String>,
-        /// Our policies that take part.
-        #[arg(long, value_delimiter = ',', default_value = "deloc,balance,data-only")]
+        /// Our policies that take part; `all` for every one there is.
+        #[arg(long, value_delimiter = ',', default_value = "auto,deloc,balance,data-only")]
         policies: Vec<String>,
         /// Only these contestants.
         #[arg(long, value_delimiter = ',')]
@@ -152,7 +152,7 @@ impl Command {
                 fresh,
                 output,
             } => {
-                let mut contestants = compare::contestants(&policies);
+                let mut contestants = compare::contestants(&policies)?;
                 contestants.retain(|one| only.is_empty() || only.contains(&one.name));
                 let wanted = compare::Wanted {
                     machine: machine::find(&machine)?,
@@ -167,7 +167,8 @@ impl Command {
                 std::fs::write(output.join("table.md"), &table)?;
                 std::fs::write(output.join("compare.html"), report::page(&cells, &machine))?;
                 say(&table);
-                Ok(0)
+                let failed = cells.iter().map(|cell| cell.failed).sum();
+                Ok(failed)
             }
         }
     }

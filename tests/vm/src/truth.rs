@@ -87,11 +87,13 @@ pub(crate) struct Figures {
     pub(crate) converged: f64,
     /// Share of all instructions that ran in the kernel.
     pub(crate) kernel: f64,
+    /// Instructions of the program itself, in millions a second of the guest's time.
+    pub(crate) work: f64,
 }
 
 impl Figures {
     /// Names, in the order in which they are shown.
-    pub(crate) const NAMES: [&'static str; 8] = [
+    pub(crate) const NAMES: [&'static str; 9] = [
         "local",
         "steady_local",
         "imbalance",
@@ -100,6 +102,7 @@ impl Figures {
         "stall",
         "converged",
         "kernel",
+        "work",
     ];
 
     /// A figure by its name.
@@ -113,6 +116,7 @@ impl Figures {
             "stall" => self.stall,
             "converged" => self.converged,
             "kernel" => self.kernel,
+            "work" => self.work,
             _ => bail!(
                 "there is no figure `{name}`; there are {}",
                 Self::NAMES.join(", ")
@@ -174,6 +178,7 @@ impl Truth {
             stall: busy.iter().map(|window| window.stall_ns).sum::<f64>() / 1e9,
             converged: self.converged(steady, head, first_ns, steady_ns),
             kernel: self.kernel / (self.user + self.kernel).max(1.0),
+            work: self.work(&windows),
         }
     }
 
@@ -182,6 +187,16 @@ impl Truth {
             .chunk_by(|one, next| one.window == next.window)
             .map(|rows| Window::of(rows, self.nodes, machine))
             .collect()
+    }
+
+    /// From first to last window.
+    fn work(&self, windows: &[Window]) -> f64 {
+        let all: f64 = windows.iter().map(|window| window.instructions).sum();
+        let length = match (windows.first(), windows.last()) {
+            (Some(first), Some(last)) => last.number - first.number + 1.0,
+            _ => 1.0,
+        };
+        all / (length * self.window_seconds) / 1e6
     }
 
     /// The first time that a mean over 0.6 s has gone nine tenths of the way.
@@ -423,6 +438,7 @@ mod tests {
             "{near:?} {far:?}"
         );
         assert_eq!((near.kernel, near.converged), (0.1, 0.0));
+        assert!((near.work - 0.05).abs() < 1e-9, "{near:?}");
     }
 
     #[test]

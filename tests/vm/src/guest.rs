@@ -3,6 +3,7 @@
 //! Booting takes seconds, so it is done once for each machine and image: the state of a guest that waits
 //! for its script is kept, and every run starts from there.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -60,6 +61,8 @@ pub(crate) struct Ran {
     /// Files that the script left in `/out`, as an archive.
     pub(crate) files: Vec<u8>,
     pub(crate) wall: Duration,
+    /// What the emulation took of this machine's processors: how long it lasts on a quiet one.
+    pub(crate) processor: Duration,
 }
 
 /// Processor seconds in which a guest whose time is over must have said where it hangs.
@@ -88,13 +91,17 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
     let started = Instant::now();
     // The limit is one of processor time, so that a busy host makes no run fail.
     let mut qemu = Qemu::start(
-        Command::new("prlimit")
+        ending_with_us("prlimit")
             .arg(format!("--cpu={}", (run.limit + GRACE).as_secs()))
             .args(&line),
         &work,
     )?;
     work.feed(run.script)?;
-    let (status, stopped) = qemu.wait_within(run.limit, &work)?;
+    let Waited {
+        status,
+        stopped,
+        processor,
+    } = qemu.wait_within(run.limit, &work)?;
     let output = text(&work.file("out"));
     let output = output
         .split_once(READY)
@@ -123,7 +130,15 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
         truth: fs::read_to_string(report).ok(),
         files: fs::read(work.file("files.tar")).unwrap_or_default(),
         wall: started.elapsed(),
+        processor,
     })
+}
+
+/// A command whose process is killed as soon as we are gone, however that comes.
+fn ending_with_us(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).arg(program);
+    command
 }
 
 /// The plugin's file and parameters.
@@ -161,9 +176,7 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
         "-qmp".into(),
         format!("unix:{},server=on,wait=off", socket.display()).into(),
     ]);
-    let mut command = Command::new(&line[0]);
-    command.args(&line[1..]);
-    let mut qemu = Qemu::start(&mut command, &work)?;
+    let mut qemu = Qemu::start(ending_with_us(&line[0]).args(&line[1..]), &work)?;
     let patience = Instant::now();
     while !text(&work.file("out")).contains(READY) {
         if patience.elapsed() > Duration::from_secs(300) || qemu.ended()? {
@@ -272,6 +285,17 @@ impl Drop for Work {
     }
 }
 
+/// How it ended.
+#[derive(Debug, Default)]
+struct Waited {
+    /// None if it did not end by itself.
+    status: Option<ExitStatus>,
+    /// Whether the guest was told that its time is over.
+    stopped: bool,
+    /// Processor time up to its end.
+    processor: Duration,
+}
+
 /// A running QEMU, which ends with us.
 struct Qemu {
     child: Child,
@@ -296,23 +320,25 @@ impl Qemu {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Waits for its end; at the limit of processor time, tells the guest so. Says how it ended, if it did, and
-    /// whether it was told.
-    fn wait_within(&mut self, limit: Duration, work: &Work) -> Result<(Option<ExitStatus>, bool)> {
+    /// Waits for its end; at the limit of processor time, tells the guest so.
+    fn wait_within(&mut self, limit: Duration, work: &Work) -> Result<Waited> {
         let started = Instant::now();
-        let mut told = false;
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let mut waited = Waited::default();
         while started.elapsed() < (limit + GRACE) * PATIENCE {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok((Some(status), told));
+            waited.status = self.child.try_wait()?;
+            if waited.status.is_some() {
+                break;
             }
-            let used = processor_time(&format!("/proc/{}/stat", self.child.id()));
-            if !told && (used > limit || started.elapsed() > limit * PATIENCE) {
+            waited.processor = processor_time(&stat).max(waited.processor);
+            let over = waited.processor > limit || started.elapsed() > limit * PATIENCE;
+            if over && !waited.stopped {
                 work.pipe()?.write_all(b"stop\n")?;
-                told = true;
+                waited.stopped = true;
             }
             sleep(Duration::from_millis(50));
         }
-        Ok((None, told))
+        Ok(waited)
     }
 
     /// Waits for its end; none if that took longer than the patience.

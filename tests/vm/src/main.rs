@@ -20,6 +20,7 @@ use std::collections::btree_map::Entry;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
@@ -76,7 +77,11 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         workloads: Vec<String>,
         /// Our policies that take part; `all` for every one there is.
-        #[arg(long, value_delimiter = ',', default_value = "auto,deloc,balance,data-only")]
+        #[arg(
+            long,
+            value_delimiter = ',',
+            default_value = "auto,deloc,balance,data-only"
+        )]
         policies: Vec<String>,
         /// Only these contestants.
         #[arg(long, value_delimiter = ',')]
@@ -201,8 +206,10 @@ fn run_all(
     verbose: bool,
     keep: Option<&PathBuf>,
 ) -> Result<usize> {
+    let started = Instant::now();
     let mut images = BTreeMap::new();
     let mut failed = 0;
+    let mut processor = Duration::ZERO;
     for scenario in scenarios {
         let image = match images.entry(scenario.image) {
             Entry::Vacant(free) => free.insert(image::of(kit, scenario.image)?),
@@ -239,12 +246,15 @@ fn run_all(
                 ran.truth.as_deref().unwrap_or_default(),
             )?;
         }
+        processor += ran.processor;
         failed += usize::from(!report(scenario, &ran, verbose)?);
     }
     say(&format!(
-        "{} of {} scenarios passed",
+        "{} of {} scenarios passed in {:.0} min, {:.0} of processor time",
         scenarios.len() - failed,
-        scenarios.len()
+        scenarios.len(),
+        started.elapsed().as_secs_f64() / 60.0,
+        processor.as_secs_f64() / 60.0
     ));
     Ok(failed)
 }
@@ -272,16 +282,20 @@ fn report(scenario: &Scenario, ran: &Ran, verbose: bool) -> Result<bool> {
     } else if !scenario.expectations.is_empty() && ran.code == Some(0) {
         complaints.push("there is no ground truth".to_owned());
     }
-    let seconds = ran.wall.as_secs_f64();
+    let took = format!(
+        "{:.0} s, {:.0} of processor time",
+        ran.wall.as_secs_f64(),
+        ran.processor.as_secs_f64()
+    );
     if complaints.is_empty() {
-        say(&format!("ok      {} ({seconds:.0} s)", scenario.name));
+        say(&format!("ok      {} ({took})", scenario.name));
         if verbose {
             say(&ran.output);
         }
         return Ok(true);
     }
     say(&format!(
-        "FAILED  {} on {} ({seconds:.0} s): {}",
+        "FAILED  {} on {} ({took}): {}",
         scenario.name,
         scenario.machine.name,
         complaints.join("; ")

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub cpusets: BTreeMap<Pid, CpuSet>,
     pub parents: BTreeMap<Pid, Pid>,
     pub pages: BTreeMap<(Pid, u64), FakePage>,
+    /// Blocks of 2 MiB that are one page.
+    pub huge: Vec<(Pid, u64)>,
     pub now: u64,
     pub death: Option<Death>,
     /// Error of every changing call, if it is to fail.
@@ -233,6 +235,14 @@ impl Kernel for Fake {
         world.change(|world| {
             let mut told = true;
             for (page, status) in pages.iter().zip(statuses) {
+                let block = (pid, *page >> 21 << 21);
+                if world.huge.contains(&block) {
+                    let end = (pid, block.1 + (1 << 21));
+                    world
+                        .pages
+                        .range_mut(block..end)
+                        .for_each(|(_, page)| page.node = node);
+                }
                 let Some(page) = world.pages.get_mut(&(pid, *page)) else {
                     *status = -libc::ENOENT;
                     continue;

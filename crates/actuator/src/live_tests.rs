@@ -281,6 +281,37 @@ fn pages_that_the_program_shares_move_when_all_who_map_them_are_of_it_and_go_bac
     assert!(bench.nodes(100).iter().all(|&node| node == 0));
 }
 
+/// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2 to node 0; everything
+/// is put back by the next daemon.
+#[track_caller]
+fn check_block(huge: bool, expected: [u32; 4]) {
+    let (bench, _) = bench();
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        if huge {
+            world.huge.push((Pid(100), 0));
+        } else {
+            world.pages.get_mut(&(Pid(100), 2 * 4096)).unwrap().node = NodeId(1);
+        }
+    }
+    let mut live = bench.live();
+    live.perform(&move_action(Pid(100), vec![4096], 1));
+    live.perform(&move_action(Pid(100), vec![2 * 4096], 0));
+    drop(live);
+    let report = bench.live().undo(&Scope::All);
+    assert!(
+        report.is_complete() && report.pages_restored == 2,
+        "{report:?}"
+    );
+    assert_eq!(bench.nodes(100)[..4], expected, "huge: {huge}");
+}
+
+#[test]
+fn a_huge_page_that_was_moved_by_several_addresses_goes_to_where_it_was_at_first() {
+    check_block(true, [0, 0, 0, 0]);
+    check_block(false, [0, 0, 1, 0]);
+}
+
 #[test]
 fn pages_the_kernel_tells_nothing_of_are_asked_about() {
     let (bench, _) = bench();

@@ -8,7 +8,7 @@ use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey};
 
 use crate::affinity::{Kind, Origin};
 use crate::census::Census;
-use crate::journal::ThreadRecord;
+use crate::journal::{Home, ThreadRecord};
 use crate::kernel::{Kernel, Mask};
 use crate::live::{Live, is_known};
 use crate::refusal;
@@ -263,18 +263,64 @@ impl<K: Kernel, C: Census> Live<K, C> {
 
     fn undo_pages(&mut self, pid: Pid, report: &mut UndoReport) {
         let spaces = self.journal.records().pages_of(pid).into_iter();
-        let spaces: Vec<(StartTicks, BTreeMap<u64, NodeId>)> = spaces
+        let spaces: Vec<(StartTicks, BTreeMap<u64, Home>)> = spaces
             .map(|(start, homes)| (start, homes.clone()))
             .collect();
         for (start, homes) in spaces {
             let kept = if self.census.process(pid) == Some(start) {
-                self.undo_space(pid, homes, report)
+                let waiting = self.untangle(pid, &homes);
+                self.undo_space(pid, waiting, report)
             } else {
                 report.pages_gone += number(homes.len());
                 Vec::new()
             };
             self.journal.records_mut().keep_pages(pid, start, &kept);
         }
+    }
+
+    /// The node that each page goes back to.
+    ///
+    /// A huge page moves as a whole with any address in it, and each address is recorded when it is moved first: one
+    /// that came along with another before was somewhere else in the beginning than its own row says. What is huge
+    /// the kernel tells nobody who has no more rights than we have. So where rows of one block differ, the first
+    /// address is sent home, then the last: if the first comes along, all of them are one page, at home where the
+    /// first was. Small pages have to go there anyway.
+    fn untangle(&mut self, pid: Pid, homes: &BTreeMap<u64, Home>) -> BTreeMap<u64, NodeId> {
+        let mut waiting: BTreeMap<u64, NodeId> = homes
+            .iter()
+            .map(|(&page, home)| (page, home.node))
+            .collect();
+        let tangles = tangles(homes);
+        if tangles.is_empty() {
+            return waiting;
+        }
+        let firsts: Vec<u64> = tangles.iter().map(|tangle| tangle.first.0).collect();
+        self.send_home(
+            pid,
+            &tangles.iter().map(|tangle| tangle.first).collect(),
+            Reach::Alone,
+        );
+        let before = residency(&mut self.kernel, pid, &firsts);
+        self.send_home(
+            pid,
+            &tangles.iter().map(|tangle| tangle.last).collect(),
+            Reach::Alone,
+        );
+        let after = residency(&mut self.kernel, pid, &firsts);
+        let (Ok(before), Ok(after)) = (before, after) else {
+            return waiting;
+        };
+        for (tangle, (before, after)) in tangles.iter().zip(before.into_iter().zip(after)) {
+            let ((first, home), (_, away)) = (tangle.first, tangle.last);
+            if before == PageStatus::On(home) && after == PageStatus::On(away) {
+                let block = first >> HUGE_BITS << HUGE_BITS;
+                let end = block.saturating_add(1 << HUGE_BITS);
+                for (_, node) in waiting.range_mut(block..end) {
+                    *node = home;
+                }
+            }
+        }
+        waiting
     }
 
     /// Puts back the pages of one process; gives those that are not back.
@@ -365,6 +411,31 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 }
 
+/// Pages in one block of the size of a huge page that say different homes.
+struct Tangle {
+    /// The one that was moved first, and its home.
+    first: (u64, NodeId),
+    /// The one that was moved last of those with another home.
+    last: (u64, NodeId),
+}
+
+fn tangles(homes: &BTreeMap<u64, Home>) -> Vec<Tangle> {
+    let pages: Vec<(u64, Home)> = homes.iter().map(|(&page, &home)| (page, home)).collect();
+    pages
+        .chunk_by(|one, next| one.0 >> HUGE_BITS == next.0 >> HUGE_BITS)
+        .filter_map(|block| {
+            let order = |entry: &&(u64, Home)| entry.1.order;
+            let &(first, home) = block.iter().min_by_key(order)?;
+            let others = block.iter().filter(|(_, other)| other.node != home.node);
+            let &(last, other) = others.max_by_key(order)?;
+            Some(Tangle {
+                first: (first, home.node),
+                last: (last, other.node),
+            })
+        })
+        .collect()
+}
+
 /// Counts what became of a thread; false if it stays in the journal.
 fn count(key: TaskKey, fate: &Result<Fate, Refusal>, report: &mut UndoReport) -> bool {
     match fate {
@@ -386,6 +457,9 @@ fn number(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
+/// Huge pages are of 2 MiB on x86-64, and on aarch64 with pages of 4 KiB. Of larger ones no more than a block is
+/// seen as one, and each of its rows goes back as it says.
+const HUGE_BITS: u32 = 21;
 /// Sentences of failure that are kept.
 const FAILED_MAX: usize = 32;
 /// Times that pages are asked to move. The second time the rest of a batch moves that the kernel gave

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-pub(crate) use records::{Records, ThreadRecord, page_rows};
+pub(crate) use records::{Home, Records, ThreadRecord, page_rows};
 use rows::{Foreign, Row};
 
 /// The open journal of this boot. One process holds it at a time.

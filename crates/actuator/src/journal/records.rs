@@ -13,8 +13,18 @@ use crate::census::Moment;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     threads: BTreeMap<TaskKey, ThreadRecord>,
-    pages: BTreeMap<(Pid, StartTicks), BTreeMap<u64, NodeId>>,
+    pages: BTreeMap<(Pid, StartTicks), BTreeMap<u64, Home>>,
     page_count: usize,
+    /// Rows of pages that were taken.
+    page_rows: u32,
+}
+
+/// Where a page was before we first moved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub node: NodeId,
+    /// Greater than that of any page in an earlier row.
+    pub order: u32,
 }
 
 /// A thread that we bound.
@@ -78,15 +88,17 @@ impl Records {
             } => {
                 let homes = self.pages.entry((pid, start)).or_default();
                 let before = homes.len();
+                let order = self.page_rows;
                 for page in pages {
-                    homes.entry(page).or_insert(node);
+                    homes.entry(page).or_insert(Home { node, order });
                 }
+                self.page_rows = order.saturating_add(1);
                 self.page_count += homes.len() - before;
             }
         }
     }
 
-    /// Everything as rows, to write a file anew.
+    /// Everything as rows, to write a file anew; pages in the order of their rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         let threads = self
             .threads
@@ -95,7 +107,7 @@ impl Records {
         let pages = self
             .pages
             .iter()
-            .flat_map(|(&(pid, start), homes)| page_rows(pid, start, homes.iter()));
+            .flat_map(|(&(pid, start), homes)| rows_in_order(pid, start, homes));
         threads.chain(pages)
     }
 
@@ -131,7 +143,7 @@ impl Records {
     }
 
     /// Moved pages of a process with their original nodes.
-    pub(crate) fn pages_of(&self, pid: Pid) -> Vec<(StartTicks, &BTreeMap<u64, NodeId>)> {
+    pub(crate) fn pages_of(&self, pid: Pid) -> Vec<(StartTicks, &BTreeMap<u64, Home>)> {
         self.pages
             .range((pid, StartTicks(0))..=(pid, StartTicks(u64::MAX)))
             .map(|(&(_, start), homes)| (start, homes))
@@ -140,7 +152,8 @@ impl Records {
 
     /// Where a page was before we first moved it.
     pub(crate) fn home(&self, pid: Pid, start: StartTicks, page: u64) -> Option<NodeId> {
-        self.pages.get(&(pid, start))?.get(&page).copied()
+        let home = self.pages.get(&(pid, start))?.get(&page)?;
+        Some(home.node)
     }
 
     /// The origin of the thread of `pid` from which another may have its mask.
@@ -183,7 +196,7 @@ impl Records {
             return;
         };
         self.page_count -= homes.len();
-        let kept: BTreeMap<u64, NodeId> = keep
+        let kept: BTreeMap<u64, Home> = keep
             .iter()
             .filter_map(|page| Some((*page, *homes.get(page)?)))
             .collect();
@@ -221,6 +234,21 @@ fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row>
                 }
             }
         })
+}
+
+/// Pages as rows, those of an earlier row first.
+fn rows_in_order(pid: Pid, start: StartTicks, homes: &BTreeMap<u64, Home>) -> Vec<Row> {
+    let mut by_order: BTreeMap<u32, Vec<(&u64, &NodeId)>> = BTreeMap::new();
+    for (page, home) in homes {
+        by_order
+            .entry(home.order)
+            .or_default()
+            .push((page, &home.node));
+    }
+    by_order
+        .into_values()
+        .flat_map(|homes| page_rows(pid, start, homes.into_iter()))
+        .collect()
 }
 
 /// Pages as rows, one or more for each node.
@@ -327,10 +355,25 @@ mod tests {
                 node: NodeId(1),
                 pages: (0..200).collect(),
             },
+            Row::Pages {
+                pid: Pid(7),
+                start: StartTicks(2),
+                node: NodeId(0),
+                pages: vec![201, 0x1000],
+            },
         ]);
         let second = records(first.rows().collect());
         assert_eq!(first.threads, second.threads);
-        assert_eq!(first.pages, second.pages);
+        let homes = |records: &Records| records.pages_of(Pid(7))[0].1.clone();
+        for ((page, was), (other, is)) in homes(&first).into_iter().zip(homes(&second)) {
+            assert_eq!((page, was.node), (other, is.node));
+        }
+        let last = homes(&second)[&201].order;
+        assert!(
+            homes(&second)
+                .range(..201)
+                .all(|(_, home)| home.order < last)
+        );
         assert_eq!(first.page_count, second.page_count);
     }
 

@@ -15,6 +15,7 @@ numadctl status
 moved_threads || fail "no thread was moved"
 moved_pages || fail "no page was moved"
 uncount
+keep_journal
 numadctl detach $program || fail "detach"
 masks $program >/out/after
 diff /out/before /out/after || fail "masks differ after detach"

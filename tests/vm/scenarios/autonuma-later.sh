@@ -1,8 +1,9 @@
 #: about   the kernel's balancing is switched on and off while we work: it is told, and nobody's choice is undone
+#: machine ring4 mesh8
 #: limit   300
 autonuma 0
 start_numad
-workload pairs --threads 8 --region-kib 512 --seconds 300 --seed 8
+workload pairs --threads $cpus --region-kib 512 --seconds 300 --seed 8
 masks $program >/out/before
 numadctl attach $program --policy deloc || fail "attach"
 within 60 moved_threads || fail "no thread was moved"

@@ -1,9 +1,10 @@
 #: about   the kernel's own balancing is told of, works beside us, and is left as it was
+#: machine ring4 mesh8
 #: limit   240
 autonuma 1
 start_numad
 contains "doctor" "$(numadctl doctor)" "NUMA balancing"
-workload pairs --threads 8 --region-kib 512 --seconds 300 --seed 8
+workload pairs --threads $cpus --region-kib 512 --seconds 300 --seed 8
 numadctl attach $program --policy deloc || fail "attach"
 within 60 moved_threads || fail "no thread was moved"
 contains "status" "$(numadctl status)" "NUMA balancing"

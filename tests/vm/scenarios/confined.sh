@@ -1,4 +1,5 @@
 #: about   the rights of the unit are enough: the daemon works as a user with these capabilities alone
+#: machine ring4 mesh8
 #: limit   240
 autonuma 0
 # Debian's level 3 asks for more than CAP_PERFMON; the refusal says so, and 2 is what other kernels have.
@@ -13,7 +14,7 @@ daemon=$!
 within 20 numadctl status || fail "the daemon does not answer"
 # The program of another user, who is not root.
 $(as 1000) \
-    numad-workload pairs --threads 8 --region-kib 512 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
+    numad-workload pairs --threads $cpus --region-kib 512 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 masks $program >/out/before

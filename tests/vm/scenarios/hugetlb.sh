@@ -1,5 +1,5 @@
 #: about   explicit huge pages stay whole and come back; small pages beside them move
-#: machine ring4-huge
+#: machine ring4-huge mesh8
 #: limit   300
 autonuma 0
 echo 12 >/proc/sys/vm/nr_hugepages
@@ -18,6 +18,7 @@ sleep 15
 numadctl status
 grep huge /proc/$program/numa_maps
 expect "the pool while attached" "$(pool)" "12 4 "
+keep_journal
 numadctl detach $program || fail "detach"
 masks $program | diff /out/masks.before - || fail "masks differ after detach"
 page-nodes $program >/out/pages.after

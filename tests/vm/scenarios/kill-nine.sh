@@ -14,6 +14,7 @@ numadctl attach $program --policy deloc || fail "attach"
 within 30 moved_pages || fail "no page was moved"
 kill -STOP $program
 kill_numad
+keep_journal
 masks $program >/out/masks.during
 ! diff -q /out/masks.before /out/masks.during >/dev/null || fail "nothing was bound"
 start_numad

@@ -1,4 +1,5 @@
 #: about   a user puts own programs under a policy, and learns nothing about those of others
+#: machine ring4 mesh8
 #: limit   240
 autonuma 0
 start_numad

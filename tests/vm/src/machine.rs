@@ -58,6 +58,14 @@ pub(crate) fn all() -> Vec<Machine> {
             ],
         },
         Machine {
+            name: "tier8",
+            nodes: 7,
+            memory_nodes: 1,
+            cpus_per_node: 1,
+            node_mib: 192,
+            distance: mesh_and_memory(),
+        },
+        Machine {
             name: "ring4-huge",
             nodes: 4,
             memory_nodes: 0,
@@ -102,6 +110,20 @@ fn mesh() -> Vec<Vec<u32>> {
         [22, 16, 22, 16, 22, 16, 16, 10],
     ];
     ROWS.iter().map(|row| row.to_vec()).collect()
+}
+
+/// The mesh, whose last node is memory alone and as far from everybody.
+fn mesh_and_memory() -> Vec<Vec<u32>> {
+    let mut rows = mesh();
+    let last = rows.len() - 1;
+    for (node, row) in rows.iter_mut().enumerate() {
+        row[last] = 28;
+        if node == last {
+            row.fill(28);
+            row[last] = 10;
+        }
+    }
+    rows
 }
 
 impl Machine {

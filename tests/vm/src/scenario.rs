@@ -132,9 +132,13 @@ impl Scenario {
         }
     }
 
-    /// Whether this name means it: a file's name means it on all machines.
+    /// Whether this name means it: a file's name means it on all machines, one with `@MACHINE` behind it on that one.
     pub(crate) fn is_named(&self, name: &str) -> bool {
-        self.name == name || self.name.split('@').next() == Some(name)
+        let file = self.name.split('@').next().unwrap_or_default();
+        match name.split_once('@') {
+            Some((one, machine)) => one == file && machine == self.machine.name,
+            None => name == file,
+        }
     }
 }
 
@@ -228,10 +232,8 @@ mod tests {
         );
         assert!(scenarios.iter().all(|one| one.image == Image::Services));
         let named = |name: &str| scenarios.iter().filter(|one| one.is_named(name)).count();
-        assert_eq!(
-            (named("meet"), named("meet@mesh8"), named("mee")),
-            (2, 1, 0)
-        );
+        let counts = ["meet", "meet@ring4", "meet@mesh8", "mee"].map(named);
+        assert_eq!(counts, [2, 1, 1, 0]);
     }
 
     #[test]

@@ -172,8 +172,8 @@ counted_speed() {
 # not_slower: what a service does in a second while it is under a policy, beside what it does while it is not: six
 # pairs, in the first three of which it is under the policy first. The script says how: `put_on` and `take_off`, which
 # leave things settled, and `speed SECONDS`. Nothing is gained by a better place in a guest, where all memory is equally
-# fast: what shows is what we cost. It fails where that is more than chance, by Student's t with 95 %, and where
-# chance is so large that it could hide a fifth.
+# fast: what shows is what we cost, at a hundred times the price of page faults and moves. It fails where that is more
+# than a tenth beyond chance, by Student's t with 95 %, and where chance is so large that it could hide a fifth.
 not_slower() {
     put_on
     with=$(speed 15; speed 15; speed 15)
@@ -192,7 +192,7 @@ not_slower() {
         for (pair = 1; pair <= 6; pair++) { away = ratio[pair] - mean; squares += away * away }
         margin = 2.571 * root(squares / 5 / 6)
         printf "while attached it does %.3f +- %.3f of what it does otherwise\n", mean, margin
-        exit !(NF == 12 && mean + margin >= 1 && margin <= 0.2) }' || fail "slower while attached"
+        exit !(NF == 12 && mean + margin >= 0.9 && margin <= 0.2) }' || fail "slower while attached"
 }
 
 # figure NAME: a number from `numadctl status --json` of the only attachment

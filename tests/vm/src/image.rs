@@ -55,6 +55,7 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
         Item::program(find("numactl")?),
         Item::program(find("migratepages")?),
         Item::program(find("setpriv")?),
+        Item::program(find("chrt")?),
         Item::program(kit.path("build/tell-cpus")),
         Item::program(kit.path("build/mark")),
         Item::program(kit.path("build/page-nodes")),

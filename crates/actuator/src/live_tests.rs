@@ -313,6 +313,35 @@ fn a_huge_page_that_was_moved_by_several_addresses_goes_to_where_it_was_at_first
 }
 
 #[test]
+fn a_page_that_two_processes_share_goes_to_where_the_first_row_says() {
+    for (shared, expected) in [(true, [0, 0, 0]), (false, [0, 1, 0])] {
+        let (bench, _) = bench();
+        {
+            let mut world = bench.fake.0.borrow_mut();
+            world.add_process(200, 100, "0-7");
+            world.add_pages(200, 3, 0);
+            if shared {
+                world.shared.push(4096);
+            } else {
+                world.pages.get_mut(&(Pid(200), 4096)).unwrap().node = NodeId(1);
+            }
+        }
+        let mut live = bench.live();
+        live.perform(&move_action(Pid(100), vec![4096], 1));
+        live.perform(&move_action(Pid(200), vec![4096], 0));
+        live.perform(&move_action(Pid(200), vec![2 * 4096], 1));
+        drop(live);
+        let report = bench.live().undo(&Scope::All);
+        assert!(
+            report.is_complete() && report.pages_restored == 3,
+            "{report:?}"
+        );
+        assert_eq!(bench.nodes(200), expected, "shared: {shared}");
+        assert_eq!(bench.nodes(100)[..3], [0, 0, 0], "shared: {shared}");
+    }
+}
+
+#[test]
 fn pages_the_kernel_tells_nothing_of_are_asked_about() {
     let (bench, _) = bench();
     let hold = |hold| {

@@ -100,6 +100,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
         }
         self.undo_newborns(scope, &pids, &mut report);
+        self.join_shared(&pids);
         for &pid in &pids {
             self.undo_pages(pid, &mut report);
         }
@@ -278,6 +279,83 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
+    /// Gives pages that several processes share the home that was recorded first.
+    ///
+    /// Children of one process share memory at the same addresses, and each page is recorded by the process through
+    /// which it is moved: what another had moved before was somewhere else in the beginning than the later row says.
+    /// Whether two have the same page the kernel tells nobody who has no more rights than we have. So where rows of
+    /// an address differ, it is tried as in [`Self::untangle`].
+    fn join_shared(&mut self, pids: &[Pid]) {
+        let groups = self.same_addresses(pids);
+        let firsts: Vec<Recorded> = groups.iter().filter_map(|group| first(group)).collect();
+        let lasts: Vec<Recorded> = groups.iter().filter_map(|group| last(group)).collect();
+        let before = self.sent(&firsts, &firsts);
+        let after = self.sent(&lasts, &firsts);
+        for (index, group) in groups.iter().enumerate() {
+            let (first, last) = (firsts[index], lasts[index]);
+            let moved = (before[index], after[index]);
+            if moved == (Some(first.home.node), Some(last.home.node)) {
+                for other in group {
+                    self.journal.records_mut().rehome(
+                        other.pid,
+                        other.start,
+                        other.page,
+                        first.home.node,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Rows of living processes for the same address that say different homes, by address.
+    fn same_addresses(&self, pids: &[Pid]) -> Vec<Vec<Recorded>> {
+        if pids.len() < 2 {
+            return Vec::new();
+        }
+        let mut all: Vec<Recorded> = Vec::new();
+        for &pid in pids {
+            for (start, homes) in self.journal.records().pages_of(pid) {
+                if self.census.process(pid) == Some(start) {
+                    all.extend(homes.iter().map(|(&page, &home)| Recorded {
+                        pid,
+                        start,
+                        page,
+                        home,
+                    }));
+                }
+            }
+        }
+        all.sort_by_key(|one| (one.page, one.home.order, one.pid));
+        all.chunk_by(|one, next| one.page == next.page)
+            .filter(|group| last(group).is_some())
+            .map(<[Recorded]>::to_vec)
+            .collect()
+    }
+
+    /// Sends pages to the homes of their rows, and tells where those of `asked` are then.
+    fn sent(&mut self, pages: &[Recorded], asked: &[Recorded]) -> Vec<Option<NodeId>> {
+        let mut by_pid: BTreeMap<Pid, BTreeMap<u64, NodeId>> = BTreeMap::new();
+        for one in pages {
+            let homes = by_pid.entry(one.pid).or_default();
+            homes.insert(one.page, one.home.node);
+        }
+        for (pid, homes) in by_pid {
+            self.send_home(pid, &homes, Reach::Program);
+        }
+        let mut places = BTreeMap::new();
+        let pids: BTreeSet<Pid> = asked.iter().map(|one| one.pid).collect();
+        for pid in pids {
+            let of_it = asked.iter().filter(|one| one.pid == pid);
+            let pages: Vec<u64> = of_it.map(|one| one.page).collect();
+            if let Ok(found) = residency(&mut self.kernel, pid, &pages) {
+                let found = pages.into_iter().zip(found);
+                places.extend(found.map(|(page, place)| ((pid, page), place.node())));
+            }
+        }
+        let place = |one: &Recorded| places.get(&(one.pid, one.page)).copied().flatten();
+        asked.iter().map(place).collect()
+    }
+
     /// The node that each page goes back to.
     ///
     /// A huge page moves as a whole with any address in it, and each address is recorded when it is moved first: one
@@ -409,6 +487,27 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
         refusal
     }
+}
+
+/// A page as a process recorded it.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    pid: Pid,
+    start: StartTicks,
+    page: u64,
+    home: Home,
+}
+
+/// Of rows in their order, the first.
+fn first(group: &[Recorded]) -> Option<Recorded> {
+    group.first().copied()
+}
+
+/// The last of those that say another home than the first; none if all say the same.
+fn last(group: &[Recorded]) -> Option<Recorded> {
+    let home = group.first()?.home.node;
+    let others = group.iter().rev();
+    others.copied().find(|one| one.home.node != home)
 }
 
 /// Pages in one block of the size of a huge page that say different homes.

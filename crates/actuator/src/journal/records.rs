@@ -156,6 +156,14 @@ impl Records {
         Some(home.node)
     }
 
+    /// Corrects where a page was that is recorded.
+    pub(crate) fn rehome(&mut self, pid: Pid, start: StartTicks, page: u64, node: NodeId) {
+        let homes = self.pages.get_mut(&(pid, start));
+        if let Some(home) = homes.and_then(|homes| homes.get_mut(&page)) {
+            home.node = node;
+        }
+    }
+
     /// The origin of the thread of `pid` from which another may have its mask.
     ///
     /// Among several that had different ones: none if one of them had none, because too wide does less

@@ -46,7 +46,7 @@ asking=$!
 put_on() {
     numadctl attach --command postgres --policy deloc || fail "attach"
     within 200 moved_pages || fail "no page was moved"
-    within 2 settled 45 || fail "pages are moved without end"
+    within 2 settled 30 || fail "pages are moved without end"
 }
 stays() { while read -r one; do [ -d "/proc/$one" ] || return 1; done </out/processes; }
 take_off() {

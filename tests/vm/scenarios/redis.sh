@@ -32,7 +32,7 @@ speed() { counted_speed answered "$1"; }
 put_on() {
     numadctl attach $program --policy deloc || fail "attach"
     within 200 moved_pages || fail "no page was moved"
-    within 2 settled 45 || fail "pages are moved without end"
+    within 2 settled 30 || fail "pages are moved without end"
 }
 take_off() {
     homes $program

@@ -20,6 +20,9 @@ use super::tiers::{Pairing, Tier};
 pub(super) struct Plan {
     /// Mappings from nothing; the best is kept.
     restarts: usize,
+    /// How often the best must be found before no more are made: most matrices are easy, and what they
+    /// leave of the time is worth more on the others.
+    settled: usize,
     /// Cuts from scratch by depth of the recursion; beyond the last, one.
     starts: [usize; 6],
     tuning: Tuning,
@@ -55,6 +58,7 @@ impl Plan {
         let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
         Self {
             restarts: 1,
+            settled: 1,
             starts,
             tuning: tuning(tasks),
             cycle: true,
@@ -66,22 +70,28 @@ impl Plan {
 
     /// Many mappings: a start decides more than any polishing.
     fn thorough(tasks: usize) -> Self {
-        let (restarts, starts, kicks, last_kicks) = match tasks {
-            ..=16 => (16, [1; 6], 8 * tasks, 0),
-            17..=32 => (13, [1, 2, 1, 1, 1, 1], 8, 64),
-            33..=64 => (11, [1; 6], 8, 64),
-            65..=256 => (5, [4, 4, 4, 3, 2, 2], 0, 4 * tasks),
-            257..=1024 => (3, [4, 4, 4, 3, 2, 2], 0, 0),
-            _ => (2, [4, 4, 4, 3, 2, 2], 0, 0),
+        let careful = [4, 4, 4, 3, 2, 2];
+        let (restarts, settled, starts, kicks) = match tasks {
+            ..=16 => (16, 4, [1; 6], 8 * tasks),
+            17..=32 => (40, 6, [1, 2, 1, 1, 1, 1], 24),
+            33..=64 => (36, 4, [1; 6], 24),
+            65..=256 => (6, 3, careful, 0),
+            257..=1024 => (3, 3, careful, 0),
+            _ => (2, 2, careful, 0),
         };
-        let tuning = tuning(tasks);
+        let (chain, last_kicks) = match tasks {
+            ..=64 => (3, 0),
+            65..=256 => (8, 4 * tasks),
+            _ => (8, 0),
+        };
         Self {
             restarts,
+            settled,
             starts,
-            tuning,
+            tuning: tuning(tasks),
             cycle: true,
             kicks,
-            chain: 8,
+            chain,
             last_kicks,
         }
     }
@@ -160,17 +170,21 @@ impl Attempt<'_> {
             best.clone_from(&self.tiers[0].node);
             restarts -= usize::from(decides);
         }
-        let mut round = 0;
-        while round < restarts && (least == i64::MAX || !luck.steps.is_out()) {
+        let mut found = 0;
+        for _ in 0..restarts {
+            let has_one = least < i64::MAX;
+            if has_one && (found == self.plan.settled || luck.steps.is_out()) {
+                break;
+            }
             let mut cost = self.attempt(luck);
-            round += 1;
             if restarts > 1 || laid.is_some() {
                 cost = judge(&self.tiers[0].node).unwrap_or(cost);
             }
             if cost < least {
-                least = cost;
+                (least, found) = (cost, 0);
                 best.clone_from(&self.tiers[0].node);
             }
+            found += usize::from(cost == least);
         }
         if self.plan.chain > 0 {
             self.tiers[0].node.clone_from(best);

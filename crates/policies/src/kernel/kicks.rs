@@ -6,8 +6,10 @@ use super::table::Local;
 /// A kick may make things worse by this share of the mean cost of a task at first, and by nothing at
 /// the end.
 const HEAT_PERCENT: i64 = 30;
-/// A kick moves up to this many tasks out of their nodes.
+/// A kick moves up to this many tasks out of their nodes: where they are few, three lead nowhere new.
 const MOVES_MAX: usize = 3;
+const FEW: usize = 16;
+const MOVES_MAX_OF_FEW: usize = 6;
 
 impl Local<'_> {
     /// Kicks and descends `rounds` times; ends at the best mapping that was seen.
@@ -50,8 +52,13 @@ impl Local<'_> {
     fn kick(&mut self, dice: &mut Dice, heat: i64) {
         let rows = self.field.rows;
         let tasks = rows.tasks();
+        let moves_max = if tasks <= FEW {
+            MOVES_MAX_OF_FEW
+        } else {
+            MOVES_MAX
+        };
         let mut task = dice.below(tasks);
-        for _ in 0..=dice.below(MOVES_MAX) {
+        for _ in 0..=dice.below(moves_max) {
             let row = rows.range(task);
             let friend = if row.is_empty() || dice.below(4) == 0 {
                 dice.below(tasks)

@@ -396,7 +396,7 @@ impl Canon {
 }
 
 /// Spreads a number over all bits (the finaliser of splitmix64).
-const fn mix(number: u64) -> u64 {
+pub(super) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)

@@ -1,6 +1,7 @@
 //! The machine as the kernels see it: usable nodes in an order in which neighbours stand together.
 
 use super::graph::id;
+use super::order;
 
 /// Largest distance inside the kernels; larger tables are scaled down to it.
 ///
@@ -70,6 +71,8 @@ impl Machine {
             Fold::Never => (0..usable.len()).map(|node| vec![node]).collect(),
         };
         let (table, counts) = fold_up(&table, &counts, &groups);
+        let ranked = order::by_distance(&table, &counts);
+        let (table, counts) = renamed(&table, &counts, &ranked);
         let mut order: Vec<usize> = (0..groups.len()).collect();
         self.halvings.clear();
         let mut parts = std::collections::VecDeque::from([(0, groups.len(), 0)]);
@@ -108,7 +111,7 @@ impl Machine {
         self.position.clear();
         self.position.resize(capacity.len(), u16::MAX);
         for (place, &group) in order.iter().enumerate() {
-            for &node in &groups[group] {
+            for &node in &groups[ranked[group]] {
                 let node = usable[node];
                 self.members.push(u16::try_from(node).unwrap_or(u16::MAX));
                 self.position[node] = u16::try_from(place).unwrap_or(u16::MAX);
@@ -321,6 +324,16 @@ fn fold_up(table: &[i64], capacity: &[u32], groups: &[Vec<usize>]) -> (Vec<i64>,
     }
     let sum = |group: &Vec<usize>| group.iter().map(|&node| capacity[node]).sum();
     (folded, groups.iter().map(sum).collect())
+}
+
+/// The table and the capacities with the nodes in another order.
+fn renamed(table: &[i64], capacity: &[u32], order: &[usize]) -> (Vec<i64>, Vec<u32>) {
+    let nodes = capacity.len();
+    let pairs = order
+        .iter()
+        .flat_map(|&one| order.iter().map(move |&other| table[one * nodes + other]));
+    let capacity = order.iter().map(|&node| capacity[node]);
+    (pairs.collect(), capacity.collect())
 }
 
 const fn common_factor(one: u64, other: u64) -> u64 {

@@ -52,6 +52,7 @@ mod kicks;
 mod kl;
 mod layout;
 mod machine;
+mod order;
 mod problem;
 mod relieve;
 mod search;

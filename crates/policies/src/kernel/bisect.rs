@@ -71,7 +71,17 @@ impl Bisector {
 
     /// Cuts the graph into [`Self::side`]s 0 and 1.
     pub(super) fn run(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) {
-        self.graph();
+        let count = self.graph().count();
+        // These change places, so each must be large enough for all that any of them holds.
+        for side in [
+            &mut self.side,
+            &mut self.kept,
+            &mut self.trial,
+            &mut self.scratch.side,
+        ] {
+            side.clear();
+            side.reserve(count);
+        }
         let mut best: Option<Score> = None;
         for _ in 0..tuning.starts.max(1) {
             let score = self.round(room, tuning, luck);

@@ -148,7 +148,11 @@ impl Layout {
     /// Finds an order by inserting communities elsewhere, while that parts less, with kicks.
     fn search(&mut self, field: (&Machine, &[u32]), dice: &mut Dice) {
         let count = self.groups.len();
-        self.order.clear();
+        // These change places, so each must be large enough.
+        for order in [&mut self.order, &mut self.trial, &mut self.best] {
+            order.clear();
+            order.reserve(count);
+        }
         self.order.extend((0..count).map(id));
         let groups = &self.groups;
         self.order

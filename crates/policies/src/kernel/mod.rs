@@ -62,6 +62,7 @@ mod sparsify;
 mod table;
 mod tiers;
 mod treematch;
+mod warm;
 
 pub use graph::Edges;
 pub use kl::kl;

@@ -12,6 +12,7 @@ use super::problem::{self, Effort, Mapping, Problem, cost};
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
 use super::tiers::{Pairing, Tier};
+use super::warm::freely;
 
 /// Where chance starts from: any number will do, as long as it is always the same.
 const SEED: u64 = 0x6E75_6D61_6400_0001;
@@ -22,9 +23,6 @@ const DENSE: usize = 48;
 const KEPT: usize = 20;
 /// Kicks of a thorough warm start; beyond, they cost more than starting over.
 const KICKS_MAX: usize = 2048;
-/// Ejection chains of a warm start, and their length: what a descent leaves undone is little.
-const REPAIRS_MAX: usize = 32;
-const REPAIR_LENGTH: usize = 4;
 /// Row sums times distances stay below this, so that 32-bit tables cannot overflow.
 const TABLE_MAX: u64 = 1 << 29;
 
@@ -428,66 +426,6 @@ impl Workspace {
             steps: steps.spent(),
         }
     }
-}
-
-/// Descends from the start as if moves were free, then lets those go back that are not worth their
-/// price. Prices from the beginning would keep tasks from making room for each other. Where this ends
-/// worse than the start, the start is what remains.
-fn freely<'a>(
-    field: Field<'a>,
-    start: &[u16],
-    (table, steps): (&'a mut Table, &'a mut Steps),
-) -> Local<'a> {
-    let free = Field {
-        linear: &[],
-        ..field
-    };
-    let mut local = Local::new(free, table, steps);
-    let before = local.cost + local.priced(field.linear, start);
-    local.descend(0..field.rows.tasks(), false);
-    local.charge(field.linear);
-    let mut moved = std::mem::take(&mut local.table.kicked);
-    moved.clear();
-    let pitch = field.machine.pitch();
-    for (task, (&node, &before)) in local.table.node.iter().zip(start).enumerate() {
-        let price = field.linear.get(task * pitch + usize::from(node));
-        if node != before || price.is_some_and(|&price| price > 0) {
-            moved.push(id(task));
-        }
-    }
-    local.descend(moved.iter().map(|&task| task as usize), false);
-    repair(&mut local, &moved);
-    local.table.kicked = moved;
-    if local.cost >= before {
-        local.table.node.copy_from_slice(start);
-        local.load();
-        local.descend(0..field.rows.tasks(), false);
-    }
-    local
-}
-
-/// Chains from those that moved and would still rather be elsewhere.
-fn repair(local: &mut Local<'_>, moved: &[u32]) {
-    let mut left = REPAIRS_MAX;
-    let mut woken = std::mem::take(&mut local.table.order);
-    for &task in moved {
-        let task = task as usize;
-        let content = (0..local.field.machine.nodes()).all(|node| local.delta(task, node) >= 0);
-        if content || local.steps.is_out() {
-            continue;
-        }
-        if left == 0 {
-            break;
-        }
-        left -= 1;
-        if local.chain(task, REPAIR_LENGTH) {
-            woken.clear();
-            woken.extend(local.table.log.iter().map(|entry| entry.0));
-            local.descend(woken.iter().map(|&task| task as usize), false);
-        }
-        local.table.log.clear();
-    }
-    local.table.order = woken;
 }
 
 /// What a task would cost on a node, given those that are placed.

@@ -30,6 +30,8 @@ pub(super) struct Table {
     low: Vec<i32>,
     /// The best mapping of a search that also accepts worse ones.
     pub(super) best: Vec<u16>,
+    /// Tasks that would rather be elsewhere, after what they would save.
+    pub(super) wishes: Vec<(i32, u32)>,
     /// Tasks that a kick touched.
     pub(super) kicked: Vec<u32>,
 }

@@ -14,7 +14,8 @@
 //! | parts to nodes, greedily | `threads::deal` |
 //! | C1, C2, `Min_Acc` | the settings `c1`, `c2` and `min_acc`; [`pages::Stickiness`] |
 //! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
-//! | `avail[n][m]`, `b[n][p]`, `score(m, p)` | `left`, `Asked::gbps` and `scores` of [`pages::Listing`] |
+//! | `avail[n][m]` | `paths::Paths`, where our way differs from the listing |
+//! | `b[n][p]`, `score(m, p)` | `Asked::gbps` and `scores` of [`pages::Listing`] |
 //! | the listing as it stands, with interleaving | [`pages::Listing::by_the_listing`], which `strict` takes |
 //!
 //! # Units
@@ -34,6 +35,7 @@
 mod appetite;
 mod order;
 pub mod pages;
+mod paths;
 pub mod similarity;
 #[cfg(test)]
 mod tests;
@@ -279,12 +281,12 @@ impl Worth {
     }
 }
 
-/// Bounds of `auto` for `min_acc` and `c2` once moves were measured. Two samples are the least that
-/// agree, 256 is beyond any the paper tried; a tenth is what bandwidth is known to, and the paper found
-/// nothing to gain beyond 4.
-const MEASURED: [(f64, f64); 2] = [(2.0, 256.0), (1.1, 4.0)];
+/// Bounds of `auto` for `min_acc` and `c2` once moves were measured. Whether few samples are enough to be sure the
+/// engine weighs, together with those of the pages beside it; 256 is beyond any the paper tried. A tenth is
+/// what bandwidth is known to, and the paper found nothing to gain beyond 4.
+const MEASURED: [(f64, f64); 2] = [(1.0, 256.0), (1.1, 4.0)];
 /// The same before: at most what the paper asks for, or nothing would ever be measured.
-const EXPECTED: [(f64, f64); 2] = [(2.0, 16.0), (1.1, 1.5)];
+const EXPECTED: [(f64, f64); 2] = [(1.0, 16.0), (1.1, 1.5)];
 
 /// Weights and samples of all pages.
 fn sums(pages: &[Page]) -> (f64, f64) {

@@ -16,11 +16,11 @@
 //! [`Listing::standing_still`] starts from the bandwidth that pages take where they are. Each page in turn is
 //! taken out and finds what all *others* leave; it moves if that is more than C2 times as much somewhere
 //! else. What is left may be negative, which is by how much a path is overdrawn: when all is used
-//! up, the rest goes where least is overdrawn, so every path ends overdrawn by the same amount, as
-//! when the listing deals out what is left evenly. Every move lowers `sum over n, m of
-//! used[n][m]^2 / 2 - BW[n][m] * used[n][m]`: the score of a page is exactly minus the slope of that. So
-//! pages cannot run in circles, and a placement that is settled stays so while demand stays about the
-//! same, whatever pages it comes from.
+//! up, the rest goes where least is overdrawn, so every path ends overdrawn by about the same amount, as
+//! when the listing deals out what is left evenly. What others take of a memory counts as well, see
+//! `Paths`. A page's own demand counts on neither side, so that it does not flee from itself, and with every move the
+//! fuller of two ways gets emptier: pages do not run in circles, and a placement that is settled stays so while
+//! demand stays about the same, whatever pages it comes from.
 //!
 //! # Interleaving
 //!
@@ -31,6 +31,8 @@
 use numad_core::cost::MachineModel;
 use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Page, Program, Proposal, Reason};
+
+use super::paths::Paths;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
@@ -111,8 +113,7 @@ impl Margin {
 #[derive(Debug)]
 pub struct Listing {
     nodes: usize,
-    /// Row by row, GB/s from the processors of a node to each memory.
-    left: Vec<f64>,
+    left: Paths,
     /// What each memory can deliver.
     memory: Vec<f64>,
     /// Where each task is, `NOWHERE` where that is not known, and what one unit of weight asks for.
@@ -152,7 +153,7 @@ impl Listing {
     }
 
     fn over(
-        left: Vec<f64>,
+        links: Vec<f64>,
         memory: Vec<f64>,
         node_of: &[Option<usize>],
         gbps_per_weight: f64,
@@ -167,7 +168,7 @@ impl Listing {
         let each = gbps_per_weight as f32;
         Self {
             nodes,
-            left,
+            left: Paths::new(links, memory.clone()),
             users: node_of.iter().map(|node| (known(node), each)).collect(),
             scores: vec![0.0; nodes],
             memory,
@@ -197,14 +198,16 @@ impl Listing {
         let mut rest = Vec::new();
         for asked in self.in_order(program.pages, stickiness) {
             let home = usize::from(asked.home);
-            let rated = self.rate(&asked, &room, |left| left.max(0.0));
+            let rated = self.rate(&asked, &room);
             if rated.best <= 0.0 && rated.home <= 0.0 {
                 rest.push(asked);
                 continue;
             }
             let moves = rated.best > rated.home * stickiness.c2;
             let to = if moves { rated.node } else { home };
-            self.charge(&asked, to, |left, gbps| f64::max(left - gbps, 0.0));
+            for (node, gbps) in asked.users() {
+                self.left.take_by_the_listing(node, to, gbps);
+            }
             if moves {
                 room.take(to);
             }
@@ -278,8 +281,11 @@ impl Listing {
             };
             for (node, gbps) in asked.users() {
                 carried[node] += gbps * even;
+                self.left.take(node, usize::from(asked.home), gbps);
             }
-            self.charge(&asked, usize::from(asked.home), |left, gbps| left - gbps);
+        }
+        for memory in 0..self.nodes {
+            self.left.count(memory);
         }
         let begin = Margin::new(stickiness, 1.0);
         let enough = (0..)
@@ -304,8 +310,7 @@ impl Listing {
             if !go_on.is_exceeded(&rated, &asked, &carried) {
                 continue;
             }
-            self.charge(&asked, usize::from(asked.home), |left, gbps| left + gbps);
-            self.charge(&asked, rated.node, |left, gbps| left - gbps);
+            self.carry(&asked, rated.node);
             room.take(rated.node);
             let reason = if rated.best > 0.0 {
                 bandwidth_reason(&asked, rated)
@@ -376,13 +381,12 @@ impl Listing {
 
     /// The scores of a page's home and of the best other node that takes it; home again if none does.
     #[inline]
-    fn rate(&mut self, asked: &Asked, room: &Room, worth: impl Fn(f64) -> f64) -> Rated {
+    fn rate(&mut self, asked: &Asked, room: &Room) -> Rated {
         let scores = &mut self.scores[..];
         scores.fill(0.0);
         for (node, gbps) in asked.users() {
-            let row = &self.left[node * self.nodes..][..self.nodes];
-            for (score, &left) in scores.iter_mut().zip(row) {
-                *score += worth(left) * gbps;
+            for (score, &left) in scores.iter_mut().zip(self.left.row(node)) {
+                *score += left * gbps;
             }
         }
         let home = usize::from(asked.home);
@@ -405,22 +409,26 @@ impl Listing {
     /// The scores of a page that is taken out of what is used, without a floor.
     #[inline]
     fn rate_alone(&mut self, asked: &Asked, room: &Room) -> Rated {
-        let mut rated = self.rate(asked, room, |left| left);
-        let own: f64 = asked.users().map(|(_, gbps)| gbps * gbps).sum();
-        rated.home += own;
-        if rated.node == usize::from(asked.home) {
+        let mut rated = self.rate(asked, room);
+        let home = usize::from(asked.home);
+        let all: f64 = asked.users().map(|(_, gbps)| gbps).sum();
+        let alone = |(node, gbps)| gbps * self.left.without((node, home), gbps, all);
+        rated.home = asked.users().map(alone).sum();
+        if rated.node == home {
             rated.best = rated.home;
         }
         rated
     }
 
-    /// Changes what is left for the users of a page to a memory.
-    #[inline]
-    fn charge(&mut self, asked: &Asked, memory: usize, change: impl Fn(f64, f64) -> f64) {
+    /// Has a page's demand carried from another memory than its home.
+    fn carry(&mut self, asked: &Asked, to: usize) {
+        let home = usize::from(asked.home);
         for (node, gbps) in asked.users() {
-            let left = &mut self.left[node * self.nodes + memory];
-            *left = change(*left, gbps);
+            self.left.take(node, home, -gbps);
+            self.left.take(node, to, gbps);
         }
+        self.left.count(home);
+        self.left.count(to);
     }
 }
 

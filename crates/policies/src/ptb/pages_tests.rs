@@ -183,10 +183,36 @@ fn what_is_settled_stands_still_when_samples_come_out_otherwise() {
     }
     // The hottest go first, and some only seemed hot: what that left to do is done in two windows more.
     assert!(
-        moves[0] > 500 && moves[1] < moves[0] / 10 && moves[2] < moves[0] / 50,
+        moves[0] > 500 && moves[1] < moves[0] / 5 && moves[2] < moves[0] / 50,
         "{moves:?}"
     );
-    assert_eq!(moves[3..], [0; 3], "{moves:?}");
+    // All is overdrawn here, so that a few go to and fro on the brink.
+    assert!(moves[3..].iter().all(|&moved| moved < 20), "{moves:?}");
+}
+
+#[test]
+fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
+    // Links of which no row has used anything; the controllers behind them are three quarters busy. The listing
+    // sees the rows alone.
+    let mut scene = Scene::new("4x8").with_tasks_on(&[0, 1, 2, 3]);
+    for page in 0..400_u16 {
+        scene = scene.with_page(Some(page % 4), &[u32::from(page % 4)]);
+    }
+    let mut bandwidth = vec![9.0; 16];
+    for node in 0..4 {
+        bandwidth[node * 4 + node] = 12.0;
+    }
+    let local = |homes: &[u16]| (0..4).cycle().zip(homes).filter(|(at, home)| at == *home).count();
+    let [letter, is] = homes(&scene, &bandwidth, 0.09, PLAIN);
+    assert!(local(&letter) < 360, "{}", local(&letter));
+    assert_eq!(local(&is), 400);
+    // And who is elsewhere comes home.
+    for page in &mut scene.pages[..40] {
+        page.home = page.home.map(|home| (home + 1) % 4);
+    }
+    let gentle = Stickiness { c2: 1.1, ..PLAIN };
+    let [_, is] = homes(&scene, &bandwidth, 0.09, gentle);
+    assert_eq!(local(&is), 400);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{CommMatrix, Program, Time};
 use topology::TaskKey;
 
 use crate::clusters::{Bin, Clusters};
+use crate::likeness::{Pair, Talk};
 
 /// Windows that are remembered: a minute at intervals of a second.
 const WINDOWS_MAX: usize = 64;
@@ -16,8 +18,11 @@ const PAIRS_MAX: usize = 4096;
 /// Clusters that are looked for.
 const CLUSTERS_MAX: usize = 16;
 
-/// Two tasks, the lower first.
-type Pair = (TaskKey, TaskKey);
+/// Likeness of two windows below which a program does something else: two pairs in five have changed.
+const OTHER: f64 = 0.6;
+
+/// Pairs that one sample makes at the most: the other accessors of a page.
+const PAIRS_PER_SAMPLE: f64 = (ACCESSORS_MAX - 1) as f64;
 
 /// The windows.
 #[derive(Debug, Default)]
@@ -30,6 +35,8 @@ struct Window {
     end: Time,
     length_ns: f64,
     pairs: Vec<(Pair, u64)>,
+    /// Amount of one event.
+    event: f64,
 }
 
 /// How many clusters there are.
@@ -57,12 +64,25 @@ pub(crate) struct Spoken {
     pub(crate) windows: f64,
 }
 
+impl Window {
+    fn talk(&self) -> Talk {
+        let pairs = self.pairs.iter();
+        Talk::new(
+            pairs.map(|&(pair, amount)| (pair, amount as f64)),
+            self.event,
+        )
+    }
+}
+
 impl History {
     /// Remembers this window.
     pub(crate) fn note(&mut self, now: Time, program: &Program<'_>) {
         let key = |task: usize| program.tasks[task].key;
         let pairs = program.live.pairs();
-        let pair = |(one, other, amount)| ((key(one), key(other)), amount);
+        let pair = |(one, other, amount)| {
+            let (one, other): (TaskKey, TaskKey) = (key(one), key(other));
+            ((one.min(other), one.max(other)), amount)
+        };
         let mut pairs: Vec<(Pair, u64)> = pairs.map(pair).collect();
         pairs.sort_by_key(|&(_, amount)| std::cmp::Reverse(amount));
         pairs.truncate(PAIRS_MAX);
@@ -72,11 +92,46 @@ impl History {
         if self.windows.len() == WINDOWS_MAX {
             self.windows.pop_front();
         }
+        let said: f64 = pairs.iter().map(|&(_, amount)| amount as f64).sum();
+        let events = PAIRS_PER_SAMPLE * program.samples.max(1) as f64;
         self.windows.push_back(Window {
             end: now,
             length_ns: program.window.as_nanos() as f64,
             pairs,
+            event: (said / events).max(1.0),
         });
+    }
+
+    /// How many windows are remembered.
+    pub(crate) fn count(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// Forgets what was before the last window if that is other than the two before it, which were alike: a
+    /// program that did one thing does another. One that goes to and fro with every window is remembered whole.
+    pub(crate) fn begin_anew_if_other(&mut self) {
+        let Some(before) = self.windows.len().checked_sub(3) else {
+            return;
+        };
+        let talks = self.windows.range(before..).map(Window::talk);
+        let talks: Vec<Talk> = talks.collect();
+        let is_alike = |one: usize| {
+            let likeness = talks[one].likeness(&talks[one + 1]);
+            likeness.is_none_or(|likeness| likeness >= OTHER)
+        };
+        if is_alike(0) && !is_alike(1) {
+            self.windows.drain(..before + 2);
+        }
+    }
+
+    /// All that was said.
+    pub(crate) fn talk(&self) -> Talk {
+        let mut sums: BTreeMap<Pair, f64> = BTreeMap::new();
+        for &(pair, amount) in self.windows.iter().flat_map(|window| &window.pairs) {
+            *sums.entry(pair).or_default() += amount as f64;
+        }
+        let events = self.windows.iter().map(|window| window.event);
+        Talk::new(sums.into_iter(), events.fold(1.0, f64::max))
     }
 
     /// What was said, in groups by when; pairs of tasks that are gone are left out, and so are groups of

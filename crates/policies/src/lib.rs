@@ -23,6 +23,7 @@ mod forecast;
 mod gather;
 mod history;
 pub mod kernel;
+mod likeness;
 mod matrix_choice;
 mod rounds;
 mod seats;

@@ -23,7 +23,10 @@
 //! The paper maps once. Dealing out anew in every window would move everyone whenever two pairs change
 //! ranks. So nodes of the plan are named so that few tasks move, and a plan is taken only if it is worth it:
 //! by distance as in [`crate::board`], or because it lowers the highest load of a node by a tenth of the
-//! mean and brings nothing farther apart.
+//! mean and brings nothing farther apart. And it is dealt out anew only while the first [`YOUNG`] windows are seen,
+//! when someone has no place, or when what is said is no longer what was dealt out for; otherwise the best of many
+//! deals, no better for the program than the first, would be waited for. What a program did before it began to
+//! do something else is forgotten ([`History::begin_anew_if_other`]).
 
 use numad_core::{
     Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
@@ -34,6 +37,7 @@ use crate::board::{self, Board, Plan};
 use crate::data_mapping::{self, DataMapping};
 use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
+use crate::likeness::Talk;
 use crate::rounds;
 use crate::stay::keep_in_place;
 
@@ -72,6 +76,13 @@ const ORDER: SettingSpec = SettingSpec {
     help: "Whether groups and pairs that weigh most are placed first or last.",
 };
 
+/// Windows of a program that does one thing in which its tasks are dealt out: the first has few samples, and the
+/// engine may want a plan twice before it moves those who moved before.
+const YOUNG: usize = 4;
+
+/// Likeness above which what is said is what was dealt out for: one pair in five has changed.
+const SAME: f64 = 0.8;
+
 impl PolicyFactory for Rclb {
     fn name(&self) -> &'static str {
         "rclb"
@@ -103,6 +114,7 @@ impl PolicyFactory for Rclb {
             ascending: settings.text(ORDER.name) == "ascending",
             gain_min: settings.float(board::GAIN_MIN.name),
             history: History::default(),
+            dealt_for: Talk::default(),
             pages: settings
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
@@ -118,24 +130,32 @@ struct Rounds {
     ascending: bool,
     gain_min: f64,
     history: History,
+    /// What was said when tasks were dealt out last.
+    dealt_for: Talk,
     pages: Option<DataMapping>,
 }
 
 impl Policy for Rounds {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         self.history.note(now, program);
+        self.history.begin_anew_if_other();
         let mut groups = self.history.groups(program, Count::Fit(self.fit));
         let matrix = self.history.matrix(&groups, program.tasks.len());
         self.sort(&mut groups);
         let board = Board::new(program, &matrix);
-        let pairs = groups.iter().flat_map(|group| &group.pairs);
-        let dealt = rounds::deal(program, board.seats(), pairs);
-        let plan = board.settle(|from| {
+        let plan = if self.is_open(&board) {
+            let pairs = groups.iter().flat_map(|group| &group.pairs);
+            let dealt = rounds::deal(program, board.seats(), pairs);
             let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
-            let plan = board.named_plan(&wish, from);
-            let taken = board.is_worth(from, &plan, self.gain_min) || board.is_evener(from, &plan);
-            (taken && plan != *from).then_some(plan)
-        });
+            board.settle(|from| {
+                let plan = board.named_plan(&wish, from);
+                let taken =
+                    board.is_worth(from, &plan, self.gain_min) || board.is_evener(from, &plan);
+                (taken && plan != *from).then_some(plan)
+            })
+        } else {
+            board.settle(|_| None)
+        };
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_in_place(program, &matrix, out);
@@ -151,6 +171,18 @@ impl Policy for Rounds {
 }
 
 impl Rounds {
+    /// Whether tasks are to be dealt out anew.
+    fn is_open(&mut self, board: &Board<'_>) -> bool {
+        let said = self.history.talk();
+        let same = self.dealt_for.likeness(&said);
+        let settled = self.history.count() > YOUNG && same.is_none_or(|same| same >= SAME);
+        if settled && board.settle(|_| None).iter().all(Option::is_some) {
+            return false;
+        }
+        self.dealt_for = said;
+        true
+    }
+
     /// Brings groups, and pairs within them, into the order of their weights; of equal pairs that which says
     /// more counts as the heavier, then the one that comes first.
     fn sort(&self, groups: &mut [Group]) {
@@ -230,6 +262,51 @@ mod tests {
         };
         assert_eq!(nodes("0"), [1, 1, 0, 0].map(Some));
         assert_eq!(nodes("1"), [0, 0, 1, 1].map(Some));
+    }
+
+    /// Nodes after each window in which these pairs talk, all moves being made.
+    fn followed(windows: &[[(usize, usize); 4]]) -> Vec<Vec<Option<usize>>> {
+        let mut policy = crate::tests::build("rclb", &[("pages", "false")]);
+        let mut nodes = vec![Some(0), Some(1), Some(0), Some(1), Some(0), Some(1), Some(0), Some(1)];
+        let mut all = Vec::new();
+        for (window, pairs) in (1..).zip(windows) {
+            let talk = pairs.map(|(one, other)| (one, other, 300));
+            let mut scene = Scene::new("2x4").with_tasks(&nodes).with_talk(&talk);
+            scene.samples = 800;
+            let mut out = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            scene.apply(&out);
+            nodes = scene.placement();
+            all.push(nodes.clone());
+        }
+        all
+    }
+
+    const SIDE_BY_SIDE: [(usize, usize); 4] = [(0, 1), (2, 3), (4, 5), (6, 7)];
+    const ACROSS: [(usize, usize); 4] = [(0, 7), (1, 6), (2, 5), (3, 4)];
+
+    #[track_caller]
+    fn together(nodes: &[Option<usize>], pairs: [(usize, usize); 4]) {
+        let near = pairs.iter().all(|&(one, other)| nodes[one] == nodes[other]);
+        assert!(near, "{nodes:?}");
+    }
+
+    #[test]
+    fn a_program_that_does_something_else_is_followed_in_the_first_window_of_that() {
+        let mut windows = vec![SIDE_BY_SIDE; 6];
+        windows.extend([ACROSS; 6]);
+        let after = followed(&windows);
+        together(&after[0], SIDE_BY_SIDE);
+        assert_eq!(after[5], after[0]);
+        together(&after[6], ACROSS);
+        assert_eq!(after[11], after[6]);
+    }
+
+    #[test]
+    fn what_comes_and_goes_with_every_window_moves_nobody_in_the_long_run() {
+        let windows: Vec<_> = (0..20).map(|at| [SIDE_BY_SIDE, ACROSS][at % 2]).collect();
+        let after = followed(&windows);
+        assert!(after[8..].iter().all(|nodes| *nodes == after[8]), "{after:?}");
     }
 
     #[test]

@@ -191,6 +191,42 @@ fn what_is_settled_stands_still_when_samples_come_out_otherwise() {
 }
 
 #[test]
+fn what_chance_makes_of_equal_pages_is_not_taken_for_heat() {
+    // One node floods its memory; all its pages are used alike, and each was seen by a few samples. The hottest
+    // two in five have half of the samples.
+    let mut dice = testkit::Dice::new(9);
+    let mut scene = hoard("4x8", 2000);
+    for page in &mut scene.pages {
+        page.samples = 0;
+    }
+    for _ in 0..10_000 {
+        scene.pages[dice.below(2000)].samples += 1;
+    }
+    for page in &mut scene.pages {
+        page.recent[0].weight = page.samples;
+    }
+    let mut bandwidth = vec![2.8; 16];
+    for node in 0..4 {
+        bandwidth[node * 4 + node] = 4.0;
+    }
+    let remote = |scene: &Scene| {
+        let [_, homes] = homes(scene, &bandwidth, 12.0 / 10_000.0, PLAIN);
+        2000 - counts(&homes, 4)[0]
+    };
+    let found = remote(&scene);
+    assert!((1200..=1400).contains(&found), "{found} of 2000");
+    // What differs by more than chance is: a tenth of the pages that has nearly all accesses goes alone.
+    for page in &mut scene.pages[..200] {
+        page.samples += 400;
+        page.recent[0].weight += 400;
+    }
+    let [_, homes] = homes(&scene, &bandwidth, 12.0 / 90_000.0, PLAIN);
+    let hot = homes[..200].iter().filter(|&&home| home != 0).count();
+    let cold = homes[200..].iter().filter(|&&home| home != 0).count();
+    assert!((110..=150).contains(&hot) && cold < 300, "{hot} and {cold}");
+}
+
+#[test]
 fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
     // Links of which no row has used anything; the controllers behind them are three quarters busy. The listing
     // sees the rows alone.

@@ -59,12 +59,17 @@ impl<K: Kernel, C: Census> Live<K, C> {
             kernel,
             census,
             journal,
-            pacer: Pacer::new(),
+            pacer: Pacer::default(),
             clock: Box::new(clock),
             processes: BTreeMap::new(),
             pause_max: Duration::ZERO,
             write_error: None,
         }
+    }
+
+    /// How long one call that moves pages may take; 5 ms if nothing is said.
+    pub fn pause_at_most(&mut self, pause: Duration) {
+        self.pacer = Pacer::new(pause);
     }
 
     /// The journal, to ask what is open and what was found.

@@ -11,15 +11,18 @@ use std::time::Duration;
 /// and the caller for its turn. Batches that get smaller save nothing of it, so they do not get very small.
 #[derive(Clone, Debug)]
 pub struct Pacer {
+    target_ns: u64,
     page_ns: u64,
     size: usize,
 }
 
 impl Pacer {
-    /// A pacer that knows nothing yet.
+    /// A pacer that knows nothing yet. No call is to take longer than this.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new(pause_max: Duration) -> Self {
+        let most = u64::try_from(pause_max.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            target_ns: most / DEARER,
             page_ns: 0,
             size: BATCH_START,
         }
@@ -38,7 +41,7 @@ impl Pacer {
         };
         let spent = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
         self.page_ns = (spent / pages).max(self.page_ns - self.page_ns / 8);
-        let fitting = TARGET_NS / self.page_ns.max(1);
+        let fitting = self.target_ns / self.page_ns.max(1);
         let fitting = usize::try_from(fitting).unwrap_or(BATCH_MAX);
         self.size = fitting.min(self.size * 2).clamp(BATCH_MIN, BATCH_MAX);
     }
@@ -46,17 +49,17 @@ impl Pacer {
 
 impl Default for Pacer {
     fn default() -> Self {
-        Self::new()
+        Self::new(PAUSE_MAX)
     }
 }
 
-/// A call is sized to take this long. Pages would have to become five times dearer from one batch to
-/// the next to reach the 5 ms that the product promises not to exceed.
-const TARGET_NS: u64 = 1_000_000;
+/// The longest pause, where nothing else is asked for.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+/// A call is sized to take a part of it: so many times dearer may pages become from one batch to the next.
+const DEARER: u64 = 5;
 /// 64 pages in one call cost 6 % more per page than 512, single pages three times (docs/decisions/0011).
 const BATCH_START: usize = 64;
-/// As small as batches get: eight huge pages of 2 MiB, at 0.3 ms each, still take half of those 5 ms. In a guest
-/// of tests/vm, where a call takes 12 ms and a page 0.2, a thousand single pages took 15 s.
+/// As small as batches get: eight huge pages of 2 MiB, at 0.3 ms each, still take half of those 5 ms.
 const BATCH_MIN: usize = 8;
 /// Above this nothing is gained any more.
 const BATCH_MAX: usize = 512;
@@ -69,7 +72,7 @@ mod tests {
 
     /// Runs batches of pages with a price and tells their sizes.
     fn sizes(prices_us: &[u64]) -> Vec<usize> {
-        let mut pacer = Pacer::new();
+        let mut pacer = Pacer::default();
         let each = prices_us.iter().map(|price| {
             let size = pacer.size();
             pacer.note(size, Duration::from_micros(price * size as u64));
@@ -92,8 +95,15 @@ mod tests {
     }
 
     #[test]
+    fn where_a_longer_pause_is_allowed_batches_are_larger() {
+        let mut pacer = Pacer::new(Duration::from_millis(500));
+        pacer.note(64, Duration::from_millis(64));
+        assert_eq!(pacer.size(), 100);
+    }
+
+    #[test]
     fn nothing_moved_teaches_nothing() {
-        let mut pacer = Pacer::new();
+        let mut pacer = Pacer::default();
         pacer.note(0, Duration::from_secs(1));
         assert_eq!(pacer.size(), 64);
     }
@@ -104,7 +114,7 @@ mod tests {
         /// the first takes more than 5 ms, unless it is as small as they get.
         #[test]
         fn no_batch_takes_long(first in 1..=70_u64, factors in prop::collection::vec(1..=50_u64, 1..60)) {
-            let mut pacer = Pacer::new();
+            let mut pacer = Pacer::default();
             let mut price_ns = first * 1000;
             for factor in factors {
                 let size = pacer.size();

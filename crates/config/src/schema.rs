@@ -179,17 +179,30 @@ const DAEMON: Section = Section {
 const OVERHEAD: Section = Section {
     name: "overhead",
     help: "What all of this may cost the machine.",
-    entries: &[Entry {
-        spec: float(
-            "budget_percent",
-            0.01,
-            50.0,
-            1.0,
-            "Most of the processor time of the whole machine, in percent, that numad and its samples may take; samples get rarer until it is kept. `sampling.clear_budget_percent` is a limit of its own for one part of it.",
-        ),
-        effect: Effect::AtOnce,
-        rule: Rule::None,
-    }],
+    entries: &[
+        Entry {
+            spec: float(
+                "budget_percent",
+                0.01,
+                50.0,
+                1.0,
+                "Most of the processor time of the whole machine, in percent, that numad and its samples may take; samples get rarer until it is kept. `sampling.clear_budget_percent` is a limit of its own for one part of it.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "move_pause_max_ms",
+                1,
+                1_000,
+                5,
+                "How long one call that moves pages may hold up a program, in milliseconds; calls are sized to take a fifth of it, and never hold fewer than 8 pages.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::None,
+        },
+    ],
 };
 
 const SAMPLING: Section = Section {

@@ -72,6 +72,8 @@ pub enum LogLevel {
 pub struct Overhead {
     /// Share of the machine's processor time, 0.0001 to 0.5.
     pub budget: f64,
+    /// Longest time that a call that moves pages may take, 1 to 1,000 ms.
+    pub move_pause_max: Duration,
 }
 
 /// Section `sampling`.
@@ -274,6 +276,7 @@ impl Config {
             daemon: daemon(&values),
             overhead: Overhead {
                 budget: values.float("overhead.budget_percent") / 100.0,
+                move_pause_max: values.duration("overhead.move_pause_max_ms"),
             },
             sampling: sampling(&values),
             engine: engine(&values),

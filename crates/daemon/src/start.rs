@@ -48,6 +48,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let state_dir = options.state_dir.clone();
     let state_dir = state_dir.unwrap_or_else(|| loaded.config.daemon.state_dir.clone());
     let mut hand = LiveHand::open(&state_dir, &reader, &log)?;
+    hand.pause_at_most(loaded.config.overhead.move_pause_max);
     let left_behind = hand.undo(&Scope::All);
     if options.undo {
         return say_undone(&left_behind);

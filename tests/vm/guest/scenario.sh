@@ -49,6 +49,7 @@ default_settings() {
     settings <<'SETTINGS'
 [overhead]
 budget_percent = 50
+move_pause_max_ms = 500
 [sampling]
 clear_budget_percent = 10
 clear_pause_max_ms = 500
@@ -62,6 +63,7 @@ sparing_settings() {
     settings <<'SETTINGS'
 [overhead]
 budget_percent = 5
+move_pause_max_ms = 500
 [sampling]
 clear_budget_percent = 2
 clear_pause_max_ms = 500

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use actuator::{Journal, JournalLimits, Linux, Live, OpenError};
 use control::rows::{Finding, UndoReport};
@@ -60,6 +61,11 @@ impl LiveHand {
             log: log.clone(),
             unwritten: 0,
         })
+    }
+
+    /// How long one call that moves pages may take; 5 ms if nothing is said.
+    pub fn pause_at_most(&mut self, pause: Duration) {
+        self.live.pause_at_most(pause);
     }
 
     /// Asks the kernel where pages are.

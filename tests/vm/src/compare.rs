@@ -35,7 +35,8 @@ const WORKLOADS: [(&str, &str, u32); 8] = [
     (PLACED, "pairs --region-kib 1024", SECONDS),
 ];
 
-/// The workload that has nothing to gain: it starts where the oracle would put it, and may then run anywhere.
+/// The workload that has nothing to gain: it binds its threads to where the oracle would put them. Left free, the
+/// kernel's scheduler would move them away.
 const PLACED: &str = "placed";
 
 const SECONDS: u32 = 60;
@@ -251,16 +252,9 @@ fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Mac
     if workload.kind != Of::Theirs {
         command += &format!(" --seed {seed}");
     }
-    let placed = workload.kind == Of::Placed;
-    if placed || contestant.oracle {
+    if workload.kind == Of::Placed || contestant.oracle {
         command += &format!(" --oracle {}", node_lists(machine));
     }
-    // Its threads stay where they are, but nothing binds them any more.
-    let free = if placed {
-        "sleep 2; for thread in $(threads $program); do taskset -p ff $thread >/dev/null; done"
-    } else {
-        ""
-    };
     format!(
         r#". /lib/scenario.sh
 daemon=
@@ -271,7 +265,6 @@ moved_before=$(moved)
 LD_PRELOAD=/lib/mark.so {prefix} {command} >/out/workload &
 program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
-{free}
 {after}
 sleep {seconds}
 uncount
@@ -412,13 +405,12 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_well_is_bound_by_nobody() {
+    fn what_has_nothing_to_gain_places_itself() {
         let machine = crate::machine::find("ring4").unwrap();
         let placed = workloads(8).unwrap();
         let placed = placed.iter().find(|one| one.name == PLACED).unwrap();
         let text = script(&contestants(&[]).unwrap()[0], placed, 1, &machine);
         assert!(text.contains("--oracle 0-1/2-3/4-5/6-7"), "{text}");
-        assert!(text.contains("taskset -p ff"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-#: about   PostgreSQL, many processes with shared buffers: it is moved, answers all the time, is no slower, and gets all back
+#: about   PostgreSQL, many processes with shared buffers: it is moved, answers all the time, is hardly slower, and gets all back
 #: machine ring4 mesh8
 #: image   services
 #: limit   1200

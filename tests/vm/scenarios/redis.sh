@@ -1,4 +1,4 @@
-#: about   redis, with its memory on the wrong node: it is moved, answers all the time, is no slower, and gets all back
+#: about   redis, with its memory on the wrong node: it is moved, answers all the time, is hardly slower, and gets all back
 #: machine ring4 mesh8
 #: image   services
 #: limit   900

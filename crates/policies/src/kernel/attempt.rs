@@ -55,10 +55,10 @@ impl Plan {
             (_, true) => [4, 3, 2, 2, 1, 1],
             (_, false) => [4; 6],
         };
-        let kicks = if tasks <= KICKED_ONLINE { 8 * tasks } else { 0 };
+        let (restarts, kicks) = if tasks <= FEW { (2, 4 * tasks) } else { (1, 0) };
         Self {
-            restarts: 1,
-            settled: 1,
+            restarts,
+            settled: restarts,
             starts,
             tuning: tuning(tasks),
             cycle: true,
@@ -97,8 +97,9 @@ impl Plan {
     }
 }
 
-/// Tasks up to which even a quick answer is kicked: it costs next to nothing there.
-const KICKED_ONLINE: usize = 16;
+/// Tasks up to which even a quick answer is kicked, and every second mapping begins by chance: it costs
+/// next to nothing there.
+const FEW: usize = 16;
 
 /// Tasks up to which growing cuts finds what laying communities would.
 const LAID_MIN: usize = 16;
@@ -171,12 +172,12 @@ impl Attempt<'_> {
             restarts -= usize::from(decides);
         }
         let mut found = 0;
-        for _ in 0..restarts {
+        for round in 0..restarts {
             let has_one = least < i64::MAX;
             if has_one && (found == self.plan.settled || luck.steps.is_out()) {
                 break;
             }
-            let mut cost = self.attempt(luck);
+            let mut cost = self.attempt(luck, round);
             if restarts > 1 || laid.is_some() {
                 cost = judge(&self.tiers[0].node).unwrap_or(cost);
             }
@@ -198,8 +199,13 @@ impl Attempt<'_> {
     }
 
     /// A mapping of the first tier from nothing, refined; its cost.
-    fn attempt(&mut self, luck: &mut Luck<'_>) -> i64 {
-        let mut cost = self.first(luck);
+    fn attempt(&mut self, luck: &mut Luck<'_>, round: usize) -> i64 {
+        let few = self.tiers[0].graph.count() <= FEW;
+        let mut cost = if few && round % 2 == 1 {
+            self.scatter(luck)
+        } else {
+            self.first(luck)
+        };
         if self.plan.cycle && !luck.steps.is_out() {
             cost = self.cycle(luck, 0);
         }
@@ -267,6 +273,20 @@ impl Attempt<'_> {
             ..plan.tuning
         };
         self.halves.map(job, &care, luck);
+        self.climb(0, luck, 0)
+    }
+
+    /// A mapping of the first tier by chance, refined; its cost. Halves of a machine whose nodes differ
+    /// much lead every mapping the same wrong way.
+    fn scatter(&mut self, luck: &mut Luck<'_>) -> i64 {
+        let tier = &mut self.tiers[0];
+        tier.node.clear();
+        for (node, &room) in tier.capacity.iter().enumerate() {
+            let node = u16::try_from(node).unwrap_or(u16::MAX);
+            tier.node.extend((0..room).map(|_| node));
+        }
+        luck.dice.shuffle(&mut tier.node);
+        tier.node.truncate(tier.graph.count());
         self.climb(0, luck, 0)
     }
 

@@ -10,7 +10,7 @@ const CHANGED_MAX: usize = 128;
 /// Rounds of that; a third finds next to nothing.
 const ROUNDS_MAX: usize = 3;
 /// Ejection chains, and their length: what a descent leaves undone is little.
-const REPAIRS_MAX: usize = 32;
+const REPAIRS_MAX: usize = 8;
 const REPAIR_LENGTH: usize = 4;
 
 /// Descends from the start as if moves were free, then lets those go back that are not worth their

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Cuts from scratch by depth of the recursion; beyond the last, one.
     starts: [usize; 6],
     tuning: Tuning,
+    /// Whether every second mapping begins by chance.
+    by_chance: bool,
     /// Whether to go down and up the tiers of pairs once more.
     cycle: bool,
     /// Kicks after each mapping from nothing.
@@ -42,7 +44,9 @@ impl Plan {
             problem::Level::Online => Self::online(tasks, machine),
             problem::Level::Thorough => Self::thorough(tasks),
         };
-        plan.cycle = method != Method::Drb;
+        if method == Method::Drb {
+            (plan.by_chance, plan.cycle) = (false, false);
+        }
         plan
     }
 
@@ -61,6 +65,7 @@ impl Plan {
             settled: restarts,
             starts,
             tuning: tuning(tasks),
+            by_chance: tasks <= FEW,
             cycle: true,
             kicks,
             chain: 0,
@@ -89,6 +94,7 @@ impl Plan {
             settled,
             starts,
             tuning: tuning(tasks),
+            by_chance: tasks <= FEW,
             cycle: true,
             kicks,
             chain,
@@ -200,8 +206,7 @@ impl Attempt<'_> {
 
     /// A mapping of the first tier from nothing, refined; its cost.
     fn attempt(&mut self, luck: &mut Luck<'_>, round: usize) -> i64 {
-        let few = self.tiers[0].graph.count() <= FEW;
-        let mut cost = if few && round % 2 == 1 {
+        let mut cost = if self.plan.by_chance && round % 2 == 1 {
             self.scatter(luck)
         } else {
             self.first(luck)

@@ -49,6 +49,7 @@ mod communities;
 mod exact;
 mod fm;
 mod graph;
+mod halve;
 mod halves;
 mod kicks;
 mod kl;

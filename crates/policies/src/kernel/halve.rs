@@ -1,0 +1,190 @@
+//! Where a machine falls in two: along its tree where it is one, else with the least distance inside.
+
+/// Reorders `part` so that two parts that belong together stand side by side; where the second begins.
+/// `cut` are the parts that were halved before at the same depth.
+pub(super) fn halve(
+    table: &[i64],
+    capacity: &[u32],
+    cut: &[(&[usize], &[usize])],
+    part: &mut [usize],
+) -> usize {
+    let nodes = capacity.len();
+    part.sort_unstable();
+    let between = |one: usize, other: usize| table[one * nodes + other];
+    let widest = part
+        .iter()
+        .flat_map(|&one| part.iter().map(move |&other| (one, other)));
+    let widest = widest.filter(|(one, other)| one != other);
+    let widest = widest
+        .map(|(one, other)| between(one, other))
+        .max()
+        .unwrap_or(0);
+    let groups = families(part, |one, other| between(one, other) < widest);
+    let narrow = groups.iter().all(|group| {
+        group.iter().all(|&one| {
+            group
+                .iter()
+                .all(|&other| one == other || between(one, other) < widest)
+        })
+    });
+    if groups.len() > 1 && narrow {
+        return split_families(part, &groups, capacity);
+    }
+    best_cut(part, cut, between)
+}
+
+/// Connected groups, by lowest member.
+fn families(part: &[usize], near: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+    let mut left: Vec<usize> = part.to_vec();
+    let mut groups = Vec::new();
+    while !left.is_empty() {
+        let mut group = vec![left.remove(0)];
+        let mut seen = 0;
+        while seen < group.len() {
+            let one = group[seen];
+            let (close, rest) = left.iter().partition(|&&other| near(one, other));
+            group.extend::<Vec<usize>>(close);
+            left = rest;
+            seen += 1;
+        }
+        group.sort_unstable();
+        groups.push(group);
+    }
+    groups
+}
+
+/// The leading families whose capacity comes closest to half.
+fn split_families(part: &mut [usize], groups: &[Vec<usize>], capacity: &[u32]) -> usize {
+    let weigh = |group: &[usize]| {
+        group
+            .iter()
+            .map(|&node| u64::from(capacity[node]))
+            .sum::<u64>()
+    };
+    let total: u64 = groups.iter().map(|group| weigh(group)).sum();
+    let (mut best, mut best_miss, mut sum, mut count) = (0, u64::MAX, 0, 0);
+    for group in &groups[..groups.len() - 1] {
+        sum += weigh(group);
+        count += group.len();
+        let miss = (2 * sum).abs_diff(total);
+        if miss < best_miss {
+            (best, best_miss) = (count, miss);
+        }
+    }
+    for (place, &node) in part.iter_mut().zip(groups.iter().flatten()) {
+        *place = node;
+    }
+    best
+}
+
+/// Two halves with the least distance inside.
+///
+/// Each start takes the half that is nearer to one node than to another, which is a box on a torus
+/// and a ball elsewhere; the best few starts are then swapped until no swap helps. Of equals the one
+/// that lies most along the parts that were `cut` before wins: where those were halved north and
+/// south, halving this one east and west would tear apart what is cut between them.
+fn best_cut(
+    part: &mut [usize],
+    cut: &[(&[usize], &[usize])],
+    between: impl Fn(usize, usize) -> i64,
+) -> usize {
+    const SEEDS_MAX: usize = 4;
+    const STARTS_MAX: usize = 6;
+    let half = part.len() / 2;
+    let rate = |order: &[usize]| {
+        let (first, second) = order.split_at(half);
+        (
+            inside(order, half, &between),
+            -along((first, second), cut, &between),
+        )
+    };
+    let mut starts: Vec<((i64, i64), Vec<usize>)> = Vec::new();
+    for &seed in part.iter().take(SEEDS_MAX) {
+        for &rival in part.iter() {
+            let near = |node: usize| {
+                if rival == seed {
+                    0
+                } else {
+                    between(rival, node)
+                }
+            };
+            let lean = |node: usize| between(seed, node) - near(node);
+            let mut order = part.to_vec();
+            order.sort_by_key(|&node| (lean(node), node));
+            starts.push((rate(&order), order));
+        }
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    starts.truncate(STARTS_MAX);
+    for (cost, order) in &mut starts {
+        let (first, second) = order.split_at_mut(half);
+        swap_down(first, second, &between);
+        first.sort_unstable();
+        second.sort_unstable();
+        *cost = rate(order);
+    }
+    if let Some((_, order)) = starts.iter().min() {
+        part.copy_from_slice(order);
+    }
+    half
+}
+
+/// How much nearer the halves are to one half each of the parts that were cut before than to the other.
+fn along(
+    (first, second): (&[usize], &[usize]),
+    cut: &[(&[usize], &[usize])],
+    between: &impl Fn(usize, usize) -> i64,
+) -> i64 {
+    let sum = |one: &[usize], other: &[usize]| -> i64 {
+        let pairs = one
+            .iter()
+            .flat_map(|&one| other.iter().map(move |&other| (one, other)));
+        pairs.map(|(one, other)| between(one, other)).sum()
+    };
+    let lean = |&(zero, one): &(&[usize], &[usize])| {
+        (sum(first, zero) + sum(second, one) - sum(first, one) - sum(second, zero)).abs()
+    };
+    cut.iter().map(lean).sum()
+}
+
+/// Distances between nodes of the same half.
+fn inside(order: &[usize], half: usize, between: &impl Fn(usize, usize) -> i64) -> i64 {
+    let (first, second) = order.split_at(half);
+    let sum = |nodes: &[usize]| -> i64 {
+        let pairs = nodes
+            .iter()
+            .flat_map(|&one| nodes.iter().map(move |&other| (one, other)));
+        pairs.map(|(one, other)| between(one, other)).sum()
+    };
+    sum(first) + sum(second)
+}
+
+fn swap_down(first: &mut [usize], second: &mut [usize], between: &impl Fn(usize, usize) -> i64) {
+    // Each swap lowers the cost; the bound is against rounds that gain next to nothing.
+    for _ in 0..first.len() {
+        let sum = |node: usize, nodes: &[usize]| -> i64 {
+            nodes.iter().map(|&other| between(node, other)).sum()
+        };
+        let pull = |node: usize, own: &[usize], other: &[usize]| sum(node, other) - sum(node, own);
+        let one: Vec<i64> = first
+            .iter()
+            .map(|&node| pull(node, first, second))
+            .collect();
+        let two: Vec<i64> = second
+            .iter()
+            .map(|&node| pull(node, second, first))
+            .collect();
+        let mut best = (0, 0, 0);
+        for (a, &gain_a) in one.iter().enumerate() {
+            for (b, &gain_b) in two.iter().enumerate() {
+                let delta = gain_a + gain_b - 2 * between(first[a], second[b]);
+                best = best.min((delta, a, b));
+            }
+        }
+        if best.0 >= 0 {
+            return;
+        }
+        std::mem::swap(&mut first[best.1], &mut second[best.2]);
+    }
+}

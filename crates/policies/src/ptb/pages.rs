@@ -22,13 +22,16 @@
 //! fuller of two ways gets emptier: pages do not run in circles, and a placement that is settled stays so while
 //! demand stays about the same, whatever pages it comes from.
 //!
+//! And it moves to no memory that is farther for its users, idle, than the one where it is with all the waiting there.
+//! Where nobody lacks bandwidth pages are then as near as threads and first touches left them.
+//!
 //! # Interleaving
 //!
 //! In the listing to the letter "every avail is used up" is asked for each page: if nothing is left from
 //! where it is used to anywhere, it belongs to the rest. The rest is dealt out by accesses, in
 //! proportion to what each memory can deliver, and a page stays if its memory has not got its part yet.
 
-use numad_core::cost::MachineModel;
+use numad_core::cost::{MachineModel, queue};
 use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Page, Program, Proposal, Reason};
 
@@ -121,6 +124,8 @@ pub struct Listing {
     /// Scores of the page in question.
     scores: Vec<f64>,
     chance: Chance,
+    /// Row by row, how long an access takes when the machine is idle.
+    latency_ns: Vec<f64>,
 }
 
 /// How much of the difference between pages is chance.
@@ -198,7 +203,11 @@ impl Listing {
         let nodes = model.nodes();
         let pairs = (0..nodes * nodes).map(|pair| model.link_gbps(pair / nodes, pair % nodes));
         let memory = (0..nodes).map(|memory| model.controller_gbps(memory));
-        Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+        let latency = |pair| model.latency_ns(pair / nodes, pair % nodes);
+        Self {
+            latency_ns: (0..nodes * nodes).map(latency).collect(),
+            ..Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+        }
     }
 
     fn over(
@@ -221,6 +230,7 @@ impl Listing {
             users: node_of.iter().map(|node| (known(node), each)).collect(),
             scores: vec![0.0; nodes],
             chance: Chance::NONE,
+            latency_ns: vec![0.0; nodes * nodes],
             memory,
         }
     }
@@ -466,10 +476,41 @@ impl Listing {
         let all: f64 = asked.users().map(|(_, gbps)| gbps).sum();
         let alone = |(node, gbps)| gbps * self.left.without((node, home), gbps, all);
         rated.home = asked.users().map(alone).sum();
+        if rated.best > rated.home {
+            return self.without_detour(asked, room, rated);
+        }
         if rated.node == home {
             rated.best = rated.home;
         }
         rated
+    }
+
+    /// The best node that is no detour: the way there alone takes the page's users no longer than way and wait
+    /// together where it is. More bandwidth is no gain to who lacks none.
+    fn without_detour(&self, asked: &Asked, room: &Room, rated: Rated) -> Rated {
+        let home = usize::from(asked.home);
+        let waits = 1.0 + queue(self.left.used(home, self.memory[home]));
+        let is_detour = |to: usize| {
+            let longer = asked.users().map(|(node, gbps)| {
+                let row = &self.latency_ns[node * self.nodes..][..self.nodes];
+                gbps * (row[to] - row[home] * waits)
+            });
+            longer.sum::<f64>() > 0.0
+        };
+        if !is_detour(rated.node) {
+            return rated;
+        }
+        let mut straight = Rated {
+            best: rated.home,
+            node: home,
+            ..rated
+        };
+        for (node, &score) in self.scores.iter().enumerate() {
+            if score > straight.best && node != home && room.is_for_one(node) && !is_detour(node) {
+                (straight.best, straight.node) = (score, node);
+            }
+        }
+        straight
     }
 
     /// Has a page's demand carried from another memory than its home.

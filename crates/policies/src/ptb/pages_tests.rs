@@ -227,6 +227,31 @@ fn what_chance_makes_of_equal_pages_is_not_taken_for_heat() {
 }
 
 #[test]
+fn nobody_is_sent_farther_than_the_wait_where_it_is() {
+    // Fast memory with four times the bandwidth, a quarter later; the near memory is asked for this part of
+    // what it gives. At three quarters an access waits a quarter longer there.
+    let moved = |asked: f64, far: f64| {
+        let scene = hoard("1x4+1", 100);
+        let node_of = scene.placement();
+        let program = scene.as_program();
+        let mut listing = Listing::over(
+            vec![25.0, 100.0, 0.0, 100.0],
+            vec![25.0, 100.0],
+            &node_of,
+            asked * 25.0 / 100.0,
+        );
+        listing.latency_ns = vec![100.0, far, far, 100.0];
+        let mut out = Vec::new();
+        listing.standing_still(&program, Room::of(&program), PLAIN, &mut out);
+        out.len()
+    };
+    assert_eq!(moved(0.6, 125.0), 0);
+    assert!((5..40).contains(&moved(0.9, 125.0)), "{}", moved(0.9, 125.0));
+    assert!(moved(2.0, 125.0) > 50);
+    assert!(moved(0.6, 90.0) > 50, "what is nearer and has more is no detour");
+}
+
+#[test]
 fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
     // Links of which no row has used anything; the controllers behind them are three quarters busy. The listing
     // sees the rows alone.

@@ -81,6 +81,15 @@ impl Paths {
         }
     }
 
+    /// Which part of what a memory gives is asked for; more than all where it is overdrawn.
+    pub(super) fn used(&self, memory: usize, gives: f64) -> f64 {
+        if gives > 0.0 {
+            1.0 - self.memories[memory] / gives
+        } else {
+            1.0
+        }
+    }
+
     /// What would be left of a way if so much less were used of it, and of its memory in all.
     #[inline]
     pub(super) fn without(&self, (node, memory): (usize, usize), own: f64, all: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! Pages that all use alike, and the node they are on: where nothing is known of how busy memory is.
+//! Pages that all use alike, and the node they are on: where memory is not busy, or nothing is known of that.
 //!
 //! Such a page is as near wherever it is, so distance has nothing to say of it. What a program asks of each
 //! controller has: the more even, the later any of them becomes a bottleneck. How busy they are only counters

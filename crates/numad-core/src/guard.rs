@@ -499,7 +499,7 @@ impl PageCase<'_> {
             let nearer = self.pays(page, (home, wish.node), None);
             (!nearer).then_some((page, home, wish.node))
         });
-        let Some(pressure) = self.pressure else {
+        let Some(pressure) = self.pressure.filter(|pressure| !pressure.is_calm()) else {
             let moves: Vec<(u32, usize)> = aside.map(|(page, _, node)| (page.slot, node)).collect();
             return evened(self.program, &moves, self.allowed);
         };

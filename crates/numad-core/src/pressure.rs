@@ -87,6 +87,11 @@ impl Pressure {
         }
     }
 
+    /// Whether no controller is near its limit.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.used.iter().all(|used| *used <= NEAR_LIMIT)
+    }
+
     /// Whether the full model has a say: near the limit of a controller, where it is not too much to ask.
     fn asks_model(&self, program: &Program<'_>) -> bool {
         let nodes = self.used.len();
@@ -136,15 +141,20 @@ impl Pressure {
         let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
         let demand = Demand::of_memory(&self.model, plan.program, self.per_amount);
         let home = |page: &Page| page.home.map(usize::from);
-        let before = demand.cost(&now, home).sum_ns();
+        let before = demand.cost(&now, home);
         let windows = windows(&plan.program, plan.prices);
         let mut count = plan.moves.len();
         for _ in 0..PARTS_TRIED {
             let to = plan.destinations(count);
             let goes = |page: &Page| to.get(page.slot as usize).copied().flatten();
-            let after = demand.cost(&now, |page| goes(page).or(home(page))).sum_ns();
+            let after = demand.cost(&now, |page| goes(page).or(home(page)));
             let price = count as f64 * plan.prices.page_move_ns;
-            if after < before * FASTER_BY_PAGES && (before - after) * windows > price {
+            let pays = |before: f64, after: f64| {
+                after < before * FASTER_BY_PAGES && (before - after) * windows > price
+            };
+            let all = (before.sum_ns(), after.sum_ns());
+            let slowest = (before.longest_ns(), after.longest_ns());
+            if pays(all.0, all.1) || (all.1 <= all.0 && pays(slowest.0, slowest.1)) {
                 return count;
             }
             count /= 2;

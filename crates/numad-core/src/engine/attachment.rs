@@ -475,6 +475,16 @@ impl Attachment {
         }
     }
 
+    /// Mean period of the samples lately; 0 while there are none.
+    pub(super) fn weight_per_sample(&self) -> f64 {
+        let samples = self.live_samples.saturating_add(self.past_samples);
+        let weight = self.live_weight.saturating_add(self.past_weight);
+        match samples {
+            0 => 0.0,
+            samples => weight as f64 / samples as f64,
+        }
+    }
+
     /// The table's name for a page of this program.
     pub(super) fn tag(&self, page: PageKey) -> Option<Tag> {
         Tag::new(self.spaces.local_of(page.space)?, page.page)

@@ -108,16 +108,8 @@ impl Engine {
         let Some(attachment) = self.attachment(attachment) else {
             return 0.0;
         };
-        let samples = attachment
-            .live_samples
-            .saturating_add(attachment.past_samples);
-        let weight = attachment
-            .live_weight
-            .saturating_add(attachment.past_weight);
-        if weight == 0 {
-            return 0.0;
-        }
-        samples as f64 / weight as f64
+        let each = attachment.weight_per_sample();
+        if each > 0.0 { 1.0 / each } else { 0.0 }
     }
 
     /// How sure moves of a program must be.
@@ -149,7 +141,7 @@ impl Engine {
             return Vec::new();
         };
         let (_, slots) = attachment.participants();
-        let positions = Positions::of(&attachment.seats_of(&slots));
+        let positions = Positions::of(&attachment.seats_of(&slots), attachment);
         let hottest = attachment.pages.hottest(max).into_iter();
         hottest
             .filter_map(|(slot, tag, entry)| {

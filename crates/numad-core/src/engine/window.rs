@@ -250,7 +250,7 @@ impl Attachment {
     }
 
     fn fill_pages(&self, seats: &[Option<Seat>], pages: &mut Vec<Page>) {
-        let positions = Positions::of(seats);
+        let positions = Positions::of(seats, self);
         pages.clear();
         pages.reserve(self.pages.used());
         // Not `extend`: nested iterators run much faster from inside.
@@ -428,10 +428,16 @@ impl Attachment {
 }
 
 /// From seats to positions.
-pub(super) struct Positions(Vec<Option<u32>>);
+pub(super) struct Positions {
+    of_seats: Vec<Option<u32>>,
+    /// What a sample weighs on average.
+    weight_per_sample: f64,
+    /// Accessors that an entry has places for.
+    depth: usize,
+}
 
 impl Positions {
-    pub(super) fn of(seats: &[Option<Seat>]) -> Self {
+    pub(super) fn of(seats: &[Option<Seat>], attachment: &Attachment) -> Self {
         let end = seats
             .iter()
             .flatten()
@@ -443,10 +449,18 @@ impl Positions {
                 positions[usize::from(*seat)] = Some(position);
             }
         }
-        Self(positions)
+        Self {
+            of_seats: positions,
+            weight_per_sample: attachment.weight_per_sample(),
+            depth: attachment.options.accessors,
+        }
     }
 
     /// A page as the policy sees it: accessors that take no part are left out.
+    ///
+    /// Of a page that more tasks use than its entry has places for, those it remembers stand for all:
+    /// together they weigh what all samples of the page do. Else what everyone uses would seem to be used
+    /// least.
     pub(super) fn page(&self, key: PageKey, slot: u32, entry: &Entry) -> Page {
         let mut page = Page {
             key,
@@ -456,13 +470,27 @@ impl Positions {
             accessor_count: 0,
             samples: entry.samples(),
         };
+        let stands_for = self.stands_for(entry);
         for (&seat, &weight) in entry.seats.iter().zip(&entry.weights).take(entry.count()) {
-            if let Some(task) = self.0.get(usize::from(seat)).copied().flatten() {
+            let weight = match stands_for > 1.0 {
+                true => rounded(f64::from(weight) * stands_for),
+                false => weight,
+            };
+            if let Some(task) = self.of_seats.get(usize::from(seat)).copied().flatten() {
                 page.recent[usize::from(page.accessor_count)] = Accessor { task, weight };
                 page.accessor_count += 1;
             }
         }
         page
+    }
+
+    /// How many times their own weight the accessors of an entry stand for.
+    fn stands_for(&self, entry: &Entry) -> f64 {
+        let known: f64 = entry.weights.iter().map(|&weight| f64::from(weight)).sum();
+        if entry.count() < self.depth || known <= 0.0 {
+            return 1.0;
+        }
+        (self.weight_per_sample * entry.exact_samples() / known).max(1.0)
     }
 }
 

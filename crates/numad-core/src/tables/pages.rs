@@ -83,6 +83,11 @@ impl Entry {
         self.sixteenths.div_ceil(SAMPLE)
     }
 
+    /// The same, not rounded.
+    pub(crate) fn exact_samples(&self) -> f64 {
+        f64::from(self.sixteenths) / f64::from(SAMPLE)
+    }
+
     pub(crate) const fn home(&self) -> Option<u16> {
         self.home_plus_one.checked_sub(1)
     }

@@ -123,7 +123,7 @@ impl Attachment {
         self.sweeps = match self.sweeps {
             // Threads come first, and what follows them is another matter.
             _ if moving => 0,
-            0 if goes => SWEEPS,
+            _ if goes && !little => SWEEPS,
             left if judge.evidence => left.saturating_sub(1),
             left => left,
         };

@@ -300,7 +300,7 @@ impl Attachment {
             true => 0,
             false => self.still.saturating_add(u32::from(summary.confident)),
         };
-        let arriving = !decision.pages.is_empty();
+        let arriving = decision.arriving;
         self.order_pages(context, decision.pages);
         summary.actions = count(context.actions.len() - before);
         if !old.is_empty() && self.options.require_gain && !decision.reverting {

@@ -51,8 +51,9 @@ const AGREES_IN_ALL: f64 = 0.1;
 const STILL_MIN: u32 = 6;
 /// Cosine of what is said now and what was said before below which the program does something else.
 const ALIKE: f64 = 0.98;
-/// The same below which it does nothing that it did before.
-const OTHER: f64 = 0.5;
+/// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
+/// like the one before as to that, and shows enough of what is new to go by.
+const OTHER: f64 = 0.7;
 /// Proposals of a policy that are looked at.
 const PROPOSALS_MAX: usize = 1 << 20;
 
@@ -307,8 +308,9 @@ impl Attachment {
         wanted < stay && stay - then >= AGREES * (stay - wanted)
     }
 
-    /// Whether of a program that stood still what is wanted now gains even by all that was seen, the windows
-    /// included in which it did something else: [`AGREES_IN_ALL`] of what it gains by this window. A window in
+    /// Whether of a program that stood still what is wanted now needs no second window: because it does next to
+    /// nothing that it did before, so that what is known of it is what this window shows, as of a new program; or
+    /// because it gains even by all that was seen, [`AGREES_IN_ALL`] of what it gains by this window. A window in
     /// which the program changed on the way has shown half of the new already, and counts as the first of two.
     fn outweighs(&self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) -> bool {
         let program = judge.program;
@@ -324,9 +326,8 @@ impl Attachment {
             far(&now) - far(&wanted)
         };
         let live = gain(program.live);
-        // What is half the old and half the new is no ground for a plan, but a sign of one to come.
-        let clear = self.changing > 1 || likeness(program) < OTHER;
-        live > 0.0 && clear && gain(program.decayed) >= AGREES_IN_ALL * live
+        let by_all = || self.changing > 1 && gain(program.decayed) >= AGREES_IN_ALL * live;
+        live > 0.0 && (likeness(program) < OTHER || by_all())
     }
 
     /// Counts windows in a row in which the program does not do what it did before.

@@ -10,12 +10,79 @@ use std::collections::BTreeSet;
 
 use crate::policy::{Page, Program};
 
-/// A node with so many times its part has too much.
+/// A node with so many times its part has too much; less is left as it is, for it would be as uneven again by the next
+/// samples.
 const TOO_MUCH: f64 = 1.15;
 
 /// How much longer, all together, the ways to pages that go may become. Who uses a page is known from a few
 /// samples, and of a page that all use alike these favour one node by chance.
 const FARTHER: f64 = 0.1;
+
+/// What a program asks of the memory of each node, in weights of pages, and what would be even.
+#[derive(Clone, Debug)]
+pub struct Evenness {
+    load: Vec<f64>,
+    takers: Vec<usize>,
+    part: f64,
+}
+
+impl Evenness {
+    /// As pages are now. Those that take part are nodes with memory beside processors on which some task may run:
+    /// memory without is farther from all, and a matter of bandwidth.
+    #[must_use]
+    pub fn of(program: &Program<'_>) -> Self {
+        let nodes = program.topology.nodes().iter().enumerate();
+        let runs = |node: usize| {
+            let mut tasks = program.tasks.iter();
+            tasks.any(|task| task.allowed.get(node).is_some_and(|&allowed| allowed))
+        };
+        let takers = nodes
+            .filter(|(_, node)| !node.cpus.is_empty() && node.memory_bytes > 0)
+            .map(|(position, _)| position)
+            .filter(|&position| runs(position));
+        let takers: Vec<usize> = takers.collect();
+        let mut load = vec![0.0; program.topology.nodes().len()];
+        for page in program.pages {
+            if let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) {
+                *load += page.weight() as f64;
+            }
+        }
+        let part = load.iter().sum::<f64>() / takers.len().max(1) as f64;
+        Self { load, takers, part }
+    }
+
+    /// Nodes that take part, by position.
+    #[must_use]
+    pub fn takers(&self) -> &[usize] {
+        &self.takers
+    }
+
+    /// How many times its part a node has.
+    #[must_use]
+    pub fn parts(&self, node: usize) -> f64 {
+        match self.load.get(node) {
+            Some(&load) if self.part > 0.0 => load / self.part,
+            _ => 0.0,
+        }
+    }
+
+    /// Has a page of so much weight go to another node, if the one it is on has too much and keeps its part, and the
+    /// other has no more than its own then; says whether.
+    pub fn moves(&mut self, weight: f64, (from, to): (usize, usize)) -> bool {
+        let evens = self.takers.contains(&to)
+            && self.parts(from) > TOO_MUCH
+            && self
+                .load
+                .get(from)
+                .is_some_and(|load| load - weight >= self.part)
+            && self.load[to] + weight <= self.part;
+        if evens {
+            self.load[from] -= weight;
+            self.load[to] += weight;
+        }
+        evens
+    }
+}
 
 /// Which of these moves even out what the program asks of nodes, by slot. Moves are slots with the node that the
 /// page would go to, by position, in the order in which they are granted; `allowed` are nodes that may take pages.
@@ -24,14 +91,7 @@ pub(crate) fn evened(
     moves: &[(u32, usize)],
     allowed: &[bool],
 ) -> BTreeSet<u32> {
-    let mut load = vec![0.0; program.topology.nodes().len()];
-    for page in program.pages {
-        if let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) {
-            *load += page.weight() as f64;
-        }
-    }
-    let takers = allowed.iter().filter(|&&allowed| allowed).count();
-    let part = load.iter().sum::<f64>() / takers.max(1) as f64;
+    let mut evenness = Evenness::of(program);
     let (mut before, mut after) = (0.0, 0.0);
     let mut granted = BTreeSet::new();
     for &(slot, node) in moves {
@@ -42,19 +102,12 @@ pub(crate) fn evened(
         }) else {
             continue;
         };
-        let asked = page.weight() as f64;
-        let too_much = load
-            .get(home)
-            .is_some_and(|&load| load > TOO_MUCH * part && load - asked >= part);
-        let fits = load.get(node).is_some_and(|&load| load + asked <= part);
-        if !too_much || !fits || !allowed.get(node).is_some_and(|&allowed| allowed) {
-            continue;
+        let may = allowed.get(node).is_some_and(|&allowed| allowed);
+        if may && evenness.moves(page.weight() as f64, (home, node)) {
+            before += way(program, page, home);
+            after += way(program, page, node);
+            granted.insert(slot);
         }
-        load[home] -= asked;
-        load[node] += asked;
-        before += way(program, page, home);
-        after += way(program, page, node);
-        granted.insert(slot);
     }
     if after > before * (1.0 + FARTHER) {
         return BTreeSet::new();

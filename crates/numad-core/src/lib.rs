@@ -29,6 +29,7 @@ pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
 pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals, WantedPage};
+pub use evening::Evenness;
 pub use event::{Event, EventKind, WindowSummary};
 pub use evidence::{Certainty, Evidence};
 pub use interval::{Change, Interval, IntervalError, IntervalLaw};

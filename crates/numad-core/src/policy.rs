@@ -88,6 +88,8 @@ pub struct Program<'a> {
     pub handed: Option<&'a CommMatrix>,
     /// Instructions per cycle in this window; none where they are not counted.
     pub ipc: Option<f64>,
+    /// What others take of each node's memory, in GB/s by position; empty where that is not known.
+    pub others_gbps: &'a [f64],
 }
 
 /// A thread or process that takes part in mapping.
@@ -138,6 +140,9 @@ pub struct Page {
     pub accessor_count: u8,
     /// Samples of it in this window and, decayed, before.
     pub samples: u32,
+    /// Part of [`Self::weight`] that is of tasks that used it and are not remembered. Those that are stand for them:
+    /// their weights hold it, so that what many use is not taken for what few do.
+    pub forgotten: u64,
 }
 
 /// How many distinct accessors a page remembers; K of LAPT.
@@ -164,6 +169,15 @@ impl Page {
     pub fn weight(&self) -> u64 {
         let users = self.accessors().iter();
         users.map(|user| u64::from(user.weight)).sum()
+    }
+
+    /// Part of that which is of the accessors themselves, 0 to 1.
+    #[must_use]
+    pub fn remembered(&self) -> f64 {
+        match self.weight() {
+            0 => 1.0,
+            all => 1.0 - self.forgotten.min(all) as f64 / all as f64,
+        }
     }
 }
 

@@ -87,6 +87,14 @@ impl Pressure {
         }
     }
 
+    /// What others take of each memory, in GB/s.
+    pub(crate) fn others_gbps(&self) -> Vec<f64> {
+        let memories = 0..self.model.nodes();
+        memories
+            .map(|memory| self.model.background_gbps(memory))
+            .collect()
+    }
+
     /// Whether no controller is near its limit.
     pub(crate) fn is_calm(&self) -> bool {
         self.used.iter().all(|used| *used <= NEAR_LIMIT)

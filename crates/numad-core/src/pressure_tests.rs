@@ -48,6 +48,7 @@ impl Scene {
                 recent,
                 accessor_count: 1,
                 samples: 1,
+                forgotten: 0,
             }
         });
         let mut live = CommMatrix::new(4);
@@ -75,6 +76,7 @@ impl Scene {
             prices: Prices::default(),
             handed: None,
             ipc: None,
+            others_gbps: &[],
         }
     }
 

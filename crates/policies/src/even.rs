@@ -5,7 +5,7 @@
 //! first. So the policies that mind controllers spread them: from nodes that are asked for more than their part
 //! of what the program asks, to those asked for least, the most used pages first, and no more than it takes.
 
-use numad_core::{Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
+use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
 /// Whether pages that all use alike are spread.
 pub(crate) const EVEN: SettingSpec = SettingSpec {
@@ -14,9 +14,6 @@ pub(crate) const EVEN: SettingSpec = SettingSpec {
     help: "Spread pages that all nodes use alike, so that no memory controller has most of them.",
 };
 
-/// A node with so many times its part has too much.
-const TOO_MUCH: f64 = 1.2;
-
 /// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is what nodes have
 /// left, in bytes.
 pub(crate) fn propose(
@@ -24,52 +21,33 @@ pub(crate) fn propose(
     (is_alike, mut free): (impl Fn(&Page) -> bool, Vec<u64>),
     out: &mut Vec<Proposal>,
 ) -> Vec<(PageKey, u32)> {
-    let nodes = program.topology.nodes().iter().enumerate();
-    let takers: Vec<usize> = nodes
-        .filter(|(_, node)| !node.cpus.is_empty() && node.memory_bytes > 0)
-        .map(|(position, _)| position)
-        .collect();
-    let mut load = vec![0.0; free.len()];
-    let mut alike: Vec<&Page> = Vec::new();
-    for page in program.pages {
-        let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) else {
-            continue;
-        };
-        *load += page.weight() as f64;
-        if is_alike(page) {
-            alike.push(page);
-        }
-    }
-    let part = load.iter().sum::<f64>() / takers.len().max(1) as f64;
-    if !load.iter().any(|&load| load > TOO_MUCH * part) {
-        return Vec::new();
-    }
-    let mut evened = Vec::new();
+    let mut evenness = Evenness::of(program);
+    let mut alike: Vec<&Page> = program.pages.iter().filter(|page| is_alike(page)).collect();
     alike.sort_unstable_by_key(|page| (std::cmp::Reverse(page.samples), page.key));
+    let mut evened = Vec::new();
     for page in alike {
-        let (home, asked) = (
-            usize::from(page.home.unwrap_or(u16::MAX)),
-            page.weight() as f64,
-        );
-        let with_room = takers.iter().copied();
-        let with_room = with_room.filter(|&node| free[node] >= program.page_bytes);
-        let least = with_room.min_by(|&one, &other| load[one].total_cmp(&load[other]));
-        let Some(node) = least.filter(|&node| load[node] + asked <= part) else {
+        let Some(home) = page.home.map(usize::from) else {
             continue;
         };
-        if load[home] - asked < part {
+        let takers = evenness.takers().iter().copied();
+        let with_room = takers.filter(|&node| free[node] >= program.page_bytes);
+        let least =
+            with_room.min_by(|&one, &other| evenness.parts(one).total_cmp(&evenness.parts(other)));
+        let Some(node) = least else {
+            break;
+        };
+        let parts = (evenness.parts(home), evenness.parts(node));
+        if !evenness.moves(page.weight() as f64, (home, node)) {
             continue;
         }
         out.push(Proposal::MovePage {
             page: page.key,
             node,
             reason: Reason::Even {
-                here_percent: percent(load[home] / part),
-                there_percent: percent(load[node] / part),
+                here_percent: percent(parts.0),
+                there_percent: percent(parts.1),
             },
         });
-        load[home] -= asked;
-        load[node] += asked;
         free[node] -= program.page_bytes;
         evened.push((page.key, page.slot));
     }

@@ -140,6 +140,7 @@ impl Scene {
             recent,
             accessor_count: u8::try_from(accessors.len()).expect("a page remembers few"),
             samples: 1,
+            forgotten: 0,
         });
         self
     }
@@ -182,6 +183,7 @@ impl Scene {
             prices: self.prices,
             handed: self.handed.as_ref(),
             ipc: self.ipc,
+            others_gbps: &[],
         }
     }
 

@@ -308,6 +308,7 @@ mod tests {
             recent,
             accessor_count: 1,
             samples: 1,
+            forgotten: 0,
         }
     }
 
@@ -334,6 +335,7 @@ mod tests {
                 prices: Prices::default(),
                 handed: None,
                 ipc: None,
+                others_gbps: &[],
             }
         }
     }

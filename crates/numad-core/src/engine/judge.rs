@@ -82,6 +82,7 @@ impl Attachment {
             prices: self.options.prices,
             handed: scratch.tells_handed.then_some(&scratch.handed),
             ipc,
+            others_gbps: &[],
         };
         let prices = guard::prices(&self.options, &program);
         program.prices = self.totals.measured(prices);
@@ -91,6 +92,10 @@ impl Attachment {
         let per_amount = traffic::per_amount(&program, self.live_memory);
         let pressure = context.memory.pressure(&program, &prices, per_amount);
         self.takes_gbps = traffic::takes_gbps(&program, per_amount);
+        let others_gbps = pressure
+            .as_ref()
+            .map_or_else(Vec::new, Pressure::others_gbps);
+        program.others_gbps = &others_gbps;
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
             self.policy.propose(context.now, &program, &mut proposals);

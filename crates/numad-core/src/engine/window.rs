@@ -469,18 +469,22 @@ impl Positions {
             recent: [Accessor::default(); ACCESSORS_MAX],
             accessor_count: 0,
             samples: entry.samples(),
+            forgotten: 0,
         };
         let stands_for = self.stands_for(entry);
+        let mut own = 0;
         for (&seat, &weight) in entry.seats.iter().zip(&entry.weights).take(entry.count()) {
-            let weight = match stands_for > 1.0 {
-                true => rounded(f64::from(weight) * stands_for),
-                false => weight,
-            };
             if let Some(task) = self.of_seats.get(usize::from(seat)).copied().flatten() {
+                own += u64::from(weight);
+                let weight = match stands_for > 1.0 {
+                    true => rounded(f64::from(weight) * stands_for).max(weight),
+                    false => weight,
+                };
                 page.recent[usize::from(page.accessor_count)] = Accessor { task, weight };
                 page.accessor_count += 1;
             }
         }
+        page.forgotten = page.weight() - own;
         page
     }
 

@@ -1,7 +1,7 @@
 //! How alike the pages are that two threads use, computed sparsely: a pair that shares no page costs
 //! nothing.
 
-use numad_core::Page;
+use numad_core::{Accessor, Page};
 
 /// Up to this many tasks sums are kept in a triangle: 4 MiB.
 const TRIANGLE_TASKS_MAX: usize = 1024;
@@ -26,15 +26,19 @@ impl Similarity {
         let mut sums = Sums::new(tasks);
         for page in pages {
             let users = page.accessors();
+            // Of a page that many use those who are remembered are there by chance: what they stand for beside
+            // themselves does not make them alike.
+            let own = page.remembered();
+            let of = |user: &Accessor| f64::from(user.weight) * own;
             for (place, one) in users.iter().enumerate() {
-                let amount = f64::from(one.weight);
-                let Some(square) = squares.get_mut(one.task as usize) else {
+                let (task, amount) = (one.task, of(one));
+                let Some(square) = squares.get_mut(task as usize) else {
                     continue;
                 };
                 *square += amount * amount;
                 for other in &users[place + 1..] {
                     if (other.task as usize) < tasks {
-                        sums.add(one.task, other.task, amount * f64::from(other.weight));
+                        sums.add(task, other.task, amount * of(other));
                     }
                 }
             }

@@ -20,8 +20,7 @@
 //! measures, and puts back what made things worse. What was put back is not tried again for the same program
 //! doing the same.
 //!
-//! Pages follow the threads, but where these may run on one node alone and ask its memory for all that it gives: then
-//! `ptb` says which pages to spread over the others.
+//! Pages follow the threads, or go where bandwidth is left ([`PageChoice`]).
 //!
 //! # When again
 //!
@@ -31,7 +30,7 @@
 //! differences, 0.95. Where nobody's plan was chosen, everyone is asked again in the next window: some want to see
 //! two before they move anyone.
 
-use numad_core::cost::{LOCAL_LATENCY_NS, MachineModel, asked_gbps, live_part};
+use numad_core::cost::{LOCAL_LATENCY_NS, live_part};
 use numad_core::{
     Fate, Page, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
     SettingsError, Time,
@@ -40,10 +39,10 @@ use topology::TaskKey;
 use topology::distance::LOCAL;
 
 use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio, standing};
-use crate::data_mapping::{self, DataMapping};
+use crate::data_mapping;
 use crate::even::EVEN;
 use crate::gather;
-use crate::ptb::Ptb;
+use crate::page_choice::PageChoice;
 use crate::stay::keep;
 
 /// Makes the policy `auto`.
@@ -121,7 +120,6 @@ impl PolicyFactory for Auto {
 
     fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let chooser = (self.name(), settings.bool(gather::PAGES.name));
-        let spreader = Ptb.build(&Settings::defaults(Ptb.settings()), seed)?;
         Ok(Box::new(Chooser {
             candidates: Candidates::new(settings.text(AMONG.name), seed, chooser)?,
             gain_min: settings.float(GAIN_MIN.name),
@@ -136,9 +134,7 @@ impl PolicyFactory for Auto {
             pages_ratio: pages_ratio(settings),
             pages: settings
                 .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings).evening(settings.bool(EVEN.name))),
-            spreader,
-            spreads: false,
+                .then(|| PageChoice::new(settings)),
             choice: None,
         }))
     }
@@ -151,11 +147,7 @@ struct Chooser {
     gain_min: f64,
     tree: Tree,
     pages_ratio: Option<f64>,
-    pages: Option<DataMapping>,
-    /// Who moves pages where threads have no choice of node and its memory gives no more.
-    spreader: Box<dyn Policy>,
-    /// Whether it does.
-    spreads: bool,
+    pages: Option<PageChoice>,
     choice: Option<Choice>,
 }
 
@@ -201,23 +193,12 @@ impl Policy for Chooser {
             // Who talks and found no place stays as it is.
             let silent = |task: usize| program.live.row_sum(task) == 0;
             keep(program, |task| placed[task].is_none() && silent(task), out);
-            self.spreads = has_one_node(program) && (self.spreads || is_saturated(program));
-            if self.spreads {
-                let mut wishes = Vec::new();
-                self.spreader.propose(now, program, &mut wishes);
-                wishes.retain(|wish| matches!(wish, Proposal::MovePage { .. }));
-                out.append(&mut wishes);
-            } else {
-                pages.propose(now, program, out);
-            }
+            pages.propose(now, program, out);
         }
     }
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         match proposal {
-            Proposal::MovePage { .. } if self.spreads => {
-                self.spreader.on_fate(now, proposal, fate);
-            }
             Proposal::MovePage { .. } => {
                 if let Some(pages) = &mut self.pages {
                     pages.note_fate(proposal, fate);
@@ -286,22 +267,6 @@ fn is_crowded(program: &Program<'_>) -> bool {
     room >= nodes.len() && standing(program, &nodes) > 0
 }
 
-/// Whether threads may run on one node alone.
-fn has_one_node(program: &Program<'_>) -> bool {
-    program.capacity.iter().filter(|&&room| room > 0).count() == 1
-}
-
-/// Whether the program asks the memory of a node for nearly all it gives.
-fn is_saturated(program: &Program<'_>) -> bool {
-    let model = MachineModel::new(program.topology);
-    let asked = asked_gbps(
-        program,
-        program.prices.accesses_per_amount * live_part(program),
-    );
-    let mut asked = asked.into_iter().enumerate();
-    asked.any(|(node, gbps)| gbps > SATURATED * model.controller_gbps(node))
-}
-
 /// The decision tree, with what it remembers of the order of tasks.
 #[derive(Debug)]
 struct Tree {
@@ -315,8 +280,6 @@ struct Tree {
     changes: u64,
 }
 
-/// Part of a controller's bandwidth from which it is a bound: there an access waits half as long again as it takes.
-const SATURATED: f64 = 0.85;
 /// Cosine from which behaviours of a static program are alike.
 const ALIKE_STATIC: f64 = 0.8;
 /// And of a dynamic one.

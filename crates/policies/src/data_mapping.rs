@@ -296,7 +296,8 @@ fn told(counts: &[u8], firsts: bool) -> impl Iterator<Item = u8> + Clone {
     })
 }
 
-fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
+/// Whether a proposal takes a task to another node.
+pub(crate) fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
     match proposal {
         Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
         Proposal::MovePage { .. } => false,

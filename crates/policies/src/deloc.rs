@@ -2,7 +2,7 @@
 //!
 //! Threads are placed by [`deloc_map`]; every task that talks is proposed, the loudest pairs first, those
 //! too that stay where they run: bound there they keep their partner. Pages follow by LAPT's data
-//! mapping ([`data_mapping`]) unless `pages` is off. For their sake tasks that use memory and talk to
+//! mapping, or go where bandwidth is left ([`crate::page_choice`]), unless `pages` is off. For their sake tasks that use memory and talk to
 //! nobody are proposed where they run, behind the others ([`crate::stay`]).
 //!
 //! # Groups larger than two
@@ -11,7 +11,7 @@
 //! the testbed 0.69 of the talk of groups of four became local). So what it leaves is refined by swaps
 //! and moves on communication times distance, each at a price, so that few tasks move (`refine`). What
 //! refining makes of the placement as it is competes with that, since the pair pass may have moved
-//! tasks that need not have moved.
+//! tasks that need not have moved; and so does a plan from nothing, for where swaps find no way.
 //!
 //! # Congestion
 //!
@@ -47,7 +47,7 @@ use numad_core::{
 };
 
 use crate::board::{self, Board, Plan};
-use crate::data_mapping::{self, DataMapping};
+use crate::data_mapping;
 use crate::deloc_map::{self, Method};
 use crate::even::EVEN;
 use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
@@ -55,6 +55,7 @@ use crate::gather;
 use crate::history::{Count, Group, History};
 use crate::kernel::{Bandwidths, Workspace};
 use crate::matrix_choice::MatrixChoice;
+use crate::page_choice::PageChoice;
 use crate::rounds;
 use crate::stay::{keep_in_place, keep_the_silent};
 
@@ -137,7 +138,7 @@ impl PolicyFactory for Deloc {
             gain_min: settings.float(board::GAIN_MIN.name),
             pages: settings
                 .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings).evening(settings.bool(EVEN.name))),
+                .then(|| PageChoice::new(settings)),
             pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
         }))
@@ -153,7 +154,7 @@ struct OnDeLoc {
     /// Windows that were, when groups in time are looked for.
     history: Option<History>,
     gain_min: f64,
-    pages: Option<DataMapping>,
+    pages: Option<PageChoice>,
     pages_ratio: f64,
     workspace: Workspace,
 }
@@ -256,11 +257,16 @@ impl OnDeLoc {
             ..*program
         };
         let even_board = Board::new(&narrow, matrix);
+        let anew = match self.refine {
+            true => board.sketch(board::Method::Search, &mut self.workspace),
+            false => None,
+        };
         let plan = board.settle(|from| {
             let mut plans = vec![in_pairs(program, matrix, &board, from)];
             if self.refine {
                 plans.push(board.refined(&plans[0], gain_min, &mut self.workspace));
                 plans.push(board.refined(from, gain_min, &mut self.workspace));
+                plans.extend(anew.as_ref().map(|anew| board.named(anew, from)));
             }
             let near = board.better(from, plans, gain_min);
             let Some(forecast) = &forecast else {

@@ -1,7 +1,9 @@
 //! What a placement would be worth to a program, by the cost model.
 
+use std::collections::BTreeMap;
+
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
-use numad_core::{CommMatrix, Page, Program};
+use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
 use crate::data_mapping::is_enough;
 
@@ -52,6 +54,17 @@ impl<'a> Forecast<'a> {
         self.demand.cost(nodes, |page| self.home(page, nodes))
     }
 
+    /// How long the program takes when its tasks stay and these pages go, in nanoseconds of all tasks together.
+    pub(crate) fn of_pages(&self, moves: &[Proposal]) -> f64 {
+        let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
+        let nodes: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
+        let home = |page: &Page| {
+            let to = moves.get(&page.key).copied();
+            to.or(page.home.map(usize::from))
+        };
+        self.demand.cost(&nodes, home).sum_ns()
+    }
+
     /// How many pages follow when tasks are on these nodes.
     pub(crate) fn pages_moved(&self, nodes: &[Option<usize>]) -> usize {
         let pages = self.program.pages.iter();
@@ -87,6 +100,14 @@ impl<'a> Forecast<'a> {
             return home;
         }
         uses.iter().position(|&count| count == most)
+    }
+}
+
+/// The page and the node of a wish for a page.
+const fn page_move(proposal: &Proposal) -> Option<(PageKey, usize)> {
+    match proposal {
+        Proposal::MovePage { page, node, .. } => Some((*page, *node)),
+        Proposal::PlaceTask { .. } => None,
     }
 }
 

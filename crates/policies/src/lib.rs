@@ -25,6 +25,7 @@ mod history;
 pub mod kernel;
 mod likeness;
 mod matrix_choice;
+mod page_choice;
 mod rounds;
 mod seats;
 mod stay;

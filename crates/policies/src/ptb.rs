@@ -123,12 +123,13 @@ impl PolicyFactory for Ptb {
             settings.float(GAIN_MIN.name)
         };
         Ok(Box::new(PagesThreadsBandwidth {
-            c2: Choice::read(settings, C2, 1.0, 32.0)?,
-            min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
-            strict,
             threads: Threads::new(settings.float(C1.name), gain_min),
-            machine: None,
-            coverage: Coverage::default(),
+            pages: PagePhase {
+                c2: Choice::read(settings, C2, 1.0, 32.0)?,
+                min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
+                strict,
+                ..PagePhase::default()
+            },
         }))
     }
 }
@@ -165,17 +166,49 @@ impl Choice {
 /// The policy `ptb` with its settings and what it keeps between windows.
 #[derive(Debug)]
 struct PagesThreadsBandwidth {
-    c2: Choice,
-    min_acc: Choice,
-    strict: bool,
     threads: Threads,
-    machine: Option<KnownMachine>,
-    coverage: Coverage,
+    pages: PagePhase,
 }
 
 impl Policy for PagesThreadsBandwidth {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let nodes = self.threads.propose(program, out);
+        self.pages.propose(now, program, &nodes, out);
+    }
+}
+
+/// The page phase: pages by the bandwidth that is left, for threads that are somewhere.
+#[derive(Debug)]
+pub(crate) struct PagePhase {
+    c2: Choice,
+    min_acc: Choice,
+    strict: bool,
+    machine: Option<KnownMachine>,
+    coverage: Coverage,
+}
+
+impl Default for PagePhase {
+    fn default() -> Self {
+        Self {
+            c2: Choice::Auto,
+            min_acc: Choice::Auto,
+            strict: false,
+            machine: None,
+            coverage: Coverage::default(),
+        }
+    }
+}
+
+impl PagePhase {
+    /// Appends page moves for threads on these nodes. To be asked in every window, for it has to know how much time
+    /// the weights of pages cover.
+    pub(crate) fn propose(
+        &mut self,
+        now: Time,
+        program: &Program<'_>,
+        nodes: &[Option<usize>],
+        out: &mut Vec<Proposal>,
+    ) {
         let covered_ns = self.coverage.until(now, program.window).as_nanos() as f64;
         if covered_ns <= 0.0 || program.pages.is_empty() {
             return;
@@ -183,7 +216,7 @@ impl Policy for PagesThreadsBandwidth {
         let model = KnownMachine::of(&mut self.machine, program.topology);
         let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
-        let listing = Listing::new(model, &nodes, gbps_per_weight);
+        let listing = Listing::new(model, nodes, gbps_per_weight);
         let room = Room::of(program);
         if self.strict {
             listing.by_the_listing(program, room, stickiness, out);

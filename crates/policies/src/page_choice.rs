@@ -1,0 +1,103 @@
+//! Where pages go: near who uses them, or where bandwidth is left.
+//!
+//! LAPT's data mapping ([`crate::data_mapping`]) knows distance alone. Where a memory is asked for much of what it
+//! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
+//! program get on faster. Only once threads are where they are to be, for both go by that.
+
+use numad_core::cost::{MachineModel, asked_gbps, live_part};
+use numad_core::{Fate, Program, Proposal, Settings, Time};
+
+use crate::data_mapping::{DataMapping, moves_task};
+use crate::even::EVEN;
+use crate::forecast::{Forecast, counted_once};
+use crate::ptb::PagePhase;
+
+/// Part of what a controller gives from which it is looked at: below, an access waits less than 4 % longer than at
+/// rest.
+const BUSY: f64 = 0.5;
+
+/// How much slower the near way must look to go the wide one: the model knows less than it says.
+const SLOWER: f64 = 1.03;
+
+/// How much faster it must look to come back. Where others move their pages at the same time, both ways look better
+/// as soon as it is not gone.
+const FASTER: f64 = 1.15;
+
+/// Both ways, and which of them is taken.
+#[derive(Debug)]
+pub(crate) struct PageChoice {
+    near: DataMapping,
+    wide: PagePhase,
+    goes_wide: bool,
+}
+
+impl PageChoice {
+    /// By the settings of the data mapping and [`EVEN`].
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            near: DataMapping::new(settings).evening(settings.bool(EVEN.name)),
+            wide: PagePhase::default(),
+            goes_wide: false,
+        }
+    }
+
+    /// Appends page moves, behind the places of threads.
+    pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let stands = !out.iter().any(|one| moves_task(program, one));
+        let first = out.len();
+        self.near.propose(now, program, out);
+        let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut wide = Vec::new();
+        self.wide.propose(now, program, &nodes, &mut wide);
+        if stands {
+            let asks = self.goes_wide || is_busy(program);
+            self.goes_wide = asks && self.is_faster_wide(program, &out[first..], &wide);
+            if self.goes_wide {
+                out.truncate(first);
+                out.append(&mut wide);
+            }
+        }
+    }
+
+    /// What became of a proposal.
+    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+        self.near.note_fate(proposal, fate);
+    }
+
+    /// Whether the program gets on faster with pages where bandwidth is left; what is done goes on unless that is
+    /// clearly slower. Of a program that is too large to be asked about, whether its threads have but one node.
+    fn is_faster_wide(&self, program: &Program<'_>, near: &[Proposal], wide: &[Proposal]) -> bool {
+        let model = machine(program);
+        let live = counted_once(program);
+        let program = &Program {
+            live: &live,
+            ..*program
+        };
+        let Some(forecast) = Forecast::new(&model, program, None) else {
+            return program.capacity.iter().filter(|&&room| room > 0).count() == 1;
+        };
+        let (near, wide) = (forecast.of_pages(near), forecast.of_pages(wide));
+        match self.goes_wide {
+            true => near * FASTER > wide,
+            false => near > wide * SLOWER,
+        }
+    }
+}
+
+/// Whether the memory of a node is asked for much of what it gives, by the program and others.
+fn is_busy(program: &Program<'_>) -> bool {
+    let model = machine(program);
+    let per_amount = program.prices.accesses_per_amount * live_part(program);
+    let mut asked = asked_gbps(program, per_amount).into_iter().enumerate();
+    asked
+        .any(|(node, gbps)| gbps + model.background_gbps(node) > BUSY * model.controller_gbps(node))
+}
+
+/// The machine with what others take of it.
+fn machine(program: &Program<'_>) -> MachineModel {
+    let model = MachineModel::new(program.topology);
+    match program.others_gbps.len() == model.nodes() {
+        true => model.with_background(program.others_gbps),
+        false => model,
+    }
+}

@@ -223,6 +223,7 @@ impl PagePhase {
         } else {
             let factors = appetite::factors(program, model, gbps_per_weight);
             let listing = listing.with_appetite(&factors);
+            let listing = listing.minding_detours(program.topology);
             listing.standing_still(program, room, stickiness, out);
         }
     }

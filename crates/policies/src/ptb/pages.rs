@@ -22,7 +22,8 @@
 //! fuller of two ways gets emptier: pages do not run in circles, and a placement that is settled stays so while
 //! demand stays about the same, whatever pages it comes from.
 //!
-//! And it moves to no memory that is farther for its users, idle, than the one where it is with all the waiting there.
+//! And where latencies were measured it moves to no memory that is farther for its users, idle, than the one where it
+//! is with all the waiting there.
 //! Where nobody lacks bandwidth pages are then as near as threads and first touches left them.
 //!
 //! # Interleaving
@@ -34,6 +35,7 @@
 use numad_core::cost::{MachineModel, queue};
 use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Page, Program, Proposal, Reason};
+use topology::Topology;
 
 use super::paths::Paths;
 
@@ -124,7 +126,7 @@ pub struct Listing {
     /// Scores of the page in question.
     scores: Vec<f64>,
     chance: Chance,
-    /// Row by row, how long an access takes when the machine is idle.
+    /// Row by row, how long an access takes when the machine is idle; 0 where that is not told.
     latency_ns: Vec<f64>,
 }
 
@@ -203,11 +205,27 @@ impl Listing {
         let nodes = model.nodes();
         let pairs = (0..nodes * nodes).map(|pair| model.link_gbps(pair / nodes, pair % nodes));
         let memory = (0..nodes).map(|memory| model.controller_gbps(memory));
-        let latency = |pair| model.latency_ns(pair / nodes, pair % nodes);
-        Self {
-            latency_ns: (0..nodes * nodes).map(latency).collect(),
-            ..Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+        Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+    }
+
+    /// The same that minds detours, where the machine tells how long an access takes. A guess from distances is no
+    /// ground to stay: firmware puts fast memory far away so that nobody takes it unasked.
+    #[must_use]
+    pub fn minding_detours(mut self, topology: &Topology) -> Self {
+        let nodes = || topology.nodes().iter();
+        let pairs = nodes().flat_map(|from| nodes().map(move |to| (from, to)));
+        let told = pairs.map(|(from, to)| {
+            if from.cpus.is_empty() {
+                return Some(0.0);
+            }
+            let figure = topology.bandwidth().link(from.id, to.id).latency_ns?;
+            (figure.value > 0).then_some(figure.value as f64)
+        });
+        let told: Option<Vec<f64>> = told.collect();
+        if let Some(told) = told.filter(|told| told.len() == self.latency_ns.len()) {
+            self.latency_ns = told;
         }
+        self
     }
 
     fn over(

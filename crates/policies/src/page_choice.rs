@@ -65,8 +65,12 @@ impl PageChoice {
     }
 
     /// Whether the program gets on faster with pages where bandwidth is left; what is done goes on unless that is
-    /// clearly slower. Of a program that is too large to be asked about, whether its threads have but one node.
+    /// clearly slower. Threads that have but one node can do nothing else; others of a program that is too large to
+    /// be asked about keep their pages near.
     fn is_faster_wide(&self, program: &Program<'_>, near: &[Proposal], wide: &[Proposal]) -> bool {
+        if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
+            return true;
+        }
         let model = machine(program);
         let live = counted_once(program);
         let program = &Program {
@@ -74,7 +78,7 @@ impl PageChoice {
             ..*program
         };
         let Some(forecast) = Forecast::new(&model, program, None) else {
-            return program.capacity.iter().filter(|&&room| room > 0).count() == 1;
+            return false;
         };
         let (near, wide) = (forecast.of_pages(near), forecast.of_pages(wide));
         match self.goes_wide {

@@ -4,6 +4,9 @@
 //! goes on taking part until it uses less than half of that, so that one at the limit does not come and
 //! go. Are there more than `tasks_max`, the busiest take part, those who did already counting a
 //! quarter more; ties go to the lowest thread number.
+//!
+//! Where there are more tasks than cores, those that hardly run are left out: each would count as one that needs a
+//! core, and then every core would be given two, though together they fit into the gaps of one.
 
 use topology::Tid;
 
@@ -17,8 +20,15 @@ pub(crate) struct Candidate {
     pub took_part: bool,
 }
 
-/// Keeps those who take part, by ascending thread number.
-pub(crate) fn select(candidates: &mut Vec<Candidate>, busy_min: f64, tasks_max: usize) {
+/// Share of a core that all who are left out for want of cores may use together.
+const GAPS: f64 = 0.25;
+
+/// Keeps those who take part, by ascending thread number, for whom there are so many cores.
+pub(crate) fn select(
+    candidates: &mut Vec<Candidate>,
+    busy_min: f64,
+    (tasks_max, cores): (usize, usize),
+) {
     candidates.retain(|candidate| {
         let enough = if candidate.took_part {
             busy_min / 2.0
@@ -32,7 +42,24 @@ pub(crate) fn select(candidates: &mut Vec<Candidate>, busy_min: f64, tasks_max: 
             .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
         candidates.truncate(tasks_max);
     }
+    if candidates.len() > cores {
+        leave_out_light(candidates, cores);
+    }
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
+}
+
+/// Drops the least busy while there are more than cores and they fit into the gaps.
+fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize) {
+    candidates
+        .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
+    let mut gaps = GAPS;
+    while candidates.len() > cores
+        && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)
+        && busy <= gaps
+    {
+        gaps -= busy;
+        candidates.pop();
+    }
 }
 
 /// In hundredths of a per cent, so that noise below that does not decide.
@@ -53,6 +80,11 @@ mod tests {
     /// Threads as `tid:busy%`, with `+` if they took part; gives the chosen thread numbers.
     #[track_caller]
     fn check(threads: &str, tasks_max: usize, expected: &[u32]) {
+        check_on(usize::MAX, threads, tasks_max, expected);
+    }
+
+    #[track_caller]
+    fn check_on(cores: usize, threads: &str, tasks_max: usize, expected: &[u32]) {
         let mut candidates: Vec<Candidate> = threads
             .split_whitespace()
             .map(|thread| {
@@ -66,7 +98,7 @@ mod tests {
                 }
             })
             .collect();
-        select(&mut candidates, 0.05, tasks_max);
+        select(&mut candidates, 0.05, (tasks_max, cores));
         let chosen: Vec<u32> = candidates.iter().map(|candidate| candidate.tid.0).collect();
         assert_eq!(chosen, expected, "{threads}");
     }
@@ -79,6 +111,16 @@ mod tests {
     #[test]
     fn one_at_the_limit_does_not_come_and_go() {
         check("1:2.5+ 2:2.4+ 3:4+ 4:4", 9, &[1, 3]);
+    }
+
+    #[test]
+    fn who_hardly_runs_takes_no_core_from_the_busy() {
+        check_on(2, "1:6 2:100 3:100", 9, &[2, 3]);
+        check_on(3, "1:6 2:100 3:100", 9, &[1, 2, 3]);
+        check_on(2, "1:6 2:100 3:100 4:9", 9, &[2, 3]);
+        check_on(2, "1:26 2:100 3:100", 9, &[1, 2, 3]);
+        // Of many that are light together only what fits into the gaps.
+        check_on(1, "1:10 2:10 3:10 4:10", 9, &[1, 2]);
     }
 
     #[test]

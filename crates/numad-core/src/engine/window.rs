@@ -172,7 +172,9 @@ impl Attachment {
             }
             record.takes_part = false;
         }
-        activity::select(&mut candidates, self.options.busy_min, context.tasks_max);
+        let cores = self.cores_for(&candidates, context);
+        let limits = (context.tasks_max, cores);
+        activity::select(&mut candidates, self.options.busy_min, limits);
         slots.clear();
         slots.extend(candidates.iter().map(|candidate| candidate.slot));
         for &slot in slots.iter() {
@@ -191,6 +193,21 @@ impl Attachment {
             context.others.take_core(record);
         }
         unseated.into_iter().for_each(|slot| self.unseat(slot));
+    }
+
+    /// Cores on which any of these may run.
+    fn cores_for(&self, candidates: &[Candidate], context: &Context<'_>) -> usize {
+        let (mut allowed, mut last) = (CpuSet::new(), CpuSet::new());
+        for candidate in candidates {
+            let record = self.tasks.record(candidate.slot);
+            let cpus = record.map(|record| allowed_cpus(record, &context.usable));
+            // Most threads are allowed the same.
+            if let Some(cpus) = cpus.filter(|cpus| *cpus != last) {
+                allowed = allowed.union(&cpus);
+                last = cpus;
+            }
+        }
+        context.topology.cores_in(&allowed)
     }
 
     /// Writes down what the policy will see.

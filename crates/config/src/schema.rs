@@ -354,7 +354,7 @@ const ENGINE: Section = Section {
             0,
             100,
             5,
-            "A thread that used less of one processor in a window than this, in percent, takes no part.",
+            "A thread that used less of one processor in a window than this, in percent, takes no part; where there are more threads than cores, nor do the least busy that together used less than five times this.",
         )),
         per_program(integer(
             "samples_min",

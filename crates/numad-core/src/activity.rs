@@ -20,8 +20,8 @@ pub(crate) struct Candidate {
     pub took_part: bool,
 }
 
-/// Share of a core that all who are left out for want of cores may use together.
-const GAPS: f64 = 0.25;
+/// So many times `busy_min` may all use together who are left out for want of cores.
+const GAPS: f64 = 5.0;
 
 /// Keeps those who take part, by ascending thread number, for whom there are so many cores.
 pub(crate) fn select(
@@ -43,16 +43,15 @@ pub(crate) fn select(
         candidates.truncate(tasks_max);
     }
     if candidates.len() > cores {
-        leave_out_light(candidates, cores);
+        leave_out_light(candidates, cores, GAPS * busy_min);
     }
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
 /// Drops the least busy while there are more than cores and they fit into the gaps.
-fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize) {
+fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
     candidates
         .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
-    let mut gaps = GAPS;
     while candidates.len() > cores
         && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)
         && busy <= gaps

@@ -176,11 +176,26 @@ impl ThreadCase<'_> {
         .collect()
     }
 
-    /// Drops every wish that changes a node; those that stay are kept as far as there is room.
+    /// Drops every wish that changes a node; those that stay are kept as far as there is room. So is who leaves
+    /// a node that has more tasks than places for one that has a place: a core of its own is worth more than what
+    /// any plan saves.
     fn drop_moves(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>], veto: Veto) {
+        let capacity = self.program.capacity;
+        let mut on = vec![0usize; capacity.len()];
+        for node in self.program.tasks.iter().filter_map(|task| task.node) {
+            on[node] += 1;
+        }
         for (&(task, node), verdict) in wishes.iter().zip(&mut *verdicts) {
-            if verdict.is_ok() && self.program.tasks[task].node != Some(node) {
-                *verdict = Err(veto);
+            if verdict.is_err() || self.program.tasks[task].node == Some(node) {
+                continue;
+            }
+            let from = self.program.tasks[task].node;
+            match from.filter(|&from| on[from] > capacity[from] && on[node] < capacity[node]) {
+                Some(from) => {
+                    on[from] -= 1;
+                    on[node] += 1;
+                }
+                None => *verdict = Err(veto),
             }
         }
         self.make_room(wishes, verdicts);

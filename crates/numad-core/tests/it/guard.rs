@@ -213,6 +213,22 @@ fn what_does_not_pay_is_dropped_unless_the_policy_seeks_no_gain() {
 }
 
 #[test]
+fn who_leaves_a_crowded_node_for_a_core_of_its_own_need_not_pay() {
+    let mut world = World::new("2x2@10,20");
+    let options = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 1, 1, 2], options);
+    world.talk(10, 12, 5000);
+    // Three on node 0, where there are two cores: 12 may go, though far from 10. Then 11 may not.
+    script.lock().unwrap().threads = vec![(12, 1), (11, 1)];
+    let seen = world.window();
+    assert_eq!(seen.orders(), "12>1");
+    assert_eq!(seen.vetoes(), [("11".to_owned(), Veto::DoesNotPay)]);
+}
+
+#[test]
 fn capacity_is_what_others_leave() {
     let mut world = World::new("2x4@10,20");
     let (first, one) = world.attach(10, &[0, 1, 2], options());

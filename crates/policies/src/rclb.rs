@@ -267,7 +267,16 @@ mod tests {
     /// Nodes after each window in which these pairs talk, all moves being made.
     fn followed(windows: &[[(usize, usize); 4]]) -> Vec<Vec<Option<usize>>> {
         let mut policy = crate::tests::build("rclb", &[("pages", "false")]);
-        let mut nodes = vec![Some(0), Some(1), Some(0), Some(1), Some(0), Some(1), Some(0), Some(1)];
+        let mut nodes = vec![
+            Some(0),
+            Some(1),
+            Some(0),
+            Some(1),
+            Some(0),
+            Some(1),
+            Some(0),
+            Some(1),
+        ];
         let mut all = Vec::new();
         for (window, pairs) in (1..).zip(windows) {
             let talk = pairs.map(|(one, other)| (one, other, 300));
@@ -306,7 +315,10 @@ mod tests {
     fn what_comes_and_goes_with_every_window_moves_nobody_in_the_long_run() {
         let windows: Vec<_> = (0..20).map(|at| [SIDE_BY_SIDE, ACROSS][at % 2]).collect();
         let after = followed(&windows);
-        assert!(after[8..].iter().all(|nodes| *nodes == after[8]), "{after:?}");
+        assert!(
+            after[8..].iter().all(|nodes| *nodes == after[8]),
+            "{after:?}"
+        );
     }
 
     #[test]

@@ -246,9 +246,16 @@ fn nobody_is_sent_farther_than_the_wait_where_it_is() {
         out.len()
     };
     assert_eq!(moved(0.6, 125.0), 0);
-    assert!((5..40).contains(&moved(0.9, 125.0)), "{}", moved(0.9, 125.0));
+    assert!(
+        (5..40).contains(&moved(0.9, 125.0)),
+        "{}",
+        moved(0.9, 125.0)
+    );
     assert!(moved(2.0, 125.0) > 50);
-    assert!(moved(0.6, 90.0) > 50, "what is nearer and has more is no detour");
+    assert!(
+        moved(0.6, 90.0) > 50,
+        "what is nearer and has more is no detour"
+    );
 }
 
 #[test]
@@ -263,7 +270,13 @@ fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
     for node in 0..4 {
         bandwidth[node * 4 + node] = 12.0;
     }
-    let local = |homes: &[u16]| (0..4).cycle().zip(homes).filter(|(at, home)| at == *home).count();
+    let local = |homes: &[u16]| {
+        (0..4)
+            .cycle()
+            .zip(homes)
+            .filter(|(at, home)| at == *home)
+            .count()
+    };
     let [letter, is] = homes(&scene, &bandwidth, 0.09, PLAIN);
     assert!(local(&letter) < 360, "{}", local(&letter));
     assert_eq!(local(&is), 400);

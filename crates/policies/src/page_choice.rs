@@ -46,16 +46,16 @@ impl PageChoice {
         let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
         self.near.propose(now, program, out);
+        if !stands || !(self.goes_wide || is_busy(program)) {
+            return self.wide.pass(now, program);
+        }
         let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
         let mut wide = Vec::new();
         self.wide.propose(now, program, &nodes, &mut wide);
-        if stands {
-            let asks = self.goes_wide || is_busy(program);
-            self.goes_wide = asks && self.is_faster_wide(program, &out[first..], &wide);
-            if self.goes_wide {
-                out.truncate(first);
-                out.append(&mut wide);
-            }
+        self.goes_wide = self.is_faster_wide(program, &out[first..], &wide);
+        if self.goes_wide {
+            out.truncate(first);
+            out.append(&mut wide);
         }
     }
 

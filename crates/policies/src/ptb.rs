@@ -200,8 +200,12 @@ impl Default for PagePhase {
 }
 
 impl PagePhase {
-    /// Appends page moves for threads on these nodes. To be asked in every window, for it has to know how much time
-    /// the weights of pages cover.
+    /// Lets a window pass without asking: how much time the weights of pages cover has to be known.
+    pub(crate) fn pass(&mut self, now: Time, program: &Program<'_>) {
+        let _covered = self.coverage.until(now, program.window);
+    }
+
+    /// Appends page moves for threads on these nodes.
     pub(crate) fn propose(
         &mut self,
         now: Time,

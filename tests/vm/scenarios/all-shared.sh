@@ -11,7 +11,7 @@ sleep 40
 late=$(($(figure thread_moves) - early))
 numadctl status
 echo "$early threads were moved in 40 seconds, $late in the next 40"
-[ $early -le 32 ] || fail "$early threads were moved at first"
+[ $early -le 16 ] || fail "$early threads were moved at first"
 [ $late -le 8 ] || fail "$late threads were moved when all had been seen"
 numadctl detach $program || fail "detach"
 kill $program

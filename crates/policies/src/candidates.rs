@@ -208,7 +208,7 @@ pub(crate) fn choose(
             .map(|(time, _)| time)
             .sum()
     };
-    let stay = known_ns(&now);
+    let (stay, pages_now) = (known_ns(&now), forecast.pages_moved(&now));
     let window_ns = program.window.as_nanos() as f64;
     let windows = (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
     let mut best = (standing(program, &now), stay * (1.0 - gain_min), None);
@@ -220,9 +220,7 @@ pub(crate) fn choose(
             .zip(&now)
             .filter(|(to, from)| to != from)
             .count();
-        let pages = forecast
-            .pages_moved(&wish.nodes)
-            .saturating_sub(forecast.pages_moved(&now));
+        let pages = forecast.pages_moved(&wish.nodes).saturating_sub(pages_now);
         let price =
             moved as f64 * program.prices.task_move_ns + pages as f64 * program.prices.page_move_ns;
         let standing = standing(program, &wish.nodes);

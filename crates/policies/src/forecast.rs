@@ -1,5 +1,6 @@
 //! What a placement would be worth to a program, by the cost model.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
@@ -78,28 +79,23 @@ impl<'a> Forecast<'a> {
         let Some(ratio) = self.pages_ratio else {
             return home;
         };
-        let mut uses = vec![0_u32; self.program.topology.nodes().len()];
-        let greatest = page
-            .accessors()
-            .iter()
-            .map(|accessor| accessor.weight)
-            .max();
-        let least = greatest.unwrap_or(0).div_ceil(OUTWEIGHED);
-        for accessor in page.accessors().iter().filter(|one| one.weight >= least) {
-            let user = nodes.get(accessor.task as usize).copied().flatten();
-            if let Some(uses) = user.and_then(|node| uses.get_mut(node)) {
-                *uses += 1;
-            }
-        }
-        let all: u32 = uses.iter().sum();
-        let most = uses.iter().copied().max().unwrap_or(0);
-        let stays = home.is_some_and(|home| uses.get(home) == Some(&most));
-        let asked = ratio * f64::from(all) / self.runners.max(1) as f64;
-        let enough = is_enough(f64::from(most), asked, f64::from(all));
-        if most == 0 || stays || !enough {
+        let weights = page.accessors().iter().map(|accessor| accessor.weight);
+        let least = weights.max().unwrap_or(0).div_ceil(OUTWEIGHED);
+        let weighty = page.accessors().iter().filter(|one| one.weight >= least);
+        let users = weighty.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
+        // A page has few accessors: to count among them is cheaper than a counter for every node.
+        let uses = |node: usize| users.clone().filter(|&user| user == node).count();
+        let most = users.clone().map(|node| (uses(node), Reverse(node))).max();
+        let Some((most, Reverse(best))) = most else {
+            return home;
+        };
+        let (most, all) = (most as f64, users.clone().count() as f64);
+        let stays = home.is_some_and(|home| uses(home) as f64 >= most);
+        let asked = ratio * all / self.runners.max(1) as f64;
+        if stays || !is_enough(most, asked, all) {
             return home;
         }
-        uses.iter().position(|&count| count == most)
+        Some(best)
     }
 }
 

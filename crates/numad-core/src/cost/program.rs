@@ -25,6 +25,12 @@ pub struct Demand<'a> {
     think_ns: Vec<f64>,
 }
 
+/// Per task and node: parts of its accesses that memory and other tasks' caches there answer.
+struct Asked {
+    shares: Vec<f64>,
+    transfers: Vec<f64>,
+}
+
 /// Rounds of learning; each leaves a small part of the error of the one before.
 const LEARNING_ROUNDS: u32 = 4;
 
@@ -132,8 +138,9 @@ impl<'a> Demand<'a> {
             .collect();
         // All of it thinking is a machine that nobody waits for; from there the waits only grow.
         self.think_ns.clone_from(&spent);
+        let asked = self.asked(&now, |page| page.home.map(usize::from));
         for _ in 0..LEARNING_ROUNDS {
-            let found = self.congestion(&now, |page| page.home.map(usize::from));
+            let found = self.congestion(&now, &asked);
             for (task, think) in self.think_ns.iter_mut().enumerate() {
                 *think = (spent[task] - found.task_latency_ns(task) / OVERLAP).max(0.0);
             }
@@ -151,7 +158,7 @@ impl<'a> Demand<'a> {
         node_of: &[Option<usize>],
         home_of: impl Fn(&Page) -> Option<usize>,
     ) -> PlacementCost {
-        let found = self.congestion(node_of, home_of);
+        let found = self.congestion(node_of, &self.asked(node_of, home_of));
         let time = |task: usize| match found.access_time_ns(task) {
             Some(each) => each * self.accesses[task],
             None => 0.0,
@@ -162,22 +169,27 @@ impl<'a> Demand<'a> {
         }
     }
 
-    fn congestion(
-        &self,
-        node_of: &[Option<usize>],
-        home_of: impl Fn(&Page) -> Option<usize>,
-    ) -> Congestion {
+    /// What tasks on these nodes ask of each node's memory and caches.
+    ///
+    /// # Panics
+    /// When `node_of` is not as long as the list of tasks.
+    fn asked(&self, node_of: &[Option<usize>], home_of: impl Fn(&Page) -> Option<usize>) -> Asked {
         assert_eq!(node_of.len(), self.accesses.len(), "one node for each task");
+        Asked {
+            shares: self.shares(home_of),
+            transfers: self.transfers(node_of),
+        }
+    }
+
+    fn congestion(&self, node_of: &[Option<usize>], asked: &Asked) -> Congestion {
         let nodes = self.model.nodes();
-        let shares = self.shares(home_of);
-        let transfers = self.transfers(node_of);
         let loads: Vec<TaskLoad<'_>> = node_of
             .iter()
             .enumerate()
             .map(|(task, &node)| TaskLoad {
                 node: node.unwrap_or(0),
-                shares: &shares[task * nodes..][..nodes],
-                transfers: &transfers[task * nodes..][..nodes],
+                shares: &asked.shares[task * nodes..][..nodes],
+                transfers: &asked.transfers[task * nodes..][..nodes],
                 think_ns: self.think_ns[task],
                 overlap: OVERLAP,
                 running: if node.is_some() && self.accesses[task] > 0.0 {
@@ -193,14 +205,16 @@ impl<'a> Demand<'a> {
     fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
         let nodes = self.model.nodes();
         let mut shares = vec![0.0; self.accesses.len() * nodes];
+        let part_of_weight = |&all: &f64| self.per_amount * self.live / all;
+        let parts: Vec<f64> = self.accesses.iter().map(part_of_weight).collect();
         for page in self.program.pages {
             let home = home_of(page);
             for accessor in page.accessors() {
                 let task = accessor.task as usize;
-                let Some(&all) = self.accesses.get(task) else {
+                let Some(part) = parts.get(task) else {
                     continue;
                 };
-                let part = f64::from(accessor.weight) * self.per_amount * self.live / all;
+                let part = f64::from(accessor.weight) * part;
                 let row = &mut shares[task * nodes..][..nodes];
                 match home {
                     Some(home) => row[home] += part,

@@ -96,6 +96,9 @@ pub enum Change {
     Same,
     /// A thread was ordered to another node.
     Changed,
+    /// The program does something else, and threads are wanted elsewhere: the length begins anew, whatever the
+    /// law, so that what is to be done about it is not put off by a length that fitted what was before.
+    Anew,
     /// A move waits for a second window to agree; the length stays, so that the answer is not put off.
     Undecided,
 }
@@ -150,6 +153,7 @@ impl Interval {
     pub fn next(&mut self, change: Change) -> Duration {
         self.current = match (self.law, change) {
             (_, Change::Undecided) => self.current,
+            (IntervalLaw::Lapt { min, .. } | IntervalLaw::OnDeLoc { min, .. }, Change::Anew) => min,
             (IntervalLaw::Lapt { max, .. }, Change::Same) => (self.current + LAPT_STEP).min(max),
             (IntervalLaw::Lapt { min, .. }, Change::Changed) => (self.current / 2).max(min),
             (IntervalLaw::OnDeLoc { max, factor, .. }, Change::Same) => {
@@ -176,7 +180,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// Feeds `s`ame, `c`hanged and `u`ndecided windows.
+    /// Feeds `s`ame, `c`hanged, `a`new and `u`ndecided windows.
     #[track_caller]
     fn check(law: IntervalLaw, windows: &str, expected: &[u64]) {
         let mut interval = Interval::new(law).unwrap();
@@ -186,6 +190,7 @@ mod tests {
                 interval.next(match window {
                     's' => Change::Same,
                     'c' => Change::Changed,
+                    'a' => Change::Anew,
                     _ => Change::Undecided,
                 })
             })
@@ -202,6 +207,12 @@ mod tests {
         let windows = [1000, 2000, 4000, 8000, 8000, 4000];
         check(IntervalLaw::ONDELOC, "sssssc", &windows);
         check(IntervalLaw::ONDELOC, "scccu", &[1000, 500, 500, 500, 500]);
+        check(
+            IntervalLaw::ONDELOC,
+            "sssscas",
+            &[1000, 2000, 4000, 8000, 4000, 500, 1000],
+        );
+        check(IntervalLaw::LAPT, "sssas", &[350, 400, 450, 50, 100]);
         let gentle = IntervalLaw::OnDeLoc {
             min: ms(1000),
             max: ms(1400),

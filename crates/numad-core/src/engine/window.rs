@@ -330,10 +330,15 @@ impl Attachment {
             }
             self.pace.begin_anew();
         }
-        match (moved, decision.undecided || arriving) {
-            (true, _) => Change::Changed,
-            (false, true) => Change::Undecided,
-            (false, false) => Change::Same,
+        let wanted = moved || decision.undecided;
+        if wanted && self.changing > 0 {
+            Change::Anew
+        } else if moved {
+            Change::Changed
+        } else if decision.undecided || arriving {
+            Change::Undecided
+        } else {
+            Change::Same
         }
     }
 

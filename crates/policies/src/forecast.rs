@@ -107,17 +107,25 @@ const fn page_move(proposal: &Proposal) -> Option<(PageKey, usize)> {
     }
 }
 
-/// How often an access to memory that several tasks use stands in the matrix, on average: an access to a
-/// page that four use is counted once for each of the other three, though only one of them can have had the line.
+/// How often an access to memory that several tasks use stands in the matrix, on average: once for each of the
+/// others that used it since the task did last, though only one of them can have had the line. Of two who use a
+/// page at random, one did with the probability that its part of what both use has.
 pub(crate) fn times_counted(program: &Program<'_>) -> f64 {
     let (mut times, mut all) = (0.0, 0.0);
     for page in program.pages.iter().filter(|page| page.accessor_count > 1) {
-        let accessors = page.accessors();
-        let weight: f64 = accessors.iter().map(|one| f64::from(one.weight)).sum();
-        times += weight * (accessors.len() - 1) as f64;
-        all += weight;
+        let weights = page.accessors().iter().map(|one| f64::from(one.weight));
+        for (at, one) in weights.clone().enumerate() {
+            for other in weights.clone().skip(at + 1) {
+                times += 2.0 * one * other / (one + other).max(1.0);
+            }
+            all += one;
+        }
     }
-    if all > 0.0 { times / all } else { 1.0 }
+    if all > 0.0 && times > 0.0 {
+        times / all
+    } else {
+        1.0
+    }
 }
 
 /// This window's communication with every access counted once.

@@ -234,8 +234,8 @@ impl Attachment {
             return;
         };
         let others = self.pages.touch(tag, seat, weight);
-        for &other in others.seats() {
-            self.comm.add(seat, other, weight);
+        for (other, amount) in others.amounts(weight) {
+            self.comm.add(seat, other, amount);
         }
         if matches!(
             sample.served,
@@ -248,8 +248,8 @@ impl Attachment {
             let handed = &mut self.handed;
             let handed = handed.get_or_insert_with(|| Box::new(CommTable::new(seats)));
             if sample.served == ServedBy::OtherCache {
-                for &other in others.seats() {
-                    handed.add(seat, other, weight);
+                for (other, amount) in others.amounts(weight) {
+                    handed.add(seat, other, amount);
                 }
             }
         }

@@ -148,8 +148,8 @@ mod tests {
         for seat in [4, 1, 2, 0] {
             pages.touch(page, seat, 1);
         }
-        for &other in pages.touch(page, 3, 1).seats() {
-            comm.add(3, other, 1);
+        for (other, amount) in pages.touch(page, 3, 1).amounts(1) {
+            comm.add(3, other, amount);
         }
         let (live, _) = read(&comm, &all(5));
         assert_eq!(live.row(3), [1, 1, 1, 0, 1]);

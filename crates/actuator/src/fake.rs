@@ -63,8 +63,8 @@ pub(crate) struct World {
     pub pages: BTreeMap<(Pid, u64), FakePage>,
     /// Blocks of 2 MiB that are one page.
     pub huge: Vec<(Pid, u64)>,
-    /// Addresses at which all processes have the same page.
-    pub shared: Vec<u64>,
+    /// Addresses at which these processes have the same page.
+    pub shared: Vec<(u64, Vec<Pid>)>,
     pub now: u64,
     pub death: Option<Death>,
     /// Error of every changing call, if it is to fail.
@@ -237,9 +237,14 @@ impl Kernel for Fake {
         world.change(|world| {
             let mut told = true;
             for (page, status) in pages.iter().zip(statuses) {
-                if world.shared.contains(page) {
-                    let same = world.pages.iter_mut().filter(|(key, _)| key.1 == *page);
-                    same.for_each(|(_, page)| page.node = node);
+                for (address, sharers) in &world.shared {
+                    if address == page && sharers.contains(&pid) {
+                        for &sharer in sharers {
+                            if let Some(same) = world.pages.get_mut(&(sharer, *page)) {
+                                same.node = node;
+                            }
+                        }
+                    }
                 }
                 let block = (pid, *page >> 21 << 21);
                 if world.huge.contains(&block) {

@@ -321,7 +321,7 @@ fn a_page_that_two_processes_share_goes_to_where_the_first_row_says() {
             world.add_process(200, 100, "0-7");
             world.add_pages(200, 3, 0);
             if shared {
-                world.shared.push(4096);
+                world.shared.push((4096, vec![Pid(100), Pid(200)]));
             } else {
                 world.pages.get_mut(&(Pid(200), 4096)).unwrap().node = NodeId(1);
             }
@@ -338,6 +338,77 @@ fn a_page_that_two_processes_share_goes_to_where_the_first_row_says() {
         );
         assert_eq!(bench.nodes(200), expected, "shared: {shared}");
         assert_eq!(bench.nodes(100)[..3], [0, 0, 0], "shared: {shared}");
+    }
+}
+
+/// Three processes with a page at one address, recorded in turn as on `homes`; the first shares it with those of
+/// `sharers`, the others have copies of their own. Gives where the three are after an undo.
+#[track_caller]
+fn check_three(sharers: &[u32], homes: [u32; 3], rewritten: bool) {
+    let (bench, _) = bench();
+    let pids = [300, 100, 200];
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        for pid in [200, 300] {
+            world.add_process(pid, 100, "0-7");
+            world.add_pages(pid, 2, 0);
+        }
+        let sharers = sharers.iter().copied().map(Pid).collect();
+        world.shared.push((4096, sharers));
+    }
+    let mut live = bench.live();
+    let mut first = None;
+    for (pid, home) in pids.into_iter().zip(homes) {
+        {
+            let mut world = bench.fake.0.borrow_mut();
+            let shared = sharers.contains(&pid);
+            // What another moved is where that left it.
+            if !shared || first.is_none() {
+                for other in pids
+                    .iter()
+                    .filter(|other| **other == pid || (shared && sharers.contains(other)))
+                {
+                    world.pages.get_mut(&(Pid(*other), 4096)).unwrap().node = NodeId(home);
+                }
+            }
+            assert_eq!(world.pages[&(Pid(pid), 4096)].node, NodeId(home));
+            first = first.or(shared.then_some(home));
+        }
+        live.perform(&move_action(Pid(pid), vec![4096], 1 - home));
+    }
+    if rewritten {
+        live.journal.rewrite().unwrap();
+    }
+    drop(live);
+    let report = bench.live().undo(&Scope::All);
+    assert!(
+        report.is_complete() && report.pages_restored == 3,
+        "{report:?}"
+    );
+    for (pid, home) in pids.into_iter().zip(homes) {
+        let expected = if sharers.contains(&pid) {
+            first.unwrap()
+        } else {
+            home
+        };
+        assert_eq!(
+            bench.nodes(pid)[1],
+            expected,
+            "process {pid} of {sharers:?} from {homes:?}"
+        );
+    }
+}
+
+/// The page of one was copied on writing, and those of the other two are still one.
+#[test]
+fn a_copy_does_not_hide_that_two_others_share_a_page() {
+    for rewritten in [false, true] {
+        check_three(&[300, 100], [0, 1, 1], rewritten);
+        check_three(&[300, 100], [0, 1, 0], rewritten);
+        check_three(&[300, 200], [0, 1, 1], rewritten);
+        check_three(&[100, 200], [1, 0, 1], rewritten);
+        check_three(&[100, 200, 300], [0, 1, 0], rewritten);
+        check_three(&[], [0, 1, 1], rewritten);
     }
 }
 

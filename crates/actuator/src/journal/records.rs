@@ -104,11 +104,7 @@ impl Records {
             .threads
             .iter()
             .flat_map(|(&key, record)| thread_rows(key, record));
-        let pages = self
-            .pages
-            .iter()
-            .flat_map(|(&(pid, start), homes)| rows_in_order(pid, start, homes));
-        threads.chain(pages)
+        threads.chain(rows_in_order(&self.pages))
     }
 
     /// Threads and pages that are changed and not undone.
@@ -244,19 +240,21 @@ fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row>
         })
 }
 
-/// Pages as rows, those of an earlier row first.
-fn rows_in_order(pid: Pid, start: StartTicks, homes: &BTreeMap<u64, Home>) -> Vec<Row> {
-    let mut by_order: BTreeMap<u32, Vec<(&u64, &NodeId)>> = BTreeMap::new();
-    for (page, home) in homes {
-        by_order
-            .entry(home.order)
-            .or_default()
-            .push((page, &home.node));
+/// Pages as rows, those of an earlier row first, of whatever process: undo asks which of two that share a page was first.
+fn rows_in_order(
+    pages: &BTreeMap<(Pid, StartTicks), BTreeMap<u64, Home>>,
+) -> impl Iterator<Item = Row> {
+    type Homes<'a> = Vec<(&'a u64, &'a NodeId)>;
+    let mut by_order: BTreeMap<(u32, Pid, StartTicks), Homes<'_>> = BTreeMap::new();
+    for (&(pid, start), homes) in pages {
+        for (page, home) in homes {
+            let row = by_order.entry((home.order, pid, start)).or_default();
+            row.push((page, &home.node));
+        }
     }
     by_order
-        .into_values()
-        .flat_map(|homes| page_rows(pid, start, homes.into_iter()))
-        .collect()
+        .into_iter()
+        .flat_map(|((_, pid, start), homes)| page_rows(pid, start, homes.into_iter()))
 }
 
 /// Pages as rows, one or more for each node.

@@ -1,0 +1,267 @@
+//! Puts pages back where they were before we first moved them.
+//!
+//! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with any of them, and
+//! the same address of several processes, which children of one process share until one of them writes. Each is
+//! recorded when it is moved first, and one that came along with another before was somewhere else in the beginning
+//! than its own row says. What is one page the kernel tells nobody who has no more rights than we have. But of rows
+//! that are one page and say different homes, at most one stays where it was sent. So each is sent home; where one
+//! went and is not there afterwards, it and what it may be one page with are sent home again, the last row first:
+//! whatever is one page ends where the first row says.
+
+use std::collections::BTreeMap;
+
+use numad_core::{PageOutcome, Reach, Refusal};
+use topology::{NodeId, Pid, StartTicks};
+
+use super::{UndoReport, number};
+use crate::census::Census;
+use crate::journal::Home;
+use crate::kernel::Kernel;
+use crate::live::Live;
+use crate::refusal;
+use crate::residency::{PageStatus, residency};
+
+/// A row of the journal on its way home.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    pid: Pid,
+    start: StartTicks,
+    address: u64,
+    home: Home,
+    place: PageStatus,
+    /// Why it did not go when it was sent the last time.
+    refused: Option<Refusal>,
+    /// Whom its moves may concern.
+    reach: Reach,
+}
+
+impl Page {
+    fn is_elsewhere(&self) -> bool {
+        match self.place {
+            PageStatus::On(node) => node != self.home.node,
+            PageStatus::Unknown(_) => true,
+            PageStatus::Absent => false,
+        }
+    }
+
+    /// Whether it went home and was taken away again, by us or by chance.
+    fn was_taken(&self) -> bool {
+        self.refused.is_none() && self.is_elsewhere()
+    }
+}
+
+impl<K: Kernel, C: Census> Live<K, C> {
+    /// Puts back the pages of these processes, and forgets all that are back or gone.
+    pub(super) fn undo_pages(&mut self, pids: &[Pid], report: &mut UndoReport) {
+        let mut pages = self.pages_of_living(pids, report);
+        self.look(&mut pages);
+        for _ in 0..ROUNDS_MAX {
+            let elsewhere = (0..pages.len()).filter(|&index| pages[index].is_elsewhere());
+            let elsewhere: Vec<usize> = elsewhere.collect();
+            if elsewhere.is_empty() {
+                break;
+            }
+            self.send_home(&mut pages, &elsewhere);
+            self.look(&mut pages);
+            // First what processes share, which takes as many steps as there are processes; then what may be huge.
+            for bits in [0, HUGE_BITS] {
+                if pages.iter().any(Page::was_taken) {
+                    self.play_back(&mut pages, bits);
+                }
+            }
+        }
+        self.conclude(&pages, report);
+    }
+
+    /// Rows of processes that live, by process and address; forgets those of others.
+    fn pages_of_living(&mut self, pids: &[Pid], report: &mut UndoReport) -> Vec<Page> {
+        let mut pages = Vec::new();
+        let mut ended = Vec::new();
+        for &pid in pids {
+            let now = self.census.process(pid);
+            for (start, homes) in self.journal.records().pages_of(pid) {
+                if now != Some(start) {
+                    report.pages_gone += number(homes.len());
+                    ended.push((pid, start));
+                    continue;
+                }
+                pages.extend(homes.iter().map(|(&address, &home)| Page {
+                    pid,
+                    start,
+                    address,
+                    home,
+                    place: PageStatus::Absent,
+                    refused: None,
+                    reach: Reach::Alone,
+                }));
+            }
+        }
+        for (pid, start) in ended {
+            self.journal.records_mut().keep_pages(pid, start, &[]);
+        }
+        pages
+    }
+
+    /// Finds out where pages are.
+    fn look(&mut self, pages: &mut [Page]) {
+        for of_one in pages.chunk_by_mut(|one, next| one.pid == next.pid) {
+            let addresses: Vec<u64> = of_one.iter().map(|page| page.address).collect();
+            match residency(&mut self.kernel, of_one[0].pid, &addresses) {
+                Ok(places) => {
+                    for (page, place) in of_one.iter_mut().zip(places) {
+                        page.place = place;
+                    }
+                }
+                Err(Refusal::Gone) => {
+                    of_one
+                        .iter_mut()
+                        .for_each(|page| page.place = PageStatus::Absent);
+                }
+                Err(refusal) => {
+                    for page in of_one {
+                        page.place = PageStatus::Unknown(0);
+                        page.refused = Some(refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends these pages home, and notes which did not go.
+    fn send_home(&mut self, pages: &mut [Page], which: &[usize]) {
+        let mut groups: BTreeMap<(Pid, bool, NodeId), Vec<usize>> = BTreeMap::new();
+        for &index in which {
+            let page = &pages[index];
+            let together = page.reach == Reach::Program;
+            let group = groups.entry((page.pid, together, page.home.node));
+            group.or_default().push(index);
+        }
+        for ((pid, together, node), group) in groups {
+            let reach = if together {
+                Reach::Program
+            } else {
+                Reach::Alone
+            };
+            let mut rest = group.as_slice();
+            while !rest.is_empty() {
+                let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
+                let addresses: Vec<u64> = batch.iter().map(|&index| pages[index].address).collect();
+                let moved = self.move_batch(pid, &addresses, (node, reach));
+                for (&index, outcome) in batch.iter().zip(moved.pages) {
+                    let page = &mut pages[index];
+                    page.refused = match outcome {
+                        PageOutcome::On(there) if there == node => None,
+                        PageOutcome::On(_) => Some(Refusal::Busy),
+                        PageOutcome::Refused(refusal) => Some(refusal),
+                    };
+                    if page.refused == Some(Refusal::Shared) {
+                        // What was moved together with all who map it goes back the same way, and so does what
+                        // came to be shared since: it was we who moved it.
+                        page.reach = Reach::Program;
+                    }
+                }
+                rest = after;
+            }
+        }
+    }
+
+    /// Sends home again, the last row first, whatever may be one page with one that was taken away: rows whose
+    /// addresses agree but for so many bits. One that went and is then at home with an earlier one is that page, and
+    /// its row is corrected.
+    fn play_back(&mut self, pages: &mut [Page], bits: u32) {
+        let groups = tangled(pages, bits);
+        for &index in groups.iter().flatten() {
+            pages[index].reach = Reach::Program;
+        }
+        let mut left: Vec<&[usize]> = groups.iter().map(Vec::as_slice).collect();
+        while !left.is_empty() {
+            let mut step = Vec::new();
+            for rest in &mut left {
+                let begin = last_run(pages, rest);
+                step.extend_from_slice(&rest[begin..]);
+                *rest = &rest[..begin];
+            }
+            step.sort_unstable();
+            self.send_home(pages, &step);
+            left.retain(|rest| !rest.is_empty());
+        }
+        self.look(pages);
+        for group in &groups {
+            for (rank, &index) in group.iter().enumerate() {
+                let page = pages[index];
+                let mut earlier = group[..rank].iter().map(|&index| pages[index]);
+                if page.was_taken()
+                    && let Some(first) =
+                        earlier.find(|first| first.place == page.place && !first.is_elsewhere())
+                {
+                    pages[index].home = first.home;
+                    let (home, records) = (first.home.node, self.journal.records_mut());
+                    records.rehome(page.pid, page.start, page.address, home);
+                }
+            }
+        }
+    }
+
+    /// Counts what became of pages, and keeps in the journal those that are not back.
+    fn conclude(&mut self, pages: &[Page], report: &mut UndoReport) {
+        for of_one in pages.chunk_by(|one, next| one.pid == next.pid) {
+            let kept: Vec<&Page> = of_one.iter().filter(|page| page.is_elsewhere()).collect();
+            let gone = of_one
+                .iter()
+                .filter(|page| page.place == PageStatus::Absent);
+            let gone = number(gone.count());
+            report.pages_gone += gone;
+            report.pages_restored += number(of_one.len() - kept.len()) - gone;
+            let addresses: Vec<u64> = kept.iter().map(|page| page.address).collect();
+            let (pid, start) = (of_one[0].pid, of_one[0].start);
+            self.journal
+                .records_mut()
+                .keep_pages(pid, start, &addresses);
+            if let Some(last) = kept.last() {
+                let refusal = last.refused.unwrap_or(Refusal::Busy);
+                let (count, remedy) = (kept.len(), refusal::remedy(refusal));
+                report.fail(format!(
+                    "{count} pages of process `{pid}` are not back: {refusal}{remedy}"
+                ));
+            }
+        }
+    }
+}
+
+/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken away; each
+/// group in the order in which its rows were recorded.
+fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for page in pages.iter().filter(|page| page.was_taken()) {
+        groups.entry(page.address >> bits).or_default();
+    }
+    for (index, page) in pages.iter().enumerate() {
+        if page.place != PageStatus::Absent
+            && let Some(group) = groups.get_mut(&(page.address >> bits))
+        {
+            group.push(index);
+        }
+    }
+    let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+    for group in &mut groups {
+        group.sort_by_key(|&index| pages[index].home.order);
+    }
+    groups
+}
+
+/// Where the last rows of a group begin that one process sends to one node.
+fn last_run(pages: &[Page], group: &[usize]) -> usize {
+    let destination = |&index: &usize| (pages[index].pid, pages[index].home.node);
+    let last = group.last().map(destination);
+    group
+        .iter()
+        .rposition(|index| Some(destination(index)) != last)
+        .map_or(0, |before| before + 1)
+}
+
+/// Huge pages are of 2 MiB on x86-64, and on aarch64 with pages of 4 KiB. Of larger ones no more than a block is
+/// seen as one, and each of its rows goes back as it says.
+const HUGE_BITS: u32 = 21;
+/// Times that pages are asked to move. The second time the rest of a batch moves that the kernel gave
+/// up at one page, what was busy for a moment, and what turned out to be shared.
+const ROUNDS_MAX: usize = 3;

@@ -276,9 +276,9 @@ const SAMPLING: Section = Section {
             spec: float(
                 "clear_budget_percent",
                 0.0,
-                10.0,
+                100.0,
                 0.5,
-                "Most of the time of one processor, in percent, that clearing soft-dirty bits may take.",
+                "Most of the time of one processor, in percent, that clearing soft-dirty bits and the page faults after it may take.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,

@@ -91,7 +91,7 @@ pub struct Sampling {
     pub load_latency_min: u32,
     /// Whether physical addresses are asked for.
     pub physical_addresses: bool,
-    /// Share of one processor that clearing may take, 0 to 0.1.
+    /// Share of one processor that clearing may take, with the faults after it, 0 to 1.
     pub clear_budget: f64,
     /// Least time between two clearings of one program.
     pub clear_interval_min: Duration,

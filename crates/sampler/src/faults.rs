@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use numad_core::{AccessKind, Record, ServedBy, Time};
 use topology::{CpuSet, Pid};
@@ -18,7 +19,9 @@ use crate::kernel::KernelSettings;
 use crate::law::ClearOptions;
 use crate::live::{Access, Counted, Live, Reading, Unusable};
 use crate::open::{LiveKernel, OpenError, Plan, Wanted};
-use crate::provoke::{Clock, LiveClear, Provocation, ProvokeMode, Provoker, soft_dirty_supported};
+use crate::provoke::{
+    Clock, LiveClear, Provocation, ProvokeMode, Provoker, fault_cost, soft_dirty_supported,
+};
 use crate::rate::{RateChange, RateLaw, RateOptions};
 use crate::source::{
     AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
@@ -32,6 +35,9 @@ pub const RING_PAGES_DEFAULT: usize = 64;
 /// What a sampled fault costs the program that faults, in nanoseconds: bench `fault_overhead`, 20,000
 /// faults a second sampled one by one, lost 1.06 % +- 0.64 % by processor time, 530 ns each.
 const TARGET_NS: u32 = 550;
+
+/// What [`fault_cost`] says of the machine where that was measured. Where a fault costs more, so does a sample.
+const FAULT_THERE: Duration = Duration::from_nanos(1_400);
 
 /// Longest period: a program that faults a million times a second is still seen once a second.
 const PERIOD_MAX: u64 = 1_000_000;
@@ -141,6 +147,13 @@ pub fn fault_attr() -> EventAttr {
     }
 }
 
+/// What a sample costs in nanoseconds where a page fault costs so much; never less than was measured once.
+fn sample_cost(fault: Duration) -> u32 {
+    let times = fault.as_nanos().max(FAULT_THERE.as_nanos());
+    let cost = u128::from(TARGET_NS) * times / FAULT_THERE.as_nanos();
+    u32::try_from(cost).unwrap_or(u32::MAX)
+}
+
 impl Faults {
     /// Opens the event on every given processor. Processors that are offline by now are left out.
     ///
@@ -153,6 +166,7 @@ impl Faults {
             ProvokeMode::Auto | ProvokeMode::SoftDirty => soft_dirty_supported(&options.root),
         };
         let soft_dirty = matches!(probed, Ok(true));
+        let fault = fault_cost(&options.clock);
         let wanted = Wanted {
             attr: fault_attr(),
             leader: None,
@@ -168,7 +182,7 @@ impl Faults {
             most: PERIOD_MAX.max(options.period),
             step: 1,
             fixed: options.period != 0,
-            target_ns: TARGET_NS,
+            target_ns: sample_cost(fault),
         });
         let machine = (Box::new(LiveKernel) as _, law);
         let live = Live::open(
@@ -179,11 +193,13 @@ impl Faults {
             &options.cpus,
         )?;
         let clear = LiveClear::new(&options.root, options.clock);
+        let mut provoker = Provoker::new(options.clear, Box::new(clear));
+        provoker.faults_cost(fault);
         Ok(Self {
             live,
             provocation: Provocation::choose(options.provoke, soft_dirty, kernel.numa_balancing),
             mode: options.provoke,
-            provoker: Provoker::new(options.clear, Box::new(clear)),
+            provoker,
             faults_untold: 0,
             probe_error: probed.err().map(|error| error.to_string()),
         })
@@ -292,6 +308,10 @@ impl Source for Faults {
         let faults = faults.saturating_mul(self.live.rate().period);
         self.provoker.faulted(now, faults);
         self.provoker.poll(now)
+    }
+
+    fn stirred(&mut self, now: Time, pid: Pid) {
+        self.provoker.stirred(now, pid);
     }
 
     fn refresh(&mut self, online: &CpuSet) -> Vec<OpenError> {

@@ -10,6 +10,10 @@
 //!    interval between two clears of a process is set so that all of it together stays within the
 //!    share. It changes only when the use of the budget leaves a dead band, at most once per dwell
 //!    time, and then so as to land in the band's middle: it settles instead of swinging.
+//!
+//! And one that asks for less: a process in which nothing was worth changing for a time is cleared only every eighth
+//! of that time. So what is seen for nothing costs less and less, and what changes is seen late by an eighth of the
+//! time that it was the same.
 
 use std::time::Duration;
 
@@ -36,7 +40,7 @@ impl Default for ClearOptions {
         Self {
             share_ppm: 5_000,
             interval_min: Duration::from_secs(1),
-            interval_max: Duration::from_secs(60),
+            interval_max: Duration::from_secs(600),
             pause_max: Duration::from_millis(5),
         }
     }
@@ -45,9 +49,15 @@ impl Default for ClearOptions {
 /// Most processes that take turns; the rest see natural faults only.
 pub const PROCESSES_MAX: usize = 256;
 
-/// What one fault costs the thread that has it: 3,200 instructions, measured on Linux 6.12, at three
+/// What one fault costs the thread that has it at the least: 3,200 instructions, measured on Linux 6.12, at three
 /// per nanosecond.
-const FAULT_COST: Duration = Duration::from_nanos(1_000);
+pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
+
+/// Longest time between two clears of a process for being calm alone.
+const CALM_MOST: Duration = Duration::from_secs(60);
+
+/// Parts of the time for which a process has been calm that pass between two clears.
+const CALM_PARTS: u32 = 8;
 
 /// What a clear costs per page before anything was measured: 70 instructions with some misses.
 const PAGE_COST_START_PS: u64 = 25_000;
@@ -73,6 +83,9 @@ pub struct ClearLaw {
     /// Nobody is cleared before this.
     rest_until: Time,
     page_cost_ps: u64,
+    fault_cost: Duration,
+    /// Whether somebody was cleared later than the interval says, since it was last judged.
+    eased: bool,
     /// What was spent since the interval was last judged, and when that was.
     spent: Duration,
     judged: Option<Time>,
@@ -82,6 +95,8 @@ pub struct ClearLaw {
 struct Turn {
     pid: Pid,
     next: Time,
+    /// When something was last changed in it, or it came.
+    calm_since: Time,
     /// Pages with which a clear took too long.
     pages_too_many: Option<u64>,
     skipped: bool,
@@ -97,8 +112,24 @@ impl ClearLaw {
             interval: options.interval_min,
             rest_until: Time(0),
             page_cost_ps: PAGE_COST_START_PS,
+            fault_cost: FAULT_COST,
+            eased: false,
             spent: Duration::ZERO,
             judged: None,
+        }
+    }
+
+    /// Has faults cost more than on a machine of usual speed; never less.
+    pub fn faults_cost(&mut self, cost: Duration) {
+        self.fault_cost = cost.max(FAULT_COST);
+    }
+
+    /// Takes note that something was worth changing in a process: it has its next turn after one interval.
+    pub fn stirred(&mut self, now: Time, pid: Pid) {
+        let next = now.after(self.interval);
+        if let Some(turn) = self.turn(pid) {
+            turn.calm_since = now;
+            turn.next = turn.next.min(next);
         }
     }
 
@@ -114,6 +145,7 @@ impl ClearLaw {
         self.processes.push(Turn {
             pid,
             next: now.after(self.interval),
+            calm_since: now,
             pages_too_many: None,
             skipped: false,
         });
@@ -180,8 +212,12 @@ impl ClearLaw {
     /// Takes note of a clear that was admitted and how long it took.
     pub fn cleared(&mut self, now: Time, pid: Pid, pages: u64, took: Duration) {
         let (interval, pause_max) = (self.interval, self.options.pause_max);
+        let longest = CALM_MOST.min(self.options.interval_max);
+        let mut eased = false;
         if let Some(turn) = self.turn(pid) {
-            turn.next = now.after(interval);
+            let calm = (now.since(turn.calm_since) / CALM_PARTS).min(longest);
+            eased = calm > interval;
+            turn.next = now.after(interval.max(calm));
             if took > pause_max {
                 turn.pages_too_many = Some(pages);
             }
@@ -190,6 +226,7 @@ impl ClearLaw {
             let measured = nanoseconds(took).saturating_mul(1_000) / pages;
             self.page_cost_ps = (self.page_cost_ps.saturating_mul(3)).saturating_add(measured) / 4;
         }
+        self.eased |= eased;
         let rest = self.rest_after(took);
         self.rest_until = self.rest_until.max(now).after(rest);
         self.spend(now, took);
@@ -200,7 +237,7 @@ impl ClearLaw {
     pub fn faulted(&mut self, now: Time, faults: u64) {
         let cost = u32::try_from(faults)
             .ok()
-            .and_then(|faults| FAULT_COST.checked_mul(faults))
+            .and_then(|faults| self.fault_cost.checked_mul(faults))
             .unwrap_or(Duration::MAX);
         self.spend(now, cost);
     }
@@ -230,13 +267,16 @@ impl ClearLaw {
         let used_ppm = (u128::from(nanoseconds(self.spent)) * 1_000_000)
             .checked_div(allowed)
             .map_or(u64::MAX, |used| u64::try_from(used).unwrap_or(u64::MAX));
-        if !BAND_PPM.contains(&used_ppm) {
+        // Little was used because it is calm, not because clears could come faster.
+        let rests = used_ppm < *BAND_PPM.start() && self.eased;
+        if !BAND_PPM.contains(&used_ppm) && !rests {
             let scaled = u128::from(nanoseconds(self.interval)) * u128::from(used_ppm)
                 / u128::from(BAND_MIDDLE_PPM);
             self.interval = Duration::from_nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
                 .min(self.options.interval_max)
                 .max(self.options.interval_min);
         }
+        self.eased = false;
         self.spent = Duration::ZERO;
         self.judged = Some(now);
     }
@@ -256,8 +296,8 @@ mod tests {
         Time(milliseconds * 1_000_000)
     }
 
-    /// Runs the law for so many seconds with calls every 10 ms; each clear takes `clear` and is followed
-    /// by `faults`. Gives the times of the clears, in milliseconds, and the law.
+    /// Runs the law for so many seconds with calls every 10 ms, with a process that is never calm; each clear takes
+    /// `clear` and is followed by `faults`. Gives the times of the clears, in milliseconds, and the law.
     fn run(
         options: ClearOptions,
         seconds: u64,
@@ -268,6 +308,7 @@ mod tests {
         let mut clears = Vec::new();
         law.add(at(0), Pid(7));
         for now in (0..seconds * 1_000).step_by(10) {
+            law.stirred(at(now), Pid(7));
             if law.due(at(now)) == Some(Pid(7)) && law.admit(at(now), Pid(7), 2_000) {
                 law.cleared(at(now), Pid(7), 2_000, clear);
                 law.faulted(at(now), faults);
@@ -305,6 +346,63 @@ mod tests {
                 * 10,
             last
         );
+    }
+
+    /// Clears that cost nothing to speak of, of a process that is left alone from the start, and stirred once.
+    #[test]
+    fn a_calm_process_is_cleared_ever_more_rarely_until_it_stirs() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        let mut clears = Vec::new();
+        for now in (0..700_000).step_by(10) {
+            if now == 600_000 {
+                law.stirred(at(now), Pid(7));
+            }
+            if law.due(at(now)) == Some(Pid(7)) && law.admit(at(now), Pid(7), 100) {
+                law.cleared(at(now), Pid(7), 100, Duration::from_micros(10));
+                clears.push(now);
+            }
+        }
+        let between =
+            |from: u64, to: u64| clears.iter().filter(|&&at| at >= from && at < to).count();
+        assert_eq!(between(0, 9_000), 8, "{clears:?}");
+        // No gap is longer than an eighth of the time until then, nor than the longest interval.
+        for pair in clears.windows(2).filter(|pair| pair[1] < 600_000) {
+            let most = (pair[0] / 8).clamp(1_000, 60_000) + 10;
+            assert!(pair[1] - pair[0] <= most, "{pair:?} of {clears:?}");
+        }
+        assert!((24..=36).contains(&between(9_000, 600_000)), "{clears:?}");
+        assert_eq!(between(600_000, 609_000), 8, "{clears:?}");
+        assert_eq!(law.interval(), Duration::from_secs(1));
+    }
+
+    /// What an emulated processor needs for a fault counts in full.
+    #[test]
+    fn dear_faults_make_clears_rare() {
+        let cleared = |cost: Duration| {
+            let options = ClearOptions {
+                share_ppm: 20_000,
+                interval_max: Duration::from_secs(600),
+                ..ClearOptions::default()
+            };
+            let mut law = ClearLaw::new(options);
+            law.faults_cost(cost);
+            law.add(at(0), Pid(7));
+            let mut clears = 0;
+            for now in (0..3_600_000).step_by(100) {
+                if law.due(at(now)) == Some(Pid(7)) && law.admit(at(now), Pid(7), 4_000) {
+                    law.stirred(at(now), Pid(7));
+                    law.cleared(at(now), Pid(7), 4_000, Duration::from_millis(2));
+                    law.faulted(at(now), 4_000);
+                    clears += 1;
+                }
+            }
+            clears
+        };
+        // 4 ms of 20 that a second may cost; and 1.8 s, which 90 seconds may.
+        assert_eq!(cleared(Duration::from_nanos(1)), cleared(FAULT_COST));
+        assert!(cleared(FAULT_COST) > 3_000);
+        assert!((25..=45).contains(&cleared(Duration::from_micros(450))));
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub trait Source: Send + fmt::Debug {
         None
     }
 
+    /// Tells that something was worth changing in a process. A source that costs programs something may ask less of
+    /// one of which it did not hear so for long.
+    fn stirred(&mut self, _now: Time, _pid: Pid) {}
+
     /// Follows processors that came or went. What the source could not open is returned, and it
     /// goes on without; nothing else stops.
     fn refresh(&mut self, _online: &CpuSet) -> Vec<OpenError> {

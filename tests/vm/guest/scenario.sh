@@ -51,7 +51,7 @@ default_settings() {
 budget_percent = 50
 move_pause_max_ms = 500
 [sampling]
-clear_budget_percent = 10
+clear_budget_percent = 100
 clear_pause_max_ms = 500
 SETTINGS
 }
@@ -134,31 +134,79 @@ page_homes() {
            print line }' /proc/"$1"/numa_maps
 }
 
-# keep_journal: what the daemon will have to put back, to be called before it does, each time
+# keep_journal: what the daemon will have to put back, to be called before it does, each time; until pages_back, which
+# asks for what was kept since it was called the last time
 keep_journal() { cat $state/journal >>/out/journal || fail "no journal"; }
+
+# trace_writes PID...: from now on the kernel writes down where these processes fault by writing, which is what they do
+# when they take a page anew, or copy one that they share since a fork; `undo_begins` tells the faults after an undo.
+tracing=/sys/kernel/debug/tracing
+trace_writes() {
+    echo 8192 >$tracing/buffer_size_kb
+    echo "$@" >$tracing/set_event_pid
+    for event in user kernel; do
+        # Bit 1 of the error: a write.
+        echo 'error_code & 2' >$tracing/events/exceptions/page_fault_$event/filter
+        echo 1 >$tracing/events/exceptions/page_fault_$event/enable
+    done
+    traced=yes
+}
+undo_begins() { echo undo >$tracing/trace_marker; }
+
+# What was written so since ever and since the last undo began, into /out/written and /out/written.late: one line
+# `PID ADDRESS` for each page.
+written() {
+    : >/out/written
+    : >/out/written.late
+    [ -n "$traced" ] || return
+    # Faults that were lost excuse nothing.
+    awk '/^overrun/ && $2 > 0 { lost += $2 } END { if (lost) print lost, "faults were not written down" }' \
+        $tracing/per_cpu/cpu*/stats
+    awk '/tracing_mark_write: undo/ { split("", late) }
+        /address=0x/ && match($0, /-[0-9]+ +\[/) {
+            pid = substr($0, RSTART + 1)
+            sub(/ .*/, "", pid)
+            page = $0
+            sub(/.*address=0x/, "", page)
+            sub(/ .*/, "", page)
+            page = pid " " substr(page, 1, length(page) - 3) "000"
+            ever[page]
+            late[page] }
+        END {
+            for (page in ever) print page >"/out/written"
+            for (page in late) print page >"/out/written.late" }' $tracing/trace
+}
 
 # pages_back BEFORE AFTER [LEAST]: compares lists of page-nodes of two moments, between which the daemon was at work
 # until keep_journal and then put everything back. Every page in its journal must be where the first list has it, or where
-# the journal says that it was when it was moved first. Pages that are elsewhere without ever having been in it are
-# the kernel's or the program's own doing: given back and taken anew, or copied after a fork by who writes to them
-# first; they are told, and may be one in a hundred.
+# the journal says that it was when it was moved first. No page may be elsewhere that was never in it. But where writes
+# are traced, a page is the program's own doing that it took anew or copied: one of the journal after the undo began, and any
+# other since the first list. These are told apart.
 pages_back() {
+    written
     awk -v least="${3:-1000}" '
-        FNR == 1 { file++ }
-        file == 1 { if ($2 == "pages") for (word = 6; word <= NF; word++) if (!(($3 " " $word) in home)) {
+        FNR == 1 { file = FILENAME }
+        file == "/out/journal" { if ($2 == "pages") for (word = 6; word <= NF; word++) if (!(($3 " " $word) in home)) {
                         home[$3 " " $word] = $5; ours++ }
                     next }
         { page = $1 " " $2 }
-        file == 2 { before[page] = $3; next }
+        file == "/out/written.late" { late[page]; next }
+        file == "/out/written" { ever[page]; next }
+        file == list { before[page] = $3; next }
         !(page in before) { next }
         { both++ }
         before[page] == $3 || (page in home && home[page] == $3) { next }
-        page in home && ++wrong < 6 { print "not back:", $0, "was", before[page], "journal", home[page] }
-        !(page in home) && ++other < 6 { print "elsewhere without us:", $0, "was", before[page] }
-        END { printf "%d pages in both lists; of %d that were moved, %d are not back; %d others are elsewhere\n",
-                  both, ours, wrong, other
-              exit !(both >= least && ours > 0 && wrong == 0 && other * 100 <= both) }' \
-        /out/journal "$1" "$2" || fail "pages are not back"
+        page in home && page in late { copied++; next }
+        page in home { if (++wrong < 6) print "not back:", $0, "was", before[page], "journal", home[page]; next }
+        page in ever { others++; next }
+        ++unknown < 6 { print "elsewhere, and neither we nor the program did it:", $0, "was", before[page] }
+        END { printf "%d pages in both lists; of %d that were moved, %d are not back", both, ours, wrong
+              printf ", %d were written anew since; of those never moved, %d were written anew, %d are elsewhere\n",
+                  copied, others, unknown
+              exit !(both >= least && ours > 0 && wrong == 0 && unknown == 0) }' \
+        list="$1" /out/journal /out/written.late /out/written "$1" "$2" || fail "pages are not back"
+    # A program may write to a page anew after this, and then is it where that left it, which the next journal says.
+    mv /out/journal /out/journal.past
 }
 
 milliseconds() { awk '{print int($1 * 1000)}' /proc/uptime; }

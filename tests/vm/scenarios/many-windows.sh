@@ -6,7 +6,7 @@ settings <<'SETTINGS'
 [overhead]
 budget_percent = 50
 [sampling]
-clear_budget_percent = 10
+clear_budget_percent = 100
 clear_pause_max_ms = 500
 clear_interval_min_ms = 500
 [engine]

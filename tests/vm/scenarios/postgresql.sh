@@ -17,6 +17,9 @@ main=$(head -n 1 /tmp/database/postmaster.pid)
 # Reads every page of the table once, so that all buffers are there.
 ask 'select sum(length(filler)) from pgbench_accounts' >/dev/null
 
+all() { pidof postgres | tr ' ' '\n' | sort -n; }
+servers=$(all)
+
 # Transactions per second, told every second.
 $(as 1000) "$postgresql/pgbench" -h /tmp -U guest -n -S -M prepared -c 4 -j 2 -T 6000 -P 1 postgres \
     >/out/pgbench 2>&1 &
@@ -30,13 +33,14 @@ speed() {
     rates | tail -n +$((rounds + 2)) | awk '{ sum += $1 } END { print int(sum / NR) }'
 }
 within 120 told 10 || fail "pgbench does not run: $(tail -n 5 /out/pgbench)"
-all() { pidof postgres | tr ' ' '\n' | sort -n; }
 all_masks() { for one in $(all); do masks "$one"; done; }
 all >/out/processes
 [ "$(wc -l </out/processes)" -ge 8 ] || fail "only $(wc -l </out/processes) processes"
 # All memory on one node, as a start at a bad moment leaves it.
 for one in $(all); do migratepages "$one" all 3; done
 all_masks >/out/masks.before
+# The postmaster makes a process for each who comes, and copies then what it writes to; so do those that it made.
+trace_writes $servers
 page-nodes $(all) >/out/pages.before
 # Somebody who comes anew each second must always be answered.
 (while :; do timeout 10 "$postgresql/psql" -h /tmp -U guest -c "select 1" postgres >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
@@ -49,18 +53,28 @@ put_on() {
     within 2 settled 30 || fail "pages are moved without end"
 }
 stays() { while read -r one; do [ -d "/proc/$one" ] || return 1; done </out/processes; }
+# The second time all stand still meanwhile, so that nobody can write to anything: then all must be back.
 take_off() {
     numadctl status
+    if [ -n "$taken_off" ]; then
+        kill $asking
+        [ ! -s /out/silence ] || fail "PostgreSQL was silent: $(cat /out/silence)"
+        kill -STOP $bench $(all)
+    fi
     keep_journal
+    undo_begins
     numadctl detach $main || fail "detach"
     stays || fail "a process went"
     while read -r one; do masks "$one"; done </out/processes | diff /out/masks.before - || fail "masks differ after detach"
     page-nodes $(cat /out/processes) >/out/pages.after
     pages_back /out/pages.before /out/pages.after
+    if [ -n "$taken_off" ]; then
+        [ ! -s /out/written.late ] || fail "somebody wrote, standing still: $(head -n 3 /out/written.late)"
+        kill -CONT $bench $(all)
+    fi
+    taken_off=yes
 }
 not_slower
-kill $asking
-[ ! -s /out/silence ] || fail "PostgreSQL was silent: $(cat /out/silence)"
 kill $bench
 stop_numad
 kill $main

@@ -41,22 +41,22 @@ pub(crate) const SOURCES: [Source; 7] = [
     Source {
         name: "soft-dirty, every 0.5 s",
         hints: None,
-        settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500",
+        settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500",
     },
     Source {
         name: "soft-dirty, every 2 s",
         hints: None,
-        settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 2000",
+        settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 2000",
     },
     Source {
         name: "soft-dirty, every 8 s",
         hints: None,
-        settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 8000",
+        settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 8000",
     },
     Source {
         name: "soft-dirty, every 0.5 s, 1 of 16",
         hints: None,
-        settings: "clear_budget_percent = 10\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500\nperiod = 16",
+        settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500\nperiod = 16",
     },
     // The kernel's own figure: it looks ever more rarely at what lies well.
     Source {

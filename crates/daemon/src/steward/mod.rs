@@ -54,6 +54,8 @@ pub use view::MatrixWindow;
 /// and processor, more than a processor can take. At 100 ms the thread wakes ten times a second.
 const DRAIN_LEAST: Duration = Duration::from_millis(20);
 const DRAIN_MOST: Duration = Duration::from_millis(100);
+/// The latter while the budget is overdrawn. Buffers that are half full are read at once even so.
+const DRAIN_STRAINED: Duration = Duration::from_secs(1);
 
 /// Pages whose place is asked for in one window.
 ///
@@ -242,7 +244,7 @@ impl Steward {
             Some(source.next_drain),
             source.provoke_at,
             Some(source.overhead.due()),
-            self.engine.deadline(),
+            self.judging_due(),
         ];
         let recordings = self.recordings.values().map(Recording::due);
         due.into_iter()
@@ -282,11 +284,7 @@ impl Steward {
             source.provoke_at = source.source.provoke(now);
         }
         self.regulate(now);
-        if self
-            .engine
-            .deadline()
-            .is_some_and(|deadline| now >= deadline)
-        {
+        if self.judging_due().is_some_and(|due| now >= due) {
             self.drain(now);
             self.judge(now);
         }
@@ -298,6 +296,13 @@ impl Steward {
             self.parts.hand.tidy();
         }
         self.listen();
+    }
+
+    /// When windows are judged next: when one has ended, and the budget allows it.
+    fn judging_due(&self) -> Option<Time> {
+        let end = self.engine.deadline()?;
+        let overhead = self.source.as_ref().map(|open| &open.overhead);
+        Some(overhead.map_or(end, |overhead| overhead.ready(end)))
     }
 
     /// Hands what the source has to the engine.
@@ -325,7 +330,11 @@ impl Steward {
         for recording in recordings.values_mut() {
             recording.settle(now, &mut *self.parts.machine);
         }
-        open.drain_every = next_drain(open.drain_every, drained.fill_permille);
+        let most = match open.overhead.is_strained() {
+            true => DRAIN_STRAINED,
+            false => DRAIN_MOST,
+        };
+        open.drain_every = next_drain(open.drain_every, drained.fill_permille, most);
         open.next_drain = now.after(open.drain_every);
     }
 
@@ -348,6 +357,21 @@ impl Steward {
         if let Some(change) = open.source.regulate(now, &spending) {
             self.parts.log.debug(format_args!("sampling: {change}"));
         }
+        // Who records wants all that can be seen, however little there is to do about it.
+        let recorded: Vec<Pid> = self.recordings.values().flat_map(Recording::pids).collect();
+        self.stir(now, &recorded);
+    }
+
+    /// Tells the source that something is worth looking at in these processes.
+    fn stir(&mut self, now: Time, pids: &[Pid]) {
+        let Some(open) = self.source.as_mut().filter(|_| !pids.is_empty()) else {
+            return;
+        };
+        for &pid in pids {
+            open.source.stirred(now, pid);
+        }
+        // Their turn may be sooner now.
+        open.provoke_at = open.provoke_at.map(|at| at.min(now));
     }
 
     /// Tells the source which addresses programs have, if it has a use for that.
@@ -392,10 +416,15 @@ impl Steward {
 
     /// Closes windows that have ended, and does what the policies want of it.
     fn judge(&mut self, now: Time) {
+        let began = processor_time(&mut *self.parts.machine);
         let due = self.engine.due(now);
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         self.observed(now, &asked);
         self.carry_out();
+        let spent = processor_time(&mut *self.parts.machine).saturating_sub(began);
+        if let Some(open) = &mut self.source {
+            open.overhead.judged(spent);
+        }
     }
 
     /// Looks at programs and hands the engine what is true of them.
@@ -478,6 +507,15 @@ impl Steward {
             if self.parts.log.wants(Level::Debug) {
                 let id = event.attachment;
                 self.parts.log.debug(format_args!("attachment {id}: {row}"));
+            }
+        }
+        let lively = self.programs.iter_mut();
+        let lively = lively.filter_map(|(&id, program)| program.take_lively().then_some(id));
+        let lively: Vec<AttachmentId> = lively.collect();
+        if !lively.is_empty() {
+            let now = self.now();
+            for id in lively {
+                self.stir(now, &self.engine.pids(id));
             }
         }
         for id in over {
@@ -679,11 +717,11 @@ impl Counters {
 }
 
 /// The reading after this one: sooner when buffers fill, later when they stay empty.
-fn next_drain(every: Duration, fill_permille: u16) -> Duration {
+fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
     match fill_permille {
         500.. => (every / 2).max(DRAIN_LEAST),
-        0..125 => (every + every / 4).min(DRAIN_MOST),
-        _ => every,
+        0..125 => (every + every / 4).min(most),
+        _ => every.min(most),
     }
 }
 

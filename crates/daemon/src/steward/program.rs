@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::rows::Ledger;
 use numad_core::{
-    Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, WindowSummary,
+    Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
+    WindowSummary,
 };
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
@@ -38,9 +39,23 @@ pub(super) struct Program {
     ledger: Ledger,
     bound: BTreeSet<TaskKey>,
     starts: BTreeMap<Pid, StartTicks>,
+    /// What the last window found worth changing.
+    wanted: Wanted,
     /// Affinity that tasks would have, in a dry run.
     pretended: BTreeMap<TaskKey, CpuSet>,
 }
+
+/// What windows found worth changing, since it was asked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wanted {
+    /// A thread is moved, or will be if the next window agrees.
+    threads: bool,
+    pages: u64,
+}
+
+/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a program is lively. Of the pages of
+/// a service a few are always moved for little.
+const LIVELY_PAGES: u64 = 100;
 
 /// What an attachment begins with.
 #[derive(Debug)]
@@ -87,6 +102,7 @@ impl Program {
             ledger: Ledger::default(),
             bound: BTreeSet::new(),
             starts,
+            wanted: Wanted::default(),
             pretended: BTreeMap::new(),
         }
     }
@@ -143,12 +159,26 @@ impl Program {
             EventKind::HandsOff { task } => {
                 self.bound.remove(task);
             }
+            EventKind::Ordered(Action::Bind { .. })
+            | EventKind::TaskDropped {
+                veto: Veto::Unconfirmed,
+                ..
+            } => self.wanted.threads = true,
+            EventKind::Ordered(Action::MovePages { pages, .. }) => {
+                let count = u64::try_from(pages.len()).unwrap_or(u64::MAX);
+                self.wanted.pages = self.wanted.pages.saturating_add(count);
+            }
             EventKind::TaskDropped { .. }
             | EventKind::PagesDropped { .. }
-            | EventKind::Ordered(_)
             | EventKind::ProgramEnded => {}
         }
         self.history.take(self.since, event)
+    }
+
+    /// Whether something was worth changing since this was asked the last time.
+    pub(super) fn take_lively(&mut self) -> bool {
+        let wanted = std::mem::take(&mut self.wanted);
+        wanted.threads || wanted.pages > u64::from(self.window.pages) / LIVELY_PAGES
     }
 
     fn book(&mut self, action: &Action, outcome: &Outcome, page_bytes: u64) {

@@ -569,9 +569,9 @@ fn the_source_is_told_what_it_may_cost() {
 #[test]
 fn buffers_are_read_as_often_as_they_fill() {
     let half = Duration::from_millis(40);
-    assert_eq!(next_drain(half, 900), DRAIN_LEAST);
-    assert_eq!(next_drain(DRAIN_LEAST, 1000), DRAIN_LEAST);
-    assert_eq!(next_drain(half, 300), half);
-    assert_eq!(next_drain(half, 0), Duration::from_millis(50));
-    assert_eq!(next_drain(DRAIN_MOST, 0), DRAIN_MOST);
+    assert_eq!(next_drain(half, 900, DRAIN_MOST), DRAIN_LEAST);
+    assert_eq!(next_drain(DRAIN_LEAST, 1000, DRAIN_MOST), DRAIN_LEAST);
+    assert_eq!(next_drain(half, 300, DRAIN_MOST), half);
+    assert_eq!(next_drain(half, 0, DRAIN_MOST), Duration::from_millis(50));
+    assert_eq!(next_drain(DRAIN_MOST, 0, DRAIN_MOST), DRAIN_MOST);
 }

@@ -45,6 +45,11 @@ pub(crate) struct State {
     pub(crate) source_refused: bool,
     /// What the source was told that it costs.
     pub(crate) told: Vec<sampler::Spending>,
+    /// Processes of which it was told that something was worth changing.
+    pub(crate) stirred: Vec<Pid>,
+    /// Processor time that the daemon used, and what each look at programs adds.
+    pub(crate) used: Duration,
+    pub(crate) look_costs: Duration,
     pub(crate) source_open: bool,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
@@ -316,7 +321,8 @@ impl Machine for World {
     }
 
     fn observe(&mut self, programs: &[Asked]) -> Observation {
-        let state = self.state();
+        let mut state = self.state();
+        state.used = state.used + state.look_costs;
         let programs = programs.iter().map(|asked| ObservedProgram {
             attachment: asked.attachment,
             tasks: asked
@@ -355,7 +361,7 @@ impl Machine for World {
 
     fn own_usage(&mut self) -> OwnUsage {
         OwnUsage {
-            cpu_s: 0.25,
+            cpu_s: 0.25 + self.state().used.as_secs_f64(),
             resident_bytes: 1 << 20,
         }
     }
@@ -483,6 +489,10 @@ impl Source for FakeSource {
 
     fn counts_accesses(&self) -> bool {
         false
+    }
+
+    fn stirred(&mut self, _now: Time, pid: Pid) {
+        self.0.state().stirred.push(pid);
     }
 
     fn regulate(

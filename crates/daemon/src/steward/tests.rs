@@ -566,6 +566,62 @@ fn the_source_is_told_what_it_may_cost() {
     assert!((status.budget_percent - 2.5).abs() < 1e-9 && status.used_percent.is_some());
 }
 
+/// Windows that take us more than there is are judged more rarely, and what is used is what there is.
+#[test]
+fn windows_that_are_too_dear_wait() {
+    let world = World::new();
+    let settings = Settings::new("dear", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().look_costs = Duration::from_millis(160);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "none"))
+        .unwrap();
+    let mut minute = || {
+        let before = (steward.status(Peer::DAEMON), world.state().used);
+        for _ in 0..120 {
+            world.pass(Duration::from_millis(500));
+            steward.turn();
+        }
+        let status = steward.status(Peer::DAEMON);
+        let windows = status.attachments[0].windows - before.0.attachments[0].windows;
+        (
+            windows,
+            world.state().used - before.1,
+            status.used_percent.unwrap(),
+        )
+    };
+    minute();
+    // One per cent of four processors is 2.4 s in a minute: 15 of 120 windows, and 200 ms that may be used before.
+    let (windows, used, percent) = minute();
+    assert!((13..=16).contains(&windows), "{windows}");
+    assert!(used <= Duration::from_millis(2_600), "{used:?}");
+    assert!((0.7..=1.2).contains(&percent), "{percent}");
+    // Nothing waits where windows cost little.
+    world.state().look_costs = Duration::from_millis(5);
+    minute();
+    assert_eq!(minute().0, 120);
+}
+
+#[test]
+fn a_program_is_called_lively_when_it_is_changed() {
+    let world = World::new();
+    let settings = Settings::new("lively", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    steward
+        .attach(Peer::DAEMON, &request(&[200], "none"))
+        .unwrap();
+    windows(&world, &mut steward);
+    let stirred = std::mem::take(&mut world.state().stirred);
+    assert!(stirred.contains(&Pid(100)), "its threads were moved");
+    assert!(!stirred.contains(&Pid(200)), "nothing was done to it");
+    windows(&world, &mut steward);
+    windows(&world, &mut steward);
+    assert_eq!(world.state().stirred, [], "all are where they should be");
+}
+
 #[test]
 fn buffers_are_read_as_often_as_they_fill() {
     let half = Duration::from_millis(40);

@@ -7,23 +7,21 @@
 //! [`crate::Source::set_mappings`].
 
 use std::borrow::Cow;
-use std::os::fd::BorrowedFd;
 
-use numad_core::{AccessKind, Record, Time};
-use topology::{CpuId, CpuSet, Pid};
+use numad_core::AccessKind;
+use topology::CpuId;
 
 use crate::attr::{self, EventAttr};
 use crate::choose::IbsUnit;
 use crate::decode::Field;
 use crate::kernel::KernelSettings;
-use crate::live::{Counted, Live, Range};
+use crate::live::{Counted, Live};
 use crate::memory::{self, Belief, MemoryOptions};
 use crate::open::{Kernel, LiveKernel, OpenError, Plan, Refused, Wanted};
 use crate::pmu::{DescriptionError, Pmus, Role};
-use crate::rate::{RateChange, RateLaw, RateOptions};
-use crate::source::{
-    AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
-};
+use crate::processor::OnProcessors;
+use crate::rate::{RateLaw, RateOptions};
+use crate::source::{Coverage, Covers, SourceStatus};
 
 /// What is sampled, in messages.
 const WHAT: &str = "operations";
@@ -152,24 +150,18 @@ const fn rates(period: u64) -> RateOptions {
     }
 }
 
-impl Source for Ibs {
-    fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused> {
-        self.live.attach(pid)
+impl OnProcessors for Ibs {
+    type Reading = Belief;
+
+    fn live(&self) -> &Live<Belief> {
+        &self.live
     }
 
-    fn detach(&mut self, pid: Pid) {
-        self.live.detach(pid);
+    fn live_mut(&mut self) -> &mut Live<Belief> {
+        &mut self.live
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
-        self.live.drain(out).drained
-    }
-
-    fn losses(&self) -> Losses {
-        self.live.losses()
-    }
-
-    fn describe(&self) -> SourceStatus {
+    fn status(&self) -> SourceStatus {
         let fine = self.unit.fine_levels;
         SourceStatus {
             name: "ibs",
@@ -192,35 +184,6 @@ impl Source for Ibs {
             cpus: self.live.cpus(),
             ring_bytes: self.live.ring_bytes(),
         }
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.live.wait_fd())
-    }
-
-    fn provoke(&mut self, _now: Time) -> Option<Time> {
-        self.live.take_joined();
-        None
-    }
-
-    fn refresh(&mut self, online: &CpuSet) -> Vec<OpenError> {
-        self.live.refresh(online)
-    }
-
-    fn regulate(&mut self, now: Time, spending: &Spending) -> Option<RateChange> {
-        self.live.regulate(now, spending)
-    }
-
-    fn rate(&self) -> Option<RateStatus> {
-        Some(self.live.rate())
-    }
-
-    fn set_mappings(&mut self, pid: Pid, ranges: &[Range]) {
-        self.live.set_mappings(pid, ranges);
-    }
-
-    fn wants_mappings(&self) -> bool {
-        true
     }
 }
 

@@ -34,6 +34,7 @@ pub mod open;
 pub mod pebs;
 pub mod perf_data;
 pub mod pmu;
+mod processor;
 pub mod provoke;
 pub mod rate;
 pub mod recording;

@@ -227,6 +227,11 @@ impl<R: Reading> Live<R> {
         self.joined.drain(..)
     }
 
+    /// Whether an address may be wrong, so that it is of use to know what is mapped.
+    pub(crate) fn doubts_addresses(&self) -> bool {
+        self.reading.doubts_addresses()
+    }
+
     /// What a process has mapped; addresses elsewhere are invalid from now on.
     pub(crate) fn set_mappings(&mut self, pid: Pid, ranges: &[Range]) {
         if self.filter.passes(pid.0) {

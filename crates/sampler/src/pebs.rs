@@ -5,10 +5,9 @@
 //! [`crate::pmu`]), so hybrid processors have the events of each kind of core on its processors.
 
 use std::borrow::Cow;
-use std::os::fd::BorrowedFd;
 
-use numad_core::{AccessKind, Record, Time};
-use topology::{CpuId, CpuSet, Pid};
+use numad_core::AccessKind;
+use topology::{CpuId, CpuSet};
 
 use crate::attr::{self, EventAttr};
 use crate::choose::PebsCore;
@@ -18,10 +17,9 @@ use crate::live::{Counted, Live};
 use crate::memory::{self, Belief, MemoryOptions};
 use crate::open::{Kernel, LiveKernel, OpenError, Plan, Refused, Wanted};
 use crate::pmu::{DescriptionError, Pmu, Pmus};
-use crate::rate::{RateChange, RateLaw, RateOptions};
-use crate::source::{
-    AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
-};
+use crate::processor::OnProcessors;
+use crate::rate::{RateLaw, RateOptions};
+use crate::source::{Coverage, Covers, SourceStatus};
 
 /// What is sampled, in messages.
 const WHAT: &str = "loads and stores";
@@ -202,24 +200,18 @@ const fn rates(period: u64) -> RateOptions {
     }
 }
 
-impl Source for Pebs {
-    fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused> {
-        self.live.attach(pid)
+impl OnProcessors for Pebs {
+    type Reading = Belief;
+
+    fn live(&self) -> &Live<Belief> {
+        &self.live
     }
 
-    fn detach(&mut self, pid: Pid) {
-        self.live.detach(pid);
+    fn live_mut(&mut self) -> &mut Live<Belief> {
+        &mut self.live
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
-        self.live.drain(out).drained
-    }
-
-    fn losses(&self) -> Losses {
-        self.live.losses()
-    }
-
-    fn describe(&self) -> SourceStatus {
+    fn status(&self) -> SourceStatus {
         SourceStatus {
             name: "pebs",
             provocation: "loads and stores sampled by the processor",
@@ -237,27 +229,6 @@ impl Source for Pebs {
             cpus: self.live.cpus(),
             ring_bytes: self.live.ring_bytes(),
         }
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.live.wait_fd())
-    }
-
-    fn provoke(&mut self, _now: Time) -> Option<Time> {
-        self.live.take_joined();
-        None
-    }
-
-    fn refresh(&mut self, online: &CpuSet) -> Vec<OpenError> {
-        self.live.refresh(online)
-    }
-
-    fn regulate(&mut self, now: Time, spending: &Spending) -> Option<RateChange> {
-        self.live.regulate(now, spending)
-    }
-
-    fn rate(&self) -> Option<RateStatus> {
-        Some(self.live.rate())
     }
 }
 

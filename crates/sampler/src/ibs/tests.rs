@@ -1,10 +1,14 @@
 use std::fs;
 use std::path::Path;
 
+use numad_core::Record;
+use topology::{CpuSet, Pid};
+
 use super::*;
 use crate::choose::{How, SourceKind, choose};
 use crate::machine::Facts;
 use crate::open::fake::FakeEvents;
+use crate::source::Source;
 
 /// A machine that is kept in `tests/fixtures/pmu`: what IBS can do there.
 fn machine(name: &str) -> (IbsUnit, Pmus) {

@@ -1,13 +1,14 @@
 use std::fs;
 use std::path::Path;
 
-use numad_core::{Sample, ServedBy};
-use topology::Tid;
+use numad_core::{Record, Sample, ServedBy, Time};
+use topology::{Pid, Tid};
 
 use super::*;
 use crate::choose::{How, SourceKind, choose};
 use crate::machine::Facts;
 use crate::open::fake::{FakeEvents, Refuses};
+use crate::source::{Losses, Source, Spending};
 
 /// A machine that is kept in `tests/fixtures/pmu`: what PEBS can do there.
 fn machine(name: &str) -> (Vec<PebsCore>, Pmus) {

@@ -16,11 +16,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use numad_core::{AccessKind, Lifecycle, Record, Sample, Time};
-use topology::{CpuId, CpuSet, Pid};
+use topology::{CpuId, CpuSet};
 
 use crate::attr::{self, EventAttr};
 use crate::choose::SpeUnit;
@@ -30,12 +29,11 @@ use crate::live::{Access, Counted, Live, Reading, Unusable};
 use crate::memory::MemoryOptions;
 use crate::open::{Kernel, LiveKernel, OpenError, Plan, Refused, Wanted};
 use crate::pmu::{DescriptionError, Pmu, Pmus};
+use crate::processor::OnProcessors;
 use crate::provoke::Clock;
-use crate::rate::{RateChange, RateLaw, RateOptions};
+use crate::rate::{RateLaw, RateOptions};
 use crate::ring::page_bytes;
-use crate::source::{
-    AttachRefused, Coverage, Covers, Drained, Losses, RateStatus, Source, SourceStatus, Spending,
-};
+use crate::source::{Coverage, Covers, Drained, SourceStatus};
 
 use self::clock::Shift;
 use self::record::{Maker, SpeRecord};
@@ -67,7 +65,7 @@ impl fmt::Debug for Spe {
 
 /// What is known about the processors whose records are read.
 #[derive(Debug)]
-struct SpeReading {
+pub(crate) struct SpeReading {
     /// Of those whose numbers are known.
     makers: BTreeMap<CpuId, Maker>,
     trusts_context: bool,
@@ -359,41 +357,18 @@ const fn time_of(record: &Record) -> Option<u64> {
     }
 }
 
-impl Source for Spe {
-    fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused> {
-        self.live.attach(pid)
+impl OnProcessors for Spe {
+    type Reading = SpeReading;
+
+    fn live(&self) -> &Live<SpeReading> {
+        &self.live
     }
 
-    fn detach(&mut self, pid: Pid) {
-        self.live.detach(pid);
+    fn live_mut(&mut self) -> &mut Live<SpeReading> {
+        &mut self.live
     }
 
-    fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
-        let known = self.shift.known();
-        let early = &mut self.early;
-        let mut youngest = None;
-        let gave = self.live.drain(&mut |record| {
-            youngest = youngest.max(time_of(record));
-            match known {
-                Some(by) => out(&shifted(record, by)),
-                None => early.push(record.clone()),
-            }
-        });
-        if let Some(youngest) = youngest {
-            self.shift.learn((self.clock)(), youngest);
-        }
-        if let Some(by) = self.shift.known() {
-            let early = std::mem::take(&mut self.early);
-            early.iter().for_each(|record| out(&shifted(record, by)));
-        }
-        gave.drained
-    }
-
-    fn losses(&self) -> Losses {
-        self.live.losses()
-    }
-
-    fn describe(&self) -> SourceStatus {
+    fn status(&self) -> SourceStatus {
         SourceStatus {
             name: "spe",
             provocation: "loads and stores sampled by the processor",
@@ -418,25 +393,25 @@ impl Source for Spe {
         }
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.live.wait_fd())
-    }
-
-    fn provoke(&mut self, _now: Time) -> Option<Time> {
-        self.live.take_joined();
-        None
-    }
-
-    fn refresh(&mut self, online: &CpuSet) -> Vec<OpenError> {
-        self.live.refresh(online)
-    }
-
-    fn regulate(&mut self, now: Time, spending: &Spending) -> Option<RateChange> {
-        self.live.regulate(now, spending)
-    }
-
-    fn rate(&self) -> Option<RateStatus> {
-        Some(self.live.rate())
+    fn read(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
+        let known = self.shift.known();
+        let early = &mut self.early;
+        let mut youngest = None;
+        let gave = self.live.drain(&mut |record| {
+            youngest = youngest.max(time_of(record));
+            match known {
+                Some(by) => out(&shifted(record, by)),
+                None => early.push(record.clone()),
+            }
+        });
+        if let Some(youngest) = youngest {
+            self.shift.learn((self.clock)(), youngest);
+        }
+        if let Some(by) = self.shift.known() {
+            let early = std::mem::take(&mut self.early);
+            early.iter().for_each(|record| out(&shifted(record, by)));
+        }
+        gave.drained
     }
 }
 

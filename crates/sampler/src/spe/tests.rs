@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use numad_core::ServedBy;
 use proptest::prelude::*;
-use topology::Tid;
+use topology::{Pid, Tid};
 
 use super::clock::{CAN_ZERO, CAPABILITIES, SCALE, TIME_ZERO};
 use super::record::tests::USER_LOAD;
@@ -17,6 +17,7 @@ use crate::decode::trace::{PIECE_COLLISION, PIECE_PARTIAL, PIECE_TRUNCATED};
 use crate::machine::Facts;
 use crate::open::fake::{FakeEvents, Refuses};
 use crate::ring::fake::FakeKernel;
+use crate::source::{Losses, Source, Spending};
 
 const RING_PAGES: usize = 4;
 

@@ -36,6 +36,7 @@ put_on() {
 }
 take_off() {
     homes $program
+    masks $program | grep -v " 0-7$"
     numadctl status
     keep_journal
     numadctl detach $program || fail "detach"

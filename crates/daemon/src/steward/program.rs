@@ -48,7 +48,7 @@ pub(super) struct Program {
 /// What windows found worth changing, since it was asked.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wanted {
-    /// A thread is moved, or will be if the next window agrees.
+    /// A thread is moved, or will be if the next window agrees, or the program does something else.
     threads: bool,
     pages: u64,
 }
@@ -153,6 +153,8 @@ impl Program {
                 self.windows += 1;
                 self.samples += summary.samples;
                 self.lost += summary.lost;
+                // What is to be seen again sooner has changed.
+                self.wanted.threads |= summary.next_ms < self.window.next_ms;
                 self.window = summary.clone();
             }
             EventKind::Ended { action, outcome } => self.book(action, outcome, page_bytes),
@@ -249,5 +251,91 @@ fn refused(why: Refusal, count: usize) -> Tally {
     Tally {
         moved: 0,
         refused: BTreeMap::from([(why, u64::try_from(count).unwrap_or(u64::MAX))]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::{AttachmentId, Reach, Reason, SpaceId};
+    use topology::{NodeId, Tid};
+
+    use super::*;
+
+    fn program() -> Program {
+        Program::new(Beginning {
+            starts: BTreeMap::from([(Pid(100), StartTicks(1))]),
+            command: "solver".to_owned(),
+            uid: 7,
+            owner: Some(7),
+            confined_to: None,
+            policy: "deloc",
+            settings: BTreeMap::new(),
+            dry_run: false,
+            since: Time(0),
+        })
+    }
+
+    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so many milliseconds, in which
+    /// the policy wanted these.
+    #[track_caller]
+    fn check(next_ms: u64, wanted: Vec<EventKind>, expected: bool) {
+        let mut program = program();
+        let window = |next_ms| {
+            EventKind::Window(WindowSummary {
+                next_ms,
+                pages: 1000,
+                ..WindowSummary::default()
+            })
+        };
+        let mut take = |kind: EventKind| {
+            let event = Event {
+                time: Time(0),
+                attachment: AttachmentId(1),
+                kind,
+            };
+            program.take(&event, 4096);
+        };
+        take(window(4000));
+        wanted.into_iter().for_each(&mut take);
+        take(window(next_ms));
+        assert_eq!(program.take_lively(), expected);
+        assert!(!program.take_lively(), "it was asked a moment ago");
+    }
+
+    fn pages(count: u64) -> EventKind {
+        EventKind::Ordered(Action::MovePages {
+            attachment: AttachmentId(1),
+            pid: Pid(100),
+            space: SpaceId(0),
+            pages: (0..count).map(|page| page * 4096).collect(),
+            node: NodeId(0),
+            reason: Reason::Order,
+            evidence: None,
+            reach: Reach::Alone,
+        })
+    }
+
+    fn dropped(veto: Veto) -> EventKind {
+        EventKind::TaskDropped {
+            task: TaskKey {
+                pid: Pid(100),
+                tid: Tid(101),
+                start: StartTicks(1),
+            },
+            node: NodeId(1),
+            reason: Reason::Order,
+            veto,
+        }
+    }
+
+    #[test]
+    fn what_is_worth_changing_makes_a_program_lively() {
+        check(8000, vec![], false);
+        check(8000, vec![pages(6), pages(4)], false);
+        check(8000, vec![pages(6), pages(5)], true);
+        check(8000, vec![dropped(Veto::Unconfirmed)], true);
+        check(8000, vec![dropped(Veto::DoesNotPay)], false);
+        // It does something else.
+        check(2000, vec![], true);
     }
 }

@@ -5,6 +5,7 @@ use super::communities::Communities;
 use super::fm;
 use super::graph::Dice;
 use super::halves::{Halves, Job};
+use super::kicks::Kicks;
 use super::layout::Layout;
 use super::machine::Machine;
 use super::problem::{self, Effort};
@@ -26,16 +27,16 @@ pub(super) struct Plan {
     /// Cuts from scratch by depth of the recursion; beyond the last, one.
     starts: [usize; 6],
     tuning: Tuning,
-    /// Whether every second mapping begins by chance.
+    /// Whether all mappings but the first begin by chance.
     by_chance: bool,
     /// Whether to go down and up the tiers of pairs once more.
     cycle: bool,
     /// Kicks after each mapping from nothing.
-    kicks: usize,
+    kicks: Kicks,
     /// Length of the ejection chains that polish the best mapping; none when zero.
     chain: usize,
     /// Kicks of the best mapping at the end.
-    last_kicks: usize,
+    last_kicks: Kicks,
 }
 
 impl Plan {
@@ -46,6 +47,7 @@ impl Plan {
         };
         if method == Method::Drb {
             (plan.by_chance, plan.cycle) = (false, false);
+            (plan.restarts, plan.settled) = (plan.restarts.min(4), plan.settled.min(2));
         }
         plan
     }
@@ -59,17 +61,17 @@ impl Plan {
             (_, true) => [4, 3, 2, 2, 1, 1],
             (_, false) => [4; 6],
         };
-        let (restarts, kicks) = if tasks <= FEW { (2, 4 * tasks) } else { (1, 0) };
+        let (restarts, settled) = if tasks <= FEW { (24, 6) } else { (1, 1) };
         Self {
             restarts,
-            settled: restarts,
+            settled,
             starts,
             tuning: tuning(tasks),
             by_chance: tasks <= FEW,
             cycle: true,
-            kicks,
+            kicks: Kicks::NONE,
             chain: 0,
-            last_kicks: 0,
+            last_kicks: Kicks::NONE,
         }
     }
 
@@ -77,7 +79,7 @@ impl Plan {
     fn thorough(tasks: usize) -> Self {
         let careful = [4, 4, 4, 3, 2, 2];
         let (restarts, settled, starts, kicks) = match tasks {
-            ..=16 => (16, 4, [1; 6], 8 * tasks),
+            ..=FEW => (40, 8, [1; 6], 2 * tasks),
             17..=32 => (40, 6, [1, 2, 1, 1, 1, 1], 24),
             33..=64 => (36, 4, [1; 6], 24),
             65..=256 => (6, 3, careful, 0),
@@ -96,15 +98,15 @@ impl Plan {
             tuning: tuning(tasks),
             by_chance: tasks <= FEW,
             cycle: true,
-            kicks,
+            kicks: Kicks::all(kicks),
             chain,
-            last_kicks,
+            last_kicks: Kicks::all(last_kicks),
         }
     }
 }
 
-/// Tasks up to which even a quick answer is kicked, and every second mapping begins by chance: it costs
-/// next to nothing there.
+/// Tasks up to which mappings begin by chance, again and again: from there a descent takes next to nothing,
+/// and one in a few ends at the best.
 const FEW: usize = 16;
 
 /// Tasks up to which growing cuts finds what laying communities would.
@@ -196,8 +198,8 @@ impl Attempt<'_> {
         if self.plan.chain > 0 {
             self.tiers[0].node.clone_from(best);
             self.cycle(luck, self.plan.chain);
-            if self.plan.last_kicks > 0 {
-                let kicks = self.plan.last_kicks;
+            let kicks = self.plan.last_kicks;
+            if kicks != Kicks::NONE {
                 self.search(0, luck, |local, dice| local.kicks(dice, kicks));
             }
             best.clone_from(&self.tiers[0].node);
@@ -206,16 +208,17 @@ impl Attempt<'_> {
 
     /// A mapping of the first tier from nothing, refined; its cost.
     fn attempt(&mut self, luck: &mut Luck<'_>, round: usize) -> i64 {
-        let mut cost = if self.plan.by_chance && round % 2 == 1 {
-            self.scatter(luck)
+        let mut cost;
+        if self.plan.by_chance && round > 0 {
+            cost = self.scatter(luck);
         } else {
-            self.first(luck)
-        };
-        if self.plan.cycle && !luck.steps.is_out() {
-            cost = self.cycle(luck, 0);
+            cost = self.first(luck);
+            if self.plan.cycle && !luck.steps.is_out() {
+                cost = self.cycle(luck, 0);
+            }
         }
-        if self.plan.kicks > 0 {
-            let kicks = self.plan.kicks;
+        let kicks = self.plan.kicks;
+        if kicks != Kicks::NONE {
             cost = self.search(0, luck, |local, dice| local.kicks(dice, kicks));
         }
         cost

@@ -1,86 +1,408 @@
-//! Every mapping, where there are few: as many as a search would look at.
+//! The best of all mappings, where few tasks leave few of them worth a look.
+//!
+//! Branch and bound: tasks are placed one after the other, each on its cheapest node first. What is spent,
+//! what each task that is left pays at least to those placed, and what those that are left pay at least
+//! among themselves bounds what can come of it. With a good mapping to beat, some hundred rows of the table
+//! settle eight tasks on four nodes; kicks take ten times that, and never know that there is no better one.
 
-use super::graph::{Csr, Steps};
+use super::graph::{Csr, id};
 use super::machine::Machine;
+use super::table::{Field, Local};
 
-/// Most mappings, capacities aside, that are all looked at.
-const MAPPINGS_MAX: usize = 1 << 14;
-/// So many tasks are few enough for more of them: a chain cannot lead everywhere there.
-const FEW: usize = 8;
+/// Tasks up to which the search is worth a try.
+pub(super) const TASKS_MAX: usize = 10;
+/// Rows of the table up to which it stays cheaper than other ways. Eight tasks take some hundred on two and
+/// on four nodes like each other, a hundred thousand on eight that are not.
+pub(super) const ROWS_MAX: usize = 1000;
+/// The same where there are few mappings, or time.
+pub(super) const ROWS_MAX_OF_FEW: usize = 40 * ROWS_MAX;
+/// Mappings, capacities aside, that are few: few rows are enough to find the best.
 const MAPPINGS_MAX_OF_FEW: usize = 1 << 16;
 
-/// Whether so many tasks on so many nodes are few enough.
+/// Nodes up to which sets of them are the bits of a number.
+const NODES_MAX: usize = 64;
+/// More than a task can cost in a table: what a node that is full costs.
+const FULL: i32 = 1 << 30;
+/// Entries of a row are a multiple of this many.
+const LANES: usize = 8;
+
+/// Memory of the search.
+#[derive(Debug, Default)]
+pub(super) struct Exact {
+    /// The tasks in the order in which they are placed, and the place of each.
+    order: Vec<u32>,
+    rank: Vec<u32>,
+    /// What two of them say to each other, by their places.
+    weights: Vec<i32>,
+    /// For each depth, what each task costs on each node, given those placed: rows of the machine's pitch.
+    gains: Vec<i32>,
+    /// The first of the nodes that are all alike while nothing is on them.
+    twin: Vec<u16>,
+    free: Vec<u32>,
+    /// [`FULL`] for each node that is, else nothing.
+    closed: Vec<i32>,
+    among: Among,
+    now: Vec<u16>,
+    best: Vec<u16>,
+    pulls: Vec<i64>,
+}
+
+/// Whether there are so few mappings that the best is always found.
 pub(super) fn is_tiny(tasks: usize, nodes: usize) -> bool {
     let power = u32::try_from(tasks)
         .ok()
         .and_then(|tasks| nodes.checked_pow(tasks));
-    let most = if tasks <= FEW {
-        MAPPINGS_MAX_OF_FEW
-    } else {
-        MAPPINGS_MAX
-    };
-    power.is_some_and(|mappings| mappings <= most)
+    power.is_some_and(|mappings| mappings <= MAPPINGS_MAX_OF_FEW)
 }
 
-/// Replaces a mapping by the best of all, the first of equals in the order of nodes; by the best so far
-/// when the steps are used up. `free` and `now` are memory.
-pub(super) fn solve(
-    (rows, machine): (Csr<'_>, &Machine),
-    node_of: &mut [u16],
-    (free, now): (&mut Vec<u32>, &mut Vec<u16>),
-    steps: &mut Steps,
-) {
-    free.clear();
-    free.extend_from_slice(machine.capacity());
-    now.clear();
-    now.resize(node_of.len(), 0);
-    let mut branches = Branches {
-        rows,
-        machine,
-        free,
-        now,
-        best: node_of,
-        least: i64::MAX,
-    };
-    branches.grow(0, 0, steps);
+/// What came of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No mapping is better than the one that is there now.
+    Best,
+    /// Some may be.
+    Unknown,
+}
+
+impl Exact {
+    /// Replaces a mapping by the best of all, unless none is cheaper; or by the best so far when that takes
+    /// more than so many rows.
+    pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> Verdict {
+        let verdict = self.search(local, local.field, local.cost, rows_max);
+        if !self.best.is_empty() {
+            local.table.node.copy_from_slice(&self.best);
+            local.load();
+        }
+        verdict
+    }
+
+    /// The same where moves have a price. That makes like nodes differ, and many mappings nearly as good as
+    /// the best; so first without: it is enough to know that what any other saves is not worth one move.
+    pub(super) fn settle(&mut self, local: &mut Local<'_>) -> Verdict {
+        let linear = local.field.linear;
+        let Some(&price) = linear.iter().max() else {
+            return self.solve(local, ROWS_MAX);
+        };
+        let paid = local.priced(linear, &local.table.node);
+        let free = Field {
+            linear: &[],
+            ..local.field
+        };
+        let least = local.cost - paid;
+        if self.search(local, free, least, ROWS_MAX) == Verdict::Unknown {
+            return Verdict::Unknown;
+        }
+        let saved = if self.best.is_empty() {
+            0
+        } else {
+            least - self.least(free)
+        };
+        // If nothing is saved, fewer moves to a mapping as good are all that may be left.
+        if saved == 0 || saved + paid <= i64::from(price) {
+            return Verdict::Best;
+        }
+        self.solve(local, ROWS_MAX)
+    }
+
+    /// Looks for a mapping that costs less than `least`; it is in `best` then.
+    fn search(
+        &mut self,
+        local: &mut Local<'_>,
+        field: Field<'_>,
+        least: i64,
+        rows_max: usize,
+    ) -> Verdict {
+        self.best.clear();
+        if field.rows.tasks() > TASKS_MAX || field.machine.nodes() > NODES_MAX {
+            return Verdict::Unknown;
+        }
+        let rows_max =
+            usize::try_from(local.steps.left()).map_or(rows_max, |left| left.min(rows_max));
+        self.line_up(field.rows);
+        self.fill(field);
+        self.find_twins(field);
+        let (weights, tasks) = (&self.weights, self.order.len());
+        self.among
+            .find(weights, tasks, (field.machine, field.capacity));
+        let mut branches = Branches {
+            machine: field.machine,
+            capacity: field.capacity,
+            memory: self,
+            least,
+            left: rows_max,
+        };
+        branches.grow(0, 0);
+        let left = branches.left;
+        let goes_on = local.steps.spend(rows_max - left);
+        if left > 0 && goes_on {
+            Verdict::Best
+        } else {
+            Verdict::Unknown
+        }
+    }
+
+    /// Whoever says most to those before comes next, so that much is known early; the loudest is first.
+    fn line_up(&mut self, rows: Csr<'_>) {
+        let tasks = rows.tasks();
+        let said = |task| -> i64 { rows.row(task).map(|(_, weight)| i64::from(weight)).sum() };
+        self.pulls.clear();
+        self.pulls.extend((0..tasks).map(said));
+        self.order.clear();
+        self.rank.clear();
+        self.rank.resize(tasks, u32::MAX);
+        for place in 0..tasks {
+            let open = (0..tasks).filter(|&task| self.rank[task] == u32::MAX);
+            let next = open.max_by_key(|&task| (self.pulls[task], std::cmp::Reverse(task)));
+            let next = next.unwrap_or(0);
+            self.order.push(id(next));
+            self.rank[next] = id(place);
+            for (other, weight) in rows.row(next) {
+                // Far more than any sum of amounts.
+                self.pulls[other] += i64::from(weight) << 30;
+            }
+        }
+        self.weights.clear();
+        self.weights.resize(tasks * tasks, 0);
+        for (place, &task) in self.order.iter().enumerate() {
+            for (other, weight) in rows.row(task as usize) {
+                self.weights[place * tasks + self.rank[other] as usize] = weight;
+            }
+        }
+    }
+
+    /// The table of the first depth: nobody is placed.
+    fn fill(&mut self, field: Field<'_>) {
+        let (tasks, nodes) = (self.order.len(), field.machine.nodes());
+        let pitch = field.machine.pitch();
+        // Deeper rows are written before they are read.
+        let size = (tasks + 1) * tasks * pitch;
+        self.gains.resize(size.max(self.gains.len()), 0);
+        for (row, &task) in self.gains.chunks_exact_mut(pitch).zip(&self.order) {
+            match field.linear.get(task as usize * pitch..) {
+                Some(prices) if !prices.is_empty() => row.copy_from_slice(&prices[..pitch]),
+                _ => row.fill(0),
+            }
+            row[nodes..].fill(FULL);
+        }
+        self.now.clear();
+        self.now.resize(tasks, 0);
+        self.free.clear();
+        self.free.extend_from_slice(field.capacity);
+        self.closed.clear();
+        self.closed.resize(pitch, 0);
+    }
+
+    fn find_twins(&mut self, field: Field<'_>) {
+        let Field {
+            machine, capacity, ..
+        } = field;
+        let nodes = machine.nodes();
+        let alike = |one: usize, other: usize| {
+            let (far, there) = (machine.from(one), machine.from(other));
+            let same = |third: usize| third == one || third == other || far[third] == there[third];
+            field.linear.is_empty()
+                && capacity[one] == capacity[other]
+                && far[one] == there[other]
+                && (0..nodes).all(same)
+        };
+        self.twin.clear();
+        for node in 0..nodes {
+            let first = (0..node).find(|&other| alike(node, other)).unwrap_or(node);
+            self.twin.push(u16::try_from(first).unwrap_or(u16::MAX));
+        }
+    }
+
+    /// What the best mapping of a search costs.
+    fn least(&self, field: Field<'_>) -> i64 {
+        let mut twice = 0;
+        for (task, &node) in self.best.iter().enumerate() {
+            let far = field.machine.from(usize::from(node));
+            for (other, weight) in field.rows.row(task) {
+                twice += i64::from(weight) * i64::from(far[usize::from(self.best[other])]);
+            }
+        }
+        twice / 2
+    }
+}
+
+/// What those that are not placed yet pay at least among themselves.
+///
+/// Of the free places a task has one, and each of its partners another: the loudest of them the nearest,
+/// at best. Half of that is the task's, since its partners count it as well.
+#[derive(Debug, Default)]
+struct Among {
+    /// By the place in the order from which on tasks are left, then by the free places of the node that has
+    /// most.
+    bounds: Vec<i64>,
+    /// Free places of one node, at the most.
+    most: usize,
+    /// How far the places beside one's own are, nearest first, by the free places of the node that has most.
+    nearest: Vec<i32>,
+    /// What each task says to those left, the most first.
+    loudest: Vec<i32>,
+    slots: Vec<i32>,
+}
+
+impl Among {
+    fn find(&mut self, weights: &[i32], tasks: usize, (machine, capacity): (&Machine, &[u32])) {
+        self.most = capacity.iter().copied().max().unwrap_or(0) as usize;
+        self.find_nearest(tasks, machine, capacity);
+        let wide = self.most + 1;
+        self.bounds.clear();
+        self.bounds.resize((tasks + 1) * wide, 0);
+        self.loudest.clear();
+        self.loudest.resize(tasks * tasks, 0);
+        for place in (0..tasks).rev() {
+            let others = tasks - place - 1;
+            for other in place + 1..tasks {
+                let weight = weights[place * tasks + other];
+                if weight > 0 {
+                    insert(&mut self.loudest[other * tasks..][..others], weight);
+                    insert(&mut self.loudest[place * tasks..][..others], weight);
+                }
+            }
+            for room in 1..wide {
+                let near = &self.nearest[room * tasks..][..others];
+                let rows = self.loudest.chunks_exact(tasks).skip(place);
+                let pairs = rows.flat_map(|row| row.iter().zip(near));
+                let twice: i64 = pairs
+                    .map(|(&weight, &far)| i64::from(weight) * i64::from(far))
+                    .sum();
+                self.bounds[place * wide + room] = (twice + 1) / 2;
+            }
+        }
+    }
+
+    fn find_nearest(&mut self, tasks: usize, machine: &Machine, capacity: &[u32]) {
+        self.nearest.clear();
+        self.nearest.resize((self.most + 1) * tasks, i32::MAX);
+        for (room, row) in self.nearest.chunks_exact_mut(tasks).enumerate().skip(1) {
+            for node in 0..machine.nodes() {
+                self.slots.clear();
+                for (other, &far) in machine.from(node)[..machine.nodes()].iter().enumerate() {
+                    let count = (capacity[other] as usize).min(room) - usize::from(other == node);
+                    self.slots.extend((0..count).map(|_| far));
+                }
+                self.slots.sort_unstable();
+                for (near, &far) in row.iter_mut().zip(&self.slots) {
+                    *near = (*near).min(far);
+                }
+            }
+            // Where there are not so many places, there are not so many tasks left.
+            for near in row.iter_mut().filter(|near| **near == i32::MAX) {
+                *near = 0;
+            }
+        }
+    }
+
+    fn bound(&self, place: usize, room: usize) -> i64 {
+        self.bounds[place * (self.most + 1) + room]
+    }
+}
+
+/// Puts a number into a row that falls; what was last falls out.
+fn insert(row: &mut [i32], number: i32) {
+    let place = row.iter().position(|&other| other < number);
+    if let Some(place) = place {
+        row[place..].rotate_right(1);
+        row[place] = number;
+    }
 }
 
 struct Branches<'a> {
-    rows: Csr<'a>,
     machine: &'a Machine,
-    free: &'a mut [u32],
-    /// Nodes of the tasks before the present one.
-    now: &'a mut [u16],
-    best: &'a mut [u16],
+    capacity: &'a [u32],
+    memory: &'a mut Exact,
     least: i64,
+    /// Rows that may still be filled.
+    left: usize,
 }
 
 impl Branches<'_> {
-    /// Places a task everywhere, given those before it and what they cost.
-    fn grow(&mut self, task: usize, spent: i64, steps: &mut Steps) {
-        if task == self.now.len() {
-            // Costs more or as much are cut off before.
+    /// Places the task of that place in the order everywhere, given what those before it cost.
+    fn grow(&mut self, place: usize, spent: i64) {
+        let tasks = self.memory.order.len();
+        if place == tasks {
+            // What costs more or as much was cut off before.
             self.least = spent;
-            self.best.copy_from_slice(self.now);
+            self.memory.best.clone_from(&self.memory.now);
             return;
         }
-        for node in 0..self.machine.nodes() {
-            if self.free[node] == 0 || !steps.spend(1) {
-                continue;
+        let own = (place * tasks + place) * self.machine.pitch();
+        let (mut tried, mut tried_twins) = (0_u64, 0_u64);
+        while let Some((node, cost)) = self.cheapest(own, tried) {
+            tried |= 1 << node;
+            let spent = spent + i64::from(cost);
+            let rows = tasks - place;
+            self.left = self.left.saturating_sub(rows);
+            if spent >= self.least || self.left == 0 {
+                return;
             }
-            let distance = self.machine.from(node);
-            let placed = self.rows.row(task).filter(|&(partner, _)| partner < task);
-            let added: i64 = placed
-                .map(|(partner, weight)| {
-                    i64::from(weight) * i64::from(distance[usize::from(self.now[partner])])
-                })
-                .sum();
-            if spent + added < self.least {
-                self.free[node] -= 1;
-                self.now[task] = u16::try_from(node).unwrap_or(u16::MAX);
-                self.grow(task + 1, spent + added, steps);
-                self.free[node] += 1;
+            if self.memory.free[node] == self.capacity[node] {
+                let twins = 1 << self.memory.twin[node];
+                if tried_twins & twins != 0 {
+                    continue;
+                }
+                tried_twins |= twins;
+            }
+            self.memory.free[node] -= 1;
+            if self.memory.free[node] == 0 {
+                self.memory.closed[node] = FULL;
+            }
+            if spent + self.tell(place, node) < self.least {
+                let task = self.memory.order[place] as usize;
+                self.memory.now[task] = u16::try_from(node).unwrap_or(u16::MAX);
+                self.grow(place + 1, spent);
+            }
+            self.memory.closed[node] = 0;
+            self.memory.free[node] += 1;
+        }
+    }
+
+    /// The cheapest node with room that was not tried yet, by a row of the table.
+    fn cheapest(&self, row: usize, tried: u64) -> Option<(usize, i32)> {
+        let row = &self.memory.gains[row..][..self.memory.free.len()];
+        let mut best = None;
+        for (node, (&cost, &free)) in row.iter().zip(&self.memory.free).enumerate() {
+            let is_open = free > 0 && tried >> node & 1 == 0;
+            if is_open && best.is_none_or(|(_, least)| cost < least) {
+                best = Some((node, cost));
             }
         }
+        best
+    }
+
+    /// Fills the rows of the next depth for a task on a node; what those left pay at least.
+    fn tell(&mut self, place: usize, node: usize) -> i64 {
+        let Exact {
+            gains,
+            weights,
+            order,
+            closed,
+            among,
+            free,
+            ..
+        } = &mut *self.memory;
+        let (tasks, pitch) = (order.len(), self.machine.pitch());
+        let room = free.iter().copied().max().unwrap_or(0) as usize;
+        let mut least = among.bound(place + 1, room);
+        let far = self.machine.from(node);
+        let (before, after) = gains.split_at_mut((place + 1) * tasks * pitch);
+        let before = before[(place * tasks + place + 1) * pitch..].chunks_exact(pitch);
+        let after = after[(place + 1) * pitch..].chunks_exact_mut(pitch);
+        let weights = &weights[place * tasks + place + 1..];
+        for ((from, row), &weight) in before.zip(after).zip(weights) {
+            let mut lowest = [i32::MAX; LANES];
+            let from = from.chunks_exact(LANES).zip(far.chunks_exact(LANES));
+            let row = row.chunks_exact_mut(LANES).zip(closed.chunks_exact(LANES));
+            for ((from, far), (row, closed)) in from.zip(row) {
+                for lane in 0..LANES {
+                    row[lane] = from[lane] + weight * far[lane];
+                    lowest[lane] = lowest[lane].min(row[lane] + closed[lane]);
+                }
+            }
+            least += i64::from(lowest.into_iter().min().unwrap_or(0));
+        }
+        least
     }
 }

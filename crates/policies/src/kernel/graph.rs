@@ -339,6 +339,17 @@ pub(super) struct Names<'a> {
     pub(super) rank: &'a [u32],
 }
 
+impl Names<'_> {
+    /// A mapping of our tasks as one of the caller's.
+    pub(super) fn hand_back(self, ours: &[u16], theirs: &mut Vec<u16>) {
+        theirs.clear();
+        theirs.resize(ours.len(), 0);
+        for (&old, &node) in self.order.iter().zip(ours) {
+            theirs[old as usize] = node;
+        }
+    }
+}
+
 /// Finds an order of the tasks that depends on who talks to whom, not on how the tasks are numbered.
 #[derive(Debug, Default)]
 pub(super) struct Canon {
@@ -462,6 +473,10 @@ impl Steps {
 
     pub(super) const fn is_out(&self) -> bool {
         self.left == 0
+    }
+
+    pub(super) const fn left(&self) -> u64 {
+        self.left
     }
 
     pub(super) const fn spent(&self) -> u64 {

@@ -11,9 +11,30 @@ const MOVES_MAX: usize = 3;
 const FEW: usize = 16;
 const MOVES_MAX_OF_FEW: usize = 6;
 
+/// How often to kick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kicks {
+    /// At the most.
+    pub(super) rounds: usize,
+    /// And how often in a row without finding anything better.
+    pub(super) idle: usize,
+}
+
+impl Kicks {
+    pub(super) const NONE: Self = Self::all(0);
+
+    /// So many, whatever they find.
+    pub(super) const fn all(rounds: usize) -> Self {
+        Self {
+            rounds,
+            idle: rounds,
+        }
+    }
+}
+
 impl Local<'_> {
-    /// Kicks and descends `rounds` times; ends at the best mapping that was seen.
-    pub(super) fn kicks(&mut self, dice: &mut Dice, rounds: usize) {
+    /// Kicks and descends; ends at the best mapping that was seen.
+    pub(super) fn kicks(&mut self, dice: &mut Dice, Kicks { rounds, idle }: Kicks) {
         let tasks = self.field.rows.tasks();
         if tasks < 2 {
             return;
@@ -21,8 +42,9 @@ impl Local<'_> {
         let heat = (self.cost / i64::try_from(tasks).unwrap_or(1) * HEAT_PERCENT / 100).max(1);
         let mut best = self.cost;
         self.table.best.clone_from(&self.table.node);
+        let mut last = 0;
         for round in 0..rounds {
-            if self.steps.is_out() {
+            if self.steps.is_out() || round - last > idle {
                 break;
             }
             let left = i64::try_from((rounds - round) * 1000 / rounds).unwrap_or(0);
@@ -32,7 +54,7 @@ impl Local<'_> {
             self.kick(dice, heat);
             self.settle();
             if self.cost < best {
-                best = self.cost;
+                (best, last) = (self.cost, round);
                 self.table.best.clone_from(&self.table.node);
             }
             if self.cost > before + heat {

@@ -3,9 +3,10 @@
 use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
-use super::exact;
+use super::exact::{self, Exact, Verdict};
 use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
 use super::halves::Halves;
+use super::kicks::Kicks;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
@@ -36,6 +37,7 @@ pub struct Workspace {
     communities: Communities,
     layout: Layout,
     pairing: Pairing,
+    exact: Exact,
     tiers: Vec<Tier>,
     /// The table of each tier, so that none has to be allocated again.
     table: Table,
@@ -293,15 +295,17 @@ impl Workspace {
         } else {
             local = freely(field, &self.start, (&mut self.table, steps));
         }
-        if effort.level == problem::Level::Thorough {
-            local.chain_all(8, &mut Dice::new(SEED));
-        }
-        let kicks = match effort.level {
-            problem::Level::Online => 0,
-            problem::Level::Thorough => (8 * rows.tasks()).min(KICKS_MAX),
-        };
-        if kicks > 0 {
-            local.kicks(&mut Dice::new(SEED), kicks);
+        let is_thorough = effort.level == problem::Level::Thorough;
+        if is_thorough && self.exact.settle(&mut local) == Verdict::Unknown {
+            let tasks = rows.tasks();
+            // Of few tasks, none that stands badly is missed for long.
+            let (length, rounds, idle) = match tasks {
+                ..=32 => (4, 3 * tasks, tasks),
+                33..=64 => (8, 2 * tasks, tasks),
+                _ => (8, (8 * tasks).min(KICKS_MAX), 2 * tasks),
+            };
+            local.chain_all(length, &mut Dice::new(SEED));
+            local.kicks(&mut Dice::new(SEED), Kicks { rounds, idle });
         }
         self.start.clone_from(&self.table.node);
     }
@@ -321,12 +325,6 @@ impl Workspace {
     fn cold(&mut self, problem: &Problem<'_>, effort: Effort, steps: &mut Steps, method: Method) {
         let rows = problem.edges.rows();
         let tasks = rows.tasks();
-        // Takes no longer than a quick search would.
-        if method == Method::Map && exact::is_tiny(tasks, self.machine.nodes()) {
-            let memory = (&mut self.free, &mut self.best);
-            exact::solve((rows, &self.machine), &mut self.start, memory, steps);
-            return;
-        }
         let room: usize = self
             .machine
             .capacity()
@@ -340,6 +338,9 @@ impl Workspace {
         let shift = self.shift(problem, 0);
         self.first_tier(rows, shift, dense);
         let _ = steps.spend(rows.entries());
+        if method == Method::Map && self.settle(effort, steps) == Verdict::Best {
+            return;
+        }
         let mut luck = Luck {
             dice: &mut Dice::new(SEED),
             steps,
@@ -361,14 +362,41 @@ impl Workspace {
             // What was left out counts when two mappings are compared.
             dense.then(|| whole_cost(rows, names, &self.machine, node_of))
         });
-        self.start.clear();
-        self.start.resize(tasks, 0);
-        for (&old, &node) in names.order.iter().zip(&self.best) {
-            self.start[old as usize] = node;
-        }
+        names.hand_back(&self.best, &mut self.start);
         if dense {
             self.finish_dense(rows, shift, effort, steps);
         }
+    }
+
+    /// Looks for the best mapping of the first tier from any, where its tasks are few enough.
+    fn settle(&mut self, effort: Effort, steps: &mut Steps) -> Verdict {
+        let names = self.canon.names();
+        let tasks = names.order.len();
+        if tasks > exact::TASKS_MAX {
+            return Verdict::Unknown;
+        }
+        let tier = &self.tiers[0];
+        self.table.node.clear();
+        for (node, &room) in (0..).zip(&tier.capacity) {
+            self.table.node.extend((0..room).map(|_| node));
+        }
+        self.table.node.truncate(tasks);
+        let field = Field {
+            rows: tier.graph.rows(),
+            machine: &self.machine,
+            capacity: &tier.capacity,
+            linear: &[],
+        };
+        let mut local = Local::new(field, &mut self.table, steps);
+        local.descend(0..tasks, false);
+        let few = exact::is_tiny(tasks, self.machine.nodes());
+        let rows_max = match effort.level {
+            problem::Level::Online if !few => exact::ROWS_MAX,
+            _ => exact::ROWS_MAX_OF_FEW,
+        };
+        let verdict = self.exact.solve(&mut local, rows_max);
+        names.hand_back(&self.table.node, &mut self.start);
+        verdict
     }
 
     /// Fills the first tier with the tasks in the order of `canon`.

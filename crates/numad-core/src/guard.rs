@@ -39,6 +39,10 @@ pub(crate) const PAGES_WAIT_MAX: u32 = 3;
 /// by a stray sample here and there is less.
 const LITTLE: f64 = 0.02;
 
+/// The same of a program at rest. The pages of those who move follow them, so that it gains only after it has lost for
+/// a while; and of plans found in one window after the other one will look good by chance.
+const WORTH_A_STIR: f64 = 0.1;
+
 /// What is known of a task beside what the policy saw.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
@@ -64,6 +68,8 @@ pub(crate) struct ThreadCase<'a> {
     /// The plan of the window before would still gain: windows agree that threads are misplaced, if not
     /// about the node of each.
     pub agreed: bool,
+    /// The program stands, and does what it did before.
+    pub at_rest: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
     pub certainty: Certainty,
@@ -245,10 +251,11 @@ impl ThreadCase<'_> {
             Some(self.certainty.weigh(scale))
                 .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
+        let enough = if self.at_rest { WORTH_A_STIR } else { LITTLE };
         Weighed {
             plan: Some(self.certainty.weigh_chosen(&all, plans)),
             // Distances of pairs are there and back.
-            is_little: all.net() / 2.0 < LITTLE * taken,
+            is_little: all.net() / 2.0 < enough * taken,
             each: each.iter().enumerate().map(alone).collect(),
         }
     }
@@ -547,10 +554,11 @@ impl PageCase<'_> {
     ) -> Result<(&'b Page, PageGain), Veto> {
         let (page, home) = self.possible(wish)?;
         if relief.contains(&page.slot) {
-            // Not for the sake of its own uses, which is what samples could be weighed for.
+            // Not for the sake of its own uses, which is what samples could be weighed for. It counts as if each
+            // saved a way as long as that to the own node.
             let gain = PageGain {
                 scale: Scale::default(),
-                saved: 0.0,
+                saved: page.weight() as f64 * f64::from(topology::distance::LOCAL),
                 is_relief: true,
             };
             return Ok((page, gain));

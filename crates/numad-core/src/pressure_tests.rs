@@ -111,6 +111,7 @@ impl Scene {
             evidence: true,
             reverting: false,
             agreed: false,
+            at_rest: false,
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
         };

@@ -48,7 +48,7 @@ const AGREES: f64 = 0.5;
 /// The same, of what a plan gains by this window, by all windows.
 const AGREES_IN_ALL: f64 = 0.1;
 /// Judged windows in a row without a move of a thread from which a program stands still.
-const STILL_MIN: u32 = 6;
+const STILL_MIN: u32 = 3;
 /// Cosine of what is said now and what was said before below which the program does something else.
 const ALIKE: f64 = 0.98;
 /// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
@@ -195,6 +195,7 @@ impl Attachment {
             evidence: judge.evidence,
             reverting,
             agreed,
+            at_rest: self.still >= STILL_MIN && likeness(judge.program) >= OTHER,
             pressure: judge.pressure,
             certainty: judge.certainty,
         };

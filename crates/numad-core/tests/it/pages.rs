@@ -205,6 +205,26 @@ fn pages_side_by_side_are_sure_together_and_take_unseen_ones_along() {
 }
 
 #[test]
+fn pages_that_are_there_already_speak_for_one_that_came_late() {
+    // Three samples say too little of a page alone.
+    let orders = |there: &[u64]| {
+        let mut touched: Vec<(u64, u32)> = there.iter().map(|&page| (page, 8)).collect();
+        touched.push((100, 3));
+        let (mut world, script) = piece(0.999, &touched);
+        script.lock().unwrap().pages = vec![(100, 1)];
+        for &page in there {
+            world.homes.insert(page, NodeId(1));
+        }
+        world.window().orders()
+    };
+    assert_eq!(orders(&[]), "");
+    assert_eq!(orders(&[99]), "p100>1");
+    assert_eq!(orders(&[116]), "p100>1");
+    // Seventeen pages away is another piece.
+    assert_eq!(orders(&[83, 117]), "");
+}
+
+#[test]
 fn a_page_that_is_used_from_elsewhere_parts_a_piece() {
     let (mut world, script) = piece(0.9, &[(100, 8), (102, 8)]);
     world.touch(10, 101, 8);
@@ -216,20 +236,24 @@ fn a_page_that_is_used_from_elsewhere_parts_a_piece() {
 fn a_little_more_is_no_reason_to_disturb_a_program_that_stands() {
     let far: Vec<(u64, u32)> = (0..100).map(|index| (1000 + 50 * index, 8)).collect();
     let (mut world, script) = piece(0.9, &far);
-    for index in 1..100 {
-        world.homes.insert(1000 + 50 * index, NodeId(1));
-    }
-    // One of a hundred is not at home: less than 1.5 %, though twice as far as all others.
-    script.lock().unwrap().pages = vec![(1000, 1)];
-    world.homes.insert(1000 + 50, NodeId(1));
-    let seen = world.window();
+    let wanted = Arc::clone(&script);
+    let window_with = |world: &mut World, away: u64| {
+        for index in 0..100 {
+            let home = if index < away { NodeId(0) } else { NodeId(1) };
+            world.homes.insert(1000 + 50 * index, home);
+        }
+        wanted.lock().unwrap().pages = (0..away).map(|index| (1000 + 50 * index, 1)).collect();
+        world.window()
+    };
+    // Two of a hundred are not at home: less than 3 % of the way of all, though twice as far as the others.
+    let seen = window_with(&mut world, 2);
     assert_eq!(seen.orders(), "");
-    assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::DoesNotPay)]);
-    // Two are more.
-    world.homes.insert(1000 + 50, NodeId(0));
-    script.lock().unwrap().pages = vec![(1000, 1), (1050, 1)];
+    assert_eq!(seen.vetoes(), [("2 pages".to_owned(), Veto::DoesNotPay)]);
+    // Four are more, as when a program takes new memory on the wrong node.
     for &(page, times) in &far {
         world.touch(10, page, times);
     }
-    assert_eq!(world.window().orders(), "p1000+1050>1");
+    let seen = window_with(&mut world, 4);
+    assert_eq!(seen.orders(), "p1000+1050+1100+1150>1");
+    drop(script);
 }

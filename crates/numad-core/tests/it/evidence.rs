@@ -78,6 +78,53 @@ fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
     assert!(moved);
 }
 
+/// What a plan for threads that talked so much with their old partners gets, in this window of theirs.
+fn plan_in_window(number: u32, with_old: u64) -> Seen {
+    let (mut world, script) = exchange(with_old, gain());
+    let threads = std::mem::take(&mut script.lock().unwrap().threads);
+    let mut again = |world: &mut World| (0..4).for_each(|_| talk(world, with_old));
+    for _ in 1..number {
+        again(&mut world);
+        assert_eq!(world.window().orders(), "");
+    }
+    script.lock().unwrap().threads = threads;
+    again(&mut world);
+    world.window()
+}
+
+#[test]
+fn a_plan_that_stirs_a_program_at_rest_must_save_a_tenth() {
+    // Those who move would save 7 % of their way to memory.
+    assert_eq!(plan_in_window(3, 40).orders(), "10>0 12>0 11>1 13>1");
+    let seen = plan_in_window(4, 40);
+    assert_eq!(seen.orders(), "12>1 11>0 10>0 13>1");
+    let veto = |tid: &str| (tid.to_owned(), Veto::DoesNotPay);
+    assert_eq!(seen.vetoes(), [veto("12"), veto("11")]);
+    // And 17 %: late, and worth it.
+    assert_eq!(plan_in_window(4, 30).orders(), "10>0 12>0 11>1 13>1");
+}
+
+#[test]
+fn a_program_that_does_something_else_is_not_at_rest() {
+    let (mut world, script) = exchange(0, gain());
+    let threads = std::mem::take(&mut script.lock().unwrap().threads);
+    world.window();
+    let old = |world: &mut World| {
+        world.talk(10, 11, 400);
+        world.talk(12, 13, 400);
+    };
+    for _ in 0..4 {
+        old(&mut world);
+        assert_eq!(world.window().orders(), "");
+    }
+    // Of all that is remembered of pages the new is still the smaller part.
+    script.lock().unwrap().threads = threads;
+    (0..4).for_each(|_| talk(&mut world, 0));
+    let (first, _) = (world.window(), (0..4).for_each(|_| talk(&mut world, 0)));
+    let both = [first.orders(), world.window().orders()].concat();
+    assert!(both.contains("12>0") && both.contains("11>1"), "{both}");
+}
+
 #[test]
 fn pages_wait_at_first_for_a_plan_that_could_still_be_chance() {
     let (mut world, script) = exchange(45, gain());

@@ -46,13 +46,14 @@ impl PageChoice {
         let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
         self.near.propose(now, program, out);
-        if !stands || !(self.goes_wide || is_busy(program)) {
+        let model = machine(program);
+        if !stands || !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);
         }
         let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
         let mut wide = Vec::new();
         self.wide.propose(now, program, &nodes, &mut wide);
-        self.goes_wide = self.is_faster_wide(program, &out[first..], &wide);
+        self.goes_wide = self.is_faster_wide((program, &model), &out[first..], &wide);
         if self.goes_wide {
             out.truncate(first);
             out.append(&mut wide);
@@ -67,17 +68,21 @@ impl PageChoice {
     /// Whether the program gets on faster with pages where bandwidth is left; what is done goes on unless that is
     /// clearly slower. Threads that have but one node can do nothing else; others of a program that is too large to
     /// be asked about keep their pages near.
-    fn is_faster_wide(&self, program: &Program<'_>, near: &[Proposal], wide: &[Proposal]) -> bool {
+    fn is_faster_wide(
+        &self,
+        (program, model): (&Program<'_>, &MachineModel),
+        near: &[Proposal],
+        wide: &[Proposal],
+    ) -> bool {
         if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
             return true;
         }
-        let model = machine(program);
         let live = counted_once(program);
         let program = &Program {
             live: &live,
             ..*program
         };
-        let Some(forecast) = Forecast::new(&model, program, None) else {
+        let Some(forecast) = Forecast::new(model, program, None) else {
             return false;
         };
         let (near, wide) = (forecast.of_pages(near), forecast.of_pages(wide));
@@ -89,8 +94,7 @@ impl PageChoice {
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.
-fn is_busy(program: &Program<'_>) -> bool {
-    let model = machine(program);
+fn is_busy(program: &Program<'_>, model: &MachineModel) -> bool {
     let per_amount = program.prices.accesses_per_amount * live_part(program);
     let mut asked = asked_gbps(program, per_amount).into_iter().enumerate();
     asked

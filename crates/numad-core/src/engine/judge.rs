@@ -54,6 +54,9 @@ const ALIKE: f64 = 0.98;
 /// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
 /// like the one before as to that, and shows enough of what is new to go by.
 const OTHER: f64 = 0.7;
+/// Holds that a program is left alone after threads were put back, unless it does something else before, and twice as
+/// long after each time: the same plan would be found again. As many as forgive a thread its going back and forth.
+const REST_HOLDS: u32 = 16;
 /// Proposals of a policy that are looked at.
 const PROPOSALS_MAX: usize = 1 << 20;
 
@@ -143,9 +146,9 @@ impl Attachment {
                 remedy.push((position, node));
             }
         }
-        let in_old = self::measure(program, &old).figure();
+        let in_old = self::measure(program, &old);
         let before = trial.pace();
-        let verdict = trial.judge(measure.figure(), in_old, ipc);
+        let verdict = trial.judge(measure, &in_old, ipc);
         match verdict {
             Verdict::Wait => None,
             Verdict::Keep => {
@@ -159,7 +162,7 @@ impl Attachment {
                 let rest = self
                     .options
                     .hold
-                    .saturating_mul(1 << self.revert_strikes.min(10));
+                    .saturating_mul(REST_HOLDS << self.revert_strikes.min(10));
                 self.threads_held_until = now.after(rest);
                 self.revert_strikes += 1;
                 self.totals.reverts += 1;
@@ -184,6 +187,10 @@ impl Attachment {
         judge: &mut Judge<'_, '_>,
         remedy: Option<Remedy>,
     ) {
+        let changed = likeness(judge.program) < OTHER;
+        if changed {
+            self.threads_held_until = context.now;
+        }
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
@@ -195,7 +202,7 @@ impl Attachment {
             evidence: judge.evidence,
             reverting,
             agreed,
-            at_rest: self.still >= STILL_MIN && likeness(judge.program) >= OTHER,
+            at_rest: self.still >= STILL_MIN && !changed,
             pressure: judge.pressure,
             certainty: judge.certainty,
         };
@@ -256,8 +263,8 @@ impl Attachment {
         }
     }
 
-    /// What is known of tasks, by position. While an earlier placement is put back, and for some time
-    /// after, nobody moves.
+    /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
+    /// something else or a long time has gone by, nobody moves.
     fn standings(&self, now: Time, slots: &[u32], reverting: bool) -> Vec<Standing> {
         let all_held = reverting || now < self.threads_held_until;
         let records = slots.iter().filter_map(|&slot| self.tasks.record(slot));

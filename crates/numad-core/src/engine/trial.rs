@@ -75,8 +75,8 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
 /// A placement on probation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Trial {
-    /// The figure of the window that decided it.
-    before: Option<f64>,
+    /// The window that decided it.
+    before: Measure,
     /// How fast the program got on before, where that is counted.
     pace: Option<Before>,
     /// Windows in a row that it got on slower.
@@ -112,11 +112,11 @@ const WORSE: f64 = 1.03;
 impl Trial {
     /// None when there is nothing to hold the placement against.
     pub(super) fn new(
-        before: Option<f64>,
+        before: Measure,
         pace: Option<Before>,
         old: Vec<(TaskKey, usize)>,
     ) -> Option<Self> {
-        (before.is_some() || pace.is_some()).then_some(Self {
+        (before.figure().is_some() || pace.is_some()).then_some(Self {
             before,
             pace,
             slow: 0,
@@ -156,14 +156,10 @@ impl Trial {
     /// Figures must both speak against the new placement: when the program itself changed, the figure may
     /// be worse than before and the old placement no remedy. The pace must have fallen below what the
     /// program strayed by itself in as many windows in a row as a verdict takes, and is not held against
-    /// the placement when the program changed: when what it does now would be farther apart in the old
-    /// placement than it was then.
-    pub(super) fn judge(
-        &mut self,
-        now: Option<f64>,
-        in_old: Option<f64>,
-        ipc: Option<f64>,
-    ) -> Verdict {
+    /// the placement when the program changed: when those who talk now would be farther apart in the old
+    /// placement than they were then, by as much as the program is slower. Memory tells that only where nobody
+    /// talks, for it has followed since.
+    pub(super) fn judge(&mut self, now: &Measure, in_old: &Measure, ipc: Option<f64>) -> Verdict {
         self.windows += 1;
         if let (Some(before), Some(ipc)) = (self.pace, ipc) {
             self.slow = if ipc < before.floor { self.slow + 1 } else { 0 };
@@ -171,14 +167,16 @@ impl Trial {
         if self.windows < WINDOWS {
             return Verdict::Wait;
         }
-        if let (Some(before), Some(now), Some(in_old)) = (self.before, now, in_old)
+        let all = (self.before.figure(), now.figure(), in_old.figure());
+        if let (Some(before), Some(now), Some(in_old)) = all
             && now > before * WORSE
             && in_old < now
         {
             return Verdict::Revert;
         }
-        let changed = match (self.before, in_old) {
-            (Some(before), Some(in_old)) => in_old > before * WORSE,
+        let talk = self.before.talk_centi().zip(in_old.talk_centi());
+        let changed = match (talk.or_else(|| all.0.zip(all.2)), self.pace, ipc) {
+            (Some((before, in_old)), Some(pace), Some(ipc)) => in_old * ipc > before * pace.ipc,
             _ => false,
         };
         match self.slow {
@@ -195,16 +193,28 @@ impl Trial {
 mod tests {
     use super::*;
 
+    /// A window with this mean distance of communication, in hundredths.
+    fn talk(centi: impl Into<Option<f64>>) -> Measure {
+        match centi.into() {
+            Some(centi) => Measure {
+                talk: 100.0,
+                talk_far: centi,
+                ..Measure::default()
+            },
+            None => Measure::default(),
+        }
+    }
+
     fn trial(before: f64, pace: Option<Before>) -> Trial {
-        Trial::new(Some(before), pace, Vec::new()).unwrap()
+        Trial::new(talk(before), pace, Vec::new()).unwrap()
     }
 
     #[track_caller]
     fn check(now: Option<f64>, in_old: Option<f64>, expected: Verdict) {
         let mut trial = trial(1000.0, None);
-        assert_eq!(trial.judge(now, in_old, None), Verdict::Wait);
+        assert_eq!(trial.judge(&talk(now), &talk(in_old), None), Verdict::Wait);
         assert_eq!(
-            trial.judge(now, in_old, None),
+            trial.judge(&talk(now), &talk(in_old), None),
             expected,
             "{now:?} {in_old:?}"
         );
@@ -220,7 +230,7 @@ mod tests {
         let mut trial = trial(1000.0, Some(before));
         let verdicts: Vec<Verdict> = ipc
             .iter()
-            .map(|&ipc| trial.judge(Some(now), Some(in_old), Some(ipc)))
+            .map(|&ipc| trial.judge(&talk(now), &talk(in_old), Some(ipc)))
             .collect();
         assert_eq!(verdicts, expected, "{ipc:?} {now} {in_old}");
     }
@@ -235,10 +245,36 @@ mod tests {
         check_pace(&[0.98, 0.9, 1.1], near, &[Wait, Wait, Keep]);
         check_pace(&[2.0, 1.0], near, &[Wait, Keep]);
         // The program itself changed: in its old place it would be farther apart than it was.
-        check_pace(&[0.5, 0.5], (1000.0, 1031.0), &[Wait, Keep]);
+        check_pace(&[0.5, 0.5], (1000.0, 2001.0), &[Wait, Keep]);
+        // By less than it is slower: that is no excuse.
+        check_pace(&[0.5, 0.5], (1000.0, 1500.0), &[Wait, Slower]);
         // Distance speaks first.
         check_pace(&[2.0, 2.0], (1031.0, 1000.0), &[Wait, Revert]);
         check_pace(&[0.5, f64::NAN], near, &[Wait, Keep]);
+    }
+
+    #[test]
+    fn pages_that_followed_are_no_change_of_the_program() {
+        let before = Before {
+            ipc: 1.0,
+            floor: 0.97,
+        };
+        let window = |talk_far: f64, accesses_far: f64| Measure {
+            talk: 100.0,
+            talk_far,
+            accesses: 100.0,
+            accesses_far,
+            local: 0.0,
+        };
+        let verdict = |talk_in_old: f64| {
+            let mut trial = Trial::new(window(2000.0, 1000.0), Some(before), Vec::new()).unwrap();
+            // Memory has followed, and would be far in the old placement now.
+            let (now, in_old) = (window(1000.0, 1000.0), window(talk_in_old, 2000.0));
+            trial.judge(&now, &in_old, Some(0.9));
+            trial.judge(&now, &in_old, Some(0.9))
+        };
+        assert_eq!(verdict(2000.0), Verdict::Slower);
+        assert_eq!(verdict(2300.0), Verdict::Keep);
     }
 
     #[test]
@@ -247,10 +283,16 @@ mod tests {
             ipc: 1.0,
             floor: 0.97,
         };
-        let mut trial = Trial::new(None, Some(before), Vec::new()).unwrap();
-        assert_eq!(trial.judge(None, None, Some(0.5)), Verdict::Wait);
-        assert_eq!(trial.judge(None, None, Some(0.5)), Verdict::Slower);
-        assert!(Trial::new(None, None, Vec::new()).is_none());
+        let mut trial = Trial::new(talk(None), Some(before), Vec::new()).unwrap();
+        assert_eq!(
+            trial.judge(&talk(None), &talk(None), Some(0.5)),
+            Verdict::Wait
+        );
+        assert_eq!(
+            trial.judge(&talk(None), &talk(None), Some(0.5)),
+            Verdict::Slower
+        );
+        assert!(Trial::new(talk(None), None, Vec::new()).is_none());
     }
 
     #[test]
@@ -269,18 +311,18 @@ mod tests {
             tid: topology::Tid(tid),
             start: topology::StartTicks(0),
         };
-        let mut trial = Trial::new(Some(1000.0), None, vec![(key(1), 0)]).unwrap();
-        trial.judge(None, None, None);
+        let mut trial = Trial::new(talk(1000.0), None, vec![(key(1), 0)]).unwrap();
+        trial.judge(&talk(None), &talk(None), None);
         trial.extend(vec![(key(1), 1), (key(2), 1)]);
         assert_eq!(trial.old, [(key(1), 0), (key(2), 1)]);
-        assert_eq!(trial.judge(None, None, None), Verdict::Wait);
+        assert_eq!(trial.judge(&talk(None), &talk(None), None), Verdict::Wait);
     }
 
     #[test]
     fn pages_that_follow_put_the_verdict_off_for_a_while() {
         let mut trial = trial(1000.0, None);
         let mut windows = 0;
-        while trial.judge(Some(2000.0), Some(1000.0), None) == Verdict::Wait {
+        while trial.judge(&talk(2000.0), &talk(1000.0), None) == Verdict::Wait {
             trial.postpone();
             windows += 1;
         }

@@ -325,7 +325,7 @@ impl Attachment {
                 Some(trial) => trial.extend(old),
                 None => {
                     let pace = self.pace.before();
-                    self.trial = Trial::new(decision.measure.figure(), pace, old);
+                    self.trial = Trial::new(decision.measure, pace, old);
                 }
             }
             self.pace.begin_anew();

@@ -15,7 +15,7 @@
 //! | C1, C2, `Min_Acc` | the settings `c1`, `c2` and `min_acc`; [`pages::Stickiness`] |
 //! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
 //! | `avail[n][m]` | `paths::Paths`, where our way differs from the listing |
-//! | `b[n][p]`, `score(m, p)` | `Asked::gbps` and `scores` of [`pages::Listing`] |
+//! | `b[n][p]`, `score(m, p)` | `asked::Asked` and `scores` of [`pages::Listing`] |
 //! | the listing as it stands, with interleaving | [`pages::Listing::by_the_listing`], which `strict` takes |
 //!
 //! # Units
@@ -33,6 +33,7 @@
 //! [`MachineModel`]: numad_core::cost::MachineModel
 
 mod appetite;
+mod asked;
 mod order;
 pub mod pages;
 mod paths;
@@ -225,8 +226,9 @@ impl PagePhase {
         if self.strict {
             listing.by_the_listing(program, room, stickiness, out);
         } else {
-            let factors = appetite::factors(program, model, gbps_per_weight);
-            let listing = listing.with_appetite(&factors);
+            let appetite = appetite::of(program, model, gbps_per_weight);
+            let listing = listing.with_appetite(&appetite);
+            let listing = listing.beside(program.others_gbps);
             let listing = listing.minding_detours(program.topology);
             listing.standing_still(program, room, stickiness, out);
         }

@@ -14,13 +14,17 @@
 use numad_core::Program;
 use numad_core::cost::{ACCESS_BYTES, MachineModel, OVERLAP, queue};
 
-/// By how much more each task would ask than it does, from 1 on. One unit of a page's weight asks for so many
-/// GB/s now.
-pub(super) fn factors(
-    program: &Program<'_>,
-    model: &MachineModel,
-    gbps_per_weight: f64,
-) -> Vec<f64> {
+/// What tasks ask of memory, and what they would ask.
+#[derive(Clone, Debug)]
+pub(super) struct Appetite {
+    /// By how much more each task would ask than it does, from 1 on.
+    pub(super) factors: Vec<f64>,
+    /// GB/s that each memory was seen to be asked for.
+    pub(super) seen_gbps: Vec<f64>,
+}
+
+/// The appetite of a program, one unit of a page's weight asking for so many GB/s now.
+pub(super) fn of(program: &Program<'_>, model: &MachineModel, gbps_per_weight: f64) -> Appetite {
     let seen = Seen::of(program, model, gbps_per_weight);
     let factor = |(task, asked): (usize, &f64)| {
         let Some(node) = program.tasks[task].node.filter(|&node| node < seen.nodes) else {
@@ -38,7 +42,11 @@ pub(super) fn factors(
         let at_least = (each_ns - wait_ns.max(0.0) / OVERLAP).max(near_ns / OVERLAP);
         (each_ns / at_least).max(1.0)
     };
-    seen.asked.iter().enumerate().map(factor).collect()
+    let factors = seen.asked.iter().enumerate().map(factor);
+    Appetite {
+        factors: factors.collect(),
+        seen_gbps: seen.memories,
+    }
 }
 
 /// What tasks ask for and how long they wait, as things are.
@@ -49,6 +57,8 @@ struct Seen {
     /// The same of pages whose home is known, and times their latency.
     located: Vec<f64>,
     wait_ns: Vec<f64>,
+    /// GB/s of each memory.
+    memories: Vec<f64>,
 }
 
 impl Seen {
@@ -59,6 +69,7 @@ impl Seen {
             asked: vec![0.0; tasks],
             located: vec![0.0; tasks],
             wait_ns: vec![0.0; tasks],
+            memories: vec![0.0; nodes],
         };
         let mut table = vec![0.0; tasks * nodes];
         for page in program.pages {
@@ -70,11 +81,12 @@ impl Seen {
                     *asked += gbps;
                     if let Some(home) = home {
                         table[task * nodes + home] += gbps;
+                        seen.memories[home] += gbps;
                     }
                 }
             }
         }
-        let latency_ns = latencies(program, model, &table);
+        let latency_ns = latencies(program, model, (&table, &seen.memories));
         for (task, row) in table.chunks_exact(nodes.max(1)).enumerate() {
             let Some(node) = program.tasks[task].node.filter(|&node| node < nodes) else {
                 continue;
@@ -89,13 +101,15 @@ impl Seen {
 }
 
 /// Latency from each node to each memory under what tasks ask of them.
-fn latencies(program: &Program<'_>, model: &MachineModel, table: &[f64]) -> Vec<f64> {
+fn latencies(
+    program: &Program<'_>,
+    model: &MachineModel,
+    (table, controllers): (&[f64], &[f64]),
+) -> Vec<f64> {
     let nodes = model.nodes();
     let mut links = vec![0.0; nodes * nodes];
-    let mut controllers = vec![0.0; nodes];
     for (task, row) in program.tasks.iter().zip(table.chunks_exact(nodes.max(1))) {
         for (memory, gbps) in row.iter().enumerate() {
-            controllers[memory] += gbps;
             if let Some(node) = task.node.filter(|&node| node < nodes && node != memory) {
                 links[node * nodes + memory] += gbps;
             }
@@ -125,7 +139,7 @@ mod tests {
             }
         }
         let model = MachineModel::new(&scene.topology);
-        factors(&scene.as_program(), &model, gbps / homes.len() as f64)
+        of(&scene.as_program(), &model, gbps / homes.len() as f64).factors
     }
 
     #[track_caller]
@@ -166,6 +180,8 @@ mod tests {
             .with_tasks(&[None, Some(0)])
             .with_page(None, &[0, 1]);
         let model = MachineModel::new(&scene.topology);
-        check(&factors(&scene.as_program(), &model, 1.0), 1.0..1.001);
+        let found = of(&scene.as_program(), &model, 1.0);
+        check(&found.factors, 1.0..1.001);
+        assert_eq!(found.seen_gbps, [0.0; 2]);
     }
 }

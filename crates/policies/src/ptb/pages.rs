@@ -23,7 +23,7 @@
 //! demand stays about the same, whatever pages it comes from.
 //!
 //! And where latencies were measured it moves to no memory that is farther for its users, idle, than the one where it
-//! is with all the waiting there.
+//! is, or another, with all the waiting there.
 //! Where nobody lacks bandwidth pages are then as near as threads and first touches left them.
 //!
 //! # Interleaving
@@ -33,22 +33,42 @@
 //! proportion to what each memory can deliver, and a page stays if its memory has not got its part yet.
 
 use numad_core::cost::{MachineModel, queue};
-use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Page, Program, Proposal, Reason};
 use topology::Topology;
 
+use super::appetite::Appetite;
+use super::asked::{Asked, Chance, NOWHERE, Parts};
 use super::paths::Paths;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
 
-/// How uneven the overdraft may be, as a share of what a path carries on average, before a page moves:
-/// a thousand samples over four nodes come out this uneven by chance.
+/// How uneven memories may be used, as a share of what one carries on average, before a page moves: as
+/// much as a thousand samples over four nodes come out uneven by chance.
 const UNEVEN: f64 = 0.1;
 
-/// Once any page is to move, pages move until differences are this part of what began it. Else the
-/// placement would be left on the brink, and the next samples would push pages over it.
+/// The same in deviations of what chance makes of the difference of two memories, where samples are fewer.
+const CHANCE: f64 = 2.0;
+
+/// Part of what others take of a memory by which that may be otherwise in the next window.
+const UNSURE: f64 = 0.1;
+
+/// Once any page is to move, pages move until what they have more elsewhere is this part of what began it. Else
+/// the placement would be left on the brink, and the next samples would push pages over it.
 const GO_ON: f64 = 0.6;
+
+/// The same for how uneven memories are used. It costs a few pages more, of which none comes back.
+const LEVEL: f64 = 0.25;
+
+/// How often all pages are looked at: one that came early may find that those behind it made room elsewhere.
+const PASSES_MAX: usize = 4;
+
+/// How many times as much as it costs must be spared by a page that goes farther from its users. What is asked of
+/// memories is known to a fifth, and near their limit a fifth decides.
+const ASIDE: f64 = 1.5;
+
+/// Part of a memory's bandwidth over which its [`toll`] is taken.
+const STEP: f64 = 1e-4;
 
 /// Share of what is left that makes no difference: bandwidth is not measured better than to a percent.
 const EQUAL: f64 = 0.01;
@@ -97,20 +117,26 @@ impl Room {
 struct Margin {
     more: f64,
     uneven: f64,
+    chance: f64,
 }
 
 impl Margin {
-    fn new(stickiness: Stickiness, part: f64) -> Self {
+    /// To begin with.
+    fn new(stickiness: Stickiness) -> Self {
         Self {
-            more: f64::max((stickiness.c2 - 1.0) * part, EQUAL),
-            uneven: UNEVEN * part,
+            more: f64::max(stickiness.c2 - 1.0, EQUAL),
+            uneven: UNEVEN,
+            chance: CHANCE,
         }
     }
 
-    fn is_exceeded(&self, rated: &Rated, asked: &Asked, carried: &[f64]) -> bool {
-        let carried: f64 = asked.users().map(|(node, gbps)| gbps * carried[node]).sum();
-        let sticky = f64::max(rated.home * self.more, rated.home.abs() * EQUAL);
-        rated.best - rated.home > f64::max(sticky, carried * self.uneven)
+    /// To go on once any page has begun.
+    fn narrowed(self) -> Self {
+        Self {
+            more: f64::max(self.more * GO_ON, EQUAL),
+            uneven: self.uneven * LEVEL,
+            chance: 0.0,
+        }
     }
 }
 
@@ -119,75 +145,35 @@ impl Margin {
 pub struct Listing {
     nodes: usize,
     left: Paths,
+    /// Row by row, what the link from each node to each memory carries.
+    links: Vec<f64>,
     /// What each memory can deliver.
     memory: Vec<f64>,
     /// Where each task is, `NOWHERE` where that is not known, and what one unit of weight asks for.
     users: Vec<(u16, f32)>,
     /// Scores of the page in question.
     scores: Vec<f64>,
-    chance: Chance,
-    /// Row by row, how long an access takes when the machine is idle; 0 where that is not told.
+    /// The page in question: nodes it is used from, and GB/s.
+    asking: Vec<(usize, f64)>,
+    /// Part of all that is asked for from each node; where that is used, all of them together are one.
+    everyone: Vec<f64>,
+    /// Row by row, how long an access takes when the machine is idle; empty where that is not told.
     latency_ns: Vec<f64>,
+    /// Which part of what it gives each memory is seen to be asked for.
+    seen: Vec<f64>,
+    /// What others take of each memory; empty where that is not known.
+    others_gbps: Vec<f64>,
 }
 
-/// How much of the difference between pages is chance.
-///
-/// Pages with most accesses come first, and of many that are used alike these are the ones that a few
-/// samples happened to see more often. Taken at their word, moving two in five of them seems to move half of all
-/// accesses. So a page is taken to be used as much as the mean, and of what it was seen to be used more or less
-/// only that part counts by which pages differ more than counts do by chance, whose variance is their mean.
-#[derive(Clone, Copy, Debug)]
-struct Chance {
+/// What memories carry as pages are now.
+#[derive(Debug)]
+struct Burden {
+    /// What a node asks of each memory on average.
+    each: Vec<f64>,
+    /// What all ask of a memory on average.
     mean: f64,
-    /// Part of a difference that counts, 0 to 1.
-    real: f64,
-}
-
-impl Chance {
-    /// Pages are as different as they were seen to be.
-    const NONE: Self = Self {
-        mean: 0.0,
-        real: 1.0,
-    };
-
-    fn of(pages: &[Page]) -> Self {
-        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
-        for page in pages.iter().filter(|page| page.samples > 0) {
-            let samples = f64::from(page.samples);
-            count += 1.0;
-            sum += samples;
-            squares += samples * samples;
-        }
-        let mean = sum / f64::max(count, 1.0);
-        let variance = squares / f64::max(count, 1.0) - mean * mean;
-        let real = if variance > mean {
-            1.0 - mean / variance
-        } else {
-            0.0
-        };
-        Self { mean, real }
-    }
-
-    /// How often a use of this page counts.
-    #[inline]
-    fn factor(self, page: &Page) -> f32 {
-        let samples = f64::from(page.samples.max(1));
-        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-        let factor = (self.real + (1.0 - self.real) * self.mean / samples) as f32;
-        factor
-    }
-}
-
-const NOWHERE: u16 = u16::MAX;
-
-/// What one page is asked for, small because there are many: GB/s for each node it is used from.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    at: u32,
-    home: u16,
-    count: u16,
-    nodes: [u16; ACCESSORS_MAX],
-    gbps: [f32; ACCESSORS_MAX],
+    /// Variance of what each memory is asked for, as samples come by chance.
+    variance: Vec<f64>,
 }
 
 /// Scores of one page at its home and at the best other node.
@@ -222,9 +208,7 @@ impl Listing {
             (figure.value > 0).then_some(figure.value as f64)
         });
         let told: Option<Vec<f64>> = told.collect();
-        if let Some(told) = told.filter(|told| told.len() == self.latency_ns.len()) {
-            self.latency_ns = told;
-        }
+        self.latency_ns = told.unwrap_or_default();
         self
     }
 
@@ -244,23 +228,41 @@ impl Listing {
         let each = gbps_per_weight as f32;
         Self {
             nodes,
-            left: Paths::new(links, memory.clone()),
+            left: Paths::new(links.clone(), memory.clone()),
             users: node_of.iter().map(|node| (known(node), each)).collect(),
             scores: vec![0.0; nodes],
-            chance: Chance::NONE,
-            latency_ns: vec![0.0; nodes * nodes],
+            asking: Vec::new(),
+            everyone: Vec::new(),
+            latency_ns: Vec::new(),
+            seen: vec![f64::INFINITY; nodes],
+            others_gbps: Vec::new(),
+            links,
             memory,
         }
     }
 
-    /// The same where each task would ask for so many times what it was seen to ask.
+    /// The same where each task would ask for more than it was seen to ask.
     #[must_use]
-    pub fn with_appetite(mut self, factors: &[f64]) -> Self {
-        for ((_, each), &factor) in self.users.iter_mut().zip(factors) {
+    pub(super) fn with_appetite(mut self, appetite: &Appetite) -> Self {
+        for ((_, each), &factor) in self.users.iter_mut().zip(&appetite.factors) {
             #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
             let factor = factor as f32;
             *each *= factor;
         }
+        let seen = appetite.seen_gbps.iter().zip(&self.memory);
+        let seen = seen.map(|(gbps, gives)| gbps / gives.max(f64::MIN_POSITIVE));
+        self.seen = seen.collect();
+        self
+    }
+
+    /// The same beside what others take of each memory, where that is known.
+    #[must_use]
+    pub fn beside(mut self, others_gbps: &[f64]) -> Self {
+        for (memory, &gbps) in others_gbps.iter().enumerate().take(self.nodes) {
+            self.left.take_by_others(memory, gbps);
+            self.seen[memory] += gbps / self.memory[memory].max(f64::MIN_POSITIVE);
+        }
+        self.others_gbps = others_gbps.to_vec();
         self
     }
 
@@ -274,24 +276,28 @@ impl Listing {
     ) {
         let first = out.len();
         let mut rest = Vec::new();
-        for asked in self.in_order(program.pages, stickiness) {
+        let (pages, nodes) = (program.pages, self.nodes);
+        let asked = (0..).zip(pages);
+        let asked = asked.filter_map(|page| Asked::of(page, nodes, &self.users, Parts::ALL_OWN));
+        let asked: Vec<Asked> = asked.collect();
+        for place in in_order(pages, &asked, stickiness) {
+            let asked = asked[place];
             let home = usize::from(asked.home);
-            let rated = self.rate(&asked, &room);
+            self.ask(&asked);
+            let rated = self.rate(home, &room);
             if rated.best <= 0.0 && rated.home <= 0.0 {
                 rest.push(asked);
                 continue;
             }
             let moves = rated.best > rated.home * stickiness.c2;
             let to = if moves { rated.node } else { home };
-            for (node, gbps) in asked.users() {
+            for &(node, gbps) in &self.asking {
                 self.left.take_by_the_listing(node, to, gbps);
             }
             if moves {
                 room.take(to);
-            }
-            if moves && out.len() - first < PROPOSALS_MAX {
-                let page = &program.pages[asked.at as usize];
-                push(out, first, page, to, bandwidth_reason(&asked, rated));
+                let reason = self.bandwidth_reason(rated);
+                push(out, first, &pages[asked.at as usize], to, reason);
             }
         }
         self.interleave(program, &rest, &mut room, (out, first));
@@ -350,126 +356,197 @@ impl Listing {
         stickiness: Stickiness,
         out: &mut Vec<Proposal>,
     ) {
-        let first = out.len();
-        self.chance = Chance::of(program.pages);
-        let mut carried = vec![0.0; self.nodes];
-        let even = 1.0 / self.nodes.max(1) as f64;
-        for (at, page) in (0..).zip(program.pages) {
-            let Some(asked) = self.asked(at, page) else {
-                continue;
-            };
-            for (node, gbps) in asked.users() {
-                carried[node] += gbps * even;
-                self.left.take(node, usize::from(asked.home), gbps);
-            }
+        let pages = program.pages;
+        let chance = Chance::of(pages);
+        let asked = (0..).zip(pages);
+        let asked =
+            asked.filter_map(|page| Asked::of(page, self.nodes, &self.users, chance.parts(page.1)));
+        let mut asked: Vec<Asked> = asked.collect();
+        let burden = self.carry_all(pages, &asked);
+        let begin = Margin::new(stickiness);
+        let enough = |asked: &&Asked| is_enough(&pages[asked.at as usize], stickiness);
+        let begins = asked.iter().filter(enough).any(|asked| {
+            let better = self.better(asked, &room, (begin, &burden));
+            better.is_some()
+        });
+        if !begins {
+            return;
         }
-        for memory in 0..self.nodes {
-            self.left.count(memory);
-        }
-        let begin = Margin::new(stickiness, 1.0);
-        let enough = (0..)
-            .zip(program.pages)
-            .filter(|(_, page)| page.samples >= stickiness.samples_min);
-        let mut exceeded = false;
-        for (at, page) in enough {
-            if let Some(asked) = self.asked(at, page) {
-                let rated = self.rate_alone(&asked, &room);
-                exceeded = begin.is_exceeded(&rated, &asked, &carried);
+        let order = in_order(pages, &asked, stickiness);
+        let mut moves: Vec<(usize, Rated)> = Vec::new();
+        for _ in 0..PASSES_MAX {
+            let before = moves.len();
+            for &place in &order {
+                let margin = (begin.narrowed(), &burden);
+                let Some(rated) = self.better(&asked[place], &room, margin) else {
+                    continue;
+                };
+                let home = usize::from(asked[place].home);
+                self.carry(home, rated.node);
+                room.take(rated.node);
+                asked[place].home = u16::try_from(rated.node).unwrap_or(NOWHERE);
+                moves.push((place, rated));
+                if moves.len() >= PROPOSALS_MAX {
+                    break;
+                }
             }
-            if exceeded {
+            if moves.len() == before || moves.len() >= PROPOSALS_MAX {
                 break;
             }
         }
-        if !exceeded {
-            return;
+        self.propose(program, (&asked, &moves), out);
+    }
+
+    /// Appends the last of the moves of each page, if that is not where it is.
+    fn propose(
+        &mut self,
+        program: &Program<'_>,
+        (asked, moves): (&[Asked], &[(usize, Rated)]),
+        out: &mut Vec<Proposal>,
+    ) {
+        let first = out.len();
+        let mut last = vec![usize::MAX; asked.len()];
+        for (at, &(place, _)) in moves.iter().enumerate() {
+            last[place] = at;
         }
-        let go_on = Margin::new(stickiness, GO_ON);
-        for asked in self.in_order(program.pages, stickiness) {
-            let rated = self.rate_alone(&asked, &room);
-            if !go_on.is_exceeded(&rated, &asked, &carried) {
+        for (at, &(place, rated)) in moves.iter().enumerate() {
+            let page = &program.pages[asked[place].at as usize];
+            if last[place] != at || page.home == Some(asked[place].home) {
                 continue;
             }
-            self.carry(&asked, rated.node);
-            room.take(rated.node);
+            self.ask(&asked[place]);
             let reason = if rated.best > 0.0 {
-                bandwidth_reason(&asked, rated)
+                self.bandwidth_reason(rated)
             } else {
                 Reason::Interleave
             };
-            let page = &program.pages[asked.at as usize];
             push(out, first, page, rated.node, reason);
-            if out.len() - first >= PROPOSALS_MAX {
-                break;
-            }
         }
     }
 
-    /// Pages that are looked at, those with most accesses first.
-    fn in_order(
-        &self,
-        pages: &[Page],
-        stickiness: Stickiness,
-    ) -> impl Iterator<Item = Asked> + use<> {
-        let mut asked: Vec<Asked> = Vec::with_capacity(pages.len());
-        let mut keys: Vec<u64> = Vec::with_capacity(pages.len());
-        let enough = (0_u32..)
-            .zip(pages)
-            .filter(|(_, page)| page.samples >= stickiness.samples_min);
-        for (at, page) in enough {
-            if let Some(one) = self.asked(at, page) {
-                let total = u32::try_from(page.weight()).unwrap_or(u32::MAX);
-                keys.push(u64::from(u32::MAX - total) << 32 | asked.len() as u64);
-                asked.push(one);
+    /// Takes off what all pages ask for where they are.
+    fn carry_all(&mut self, pages: &[Page], asked: &[Asked]) -> Burden {
+        let nodes = self.nodes;
+        let mut by_node = vec![0.0; nodes];
+        let mut others = vec![0.0; nodes];
+        let mut variance = vec![0.0; nodes];
+        for asked in asked {
+            let home = usize::from(asked.home);
+            let mut all = f64::from(asked.others);
+            others[home] += all;
+            for (node, gbps) in asked.users() {
+                all += gbps;
+                by_node[node] += gbps;
+                self.left.take(node, home, gbps);
             }
+            let samples = f64::from(pages[asked.at as usize].samples.max(1));
+            variance[home] += all * all / samples;
         }
-        keys.sort_unstable();
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-        let places = keys.into_iter().map(|key| (key as u32) as usize);
-        places.map(move |place| asked[place])
+        let all: f64 = by_node.iter().sum();
+        let part = |own: &f64| if all > 0.0 { own / all } else { 0.0 };
+        self.everyone = by_node.iter().map(part).collect();
+        let strangers: f64 = others.iter().sum();
+        for (memory, gbps) in others.iter().enumerate() {
+            for (node, part) in self.everyone.iter().enumerate() {
+                self.left.take(node, memory, gbps * part);
+            }
+            self.left.count(memory);
+        }
+        let others: f64 = self.others_gbps.iter().sum();
+        for (variance, gbps) in variance.iter_mut().zip(&self.others_gbps) {
+            *variance += (gbps * UNSURE) * (gbps * UNSURE);
+        }
+        let even = 1.0 / nodes.max(1) as f64;
+        let each = by_node.iter().zip(&self.everyone);
+        Burden {
+            each: each
+                .map(|(own, part)| (own + strangers * part) * even)
+                .collect(),
+            mean: (all + strangers + others) * even,
+            variance,
+        }
     }
 
-    /// What a page is asked for, node by node; accessors whose node is not known do not count. None if
-    /// it is not known where the page is.
+    /// Makes a page the one in question.
     #[inline]
-    fn asked(&self, at: u32, page: &Page) -> Option<Asked> {
-        let mut asked = Asked {
-            at,
-            home: page.home.filter(|&home| usize::from(home) < self.nodes)?,
-            count: 0,
-            nodes: [0; ACCESSORS_MAX],
-            gbps: [0.0; ACCESSORS_MAX],
-        };
-        let factor = self.chance.factor(page);
-        for accessor in page.accessors() {
-            let user = self.users.get(accessor.task as usize).copied();
-            let Some((node, each)) = user.filter(|&(node, _)| node != NOWHERE) else {
-                continue;
-            };
-            #[expect(clippy::cast_precision_loss, reason = "a share of an estimate")]
-            let gbps = accessor.weight as f32 * each * factor;
-            let count = usize::from(asked.count);
-            let place = (0..count).find(|&place| asked.nodes[place] == node);
-            let place = place.unwrap_or_else(|| {
-                asked.count += 1;
-                asked.nodes[count] = node;
-                count
-            });
-            asked.gbps[place] += gbps;
+    fn ask(&mut self, asked: &Asked) {
+        self.asking.clear();
+        self.asking.extend(asked.users());
+        let others = f64::from(asked.others);
+        if others <= 0.0 {
+            return;
         }
-        Some(asked)
+        let known = self.asking.len();
+        for (node, part) in self.everyone.iter().enumerate() {
+            let gbps = others * part;
+            match self.asking[..known].iter_mut().find(|one| one.0 == node) {
+                Some(one) => one.1 += gbps,
+                None if gbps > 0.0 => self.asking.push((node, gbps)),
+                None => {}
+            }
+        }
+    }
+
+    /// Where a page scores better than at its home by more than a margin, without a detour; none if nowhere.
+    #[inline]
+    fn better(
+        &mut self,
+        asked: &Asked,
+        room: &Room,
+        (margin, burden): (Margin, &Burden),
+    ) -> Option<Rated> {
+        let home = usize::from(asked.home);
+        self.ask(asked);
+        let rated = self.rate_alone(home, room);
+        if !self.exceeds(margin, (&rated, home), burden) {
+            return None;
+        }
+        let straight = self.without_detour(home, room, rated);
+        let stands = straight.node == rated.node;
+        (stands || self.exceeds(margin, (&straight, home), burden)).then_some(straight)
+    }
+
+    /// Whether the page in question scores better elsewhere by more than a margin.
+    #[inline]
+    fn exceeds(&self, margin: Margin, (rated, home): (&Rated, usize), burden: &Burden) -> bool {
+        let better = rated.best - rated.home;
+        let sticky = f64::max(rated.home * margin.more, rated.home.abs() * EQUAL);
+        if better <= sticky {
+            return false;
+        }
+        let (mut all, mut even) = (0.0, 0.0);
+        for &(node, gbps) in &self.asking {
+            all += gbps;
+            even += gbps * burden.each[node];
+        }
+        if better <= even * margin.uneven {
+            return false;
+        }
+        let chance = (burden.variance[home] + burden.variance[rated.node]).sqrt();
+        let aside = f64::max(burden.mean * margin.uneven, chance * margin.chance);
+        better > all * aside || self.is_wider(home, rated.node)
+    }
+
+    /// Whether the way from the users of the page in question to another memory carries more than the one to its
+    /// home, whatever is left of them: chance has no part in that.
+    fn is_wider(&self, home: usize, to: usize) -> bool {
+        let gains = self.asking.iter().map(|&(node, gbps)| {
+            let row = &self.links[node * self.nodes..][..self.nodes];
+            gbps * (row[to] - row[home])
+        });
+        gains.sum::<f64>() > 0.0
     }
 
     /// The scores of a page's home and of the best other node that takes it; home again if none does.
     #[inline]
-    fn rate(&mut self, asked: &Asked, room: &Room) -> Rated {
+    fn rate(&mut self, home: usize, room: &Room) -> Rated {
         let scores = &mut self.scores[..];
         scores.fill(0.0);
-        for (node, gbps) in asked.users() {
+        for &(node, gbps) in &self.asking {
             for (score, &left) in scores.iter_mut().zip(self.left.row(node)) {
                 *score += left * gbps;
             }
         }
-        let home = usize::from(asked.home);
         let mut rated = Rated {
             home: scores[home],
             best: f64::NEG_INFINITY,
@@ -488,32 +565,39 @@ impl Listing {
 
     /// The scores of a page that is taken out of what is used, without a floor.
     #[inline]
-    fn rate_alone(&mut self, asked: &Asked, room: &Room) -> Rated {
-        let mut rated = self.rate(asked, room);
-        let home = usize::from(asked.home);
-        let all: f64 = asked.users().map(|(_, gbps)| gbps).sum();
-        let alone = |(node, gbps)| gbps * self.left.without((node, home), gbps, all);
-        rated.home = asked.users().map(alone).sum();
-        if rated.best > rated.home {
-            return self.without_detour(asked, room, rated);
-        }
+    fn rate_alone(&mut self, home: usize, room: &Room) -> Rated {
+        let mut rated = self.rate(home, room);
+        let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
+        let alone = |&(node, gbps)| gbps * self.left.without((node, home), gbps, all);
+        rated.home = self.asking.iter().map(alone).sum();
         if rated.node == home {
             rated.best = rated.home;
         }
         rated
     }
 
-    /// The best node that is no detour: the way there alone takes the page's users no longer than way and wait
-    /// together where it is. More bandwidth is no gain to who lacks none.
-    fn without_detour(&self, asked: &Asked, room: &Room, rated: Rated) -> Rated {
-        let home = usize::from(asked.home);
-        let waits = 1.0 + queue(self.left.used(home, self.memory[home]));
+    /// The best node that is no detour. That is one whose way alone is longer for the page's users than way and
+    /// wait together at another; or which costs all who use the two memories more than its leaving spares them
+    /// at home. More bandwidth is no gain to who lacks none.
+    fn without_detour(&self, home: usize, room: &Room, rated: Rated) -> Rated {
+        if self.latency_ns.is_empty() {
+            return rated;
+        }
+        let way = |to: usize| {
+            let ways = self.asking.iter();
+            ways.map(|&(node, gbps)| gbps * self.latency_ns[node * self.nodes + to])
+                .sum::<f64>()
+        };
+        let used = |node: usize| self.left.used(node, self.memory[node]);
+        let others = (0..self.nodes).filter(|&node| node != home && room.is_for_one(node));
+        let near = others.map(|node| way(node) * (1.0 + queue(used(node))));
+        let near = near.fold(f64::INFINITY, f64::min);
+        // Where threads would ask for more than there is they wait, and ask for less.
+        let spares = way(home) * (1.0 + toll(used(home).min(self.seen[home])));
         let is_detour = |to: usize| {
-            let longer = asked.users().map(|(node, gbps)| {
-                let row = &self.latency_ns[node * self.nodes..][..self.nodes];
-                gbps * (row[to] - row[home] * waits)
-            });
-            longer.sum::<f64>() > 0.0
+            let far = way(to);
+            let costs = far * (1.0 + toll(used(to)));
+            far > near || (far > way(home) && costs * ASIDE > spares)
         };
         if !is_detour(rated.node) {
             return rated;
@@ -531,39 +615,58 @@ impl Listing {
         straight
     }
 
-    /// Has a page's demand carried from another memory than its home.
-    fn carry(&mut self, asked: &Asked, to: usize) {
-        let home = usize::from(asked.home);
-        for (node, gbps) in asked.users() {
-            self.left.take(node, home, -gbps);
+    /// Has the demand of the page in question carried from another memory.
+    fn carry(&mut self, from: usize, to: usize) {
+        for &(node, gbps) in &self.asking {
+            self.left.take(node, from, -gbps);
             self.left.take(node, to, gbps);
         }
-        self.left.count(home);
+        self.left.count(from);
         self.left.count(to);
     }
-}
 
-impl Asked {
-    fn users(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let both = self.nodes.iter().zip(&self.gbps);
-        both.take(usize::from(self.count))
-            .map(|(&node, &gbps)| (usize::from(node), f64::from(gbps)))
-    }
-}
-
-fn bandwidth_reason(asked: &Asked, rated: Rated) -> Reason {
-    let all: f64 = asked.users().map(|(_, gbps)| gbps).sum();
-    let mbps = |score: f64| {
-        if all > 0.0 {
-            whole_mbps(score / all)
-        } else {
-            0
+    fn bandwidth_reason(&self, rated: Rated) -> Reason {
+        let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
+        let mbps = |score: f64| {
+            if all > 0.0 {
+                whole_mbps(score / all)
+            } else {
+                0
+            }
+        };
+        Reason::Bandwidth {
+            there_mbps: mbps(rated.best),
+            here_mbps: mbps(rated.home),
         }
-    };
-    Reason::Bandwidth {
-        there_mbps: mbps(rated.best),
-        here_mbps: mbps(rated.home),
     }
+}
+
+/// How much longer all accesses to a memory take for one more, as part of one at rest: its own wait, and that by
+/// which it makes the others wait longer.
+fn toll(used: f64) -> f64 {
+    let used = used.clamp(0.0, 1.0 - STEP);
+    let wait = queue(used);
+    wait + used * (queue(used + STEP) - wait) / STEP
+}
+
+fn is_enough(page: &Page, stickiness: Stickiness) -> bool {
+    page.samples >= stickiness.samples_min
+}
+
+/// Places of those that are looked at, those with most accesses first.
+fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usize> {
+    let mut keys: Vec<u64> = Vec::with_capacity(asked.len());
+    for (place, asked) in (0_u64..).zip(asked) {
+        let page = &pages[asked.at as usize];
+        if is_enough(page, stickiness) {
+            let total = u32::try_from(page.weight()).unwrap_or(u32::MAX);
+            keys.push(u64::from(u32::MAX - total) << 32 | place);
+        }
+    }
+    keys.sort_unstable();
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+    let places = keys.into_iter().map(|key| (key as u32) as usize);
+    places.collect()
 }
 
 fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {

@@ -73,6 +73,11 @@ impl Paths {
         self.memories[memory] -= gbps;
     }
 
+    /// Takes off what others use of a memory, over whichever links; [`Self::count`] has to follow.
+    pub(super) fn take_by_others(&mut self, memory: usize, gbps: f64) {
+        self.memories[memory] -= gbps;
+    }
+
     /// Makes the rows agree with what was taken of a memory.
     pub(super) fn count(&mut self, memory: usize) {
         let left = self.memories[memory];

@@ -107,20 +107,21 @@ impl History {
         self.windows.len()
     }
 
-    /// Forgets what was before the last window if that is other than the two before it, which were alike: a
-    /// program that did one thing does another. One that goes to and fro with every window is remembered whole.
+    /// Forgets what was before the last window if that is other than two before it, which were alike: a program that
+    /// did one thing does another. Between them there may be the window in which it changed, which is like both.
+    /// One that goes to and fro with every window is remembered whole.
     pub(crate) fn begin_anew_if_other(&mut self) {
-        let Some(before) = self.windows.len().checked_sub(3) else {
-            return;
-        };
-        let talks = self.windows.range(before..).map(Window::talk);
-        let talks: Vec<Talk> = talks.collect();
-        let is_alike = |one: usize| {
-            let likeness = talks[one].likeness(&talks[one + 1]);
+        let count = self.windows.len();
+        let alike = |one: usize, other: usize| {
+            let likeness = self.windows[one]
+                .talk()
+                .likeness(&self.windows[other].talk());
             likeness.is_none_or(|likeness| likeness >= OTHER)
         };
-        if is_alike(0) && !is_alike(1) {
-            self.windows.drain(..before + 2);
+        let was_left = |before: usize| alike(before - 1, before) && !alike(before, count - 1);
+        let is_other = (count >= 3 && was_left(count - 2)) || (count >= 4 && was_left(count - 3));
+        if is_other {
+            self.windows.drain(..count - 1);
         }
     }
 

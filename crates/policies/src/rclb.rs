@@ -312,6 +312,33 @@ mod tests {
     }
 
     #[test]
+    fn a_change_in_the_midst_of_a_window_is_followed_in_the_next() {
+        let mut policy = crate::tests::build("rclb", &[("pages", "false")]);
+        let mut nodes: Vec<Option<usize>> = (0..8).map(|task| Some(task % 2)).collect();
+        for window in 1..=8 {
+            // What was half of each window is half as loud in it.
+            let said: &[(_, u64)] = match window {
+                ..=5 => &[(SIDE_BY_SIDE, 300)],
+                6 => &[(SIDE_BY_SIDE, 150), (ACROSS, 150)],
+                _ => &[(ACROSS, 300)],
+            };
+            let mut scene = Scene::new("2x4").with_tasks(&nodes);
+            for &(pairs, amount) in said {
+                scene = scene.with_talk(&pairs.map(|(one, other)| (one, other, amount)));
+            }
+            scene.samples = 800;
+            let mut out = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            scene.apply(&out);
+            nodes = scene.placement();
+            if window == 5 {
+                together(&nodes, SIDE_BY_SIDE);
+            }
+        }
+        together(&nodes, ACROSS);
+    }
+
+    #[test]
     fn what_comes_and_goes_with_every_window_moves_nobody_in_the_long_run() {
         let windows: Vec<_> = (0..20).map(|at| [SIDE_BY_SIDE, ACROSS][at % 2]).collect();
         let after = followed(&windows);

@@ -14,11 +14,13 @@
 //! engine lets threads rest or somebody else moves them, is passed over. A new round begins when tasks come or
 //! go, or when they may be elsewhere than before.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use numad_core::evidence::{self, Scale};
 use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
+    Certainty, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, SettingKind,
+    SettingSpec, Settings, SettingsError, Time,
 };
 
 use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio};
@@ -77,6 +79,9 @@ const PATIENCE: u32 = 8;
 
 /// Samples without which policies know too little to plan: what the engine asks of those that seek a gain.
 const SAMPLES_MIN: u64 = 32;
+
+/// What the engine asks of page moves by default.
+const CONFIDENCE_MIN: f64 = 0.9;
 
 impl PolicyFactory for Autopin {
     fn name(&self) -> &'static str {
@@ -188,7 +193,9 @@ impl Policy for Pinner {
             Regime::Keeping(places) => {
                 places.propose(out);
                 if let Some(pages) = &mut self.pages {
+                    let first = out.len();
                     pages.propose(now, program, out);
+                    keep_sure(program, first, out);
                 }
             }
         }
@@ -314,6 +321,49 @@ impl Trials {
     }
 }
 
+/// Drops page moves, from the first of them on, that a few samples may want by chance. The engine asks that only of
+/// policies of which it wants a gain.
+fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
+    let wished = |wish: &Proposal| match wish {
+        Proposal::MovePage { page, node, .. } => Some((*page, *node)),
+        Proposal::PlaceTask { .. } => None,
+    };
+    let wishes: BTreeMap<PageKey, usize> = out[first..].iter().filter_map(wished).collect();
+    let is_wanted = |page: &&Page| {
+        let node = wishes.get(&page.key);
+        node.is_some_and(|&node| is_sure(program, page, node))
+    };
+    let sure = program.pages.iter().filter(is_wanted).map(|page| page.key);
+    let sure: BTreeSet<PageKey> = sure.collect();
+    let mut at = 0;
+    out.retain(|wish| {
+        at += 1;
+        at <= first || wished(wish).is_none_or(|(page, _)| sure.contains(&page))
+    });
+}
+
+/// Whether the samples of a page say that it gets nearer to who uses it, and not by chance.
+fn is_sure(program: &Program<'_>, page: &Page, node: usize) -> bool {
+    let uses = page.weight() as f64;
+    let Some(home) = page.home.map(usize::from).filter(|_| uses > 0.0) else {
+        return false;
+    };
+    let distances = program.topology.distances();
+    let own = f64::from(page.samples) * page.remembered() / uses;
+    let mut scale = Scale::default();
+    for user in page.accessors() {
+        let task = program.tasks.get(user.task as usize);
+        if let Some(from) = task.and_then(|task| task.node) {
+            let nearer =
+                f64::from(distances.between(from, home)) - f64::from(distances.between(from, node));
+            scale.put(f64::from(user.weight) * own, nearer);
+        }
+    }
+    let nodes = evidence::ln_plans(1, 1, program.capacity.len());
+    let certainty = Certainty::of(CONFIDENCE_MIN);
+    certainty.weigh_chosen(&scale, nodes).convinces()
+}
+
 #[cfg(test)]
 mod tests {
     use numad_core::{Proposal, Time};
@@ -371,6 +421,32 @@ mod tests {
         });
         assert!(seen.len() >= 3, "others were tried: {seen:?}");
         assert_eq!(seen.last(), Some(&first));
+    }
+
+    #[test]
+    fn pages_follow_who_uses_them_for_sure() {
+        let mut scene = crossed()
+            .with_page(Some(1), &[0])
+            .with_page(Some(1), &[0])
+            .with_page(Some(1), &[2]);
+        for page in &mut scene.pages[1..] {
+            page.samples = 8;
+            page.recent[0].weight = 8;
+        }
+        // Of what many use eight samples are of others.
+        scene.pages[2].forgotten = 7;
+        let mut policy = build("autopin", &[("metric", "model"), ("gain_min", "1")]);
+        let mut moved = Vec::new();
+        for window in 0..4 {
+            let mut out: Vec<Proposal> = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            moved.extend(out.into_iter().filter_map(|one| match one {
+                Proposal::MovePage { page, .. } => Some(page),
+                Proposal::PlaceTask { .. } => None,
+            }));
+        }
+        moved.dedup();
+        assert_eq!(moved, [scene.pages[1].key], "one sample tells nothing");
     }
 
     #[test]

@@ -187,10 +187,7 @@ impl Attachment {
         judge: &mut Judge<'_, '_>,
         remedy: Option<Remedy>,
     ) {
-        let changed = likeness(judge.program) < OTHER;
-        if changed {
-            self.threads_held_until = context.now;
-        }
+        let changed = self.does_something_else(context.now, judge.program);
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
@@ -261,6 +258,15 @@ impl Attachment {
                 }
             }
         }
+    }
+
+    /// Whether the program does something else than it did; what was put back is no lesson for that.
+    fn does_something_else(&mut self, now: Time, program: &Program<'_>) -> bool {
+        let changed = likeness(program) < OTHER;
+        if changed {
+            self.threads_held_until = now;
+        }
+        changed
     }
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does

@@ -82,7 +82,7 @@ fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
 fn plan_in_window(number: u32, with_old: u64) -> Seen {
     let (mut world, script) = exchange(with_old, gain());
     let threads = std::mem::take(&mut script.lock().unwrap().threads);
-    let mut again = |world: &mut World| (0..4).for_each(|_| talk(world, with_old));
+    let again = |world: &mut World| (0..4).for_each(|_| talk(world, with_old));
     for _ in 1..number {
         again(&mut world);
         assert_eq!(world.window().orders(), "");

@@ -47,7 +47,8 @@ impl Plan {
         };
         if method == Method::Drb {
             (plan.by_chance, plan.cycle) = (false, false);
-            (plan.restarts, plan.settled) = (plan.restarts.min(4), plan.settled.min(2));
+            // Without chance there is little to choose from.
+            plan.settled = plan.settled.min(2);
         }
         plan
     }
@@ -55,13 +56,13 @@ impl Plan {
     /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
     fn online(tasks: usize, machine: &Machine) -> Self {
         let starts = match (tasks, machine.is_tree()) {
-            (..=32, _) => [1, 2, 1, 1, 1, 1],
+            (..=32, _) => [2, 1, 1, 1, 1, 1],
             (33..=64, _) => [2, 2, 1, 1, 1, 1],
             (65..=1024, true) => [2, 2, 2, 1, 1, 1],
             (_, true) => [4, 3, 2, 2, 1, 1],
             (_, false) => [4; 6],
         };
-        let (restarts, settled) = if tasks <= FEW { (24, 6) } else { (1, 1) };
+        let (restarts, settled, kicks) = if tasks <= FEW { (12, 4, 2) } else { (1, 1, 0) };
         Self {
             restarts,
             settled,
@@ -69,7 +70,7 @@ impl Plan {
             tuning: tuning(tasks),
             by_chance: tasks <= FEW,
             cycle: true,
-            kicks: Kicks::NONE,
+            kicks: Kicks::all(kicks),
             chain: 0,
             last_kicks: Kicks::NONE,
         }
@@ -115,7 +116,7 @@ const LAID_MIN: usize = 16;
 const GROWN_MAX: usize = 64;
 
 /// Partners of a task on average up to which a small matrix is not worth the look for communities.
-const THIN: usize = 6;
+const THIN: usize = 4;
 
 /// When pairs of one community make this share of the cost, their layout is all that matters, and
 /// growing cuts would find nothing better.

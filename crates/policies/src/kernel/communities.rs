@@ -8,8 +8,11 @@ use super::graph::{Csr, id};
 
 /// Communities matter when at least this share of all communication stays inside them.
 const INSIDE_PERCENT: u64 = 85;
-/// Groups that are tight have half of that after two rounds.
+/// Groups that are tight have half of that after two rounds, ...
 const EARLY_PERCENT: u64 = 42;
+/// ... and nearly all of it after the first where tasks are few: 85, where most other patterns have below 65.
+const FIRST_PERCENT_OF_FEW: u64 = 70;
+const FEW: usize = 64;
 /// Rounds of label propagation; groups that are tight settle in three or four.
 const ROUNDS: usize = 5;
 
@@ -40,7 +43,12 @@ impl Communities {
                 }
             }
             // Where nothing holds together, that shows at once.
-            if changed == 0 || (round == 1 && self.inside_percent(rows) < EARLY_PERCENT) {
+            let least = match round {
+                0 if tasks <= FEW => FIRST_PERCENT_OF_FEW,
+                1 => EARLY_PERCENT,
+                _ => 0,
+            };
+            if changed == 0 || (least > 0 && self.inside_percent(rows) < least) {
                 break;
             }
         }

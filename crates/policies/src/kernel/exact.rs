@@ -7,16 +7,17 @@
 
 use super::graph::{Csr, id};
 use super::machine::Machine;
+use super::problem;
 use super::table::{Field, Local};
 
-/// Tasks up to which the search is worth a try.
-pub(super) const TASKS_MAX: usize = 10;
+/// Tasks up to which the search is worth a try; of more there is no end.
+const TASKS_MAX: usize = 10;
 /// Rows of the table up to which it stays cheaper than other ways. Eight tasks take some hundred on two and
 /// on four nodes like each other, a hundred thousand on eight that are not.
-pub(super) const ROWS_MAX: usize = 1000;
+const ROWS_MAX: usize = 1000;
 /// The same where there are few mappings, or time.
-pub(super) const ROWS_MAX_OF_FEW: usize = 40 * ROWS_MAX;
-/// Mappings, capacities aside, that are few: few rows are enough to find the best.
+const ROWS_MAX_OF_FEW: usize = 40 * ROWS_MAX;
+/// Mappings, capacities aside, that are few: the best of them is always found.
 const MAPPINGS_MAX_OF_FEW: usize = 1 << 16;
 
 /// Nodes up to which sets of them are the bits of a number.
@@ -47,12 +48,21 @@ pub(super) struct Exact {
     pulls: Vec<i64>,
 }
 
-/// Whether there are so few mappings that the best is always found.
-pub(super) fn is_tiny(tasks: usize, nodes: usize) -> bool {
+/// Rows that a search from nothing is worth.
+pub(super) fn rows_max(tasks: usize, nodes: usize, level: problem::Level) -> usize {
     let power = u32::try_from(tasks)
         .ok()
         .and_then(|tasks| nodes.checked_pow(tasks));
-    power.is_some_and(|mappings| mappings <= MAPPINGS_MAX_OF_FEW)
+    let is_tiny = power.is_some_and(|mappings| mappings <= MAPPINGS_MAX_OF_FEW);
+    match level {
+        problem::Level::Online if !is_tiny => ROWS_MAX,
+        _ => ROWS_MAX_OF_FEW,
+    }
+}
+
+/// Whether a search may come to an end.
+pub(super) fn is_worth_it(tasks: usize, nodes: usize) -> bool {
+    tasks <= TASKS_MAX && nodes <= NODES_MAX
 }
 
 /// What came of a search.
@@ -113,7 +123,7 @@ impl Exact {
         rows_max: usize,
     ) -> Verdict {
         self.best.clear();
-        if field.rows.tasks() > TASKS_MAX || field.machine.nodes() > NODES_MAX {
+        if !is_worth_it(field.rows.tasks(), field.machine.nodes()) {
             return Verdict::Unknown;
         }
         let rows_max =

@@ -372,7 +372,7 @@ impl Workspace {
     fn settle(&mut self, effort: Effort, steps: &mut Steps) -> Verdict {
         let names = self.canon.names();
         let tasks = names.order.len();
-        if tasks > exact::TASKS_MAX {
+        if !exact::is_worth_it(tasks, self.machine.nodes()) {
             return Verdict::Unknown;
         }
         let tier = &self.tiers[0];
@@ -389,11 +389,7 @@ impl Workspace {
         };
         let mut local = Local::new(field, &mut self.table, steps);
         local.descend(0..tasks, false);
-        let few = exact::is_tiny(tasks, self.machine.nodes());
-        let rows_max = match effort.level {
-            problem::Level::Online if !few => exact::ROWS_MAX,
-            _ => exact::ROWS_MAX_OF_FEW,
-        };
+        let rows_max = exact::rows_max(tasks, self.machine.nodes(), effort.level);
         let verdict = self.exact.solve(&mut local, rows_max);
         names.hand_back(&self.table.node, &mut self.start);
         verdict

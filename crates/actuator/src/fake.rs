@@ -32,6 +32,8 @@ pub(crate) enum Hold {
     Shared,
     /// In a huge page that moves with the first page of it; the kernel calls it busy.
     Follows,
+    /// Moves, and then its program copies it on writing where it was: once.
+    Copied,
     /// Isolated, but its migration fails: the kernel gives up there and tells nothing of the rest.
     Stuck,
 }
@@ -265,6 +267,11 @@ impl Kernel for Fake {
                         *status = -libc::EBUSY;
                     }
                     Hold::Busy => *status = -libc::EBUSY,
+                    Hold::Copied => {
+                        page.hold = Hold::Free;
+                        *status = i32::try_from(node.0).unwrap();
+                        continue;
+                    }
                     Hold::Shared if reach == Reach::Program => page.node = node,
                     Hold::Shared => *status = -libc::EACCES,
                     Hold::Stuck => told = false,

@@ -412,6 +412,41 @@ fn a_copy_does_not_hide_that_two_others_share_a_page() {
     }
 }
 
+/// What a program copies while it is undone is for a moment not where it was sent, as rows that are one page. It must not
+/// have every row near it go home one by one.
+#[test]
+fn a_copy_made_meanwhile_is_not_taken_for_a_huge_page() {
+    let (bench, _) = bench();
+    for page in (1..100).step_by(2) {
+        let mut world = bench.fake.0.borrow_mut();
+        world.pages.get_mut(&(Pid(100), page * 4096)).unwrap().node = NodeId(1);
+    }
+    let before = bench.nodes(100);
+    let mut live = bench.live();
+    for page in 0..100 {
+        let home = page % 2;
+        live.perform(&move_action(
+            Pid(100),
+            vec![page * 4096],
+            u32::from(home == 0),
+        ));
+    }
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .pages
+        .get_mut(&(Pid(100), 10 * 4096))
+        .unwrap()
+        .hold = Hold::Copied;
+    let calls = bench.fake.0.borrow().calls;
+    let report = live.undo(&Scope::All);
+    assert_eq!((report.pages_restored, report.failed), (100, vec![]));
+    assert_eq!(bench.nodes(100), before);
+    let calls = bench.fake.0.borrow().calls - calls;
+    assert!(calls <= 8, "{calls} calls");
+}
+
 #[test]
 fn pages_the_kernel_tells_nothing_of_are_asked_about() {
     let (bench, _) = bench();

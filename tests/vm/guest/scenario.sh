@@ -142,7 +142,8 @@ keep_journal() { cat $state/journal >>/out/journal || fail "no journal"; }
 # when they take a page anew, or copy one that they share since a fork; `undo_begins` tells the faults after an undo.
 tracing=/sys/kernel/debug/tracing
 trace_writes() {
-    echo 8192 >$tracing/buffer_size_kb
+    # For each processor: room for some ten thousand, where a server that forks each second writes five.
+    echo 1024 >$tracing/buffer_size_kb
     echo "$@" >$tracing/set_event_pid
     for event in user kernel; do
         # Bit 1 of the error: a write.

@@ -8,7 +8,7 @@
 //! went and is not there afterwards, it and what it may be one page with are sent home again, the last row first:
 //! whatever is one page ends where the first row says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use numad_core::{PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks};
@@ -63,11 +63,18 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
             self.send_home(&mut pages, &elsewhere);
             self.look(&mut pages);
+            // What a program copied meanwhile goes where it is sent the next time. What is one page with another goes
+            // too, and takes that along.
+            let taken = (0..pages.len()).filter(|&index| pages[index].was_taken());
+            let taken: Vec<usize> = taken.collect();
+            if taken.is_empty() {
+                continue;
+            }
+            self.send_home(&mut pages, &taken);
+            self.look(&mut pages);
             // First what processes share, which takes as many steps as there are processes; then what may be huge.
             for bits in [0, HUGE_BITS] {
-                if pages.iter().any(Page::was_taken) {
-                    self.play_back(&mut pages, bits);
-                }
+                self.play_back(&mut pages, bits);
             }
         }
         self.conclude(&pages, report);
@@ -170,6 +177,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// its row is corrected.
     fn play_back(&mut self, pages: &mut [Page], bits: u32) {
         let groups = tangled(pages, bits);
+        if groups.is_empty() {
+            return;
+        }
         for &index in groups.iter().flatten() {
             pages[index].reach = Reach::Program;
         }
@@ -228,8 +238,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 }
 
-/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken away; each
-/// group in the order in which its rows were recorded.
+/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken away to where
+/// another of them belongs; each group in the order in which its rows were recorded.
 fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.was_taken()) {
@@ -242,7 +252,14 @@ fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
             group.push(index);
         }
     }
-    let mut groups: Vec<Vec<usize>> = groups.into_values().collect();
+    let with_another = |group: &Vec<usize>| {
+        let homes: BTreeSet<NodeId> = group.iter().map(|&index| pages[index].home.node).collect();
+        let mut taken = group.iter().map(|&index| &pages[index]);
+        // Its own home is not where it is.
+        taken
+            .any(|page| page.was_taken() && page.place.node().is_some_and(|on| homes.contains(&on)))
+    };
+    let mut groups: Vec<Vec<usize>> = groups.into_values().filter(with_another).collect();
     for group in &mut groups {
         group.sort_by_key(|&index| pages[index].home.order);
     }

@@ -47,8 +47,11 @@ const TOLD_MAX: u32 = 64;
 const AGREES: f64 = 0.5;
 /// The same, of what a plan gains by this window, by all windows.
 const AGREES_IN_ALL: f64 = 0.1;
-/// Judged windows in a row without a move of a thread from which a program stands still.
-const STILL_MIN: u32 = 3;
+/// Judged windows in a row without a move of a thread from which a program is at rest.
+const REST_MIN: u32 = 3;
+/// The same from which it stands still, so that a window that shows something else is believed. After fewer the
+/// windows are so short that a change within one leaves a plan that fits neither what was nor what is.
+const STILL_MIN: u32 = 6;
 /// Cosine of what is said now and what was said before below which the program does something else.
 const ALIKE: f64 = 0.98;
 /// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
@@ -199,7 +202,7 @@ impl Attachment {
             evidence: judge.evidence,
             reverting,
             agreed,
-            at_rest: self.still >= STILL_MIN && !changed,
+            at_rest: self.still >= REST_MIN && !changed,
             pressure: judge.pressure,
             certainty: judge.certainty,
         };

@@ -192,7 +192,7 @@ impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
         // With low priority, so that 64 busy threads do not keep the daemon and the test waiting.
         let mut child = Command::new("nice")
-            .args(["-n", "19"])
+            .args(["-n", "10"])
             .arg(binary("numad-workload"))
             .args(arguments)
             .stdin(Stdio::null())

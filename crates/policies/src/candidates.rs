@@ -196,9 +196,9 @@ pub(crate) fn choose(
         live: &live,
         ..*program
     };
-    let changing = |wish: &&Wish| wish.nodes != now;
     let Some(forecast) = Forecast::new(&model, program, pages_ratio) else {
-        return wishes.iter().find(changing).map(|wish| wish.asked);
+        let changing = wishes.iter().find(|wish| wish.nodes != now);
+        return changing.map(|wish| wish.asked);
     };
     // Of one whose node is not known it is not known either how long it takes now.
     let known_ns = |nodes: &[Option<usize>]| -> f64 {
@@ -212,7 +212,12 @@ pub(crate) fn choose(
     let window_ns = program.window.as_nanos() as f64;
     let windows = (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
     let mut best = (standing(program, &now), stay * (1.0 - gain_min), None);
-    for wish in wishes.iter().filter(changing) {
+    // Policies often agree, and the model is dear: of those who do the first speaks for all.
+    let is_first = |&(at, wish): &(usize, &Wish)| {
+        let before = &wishes[..at];
+        wish.nodes != now && before.iter().all(|other| other.nodes != wish.nodes)
+    };
+    for (_, wish) in wishes.iter().enumerate().filter(is_first) {
         let time = known_ns(&wish.nodes);
         let moved = wish
             .nodes

@@ -9,7 +9,8 @@ case $machine in
     tier8) allowed=" 0 1 2 3 4 5 6 0-6 " ;;
 esac
 numadctl topo | grep -q "^$nodes .*none" || fail "topo does not say that node $nodes has no processors"
-workload slices --threads $cpus --region-kib 512 --seconds 600 --seed 2
+# More than a processor's cache holds: else what is counted of memory is only what nobody uses much.
+workload slices --threads $cpus --region-kib 1024 --seconds 600 --seed 2
 migratepages $program all $nodes 2>/dev/null
 homes $program
 numadctl attach $program --policy deloc || fail "attach"

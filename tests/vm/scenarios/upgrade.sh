@@ -9,6 +9,7 @@ page-nodes $program >/out/pages.before
 for round in 1 2 3 4 5; do
     numadctl attach $program --policy deloc || fail "attach in round $round"
     within 40 moved_threads || fail "round $round: no thread was moved"
+    within 40 moved_pages || fail "round $round: no page was moved"
     keep_journal
     stop_numad
     masks $program | diff /out/before - || fail "round $round: masks differ after the stop"

@@ -50,8 +50,9 @@ pub(crate) fn wait_until(what: &str, mut true_now: impl FnMut() -> bool) {
 pub(crate) const EVERY_FAULT: &str = "[sampling]\nperiod = 1\n";
 
 /// Short windows and every fault: what is tested is what is seen, and the sampling rate would give way to other
-/// programs that fault, and windows to a test that asks fifty times a second.
-pub(crate) const SEEING: &str = "[engine]\ninterval_min_ms = 200\ninterval_max_ms = 500\n[sampling]\nperiod = 1\n[overhead]\nbudget_percent = 50\n";
+/// programs that fault.
+pub(crate) const SEEING: &str =
+    "[engine]\ninterval_min_ms = 200\ninterval_max_ms = 500\n[sampling]\nperiod = 1\n";
 
 /// A daemon with a folder of its own.
 #[derive(Debug)]

@@ -24,6 +24,12 @@ pub fn own_processor_time() -> Duration {
     Duration::from_nanos(nanoseconds(ClockId::CLOCK_PROCESS_CPUTIME_ID))
 }
 
+/// Processor time of the thread that asks, so far.
+#[must_use]
+pub fn thread_processor_time() -> Duration {
+    Duration::from_nanos(nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID))
+}
+
 fn nanoseconds(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |now| {
         let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
@@ -45,5 +51,7 @@ mod tests {
         assert!(monotonic() >= first);
         let used = own_processor_time();
         assert!(used > Duration::ZERO && own_processor_time() >= used);
+        let ours = thread_processor_time();
+        assert!(ours > Duration::ZERO && own_processor_time() >= ours);
     }
 }

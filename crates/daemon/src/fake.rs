@@ -47,9 +47,10 @@ pub(crate) struct State {
     pub(crate) told: Vec<sampler::Spending>,
     /// Processes of which it was told that something was worth changing.
     pub(crate) stirred: Vec<Pid>,
-    /// Processor time that the daemon used, and what each look at programs adds.
+    /// Processor time that the steward's thread used, what each look at programs adds, and what clients took beside.
     pub(crate) used: Duration,
     pub(crate) look_costs: Duration,
+    pub(crate) clients_used: Duration,
     pub(crate) source_open: bool,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
@@ -360,10 +361,15 @@ impl Machine for World {
     }
 
     fn own_usage(&mut self) -> OwnUsage {
+        let state = self.state();
         OwnUsage {
-            cpu_s: 0.25 + self.state().used.as_secs_f64(),
+            cpu_s: 0.25 + (state.used + state.clients_used).as_secs_f64(),
             resident_bytes: 1 << 20,
         }
+    }
+
+    fn own_time(&mut self) -> Duration {
+        self.state().used
     }
 
     fn findings(&mut self, _config: &Config) -> Vec<Finding> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::Config;
 use control::rows::{Finding, Target};
@@ -278,6 +279,10 @@ impl Machine for Look {
             cpu_s: clock::own_processor_time().as_secs_f64(),
             resident_bytes: resident.saturating_mul(self.page_bytes),
         }
+    }
+
+    fn own_time(&mut self) -> Duration {
+        clock::thread_processor_time()
     }
 
     fn mapped(&mut self, pid: Pid) -> Option<Vec<sampler::Range>> {

@@ -251,7 +251,7 @@ impl Steward {
             for reason in self.parts.opener.passed_over() {
                 self.parts.log.info(format_args!("falling back: {reason}"));
             }
-            let own = super::processor_time(&mut *self.parts.machine);
+            let own = super::own_processor_time(&mut *self.parts.machine);
             self.source = Some(OpenSource {
                 source,
                 next_drain: now.after(DRAIN_LEAST),

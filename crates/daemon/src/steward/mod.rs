@@ -271,6 +271,7 @@ impl Steward {
     /// Does what is due: reads samples, provokes them, judges windows.
     pub fn turn(&mut self) {
         let now = self.now();
+        let began = self.parts.machine.own_time();
         if self
             .source
             .as_ref()
@@ -296,6 +297,10 @@ impl Steward {
             self.parts.hand.tidy();
         }
         self.listen();
+        let spent = self.parts.machine.own_time().saturating_sub(began);
+        if let Some(open) = &mut self.source {
+            open.overhead.worked(spent);
+        }
     }
 
     /// When windows are judged next: when one has ended, and the budget allows it.
@@ -348,7 +353,7 @@ impl Steward {
         }
         let measured = Measured {
             now,
-            own: processor_time(&mut *self.parts.machine),
+            own: own_processor_time(&mut *self.parts.machine),
             rate: open.source.rate(),
             cpus: self.parts.topology.online().len(),
             budget: self.parts.config.overhead.budget,
@@ -416,12 +421,12 @@ impl Steward {
 
     /// Closes windows that have ended, and does what the policies want of it.
     fn judge(&mut self, now: Time) {
-        let began = processor_time(&mut *self.parts.machine);
+        let began = self.parts.machine.own_time();
         let due = self.engine.due(now);
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         self.observed(now, &asked);
         self.carry_out();
-        let spent = processor_time(&mut *self.parts.machine).saturating_sub(began);
+        let spent = self.parts.machine.own_time().saturating_sub(began);
         if let Some(open) = &mut self.source {
             open.overhead.judged(spent);
         }
@@ -726,7 +731,7 @@ fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
 }
 
 /// Our own processor time so far.
-fn processor_time(machine: &mut dyn Machine) -> Duration {
+fn own_processor_time(machine: &mut dyn Machine) -> Duration {
     Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
 }
 

@@ -1,7 +1,8 @@
 //! What numad costs the machine, and the one budget for it.
 //!
-//! The budget is a share of the processor time of the whole machine. Into it count our own processor
-//! time, all of it, and what taking samples costs the programs, as the source estimates. Two things give way:
+//! The budget is a share of the processor time of the whole machine. Into it count our own work, and what taking samples
+//! costs the programs, as the source estimates; not what clients ask of us, or whoever asks often would keep us from
+//! everything else. What is told as used has that in it as well. Two things give way:
 //!
 //! - *Samples* get what the rest leaves; at least a tenth, or a busy moment of ours would make us blind. And no
 //!   processor pays more than the same share of its own time: a program of one thread would pay for the whole machine.
@@ -34,8 +35,10 @@ const LATELY: usize = 30;
 #[derive(Clone, Debug)]
 pub(super) struct Overhead {
     since: Time,
-    /// Our processor time then.
+    /// Our processor time then, with what clients asked for.
     own: Duration,
+    /// What we took since then, without that.
+    worked: Duration,
     /// Samples taken then.
     taken: u64,
     /// Our time in reading samples and folding them, since then.
@@ -68,6 +71,7 @@ impl Overhead {
         Self {
             since: now,
             own,
+            worked: Duration::ZERO,
             taken: 0,
             drained: Duration::ZERO,
             lately: VecDeque::new(),
@@ -82,12 +86,17 @@ impl Overhead {
         self.drained += spent;
     }
 
+    /// Takes note of work that no client asked for, readings and judgements among it.
+    pub(super) fn worked(&mut self, spent: Duration) {
+        self.worked += spent;
+    }
+
     /// When the source is to be told next.
     pub(super) fn due(&self) -> Time {
         self.since.after(EVERY)
     }
 
-    /// Takes note of what judging a window took of our processor time.
+    /// Takes note of what judging a window took.
     pub(super) fn judged(&mut self, spent: Duration) {
         // A judgement that has less to do is soon believed.
         self.judging = spent.as_secs_f64().max(self.judging / 2.0);
@@ -127,19 +136,21 @@ impl Overhead {
         });
         let budget = machine * measured.budget;
         // Reading takes no more processor time than we had in all, however long it was interrupted.
-        let reading = self.drained.min(own);
-        let rest = (own - reading).as_secs_f64();
+        let reading = self.drained.min(self.worked);
+        let rest = (self.worked - reading).as_secs_f64();
         let allowed = (budget - rest).max(budget / 10.0);
-        let used = (own + target).as_secs_f64();
         if self.lately.len() >= LATELY {
             self.lately.pop_front();
         }
-        self.lately.push_back((machine, used));
+        self.lately
+            .push_back((machine, (own + target).as_secs_f64()));
         self.income = (budget > 0.0).then(|| budget / elapsed.as_secs_f64());
         let most = self.income.unwrap_or_default() * WAIT_MOST.as_secs_f64();
-        self.debt = (self.debt + used - budget).clamp(0.0, most);
+        let work = (self.worked + target).as_secs_f64();
+        self.debt = (self.debt + work - budget).clamp(0.0, most);
         self.since = measured.now;
         self.own = measured.own;
+        self.worked = Duration::ZERO;
         self.taken = measured.rate.map_or(0, |rate| rate.taken);
         self.drained = Duration::ZERO;
         Spending {
@@ -181,15 +192,16 @@ mod tests {
         })
     }
 
-    /// Two processors for a second, of which one per cent is 20 ms: `own_ms` of our own, `drained_ms`
-    /// of them reading, so many samples. Gives what sampling cost and may, in ms, and the share used.
+    /// Two processors for a second, of which one per cent is 20 ms: `own_ms` of our own work, `drained_ms`
+    /// of them reading, so many samples, and a millisecond for a client. Gives what sampling cost and may, in ms, and the share used.
     #[track_caller]
     fn check(own_ms: u64, drained_ms: u64, samples: u64, expected: (u64, u64), permille: f64) {
         let mut overhead = Overhead::new(Time(0), Duration::from_millis(7));
         overhead.drained(Duration::from_millis(drained_ms));
+        overhead.worked(Duration::from_millis(own_ms));
         let spending = overhead.spending(&Measured {
             now: Time(1_000 * MILLI),
-            own: Duration::from_millis(7 + own_ms),
+            own: Duration::from_millis(8 + own_ms),
             rate: rate(samples),
             cpus: 2,
             budget: 0.01,
@@ -204,13 +216,13 @@ mod tests {
 
     #[test]
     fn sampling_gets_what_the_rest_leaves() {
-        check(0, 0, 0, (0, 20), 0.0);
-        check(8, 3, 4_000, (3, 15), 5.0);
-        check(8, 8, 0, (8, 20), 4.0);
+        check(0, 0, 0, (0, 20), 0.5);
+        check(8, 3, 4_000, (3, 15), 5.5);
+        check(8, 8, 0, (8, 20), 4.5);
         // Interrupted while reading: it cannot have cost more than all of us did.
-        check(8, 30, 0, (8, 20), 4.0);
+        check(8, 30, 0, (8, 20), 4.5);
         // More than the budget for the rest alone.
-        check(500, 1, 0, (1, 2), 250.0);
+        check(500, 1, 0, (1, 2), 250.5);
     }
 
     #[test]
@@ -256,6 +268,7 @@ mod tests {
                     end = now.after(Duration::from_secs(window_s));
                 }
             }
+            overhead.worked(Duration::from_millis(own - before));
             overhead.spending(&Measured {
                 now: Time((second + 1) * 1_000 * MILLI),
                 own: Duration::from_millis(own),

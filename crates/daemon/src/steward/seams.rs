@@ -2,6 +2,7 @@
 //! tests have their own.
 
 use std::fmt;
+use std::time::Duration;
 
 use config::{Config, ConfigError, Loaded};
 use control::Failure;
@@ -77,6 +78,9 @@ pub trait Machine: Send + fmt::Debug {
 
     /// What the daemon itself uses.
     fn own_usage(&mut self) -> OwnUsage;
+
+    /// Processor time that this thread has taken so far: the steward's, without the server's.
+    fn own_time(&mut self) -> Duration;
 
     /// Which addresses a process has mapped; none when it is gone or cannot be asked.
     fn mapped(&mut self, _pid: Pid) -> Option<Vec<sampler::Range>> {

@@ -602,6 +602,26 @@ fn windows_that_are_too_dear_wait() {
     assert_eq!(minute().0, 120);
 }
 
+/// However often somebody asks how it goes: that is used, but windows do not wait for it.
+#[test]
+fn clients_do_not_keep_windows_waiting() {
+    let world = World::new();
+    let settings = Settings::new("clients", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "none"))
+        .unwrap();
+    for _ in 0..120 {
+        world.pass(Duration::from_millis(500));
+        steward.turn();
+        let mut state = world.state();
+        state.clients_used = state.clients_used + Duration::from_millis(200);
+    }
+    let status = steward.status(Peer::DAEMON);
+    assert_eq!(status.attachments[0].windows, 120);
+    assert!((9.0..=11.0).contains(&status.used_percent.unwrap()));
+}
+
 #[test]
 fn a_program_is_called_lively_when_it_is_changed() {
     let world = World::new();

@@ -255,9 +255,15 @@ fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Mac
     if workload.kind == Of::Placed || contestant.oracle {
         command += &format!(" --oracle {}", node_lists(machine));
     }
+    // What numad costs is asked of its shipped settings, what it brings of those that suit so slow a machine.
+    let settings = match workload.kind {
+        Of::Placed => "settings </dev/null",
+        Of::Ours | Of::Theirs => "",
+    };
     format!(
         r#". /lib/scenario.sh
 daemon=
+{settings}
 {before}
 moved() {{ awk '/^pgmigrate_success/{{print $2}}' /proc/vmstat; }}
 ticks() {{ [ -z "$daemon" ] && echo 0 || awk '{{print $14 + $15}}' /proc/$daemon/stat; }}
@@ -411,6 +417,7 @@ mod tests {
         let placed = placed.iter().find(|one| one.name == PLACED).unwrap();
         let text = script(&contestants(&[]).unwrap()[0], placed, 1, &machine);
         assert!(text.contains("--oracle 0-1/2-3/4-5/6-7"), "{text}");
+        assert!(text.contains("\nsettings </dev/null\n"), "{text}");
     }
 
     #[test]

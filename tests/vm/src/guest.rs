@@ -10,6 +10,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -76,7 +78,11 @@ const EXIT: &str = "@@exit ";
 
 /// Runs a script.
 pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
-    let snapshot = snapshot(kit, run.machine, run.image)?;
+    let snapshot = {
+        // Two who want the same would make it over each other.
+        let _alone = kit.making.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshot(kit, run.machine, run.image)?
+    };
     let work = Work::new(kit)?;
     let mut line = run.machine.command(kit, run.image, &work.0)?;
     line.extend([
@@ -234,10 +240,9 @@ struct Work(PathBuf);
 
 impl Work {
     fn new(kit: &Kit) -> Result<Self> {
-        let folder = (0..)
-            .map(|number| kit.path(&format!("run-{}-{number}", std::process::id())))
-            .find(|folder| !folder.exists())
-            .context("no name for a folder is free")?;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = kit.path(&format!("run-{}-{number}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
         mkfifo(&folder.join("in"), Mode::S_IRUSR | Mode::S_IWUSR)?;
         Ok(Self(folder))

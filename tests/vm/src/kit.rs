@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -12,6 +13,8 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) struct Kit {
     root: PathBuf,
     workspace: PathBuf,
+    /// Held by who makes something that is kept in it.
+    pub(crate) making: Mutex<()>,
 }
 
 impl Kit {
@@ -27,7 +30,11 @@ impl Kit {
         if !root.join("build/numatruth.so").exists() {
             bail!("`{}` is not set up; run scripts/vm-setup", root.display());
         }
-        Ok(Self { root, workspace })
+        Ok(Self {
+            root,
+            workspace,
+            making: Mutex::new(()),
+        })
     }
 
     /// A file or folder of the kit.

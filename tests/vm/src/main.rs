@@ -20,6 +20,9 @@ use std::collections::btree_map::Entry;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -55,6 +58,9 @@ enum Command {
         /// Put what scripts left in /out, and the ground truth, into this folder.
         #[arg(long)]
         keep: Option<PathBuf>,
+        /// Guests at a time; each keeps one processor busy.
+        #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+        jobs: u16,
     },
     /// Measures how true samples are: pages, nodes and who shares with whom, by source and rate.
     Accuracy {
@@ -130,13 +136,19 @@ impl Command {
                 quick,
                 verbose,
                 keep,
+                jobs,
             } => {
                 let mut wanted = chosen(scenarios, &names)?;
                 wanted.retain(|scenario| !quick || scenario.quick);
                 if wanted.is_empty() {
                     bail!("none of these scenarios is part of the short round; leave out --quick");
                 }
-                run_all(&kit, &wanted, verbose, keep.as_ref())
+                let manner = Manner {
+                    verbose,
+                    keep,
+                    jobs: usize::from(jobs),
+                };
+                run_all(&kit, &wanted, &manner)
             }
             Self::Accuracy {
                 workloads,
@@ -200,55 +212,51 @@ fn chosen(all: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>> {
     Ok(wanted)
 }
 
-fn run_all(
-    kit: &Kit,
-    scenarios: &[Scenario],
+/// How scenarios are run.
+#[derive(Debug)]
+struct Manner {
     verbose: bool,
-    keep: Option<&PathBuf>,
-) -> Result<usize> {
+    keep: Option<PathBuf>,
+    /// Guests at a time.
+    jobs: usize,
+}
+
+/// What came of the scenarios that were run so far.
+#[derive(Debug, Default)]
+struct Tally {
+    failed: usize,
+    processor: Duration,
+}
+
+/// Runs scenarios, and gives how many failed.
+fn run_all(kit: &Kit, scenarios: &[Scenario], manner: &Manner) -> Result<usize> {
     let started = Instant::now();
     let mut images = BTreeMap::new();
-    let mut failed = 0;
-    let mut processor = Duration::ZERO;
     for scenario in scenarios {
-        let image = match images.entry(scenario.image) {
-            Entry::Vacant(free) => free.insert(image::of(kit, scenario.image)?),
-            Entry::Occupied(there) => there.into_mut(),
-        };
-        let ran = guest::run(
-            kit,
-            &Run {
-                machine: &scenario.machine,
-                image,
-                script: &scenario.script,
-                truth: if scenario.expectations.is_empty() {
-                    Counted::Nothing
-                } else {
-                    Counted::Windows
-                },
-                limit: scenario.limit,
-            },
-        );
-        let ran = match ran {
-            Ok(ran) => ran,
-            // A guest that does not come up is no reason to leave out those of other machines.
-            Err(error) => {
-                say(&format!("FAILED  {}: {error:#}", scenario.name));
-                failed += 1;
-                continue;
-            }
-        };
-        if let Some(folder) = keep {
-            std::fs::create_dir_all(folder)?;
-            std::fs::write(folder.join(format!("{}.tar", scenario.name)), &ran.files)?;
-            std::fs::write(
-                folder.join(format!("{}.truth.json", scenario.name)),
-                ran.truth.as_deref().unwrap_or_default(),
-            )?;
+        if let Entry::Vacant(free) = images.entry(scenario.image) {
+            free.insert(image::of(kit, scenario.image)?);
         }
-        processor += ran.processor;
-        failed += usize::from(!report(scenario, &ran, verbose)?);
     }
+    let next = AtomicUsize::new(0);
+    let tally = Mutex::new(Tally::default());
+    let work = || -> Result<()> {
+        while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let ran = run_one(kit, scenario, &images[&scenario.image]);
+            // Whoever has the tally has the word, too.
+            let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+            tally.take(scenario, ran, manner)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..manner.jobs).map(|_| scope.spawn(work)).collect();
+        let ended = workers.into_iter().map(|worker| {
+            let ended = worker.join();
+            ended.unwrap_or_else(|_| bail!("a scenario made this program panic"))
+        });
+        ended.collect::<Result<Vec<()>>>()
+    })?;
+    let Tally { failed, processor } = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     say(&format!(
         "{} of {} scenarios passed in {:.0} min, {:.0} of processor time",
         scenarios.len() - failed,
@@ -257,6 +265,48 @@ fn run_all(
         processor.as_secs_f64() / 60.0
     ));
     Ok(failed)
+}
+
+fn run_one(kit: &Kit, scenario: &Scenario, image: &Path) -> Result<Ran> {
+    guest::run(
+        kit,
+        &Run {
+            machine: &scenario.machine,
+            image,
+            script: &scenario.script,
+            truth: if scenario.expectations.is_empty() {
+                Counted::Nothing
+            } else {
+                Counted::Windows
+            },
+            limit: scenario.limit,
+        },
+    )
+}
+
+impl Tally {
+    fn take(&mut self, scenario: &Scenario, ran: Result<Ran>, manner: &Manner) -> Result<()> {
+        let ran = match ran {
+            Ok(ran) => ran,
+            // A guest that does not come up is no reason to leave out those of other machines.
+            Err(error) => {
+                say(&format!("FAILED  {}: {error:#}", scenario.name));
+                self.failed += 1;
+                return Ok(());
+            }
+        };
+        if let Some(folder) = &manner.keep {
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(folder.join(format!("{}.tar", scenario.name)), &ran.files)?;
+            std::fs::write(
+                folder.join(format!("{}.truth.json", scenario.name)),
+                ran.truth.as_deref().unwrap_or_default(),
+            )?;
+        }
+        self.processor += ran.processor;
+        self.failed += usize::from(!report(scenario, &ran, manner.verbose)?);
+        Ok(())
+    }
 }
 
 /// Says how it went; true if well.

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
-use crate::evening::evened;
+use crate::evening::{evened, way};
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
@@ -448,6 +448,8 @@ pub(crate) struct PageWish<'a> {
     pub unconfirmed: bool,
     /// Pages beside it are wanted on the same node, and together they are sure.
     pub backed: bool,
+    /// Wanted there because all use it alike, and one node has more than its part of such.
+    pub evens: bool,
 }
 
 /// What moving a page gains.
@@ -519,7 +521,11 @@ impl PageCase<'_> {
         }
         let aside = wishes.iter().filter_map(|wish| {
             let (page, home) = self.possible(wish).ok()?;
-            let nearer = self.pays(page, (home, wish.node), None);
+            let moved = (home, wish.node);
+            // Of pages that all use alike, few samples say of some that they get nearer, of others that they get
+            // farther. Those alone would seem to lose.
+            let chance = || wish.evens && !self.is_sure(wish, &self.scale(page, moved, None));
+            let nearer = self.pays(page, moved, None) && !chance();
             (!nearer).then_some((page, home, wish.node))
         });
         let Some(pressure) = self.pressure.filter(|pressure| !pressure.is_calm()) else {
@@ -555,11 +561,11 @@ impl PageCase<'_> {
     ) -> Result<(&'b Page, PageGain), Veto> {
         let (page, home) = self.possible(wish)?;
         if relief.contains(&page.slot) {
-            // Not for the sake of its own uses, which is what samples could be weighed for. It counts as if each
-            // saved a way as long as that to the own node.
+            // Not for the sake of its own uses, which is what samples could be weighed for. It counts as if they saved
+            // their ways.
             let gain = PageGain {
                 scale: Scale::default(),
-                saved: page.weight() as f64 * f64::from(topology::distance::LOCAL),
+                saved: way(self.program, page, home),
                 is_relief: true,
             };
             return Ok((page, gain));
@@ -574,9 +580,7 @@ impl PageCase<'_> {
                     Veto::DoesNotPay
                 });
             }
-            // The node was chosen by the same samples that now speak for it.
-            let nodes = evidence::ln_plans(1, 1, self.allowed.len());
-            if !wish.backed && !self.certainty.weigh_chosen(&scale, nodes).convinces() {
+            if !self.is_sure(wish, &scale) {
                 return Err(Veto::Evidence);
             }
         }
@@ -586,6 +590,13 @@ impl PageCase<'_> {
             is_relief: false,
         };
         Ok((page, gain))
+    }
+
+    /// Whether samples say surely that a page gets nearer to who uses it.
+    fn is_sure(&self, wish: &PageWish<'_>, scale: &Scale) -> bool {
+        // The node was chosen by the same samples that now speak for it.
+        let nodes = evidence::ln_plans(1, 1, self.allowed.len());
+        wish.backed || self.certainty.weigh_chosen(scale, nodes).convinces()
     }
 
     /// The page of a wish that could be granted if it pays, and its home.

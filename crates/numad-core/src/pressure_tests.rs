@@ -123,6 +123,16 @@ impl Scene {
         wishes: &[(usize, usize)],
         gbps: Option<[Option<f64>; 2]>,
     ) -> Vec<Result<(), Veto>> {
+        self.judged(wishes, gbps, (0.5, false))
+    }
+
+    /// The same with this certainty, and pages that are wanted there `evens` or not.
+    fn judged(
+        &self,
+        wishes: &[(usize, usize)],
+        gbps: Option<[Option<f64>; 2]>,
+        (certainty, evens): (f64, bool),
+    ) -> Vec<Result<(), Veto>> {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
         let case = PageCase {
             program: &self.program(),
@@ -132,7 +142,7 @@ impl Scene {
             evidence: true,
             wait: false,
             pressure: pressure.as_ref(),
-            certainty: Certainty::of(0.5),
+            certainty: Certainty::of(certainty),
         };
         let wishes: Vec<PageWish<'_>> = wishes
             .iter()
@@ -143,6 +153,7 @@ impl Scene {
                 held: false,
                 unconfirmed: false,
                 backed: false,
+                evens,
             })
             .collect();
         let verdicts = case.judge(wishes.iter(), &mut [1 << 30; 2]);
@@ -311,9 +322,32 @@ fn what_all_use_alike_is_spread_until_it_is_even() {
 }
 
 #[test]
+fn what_nobody_uses_evens_nothing() {
+    let mut scene = Scene::new([0, 1, 0, 1], [0, 0, 0, 0], 10);
+    for page in &mut scene.pages[..2] {
+        page.recent[0].weight = 0;
+    }
+    let granted = evened(&scene.program(), &[(0, 1), (1, 1), (3, 1)], &[true, true]);
+    assert_eq!(granted.into_iter().collect::<Vec<_>>(), [3]);
+}
+
+#[test]
 fn nothing_is_spread_that_gets_farther_from_its_users() {
     // Each page is used by the task beside it.
     let scene = Scene::new([0, 0, 0, 0], [0, 0, 0, 0], 10);
     let granted = evened(&scene.program(), &[(0, 1), (1, 1)], &[true, true]);
     assert!(granted.is_empty(), "{granted:?}");
+}
+
+#[test]
+fn pages_are_spread_of_which_chance_says_that_some_are_used_more_from_here_and_some_from_there() {
+    let spread = |users, evens| {
+        let wishes = [(0, 1), (1, 1), (2, 1), (3, 1)];
+        let verdicts = Scene::new(users, [0; 4], 10).judged(&wishes, None, (0.9, evens));
+        verdicts.into_iter().filter(Result::is_ok).count()
+    };
+    // A single sample of each tells nothing of one page, but all of them that none is farther.
+    assert_eq!(spread([0, 1, 0, 1], true), 2);
+    assert_eq!(spread([0, 1, 0, 1], false), 0);
+    assert_eq!(spread([0, 0, 0, 0], true), 0);
 }

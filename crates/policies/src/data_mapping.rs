@@ -183,9 +183,8 @@ impl DataMapping {
                 },
             });
         }
-        // Who uses a page alike with whom shows when threads are where they are to be.
-        let stands = !moved && !out.iter().any(|one| moves_task(program, one));
-        if self.even && stands {
+        // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
+        if self.even && !moved {
             let alike = |page: &Page| self.table.is_used_alike(page, self.ratio);
             let evened = even::propose(program, (alike, free), out);
             self.proposed.extend(evened);

@@ -5,6 +5,8 @@
 //! first. So the policies that mind controllers spread them: from nodes that are asked for more than their part
 //! of what the program asks, to those asked for least, the most used pages first, and no more than it takes.
 
+use std::cmp::Reverse;
+
 use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
 /// Whether pages that all use alike are spread.
@@ -23,7 +25,9 @@ pub(crate) fn propose(
 ) -> Vec<(PageKey, u32)> {
     let mut evenness = Evenness::of(program);
     let mut alike: Vec<&Page> = program.pages.iter().filter(|page| is_alike(page)).collect();
-    alike.sort_unstable_by_key(|page| (std::cmp::Reverse(page.samples), page.key));
+    // The same in each window, as long as no page comes to be used twice as much: a move that waits for a second window
+    // to agree would wait for ever if chance chose.
+    alike.sort_unstable_by_key(|page| (Reverse(page.samples.checked_ilog2()), page.key));
     let mut evened = Vec::new();
     for page in alike {
         let Some(home) = page.home.map(usize::from) else {
@@ -79,6 +83,26 @@ mod tests {
             scene = scene.with_page(Some(home), &[0, 1]);
         }
         scene
+    }
+
+    #[test]
+    fn a_little_more_use_of_some_does_not_choose_others() {
+        let chosen = |uses: [u32; 8]| {
+            let mut scene = shared([0; 8]).with_capacity(&[1, 1]);
+            for (page, uses) in scene.pages.iter_mut().zip(uses) {
+                page.samples = uses;
+            }
+            let pages = proposals("deloc", &[], &scene).into_iter();
+            let pages = pages.filter_map(|proposal| match proposal {
+                Proposal::MovePage { page, .. } => Some(page.page - 0x1000),
+                Proposal::PlaceTask { .. } => None,
+            });
+            pages.collect::<Vec<_>>()
+        };
+        assert_eq!(chosen([4, 5, 6, 7, 4, 5, 6, 7]), [0, 1, 2, 3]);
+        assert_eq!(chosen([7, 4, 5, 4, 7, 6, 5, 6]), [0, 1, 2, 3]);
+        // Used twice as much is something else.
+        assert_eq!(chosen([4, 5, 6, 7, 8, 5, 6, 15]), [4, 7, 0, 1]);
     }
 
     fn moved(settings: &[(&str, &str)], scene: &Scene) -> Vec<usize> {

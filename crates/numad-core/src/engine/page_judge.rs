@@ -21,7 +21,7 @@ use crate::cost;
 use crate::event::EventKind;
 use crate::evidence::{self, Scale};
 use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
-use crate::policy::{Fate, Page, PageKey, Program, Proposal, Veto};
+use crate::policy::{Fate, Page, PageKey, Program, Proposal, Reason, Veto};
 
 /// Most pages from one that is wanted on a node to the next that count as one piece with them: 64 KiB, less than
 /// any allocator or runtime gives a thread at a time.
@@ -77,11 +77,11 @@ impl Attachment {
         let unsettled = self.unsettled(judge);
         let mut asked: Vec<Asked<'_>> = Vec::new();
         for proposal in judge.proposals {
-            if let Proposal::MovePage { page, node, .. } = proposal {
+            if let Proposal::MovePage { page, node, reason } = proposal {
                 asked.push(Asked {
                     proposal,
                     page: *page,
-                    wish: self.page_wish(context, judge, *page, *node),
+                    wish: self.page_wish(context, judge, (*page, *node), reason),
                 });
             }
         }
@@ -348,8 +348,8 @@ impl Attachment {
         &self,
         context: &Context<'_>,
         judge: &Judge<'a, '_>,
-        page: PageKey,
-        node: usize,
+        (page, node): (PageKey, usize),
+        reason: &Reason,
     ) -> PageWish<'a> {
         let program: &'a Program<'_> = judge.program;
         let seen = self.seen(program, page);
@@ -365,6 +365,7 @@ impl Attachment {
             held: history.is_some_and(|history| !history.stay.is_over(context.now)),
             unconfirmed: history.is_some_and(|history| history.wanted != Some(node)) && !follows(),
             backed: false,
+            evens: matches!(reason, Reason::Even { .. }),
         }
     }
 

@@ -21,7 +21,8 @@
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
 //! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
-//! uses them: it shows sooner whose a page is than who shares it, and they would go twice.
+//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. Not for a plan that would
+//! save next to nothing even if it were no chance: nobody moves for that.
 
 use std::collections::BTreeSet;
 
@@ -83,6 +84,8 @@ pub(crate) struct ThreadVerdicts {
     pub each: Vec<Result<(), Veto>>,
     /// How sure the plan as a whole is; none when it moves nobody from a node that is known, or fell before.
     pub plan: Option<Evidence>,
+    /// The plan could be chance, and is worth more windows that tell.
+    pub is_open: bool,
     /// Tasks of a plan that could be chance or would crowd a controller, and the nodes that they are on: there they are
     /// placed, for the policy wants them bound, and half a plan leaves the others to wander.
     pub kept: Vec<TaskWish>,
@@ -139,9 +142,11 @@ impl ThreadCase<'_> {
                 }
             }
         }
+        let is_chance = weighed.plan.is_some_and(|plan| !plan.convinces());
         ThreadVerdicts {
             each: verdicts,
             plan: weighed.plan,
+            is_open: is_chance && !weighed.is_little,
             kept,
             each_sure: weighed.each,
         }

@@ -33,6 +33,8 @@ pub(super) struct Decision {
     pub arriving: bool,
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
+    /// They could be chance, and more windows may tell.
+    pub plan_is_open: bool,
 }
 
 /// Where tasks go back to, and why.
@@ -209,10 +211,12 @@ impl Attachment {
         let ThreadVerdicts {
             each: verdicts,
             plan,
+            is_open,
             kept,
             each_sure,
         } = case(false).judge(&wishes);
         judge.decision.plan = plan;
+        judge.decision.plan_is_open = is_open;
         if let Some(remedy) = remedy {
             let verdicts = case(true).judge(&remedy.wishes).each;
             for (&wish, _) in remedy

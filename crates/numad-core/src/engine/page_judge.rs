@@ -335,7 +335,7 @@ impl Attachment {
 
     /// Tasks that a plan would move that could be chance, while there is hope that the next windows tell.
     fn unsettled(&self, judge: &Judge<'_, '_>) -> BTreeSet<usize> {
-        let unsure = judge.decision.plan.is_some_and(|plan| !plan.convinces());
+        let unsure = judge.decision.plan_is_open;
         let wishes = judge.proposals.iter().filter_map(wished);
         let movers = wishes.filter(|&(task, node)| {
             let task = judge.program.tasks.get(task);

@@ -127,16 +127,25 @@ fn a_program_that_does_something_else_is_not_at_rest() {
 
 #[test]
 fn pages_wait_at_first_for_a_plan_that_could_still_be_chance() {
-    let (mut world, script) = exchange(45, gain());
+    assert_eq!(page_goes(45), [false, false, true]);
+}
+
+#[test]
+fn pages_do_not_wait_for_a_plan_that_would_save_next_to_nothing() {
+    assert_eq!(page_goes(49), [true, false, false]);
+}
+
+/// In which windows a page goes to the node that its user is to leave.
+fn page_goes(with_old: u64) -> [bool; 3] {
+    let (mut world, script) = exchange(with_old, gain());
     // Thread 12 is to leave node 1, to which its page is to go.
     script.lock().unwrap().pages = vec![(900, 1)];
-    let went = [(); 3].map(|()| {
+    [(); 3].map(|()| {
         world.touch(12, 900, 80);
         let orders = world.window().orders();
-        talk(&mut world, 45);
+        talk(&mut world, with_old);
         orders.contains("p900")
-    });
-    assert_eq!(went, [false, false, true]);
+    })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! *Runs.* Memory is used by the piece. Pages side by side that are wanted on the same node are judged
 //! together, and with those beside them that are there already: what a single sample cannot say of one page, a few
 //! say of all ([`Run`]). So pages that are seldom seen go soon after the others. And pages between two that
-//! go, which nobody has seen in use, go with them if none is farther from the next than
+//! go or are there already, which nobody has seen in use, go with them if none is farther from the next than
 //! [`GAP_MAX`]: with a few thousand samples a second most of a program's memory is never seen. A policy that
 //! seeks no gain gets what it wants, and no more.
 //!
@@ -201,8 +201,13 @@ impl Attachment {
             );
             let below = first.page.page.saturating_sub(GAP_MAX)..first.page.page;
             let above = last.page.page + 1..=last.page.page.saturating_add(GAP_MAX);
-            run.there.extend(self.beside(program, first, below.rev()));
-            run.there.extend(self.beside(program, last, above));
+            for beside in [
+                self.beside(program, first, below.rev()),
+                self.beside(program, last, above),
+            ] {
+                run.there.extend(beside.there);
+                run.unseen.extend(beside.unseen);
+            }
         }
         runs.retain(|run| run.wishes.len() > 1 || !run.there.is_empty());
         runs
@@ -220,8 +225,6 @@ impl Attachment {
         if low.space != high.space || one.wish.node != next.wish.node || !near {
             return None;
         }
-        let local = self.spaces.local_of(low.space)?;
-        let own = self.spaces.at(local)?.pid.is_some();
         let mut between = Stretch::default();
         for number in low.page + 1..high.page {
             let key = PageKey {
@@ -234,32 +237,49 @@ impl Attachment {
                     Some(_) => return None,
                     None => {}
                 },
-                None if own && self.shares.translate(local, number) == (local, number) => {
-                    between.unseen.push(number);
-                }
+                None if self.is_own(key) => between.unseen.push(number),
                 None => {}
             }
         }
         Some(between)
     }
 
-    /// Pages on one side of a wish, up to the first that is elsewhere, that are where it is to go.
+    /// Pages on one side of a wish, up to the first that is elsewhere, that are where it is to go; and those
+    /// between them that are not tracked.
     fn beside<'a>(
         &self,
         program: &Program<'a>,
         one: &Asked<'_>,
         numbers: impl Iterator<Item = u64>,
-    ) -> Vec<&'a Page> {
+    ) -> Stretch<'a> {
         let space = one.page.space;
-        let around = numbers.filter_map(|page| self.seen(program, PageKey { space, page }));
-        let there = |page: &&Page| {
-            page.home
-                .is_none_or(|home| usize::from(home) == one.wish.node)
+        let (mut beside, mut unseen) = (Stretch::default(), Vec::new());
+        for page in numbers {
+            let key = PageKey { space, page };
+            match self.seen(program, key) {
+                Some(page) => match page.home.map(usize::from) {
+                    Some(home) if home == one.wish.node => {
+                        beside.there.push(page);
+                        beside.unseen.append(&mut unseen);
+                    }
+                    Some(_) => break,
+                    None => {}
+                },
+                None if self.is_own(key) => unseen.push(page),
+                None => {}
+            }
+        }
+        beside
+    }
+
+    /// Whether a page is memory that only this program can have.
+    fn is_own(&self, key: PageKey) -> bool {
+        let Some(local) = self.spaces.local_of(key.space) else {
+            return false;
         };
-        around
-            .take_while(there)
-            .filter(|page| page.home.is_some())
-            .collect()
+        let space = self.spaces.at(local);
+        space.is_some_and(|space| space.pid.is_some())
+            && self.shares.translate(local, key.page) == (local, key.page)
     }
 
     /// A page as the policy saw it, if it is tracked.

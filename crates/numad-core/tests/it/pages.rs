@@ -225,6 +225,18 @@ fn pages_that_are_there_already_speak_for_one_that_came_late() {
 }
 
 #[test]
+fn unseen_pages_between_one_that_goes_and_one_that_is_there_go_along() {
+    let (mut world, script) = piece(0.999, &[(90, 8), (100, 8), (103, 24), (106, 8), (109, 8)]);
+    script.lock().unwrap().pages = vec![(103, 1)];
+    for there in [100, 106] {
+        world.homes.insert(there, NodeId(1));
+    }
+    // Beyond the last that is there nothing is known, and what is elsewhere ends a piece.
+    assert_eq!(world.window().orders(), "p101+102+103+104+105>1");
+    drop(script);
+}
+
+#[test]
 fn a_page_that_is_used_from_elsewhere_parts_a_piece() {
     let (mut world, script) = piece(0.9, &[(100, 8), (102, 8)]);
     world.touch(10, 101, 8);

@@ -300,7 +300,7 @@ impl Attachment {
     ) -> Vec<PageGrant> {
         let granted = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
         let mut budget = case.options.page_moves_max.saturating_sub(granted);
-        let mut filled = Vec::new();
+        let (mut filled, mut taken) = (Vec::new(), BTreeSet::new());
         for run in runs.iter().filter(|run| !run.unseen.is_empty()) {
             let gains = run.wishes.iter().map(|&index| verdicts[index]);
             let gains: Vec<PageGain> = gains.filter_map(Result::ok).collect();
@@ -321,7 +321,8 @@ impl Attachment {
                     space: first.page.space,
                     page: number,
                 };
-                let known = self.page_moves.contains_key(&page);
+                // Two pieces may have the same gap between them and what is there.
+                let known = self.page_moves.contains_key(&page) || taken.contains(&page);
                 let Some(left) = room[first.wish.node].checked_sub(case.program.page_bytes) else {
                     break;
                 };
@@ -329,6 +330,7 @@ impl Attachment {
                     continue;
                 }
                 (budget, room[first.wish.node]) = (budget - 1, left);
+                taken.insert(page);
                 filled.push(PageGrant {
                     page,
                     node: first.wish.node,

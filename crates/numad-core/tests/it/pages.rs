@@ -237,6 +237,23 @@ fn unseen_pages_between_one_that_goes_and_one_that_is_there_go_along() {
 }
 
 #[test]
+fn a_gap_that_two_pieces_share_is_filled_once() {
+    // Seventeen pages apart, and both next to what is there between them.
+    let (mut world, script) = piece(0.999, &[(100, 24), (106, 8), (111, 8), (117, 24)]);
+    script.lock().unwrap().pages = vec![(100, 1), (117, 1)];
+    for there in [106, 111] {
+        world.homes.insert(there, NodeId(1));
+    }
+    let all: Vec<String> = (101..117)
+        .filter(|page| ![106, 111].contains(page))
+        .map(|page| page.to_string())
+        .collect();
+    let expected = format!("p100+{}+117>1", all.join("+"));
+    assert_eq!(world.window().orders(), expected);
+    drop(script);
+}
+
+#[test]
 fn a_page_that_is_used_from_elsewhere_parts_a_piece() {
     let (mut world, script) = piece(0.9, &[(100, 8), (102, 8)]);
     world.touch(10, 101, 8);

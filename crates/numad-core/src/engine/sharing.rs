@@ -23,7 +23,8 @@ pub(super) struct Place {
 pub(super) struct Users(Vec<LocalSpace>);
 
 impl Engine {
-    /// Pages of a program whose place the next decision wants to know, at most `max`, hottest first: each
+    /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
+    /// which it is not known yet: each
     /// with a process that has it and its address there. Of shared memory that is a process that used
     /// the page lately, for another may not have it in its page table.
     #[must_use]
@@ -32,8 +33,8 @@ impl Engine {
             return Vec::new();
         };
         let users = attachment.users();
-        let hottest = attachment.pages.hottest(max).into_iter();
-        hottest
+        let wanted = attachment.pages.to_look_up(max).into_iter();
+        wanted
             .filter_map(|(_, tag, _)| {
                 let page = attachment.key(tag)?;
                 let place = attachment.place_of(&users, page)?;

@@ -49,14 +49,15 @@ impl Engine {
         Some((attachment.window_end?, attachment.interval.current()))
     }
 
-    /// Pages of a program whose place the next decision wants to know, at most `max`, hottest first.
+    /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
+    /// which it is not known yet.
     #[must_use]
     pub fn wanted_pages(&self, attachment: AttachmentId, max: usize) -> Vec<PageKey> {
         let Some(attachment) = self.attachment(attachment) else {
             return Vec::new();
         };
-        let hottest = attachment.pages.hottest(max);
-        hottest
+        let wanted = attachment.pages.to_look_up(max);
+        wanted
             .into_iter()
             .filter_map(|(_, tag, _)| attachment.key(tag))
             .collect()

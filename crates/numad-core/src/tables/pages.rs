@@ -59,6 +59,14 @@ pub(crate) struct Entry {
     count: u16,
 }
 
+/// A page that is tracked: its slot, which it is, and what is known of it.
+pub(crate) type Tracked = (u32, Tag, Entry);
+
+/// The one with more samples first (ties: lowest slot).
+fn hotter(one: &Tracked, other: &Tracked) -> std::cmp::Ordering {
+    (other.2.sixteenths, one.0).cmp(&(one.2.sixteenths, other.0))
+}
+
 /// Who used a page since the accessor did last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharers {
@@ -322,16 +330,28 @@ impl PageTable {
     }
 
     /// Tracked pages, those with most samples first (ties: lowest slot), at most `max`.
-    pub(crate) fn hottest(&self, max: usize) -> Vec<(u32, Tag, Entry)> {
-        let mut all: Vec<(u32, Tag, Entry)> = self.iter().collect();
-        let hotter = |a: &(u32, Tag, Entry), b: &(u32, Tag, Entry)| {
-            (b.2.sixteenths, a.0).cmp(&(a.2.sixteenths, b.0))
-        };
-        if max == 0 {
-            return Vec::new();
-        }
+    pub(crate) fn hottest(&self, max: usize) -> Vec<Tracked> {
+        let mut all: Vec<Tracked> = self.iter().collect();
         if all.len() > max {
             all.select_nth_unstable_by(max, hotter);
+            all.truncate(max);
+        }
+        all.sort_unstable_by(hotter);
+        all
+    }
+
+    /// Tracked pages whose home is to be looked up, at most `max`, in the order of [`Self::hottest`]: half of them the
+    /// hottest, for those decide most and others may have moved them; the rest such as have none yet, before
+    /// those that have. Else a program with more pages than that would never be known beyond its hottest.
+    pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tracked> {
+        let mut all: Vec<Tracked> = self.iter().collect();
+        if all.len() > max {
+            all.select_nth_unstable_by(max / 2, hotter);
+            let rest = &mut all[max / 2..];
+            let known = |one: &Tracked| one.2.home().is_some();
+            rest.select_nth_unstable_by(max - max / 2, |one, other| {
+                known(one).cmp(&known(other)).then(hotter(one, other))
+            });
             all.truncate(max);
         }
         all.sort_unstable_by(hotter);
@@ -463,6 +483,31 @@ mod tests {
         }
         let entry = table.entry(tag(1)).unwrap().1;
         assert_eq!(&entry.seats[..entry.count()], expected);
+    }
+
+    #[test]
+    fn those_without_a_home_are_looked_up_beside_the_hottest() {
+        let mut table = PageTable::new(64, 4);
+        for page in 1..=10 {
+            for _ in 0..page {
+                table.touch(tag(page), 1, 1);
+            }
+        }
+        let asked = |table: &PageTable, max| -> Vec<u64> {
+            let wanted = table.to_look_up(max).into_iter();
+            wanted.map(|(_, tag, _)| tag.page()).collect()
+        };
+        assert_eq!(asked(&table, 4), [10, 9, 8, 7]);
+        (7..=10).for_each(|page| table.set_home(tag(page), Some(0)));
+        assert_eq!(asked(&table, 4), [10, 9, 6, 5]);
+        assert_eq!(asked(&table, 1), [6]);
+        // One that was looked up and has none is asked for as long as it is used.
+        table.set_home(tag(6), None);
+        assert_eq!(asked(&table, 4), [10, 9, 6, 5]);
+        (1..=6).for_each(|page| table.set_home(tag(page), Some(1)));
+        assert_eq!(asked(&table, 4), [10, 9, 8, 7]);
+        assert_eq!(asked(&table, 10).len(), 10);
+        assert_eq!(asked(&table, 0), [0; 0]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::time::Time;
 
 /// What was decided, before it is ordered.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Decision {
     pub threads: Vec<TaskGrant>,
     pub pages: Vec<PageGrant>,
@@ -116,6 +117,7 @@ impl Attachment {
         };
         let mut judge = Judge {
             program: &program,
+            likeness: likeness(&program),
             slots: &scratch.slots,
             evidence,
             certainty: Certainty::of(self.options.confidence_min),
@@ -192,7 +194,7 @@ impl Attachment {
         judge: &mut Judge<'_, '_>,
         remedy: Option<Remedy>,
     ) {
-        let changed = self.does_something_else(context.now, judge.program);
+        let changed = self.does_something_else(context.now, judge.likeness);
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
@@ -215,8 +217,7 @@ impl Attachment {
             kept,
             each_sure,
         } = case(false).judge(&wishes);
-        judge.decision.plan = plan;
-        judge.decision.plan_is_open = is_open;
+        (judge.decision.plan, judge.decision.plan_is_open) = (plan, is_open);
         if let Some(remedy) = remedy {
             let verdicts = case(true).judge(&remedy.wishes).each;
             for (&wish, _) in remedy
@@ -268,8 +269,8 @@ impl Attachment {
     }
 
     /// Whether the program does something else than it did; what was put back is no lesson for that.
-    fn does_something_else(&mut self, now: Time, program: &Program<'_>) -> bool {
-        let changed = likeness(program) < OTHER;
+    const fn does_something_else(&mut self, now: Time, likeness: f64) -> bool {
+        let changed = likeness < OTHER;
         if changed {
             self.threads_held_until = now;
         }
@@ -307,7 +308,7 @@ impl Attachment {
     /// Whether windows agree that threads are misplaced, if not about the node of each.
     fn agrees(&mut self, judge: &Judge<'_, '_>, wishes: &[TaskWish]) -> bool {
         if judge.evidence {
-            self.note_change(judge.program);
+            self.note_change(judge.likeness);
         }
         self.agrees_with_last(judge, wishes) || self.outweighs(judge, wishes)
     }
@@ -353,12 +354,12 @@ impl Attachment {
         };
         let live = gain(program.live);
         let by_all = || self.changing > 1 && gain(program.decayed) >= AGREES_IN_ALL * live;
-        live > 0.0 && (likeness(program) < OTHER || by_all())
+        live > 0.0 && (judge.likeness < OTHER || by_all())
     }
 
     /// Counts windows in a row in which the program does not do what it did before.
-    fn note_change(&mut self, program: &Program<'_>) {
-        self.changing = match likeness(program) < ALIKE {
+    const fn note_change(&mut self, likeness: f64) {
+        self.changing = match likeness < ALIKE {
             true => self.changing.saturating_add(1),
             false => 0,
         };
@@ -415,6 +416,8 @@ impl Attachment {
 /// Wishes being judged.
 pub(super) struct Judge<'a, 'p> {
     pub(super) program: &'a Program<'p>,
+    /// Cosine of what is said now and what was said before.
+    likeness: f64,
     pub(super) slots: &'a [u32],
     pub(super) evidence: bool,
     pub(super) certainty: Certainty,

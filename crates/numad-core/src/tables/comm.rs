@@ -33,8 +33,8 @@ impl CommTable {
         }
     }
 
-    /// Two different seats said this much to each other. A seat's talk with itself is ignored, by
-    /// adding nothing and without a branch, see `Entry::access`.
+    /// Two different seats said this much to each other. A seat's talk with itself is ignored, by adding nothing and
+    /// without a branch: of pages nobody is told that he shares them with himself, but of lines it comes up.
     #[inline]
     pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u32) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));

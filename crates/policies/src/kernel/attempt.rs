@@ -48,7 +48,7 @@ impl Plan {
         if method == Method::Drb {
             (plan.by_chance, plan.cycle) = (false, false);
             // Without chance there is little to choose from.
-            plan.settled = plan.settled.min(2);
+            plan.settled = plan.settled.min(3);
         }
         plan
     }
@@ -56,18 +56,22 @@ impl Plan {
     /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
     fn online(tasks: usize, machine: &Machine) -> Self {
         let starts = match (tasks, machine.is_tree()) {
-            (..=32, _) => [2, 1, 1, 1, 1, 1],
-            (33..=64, _) => [2, 2, 1, 1, 1, 1],
+            (..=32, _) => [4, 2, 1, 1, 1, 1],
+            (33..=64, _) => [4, 2, 2, 1, 1, 1],
             (65..=1024, true) => [2, 2, 2, 1, 1, 1],
             (_, true) => [4, 3, 2, 2, 1, 1],
             (_, false) => [4; 6],
         };
+        let mut tuning = tuning(tasks);
+        if tasks <= 32 {
+            tuning.coarsest = 12;
+        }
         let (restarts, settled, kicks) = if tasks <= FEW { (12, 4, 2) } else { (1, 1, 0) };
         Self {
             restarts,
             settled,
             starts,
-            tuning: tuning(tasks),
+            tuning,
             by_chance: tasks <= FEW,
             cycle: true,
             kicks: Kicks::all(kicks),
@@ -122,8 +126,8 @@ const THIN: usize = 4;
 /// growing cuts would find nothing better.
 const TORN_PERCENT: i64 = 50;
 
-/// Depth of the recursion from which on a cut that was found twice is good enough. The first ones
-/// decide too much.
+/// Depth of the recursion from which on a cut that was found twice is good enough. The first ones decide
+/// too much: they must be found three times.
 const SETTLES_FROM: usize = 3;
 
 /// Patience falls with the size: on a small graph a long pass only walks away and back.
@@ -138,7 +142,7 @@ fn tuning(tasks: usize) -> Tuning {
     let effort = fm::Effort { passes, patience };
     Tuning {
         starts: 1,
-        settles: false,
+        settled: 1,
         tries: 2,
         coarsest: 24,
         effort,
@@ -278,7 +282,7 @@ impl Attempt<'_> {
         let plan = self.plan;
         let care = |depth: usize| Tuning {
             starts: plan.starts.get(depth).copied().unwrap_or(1),
-            settles: depth >= SETTLES_FROM,
+            settled: if depth < SETTLES_FROM { 3 } else { 2 },
             ..plan.tuning
         };
         self.halves.map(job, &care, luck);

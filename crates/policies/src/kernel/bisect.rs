@@ -1,14 +1,13 @@
 //! One cut of a graph in two, multilevel: coarsen, cut what is left, refine on the way back.
 
-use super::fm::{Cut, Effort, Fm, Room, Score};
+use super::fm::{Cut, Effort, Fm, Room, Score, Seed};
 use super::graph::{Dice, Level, Steps, id};
 
 /// A round of coarsening that keeps more than this share of the vertices (percent) ends it.
 const SHRINK_MAX_PERCENT: usize = 92;
+/// Vertices up to which one cut is grown.
+const TINY: usize = 8;
 const NONE: u32 = u32::MAX;
-/// Added to the gain of a vertex that side 0 has reached, more than any gain: reached ones go first.
-const REACHED: i64 = 1 << 40;
-
 /// One, where shares of a weight are counted.
 const ONE: u64 = 1 << 16;
 /// `ONE` by each small size: a division for each entry is a third of all coarsening.
@@ -27,8 +26,8 @@ const INVERSE: [u64; 64] = {
 pub(super) struct Tuning {
     /// Cuts from scratch; the best is kept.
     pub(super) starts: usize,
-    /// Whether to stop when a cut from scratch costs the same as the best before it.
-    pub(super) settles: bool,
+    /// How often the best must be found before no more are made.
+    pub(super) settled: usize,
     /// Cuts grown of the coarsest graph; the best is kept.
     pub(super) tries: usize,
     /// Vertices at which coarsening ends.
@@ -54,7 +53,6 @@ struct Scratch {
     mate: Vec<u32>,
     heads: Vec<u32>,
     slot: Vec<u32>,
-    gain: Vec<i64>,
     touched: Vec<bool>,
     queue: Vec<u32>,
     side: Vec<u8>,
@@ -83,15 +81,16 @@ impl Bisector {
             side.reserve(count);
         }
         let mut best: Option<Score> = None;
+        let mut found = 0;
         for _ in 0..tuning.starts.max(1) {
             let score = self.round(room, tuning, luck);
-            // Found twice, it is probably the best there is.
-            if tuning.settles && best == Some(score) {
-                break;
-            }
             if best.is_none_or(|best| score < best) {
-                best = Some(score);
+                (best, found) = (Some(score), 0);
                 std::mem::swap(&mut self.side, &mut self.kept);
+            }
+            found += usize::from(best == Some(score));
+            if found == tuning.settled {
+                break;
             }
             if luck.steps.is_out() {
                 break;
@@ -125,9 +124,12 @@ impl Bisector {
             std::mem::swap(&mut self.side, &mut self.trial);
             // Every second level is left out: what it would find the next finer one finds as well.
             if depth % 2 == 0 {
+                let graph = &self.levels[depth];
+                self.fm.take(graph);
                 let cut = Cut {
-                    graph: &self.levels[depth],
+                    graph,
                     side: &mut self.side,
+                    seed: None,
                     room,
                     exact: depth == 0,
                 };
@@ -140,24 +142,31 @@ impl Bisector {
     /// The first cut of the coarsest graph: the best of a few that are grown.
     fn first(&mut self, depth: usize, room: Room, tuning: Tuning, luck: &mut Luck<'_>) -> Score {
         let graph = &self.levels[depth];
+        self.fm.take(graph);
         let mut best: Option<Score> = None;
-        for attempt in 0..tuning.tries.max(1) {
+        // The first is as good as any where there is so little to choose.
+        let tries = if self.levels[0].count() <= TINY {
+            1
+        } else {
+            tuning.tries
+        };
+        for attempt in 0..tries {
             // With room to choose, one way is to fill side 0, the other is to fill side 1.
             let target = if attempt % 4 < 2 {
                 room.most
             } else {
                 room.least
             };
-            grow(
-                graph,
-                target,
-                attempt % 2 == 1,
-                luck.dice,
-                &mut self.scratch,
-            );
+            let mut vertex = luck.dice.below(graph.count());
+            if attempt % 2 == 1 {
+                vertex = farthest(graph, vertex, &mut self.scratch);
+            }
+            self.scratch.side.clear();
+            self.scratch.side.resize(graph.count(), 1);
             let cut = Cut {
                 graph,
                 side: &mut self.scratch.side,
+                seed: Some(Seed { vertex, target }),
                 room,
                 exact: depth == 0,
             };
@@ -285,58 +294,6 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
         coarse.size.push(size);
         coarse.bias.push(bias);
         coarse.end_row();
-    }
-}
-
-/// Grows side 0 around a vertex until it holds `target` tasks, always by what it talks to most.
-fn grow(graph: &Level, target: i64, far: bool, dice: &mut Dice, scratch: &mut Scratch) {
-    let count = graph.count();
-    let rows = graph.rows();
-    scratch.side.clear();
-    scratch.side.resize(count, 1);
-    if target <= 0 || count == 0 {
-        return;
-    }
-    let mut vertex = dice.below(count);
-    if far {
-        vertex = farthest(graph, vertex, scratch);
-    }
-    let Scratch {
-        side,
-        gain,
-        queue: open,
-        ..
-    } = scratch;
-    gain.clear();
-    for own in 0..count {
-        let total: i32 = rows.row(own).map(|(_, weight)| weight).sum();
-        gain.push(-REACHED / 2 - i64::from(graph.bias[own]) - i64::from(total));
-    }
-    // What is still on side 1, shrinking as side 0 grows; and the reach of side 0 in the high bits.
-    open.clear();
-    open.extend((0..count).map(id));
-    let mut tasks = 0;
-    let mut place = vertex;
-    loop {
-        open.swap_remove(place);
-        side[vertex] = 0;
-        tasks += i64::from(graph.size[vertex]);
-        if tasks >= target {
-            return;
-        }
-        for (other, weight) in rows.row(vertex) {
-            let far = if gain[other] < 0 { REACHED } else { 0 };
-            gain[other] += far + 2 * i64::from(weight);
-        }
-        let rated = open.iter().enumerate();
-        let rated = rated.map(|(place, &other)| (gain[other as usize], place));
-        let best = rated.fold(None, |best: Option<(i64, usize)>, next| match best {
-            Some(best) if best.0 >= next.0 => Some(best),
-            _ => Some(next),
-        });
-        let Some(best) = best else { return };
-        place = best.1;
-        vertex = open[place] as usize;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Vertices of both sides of a cut by gain, roughly: queues with constant time for everything.
 
-use super::graph::id;
+use super::fm::Sides;
+use super::graph::{Level, id};
 
 /// Gains up to this size have a bucket of their own; above, 16 buckets for each power of two.
 const FINE_BITS: u32 = 4;
@@ -17,18 +18,18 @@ const LOCKED: u16 = u16::MAX - 1;
 
 /// A vertex: all that a move of a partner touches, side by side.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cell {
+struct Cell {
     /// What moving the vertex to the other side saves.
-    pub(super) gain: i32,
+    gain: i32,
     next: u32,
     previous: u32,
     bucket: u16,
     /// 0 or 1.
-    pub(super) side: u8,
+    side: u8,
 }
 
 impl Cell {
-    pub(super) const fn new(gain: i32, side: u8) -> Self {
+    const fn new(gain: i32, side: u8) -> Self {
         Self {
             gain,
             next: NONE,
@@ -37,12 +38,21 @@ impl Cell {
             side,
         }
     }
+
+    /// Goes to the other side; where it was.
+    #[inline]
+    const fn turn(&mut self) -> u8 {
+        let from = self.side;
+        self.side = 1 - from;
+        self.gain = -self.gain;
+        from
+    }
 }
 
 /// A queue for each side: last in, first out among gains within one sixteenth of each other.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    pub(super) cells: Vec<Cell>,
+    cells: Vec<Cell>,
     heads: [[u32; BUCKETS]; 2],
     used: [[u64; WORDS]; 2],
     /// No bucket above this word is used.
@@ -84,7 +94,7 @@ const fn bucket_of(gain: i32) -> u16 {
 
 impl Buckets {
     /// Empties both queues and unlocks all vertices.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         for (heads, used) in self.heads.iter_mut().zip(&mut self.used) {
             for (word, bits) in used.iter_mut().enumerate() {
                 while *bits != 0 {
@@ -101,7 +111,7 @@ impl Buckets {
 
     /// Puts a vertex into the queue of its side.
     #[inline]
-    pub(super) fn insert(&mut self, vertex: usize) {
+    fn insert(&mut self, vertex: usize) {
         let cell = &mut self.cells[vertex];
         let side = usize::from(cell.side & 1);
         let bucket = bucket_of(cell.gain);
@@ -142,16 +152,9 @@ impl Buckets {
         }
     }
 
-    /// Takes a vertex out of its queue for good.
-    #[inline]
-    pub(super) fn lock(&mut self, vertex: usize) {
-        self.remove(vertex);
-        self.cells[vertex].bucket = LOCKED;
-    }
-
     /// Adds to the gain of a vertex, and puts it where it then belongs unless it is locked.
     #[inline]
-    pub(super) fn add(&mut self, vertex: usize, more: i32) {
+    fn add(&mut self, vertex: usize, more: i32) {
         let cell = &mut self.cells[vertex];
         cell.gain += more;
         if cell.bucket == LOCKED || cell.bucket == bucket_of(cell.gain) {
@@ -163,9 +166,8 @@ impl Buckets {
         self.insert(vertex);
     }
 
-    /// A vertex of the highest bucket of a side.
     #[inline]
-    pub(super) fn best(&mut self, side: usize) -> Option<usize> {
+    fn top(&mut self, side: usize) -> Option<usize> {
         loop {
             let top = self.top[side];
             let bits = self.used[side][top];
@@ -178,9 +180,89 @@ impl Buckets {
     }
 }
 
+impl Sides for Buckets {
+    fn take(&mut self, _: &Level) {}
+
+    fn start(&mut self, graph: &Level, side: &[u8]) -> i64 {
+        let rows = graph.rows();
+        self.cells.clear();
+        let mut twice = 0_i64;
+        for (vertex, &own) in side.iter().enumerate() {
+            let (mut across, mut total) = (0, 0);
+            for (other, weight) in rows.row(vertex) {
+                total += weight;
+                across += if side[other] == own { 0 } else { weight };
+            }
+            let bias = graph.bias[vertex];
+            let signed = if own == 0 { bias } else { -bias };
+            self.cells.push(Cell::new(2 * across - total + signed, own));
+            twice += i64::from(across);
+            if own == 0 {
+                twice += 2 * i64::from(bias);
+            }
+        }
+        twice / 2
+    }
+
+    #[inline]
+    fn gain(&self, vertex: usize) -> i32 {
+        self.cells[vertex].gain
+    }
+
+    #[inline]
+    fn side(&self, vertex: usize) -> u8 {
+        self.cells[vertex].side
+    }
+
+    fn queue_all(&mut self) {
+        self.clear();
+        (0..self.cells.len()).for_each(|vertex| self.insert(vertex));
+    }
+
+    fn queue_border(&mut self, graph: &Level) {
+        self.clear();
+        for vertex in 0..self.cells.len() {
+            let side = self.cells[vertex].side;
+            let crosses = |(other, _): (usize, i32)| self.cells[other].side != side;
+            if graph.bias[vertex] != 0 || graph.rows().row(vertex).any(crosses) {
+                self.insert(vertex);
+            }
+        }
+    }
+
+    #[inline]
+    fn best(&mut self, side: usize) -> Option<usize> {
+        self.top(side)
+    }
+
+    #[inline]
+    fn flip(&mut self, graph: &Level, vertex: usize) {
+        if self.cells[vertex].bucket < LOCKED {
+            self.remove(vertex);
+        }
+        let cell = &mut self.cells[vertex];
+        cell.bucket = LOCKED;
+        let from = cell.turn();
+        for (other, weight) in graph.rows().row(vertex) {
+            let stayed = self.cells[other].side == from;
+            self.add(other, if stayed { 2 * weight } else { -2 * weight });
+        }
+    }
+
+    #[inline]
+    fn flip_back(&mut self, graph: &Level, vertex: usize) {
+        let from = self.cells[vertex].turn();
+        for (other, weight) in graph.rows().row(vertex) {
+            let cell = &mut self.cells[other];
+            let stayed = cell.side == from;
+            cell.gain += if stayed { 2 * weight } else { -2 * weight };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{BUCKETS, Buckets, Cell, bucket_of};
+    use super::{BUCKETS, Buckets, Cell, LOCKED, bucket_of};
 
     #[test]
     fn buckets_are_monotone_and_within_bounds() {
@@ -208,18 +290,19 @@ mod tests {
         queue.cells.push(Cell::new(5000, 1));
         queue.clear();
         (0..6).for_each(|vertex| queue.insert(vertex));
-        assert_eq!(queue.best(0), Some(4));
-        assert_eq!(queue.best(1), Some(5));
+        assert_eq!(queue.top(0), Some(4));
+        assert_eq!(queue.top(1), Some(5));
         queue.add(4, -1800);
-        assert_eq!(queue.best(0), Some(1));
-        queue.lock(1);
+        assert_eq!(queue.top(0), Some(1));
+        queue.remove(1);
+        queue.cells[1].bucket = LOCKED;
         queue.add(1, 9999);
         assert_eq!(
-            queue.best(0),
+            queue.top(0),
             Some(3),
             "last in, first out; what is locked stays out"
         );
         queue.clear();
-        assert_eq!((queue.best(0), queue.best(1)), (None, None));
+        assert_eq!((queue.top(0), queue.top(1)), (None, None));
     }
 }

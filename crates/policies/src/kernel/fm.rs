@@ -1,6 +1,7 @@
 //! Fiduccia-Mattheyses: passes of single moves over a cut, each undone to its best point.
 
-use super::buckets::{Buckets, Cell};
+use super::buckets::Buckets;
+use super::few::{FEW, Few};
 use super::graph::{Level, Steps, id};
 
 /// How many tasks side 0 may hold.
@@ -39,28 +40,92 @@ pub(super) struct Effort {
     pub(super) patience: usize,
 }
 
+/// The vertices of a cut: the side of each, and what moving it to the other side saves.
+///
+/// Some are queued, to be moved; one that was moved is locked until they are queued anew.
+pub(super) trait Sides {
+    /// Looks at a graph, before it is cut, and again after it was changed.
+    fn take(&mut self, graph: &Level);
+
+    /// Starts with a cut of the graph, none queued; what it costs.
+    fn start(&mut self, graph: &Level, side: &[u8]) -> i64;
+
+    /// What moving a vertex saves.
+    fn gain(&self, vertex: usize) -> i32;
+
+    /// The side of a vertex: 0 or 1.
+    fn side(&self, vertex: usize) -> u8;
+
+    /// Queues all vertices, and no vertex is locked.
+    fn queue_all(&mut self);
+
+    /// Queues the vertices that talk across the cut or care from outside, and no vertex is locked.
+    fn queue_border(&mut self, graph: &Level);
+
+    /// A queued vertex of a side with the highest gain, or nearly so.
+    fn best(&mut self, side: usize) -> Option<usize>;
+
+    /// Moves a vertex to the other side and locks it; tells its partners, and queues them unless they are
+    /// locked.
+    fn flip(&mut self, graph: &Level, vertex: usize);
+
+    /// Moves a vertex to the other side; the queues may be wrong after that.
+    fn flip_back(&mut self, graph: &Level, vertex: usize);
+}
+
 /// Memory of the passes.
 #[derive(Debug, Default)]
 pub(super) struct Fm {
-    queue: Buckets,
-    log: Vec<u32>,
-    tasks: i64,
-    cost: i64,
-    /// Vertices at the cut when it was loaded.
-    border: Vec<u32>,
+    few: Passes<Few>,
+    many: Passes<Buckets>,
 }
 
 impl Fm {
-    /// Lowers the cost of the cut `side` of `graph`. With `exact` the room is kept to the task, else
+    /// Looks at a graph that is to be cut.
+    pub(super) fn take(&mut self, graph: &Level) {
+        if graph.count() <= FEW {
+            self.few.sides.take(graph);
+        } else {
+            self.many.sides.take(graph);
+        }
+    }
+
+    /// Lowers the cost of a cut of the graph that was taken. With `exact` the room is kept to the task, else
     /// to within half the largest vertex.
     pub(super) fn run(&mut self, cut: Cut<'_>, effort: Effort, steps: &mut Steps) -> Score {
+        if cut.graph.count() <= FEW {
+            self.few.run(cut, effort, steps)
+        } else {
+            self.many.run(cut, effort, steps)
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Passes<S> {
+    sides: S,
+    log: Vec<u32>,
+    tasks: i64,
+    cost: i64,
+}
+
+impl<S: Sides> Passes<S> {
+    fn run(&mut self, cut: Cut<'_>, effort: Effort, steps: &mut Steps) -> Score {
         let Cut {
             graph,
             side,
+            seed,
             room,
             exact,
         } = cut;
-        let largest = self.load(graph, side);
+        self.cost = self.sides.start(graph, side);
+        let all = side.iter().zip(&graph.size);
+        let zero = all.map(|(&side, &size)| if side == 0 { i64::from(size) } else { 0 });
+        self.tasks = zero.sum();
+        if let Some(seed) = seed {
+            self.grow(graph, seed);
+        }
+        let largest = i64::from(graph.size.iter().copied().max().unwrap_or(1));
         let tolerance = if exact { 1 } else { largest };
         let free = if exact { 0 } else { largest / 2 };
         let aim = Aim {
@@ -68,8 +133,8 @@ impl Fm {
             tolerance,
             free,
         };
-        for pass in 0..effort.passes {
-            let better = self.pass(graph, aim, effort.patience, pass == 0);
+        for _ in 0..effort.passes {
+            let better = self.pass(graph, aim, effort.patience);
             if !better || !steps.spend(self.log.len() + graph.count()) {
                 break;
             }
@@ -77,58 +142,46 @@ impl Fm {
         if exact {
             self.balance(graph, room);
         }
-        for (side, cell) in side.iter_mut().zip(&self.queue.cells) {
-            *side = cell.side;
+        for (vertex, side) in side.iter_mut().enumerate() {
+            *side = self.sides.side(vertex);
         }
         aim.score(self.tasks, self.cost)
     }
 
-    /// Gains of a cut from scratch; the largest vertex.
-    fn load(&mut self, graph: &Level, side: &[u8]) -> i64 {
-        let rows = graph.rows();
-        self.queue.cells.clear();
-        self.border.clear();
-        self.tasks = 0;
-        let (mut twice, mut largest) = (0_i64, 1);
-        for (vertex, &own) in side.iter().enumerate() {
-            let (mut across, mut total) = (0, 0);
-            for (other, weight) in rows.row(vertex) {
-                total += weight;
-                across += if side[other] == own { 0 } else { weight };
-            }
-            let bias = graph.bias[vertex];
-            let signed = if own == 0 { bias } else { -bias };
-            self.queue
-                .cells
-                .push(Cell::new(2 * across - total + signed, own));
-            if across > 0 || bias != 0 {
-                self.border.push(id(vertex));
-            }
-            twice += i64::from(across);
-            let size = i64::from(graph.size[vertex]);
-            largest = largest.max(size);
-            if own == 0 {
-                self.tasks += size;
-                twice += 2 * i64::from(bias);
-            }
+    /// Moves to side 0 what it talks to most, starting with one vertex, until it holds `target` tasks.
+    fn grow(&mut self, graph: &Level, Seed { vertex, target }: Seed) {
+        let mut next = Some(vertex);
+        while self.tasks < target {
+            // Where nothing is left that talks to side 0, whoever minds least.
+            let rest = || {
+                let left = (0..graph.count()).filter(|&other| self.sides.side(other) == 1);
+                left.max_by_key(|&other| (self.sides.gain(other), std::cmp::Reverse(other)))
+            };
+            let Some(vertex) = next.or_else(rest) else {
+                return;
+            };
+            self.flip(graph, vertex);
+            next = self.sides.best(1);
         }
-        self.cost = twice / 2;
-        largest
     }
 
     /// One pass. True when it found something better.
-    fn pass(&mut self, graph: &Level, aim: Aim, patience: usize, first: bool) -> bool {
+    fn pass(&mut self, graph: &Level, aim: Aim, patience: usize) -> bool {
         let count = graph.count();
         let start = aim.score(self.tasks, self.cost);
         let (mut best, mut best_length) = (start, 0);
         let patience = 300 / patience + count / patience;
-        self.fill(graph, aim, first);
+        self.log.clear();
+        if aim.room.miss(self.tasks) > aim.tolerance || self.tasks == 0 {
+            self.sides.queue_all();
+        } else {
+            self.sides.queue_border(graph);
+        }
         while self.log.len() < count && self.log.len() - best_length < patience {
             let Some(vertex) = self.pick(graph, aim) else {
                 break;
             };
-            self.queue.lock(vertex);
-            self.flip(graph, vertex, true);
+            self.flip(graph, vertex);
             self.log.push(id(vertex));
             let score = aim.score(self.tasks, self.cost);
             if score < best {
@@ -138,59 +191,35 @@ impl Fm {
         }
         while self.log.len() > best_length {
             if let Some(vertex) = self.log.pop() {
-                self.flip(graph, vertex as usize, false);
+                self.count(graph, vertex as usize);
+                self.sides.flip_back(graph, vertex as usize);
             }
         }
         best < start
     }
 
-    /// Fills the queues with the vertices at the cut, or with all when the room is not kept.
-    fn fill(&mut self, graph: &Level, aim: Aim, first: bool) {
-        self.log.clear();
-        self.queue.clear();
-        let all = aim.room.miss(self.tasks) > aim.tolerance || self.tasks == 0;
-        if all {
-            (0..graph.count()).for_each(|vertex| self.queue.insert(vertex));
-            return;
-        }
-        if !first {
-            self.find_border(graph);
-        }
-        for &vertex in &self.border {
-            self.queue.insert(vertex as usize);
-        }
-    }
-
-    fn find_border(&mut self, graph: &Level) {
-        let cells = &self.queue.cells;
-        self.border.clear();
-        for (vertex, cell) in cells.iter().enumerate() {
-            let crosses = |(other, _): (usize, i32)| cells[other].side != cell.side;
-            if graph.bias[vertex] != 0 || graph.rows().row(vertex).any(crosses) {
-                self.border.push(id(vertex));
-            }
-        }
-    }
-
     /// The best vertex that may move now.
     #[inline]
     fn pick(&mut self, graph: &Level, aim: Aim) -> Option<usize> {
-        let zero = self.queue.best(0);
-        let one = self.queue.best(1);
         let Room { least, most } = aim.room;
-        if self.tasks >= most + aim.tolerance && zero.is_some() {
-            return zero;
+        if self.tasks >= most + aim.tolerance
+            && let Some(zero) = self.sides.best(0)
+        {
+            return Some(zero);
         }
-        if self.tasks <= least - aim.tolerance && one.is_some() {
-            return one;
+        if self.tasks <= least - aim.tolerance
+            && let Some(one) = self.sides.best(1)
+        {
+            return Some(one);
         }
+        let (zero, one) = (self.sides.best(0), self.sides.best(1));
         let size = |vertex: usize| i64::from(graph.size[vertex]);
         let slack = aim.tolerance.max(aim.room.miss(self.tasks));
         let zero = zero.filter(|&vertex| self.tasks - size(vertex) >= least - slack);
         let one = one.filter(|&vertex| self.tasks + size(vertex) <= most + slack);
         match (zero, one) {
             (Some(zero), Some(one)) => {
-                let gain = |vertex: usize| self.queue.cells[vertex].gain;
+                let gain = |vertex: usize| self.sides.gain(vertex);
                 let prefer_zero = match gain(zero).cmp(&gain(one)) {
                     std::cmp::Ordering::Greater => true,
                     std::cmp::Ordering::Less => false,
@@ -202,29 +231,22 @@ impl Fm {
         }
     }
 
-    /// Moves a vertex to the other side and tells its partners; queues them too when asked.
     #[inline]
-    fn flip(&mut self, graph: &Level, vertex: usize, queues: bool) {
-        let cell = &mut self.queue.cells[vertex];
-        let from = cell.side;
-        self.cost -= i64::from(cell.gain);
-        cell.gain = -cell.gain;
-        cell.side = 1 - from;
+    fn flip(&mut self, graph: &Level, vertex: usize) {
+        self.count(graph, vertex);
+        self.sides.flip(graph, vertex);
+    }
+
+    /// Counts what moving a vertex to the other side changes.
+    #[inline]
+    fn count(&mut self, graph: &Level, vertex: usize) {
+        self.cost -= i64::from(self.sides.gain(vertex));
         let size = i64::from(graph.size[vertex]);
-        self.tasks += if from == 0 { -size } else { size };
-        for (other, weight) in graph.rows().row(vertex) {
-            let cell = &mut self.queue.cells[other];
-            let more = if cell.side == from {
-                2 * weight
-            } else {
-                -2 * weight
-            };
-            if queues {
-                self.queue.add(other, more);
-            } else {
-                cell.gain += more;
-            }
-        }
+        self.tasks += if self.sides.side(vertex) == 0 {
+            -size
+        } else {
+            size
+        };
     }
 
     /// Moves single tasks, cheapest first, until the room is kept.
@@ -232,15 +254,23 @@ impl Fm {
         while room.miss(self.tasks) > 0 {
             let from = u8::from(self.tasks < room.least);
             let miss = room.miss(self.tasks);
-            let cells = self.queue.cells.iter().enumerate();
-            let movable = cells.filter(|&(vertex, cell)| {
-                cell.side == from && i64::from(graph.size[vertex]) < 2 * miss
+            let movable = (0..graph.count()).filter(|&vertex| {
+                self.sides.side(vertex) == from && i64::from(graph.size[vertex]) < 2 * miss
             });
-            let best = movable.min_by_key(|&(vertex, cell)| (-i64::from(cell.gain), vertex));
-            let Some((vertex, _)) = best else { return };
-            self.flip(graph, vertex, false);
+            let best = movable.min_by_key(|&vertex| (-i64::from(self.sides.gain(vertex)), vertex));
+            let Some(vertex) = best else { return };
+            self.count(graph, vertex);
+            self.sides.flip_back(graph, vertex);
         }
     }
+}
+
+/// From where a cut is grown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seed {
+    pub(super) vertex: usize,
+    /// Tasks on side 0 at which growing ends.
+    pub(super) target: i64,
 }
 
 /// What a pass works on.
@@ -249,6 +279,8 @@ pub(super) struct Cut<'a> {
     pub(super) graph: &'a Level,
     /// 0 or 1 for each vertex.
     pub(super) side: &'a mut [u8],
+    /// Where side 0 grows first, if it does.
+    pub(super) seed: Option<Seed>,
     pub(super) room: Room,
     pub(super) exact: bool,
 }

@@ -47,6 +47,7 @@ mod bisect;
 mod buckets;
 mod communities;
 mod exact;
+mod few;
 mod fm;
 mod graph;
 mod halve;

@@ -26,6 +26,8 @@ pub(super) struct Plan {
     settled: usize,
     /// Cuts from scratch by depth of the recursion; beyond the last, one.
     starts: [usize; 6],
+    /// How often the best of the first cuts must be found before no more are made.
+    sure: usize,
     tuning: Tuning,
     /// Whether all mappings but the first begin by chance.
     by_chance: bool,
@@ -33,6 +35,8 @@ pub(super) struct Plan {
     cycle: bool,
     /// Kicks after each mapping from nothing.
     kicks: Kicks,
+    /// How often communities of few tasks are tried on other nodes.
+    regroups: usize,
     /// Length of the ejection chains that polish the best mapping; none when zero.
     chain: usize,
     /// Kicks of the best mapping at the end.
@@ -58,7 +62,8 @@ impl Plan {
         let starts = match (tasks, machine.is_tree()) {
             (..=32, _) => [4, 2, 1, 1, 1, 1],
             (33..=64, _) => [4, 2, 2, 1, 1, 1],
-            (65..=1024, true) => [2, 2, 2, 1, 1, 1],
+            (65..=256, true) => [3, 3, 2, 1, 1, 1],
+            (257..=1024, true) => [2, 2, 2, 1, 1, 1],
             (_, true) => [4, 3, 2, 2, 1, 1],
             (_, false) => [4; 6],
         };
@@ -71,10 +76,13 @@ impl Plan {
             restarts,
             settled,
             starts,
+            // With more tasks hardly a cut is found twice.
+            sure: if tasks <= GROWN_MAX { 3 } else { usize::MAX },
             tuning,
             by_chance: tasks <= FEW,
             cycle: true,
             kicks: Kicks::all(kicks),
+            regroups: tasks / 2,
             chain: 0,
             last_kicks: Kicks::NONE,
         }
@@ -100,10 +108,12 @@ impl Plan {
             restarts,
             settled,
             starts,
+            sure: usize::MAX,
             tuning: tuning(tasks),
             by_chance: tasks <= FEW,
             cycle: true,
             kicks: Kicks::all(kicks),
+            regroups: 512,
             chain,
             last_kicks: Kicks::all(last_kicks),
         }
@@ -119,6 +129,11 @@ const LAID_MIN: usize = 16;
 /// Tasks up to which cuts are grown in any case: what communities say to each other weighs much there.
 const GROWN_MAX: usize = 64;
 
+/// Communities are laid side by side when at least this share of all communication stays inside of them, ...
+const LAID_PERCENT: u64 = 85;
+/// ... and tried on other nodes from this on. Random talk of 32 tasks gains from that as well.
+const REGROUPED_PERCENT: u64 = 60;
+
 /// Partners of a task on average up to which a small matrix is not worth the look for communities.
 const THIN: usize = 4;
 
@@ -127,7 +142,7 @@ const THIN: usize = 4;
 const TORN_PERCENT: i64 = 50;
 
 /// Depth of the recursion from which on a cut that was found twice is good enough. The first ones decide
-/// too much: they must be found three times.
+/// too much.
 const SETTLES_FROM: usize = 3;
 
 /// Patience falls with the size: on a small graph a long pass only walks away and back.
@@ -176,7 +191,12 @@ impl Attempt<'_> {
         let mut least = i64::MAX;
         let mut restarts = self.plan.restarts;
         let dice = luck.dice.clone();
-        let laid = self.lay(luck);
+        let inside = self.look();
+        let laid = if inside >= LAID_PERCENT {
+            self.lay(luck)
+        } else {
+            None
+        };
         // Growing starts as it would have without, so that it never ends worse.
         *luck.dice = dice;
         if let Some((cost, decides)) = laid {
@@ -199,6 +219,14 @@ impl Attempt<'_> {
                 best.clone_from(&self.tiers[0].node);
             }
             found += usize::from(cost == least);
+        }
+        if inside >= REGROUPED_PERCENT && best.len() <= GROWN_MAX {
+            self.tiers[0].node.clone_from(best);
+            let communities = std::mem::take(self.communities);
+            let tries = self.plan.regroups;
+            self.search(0, luck, |local, _| local.regroup(&communities, tries));
+            *self.communities = communities;
+            best.clone_from(&self.tiers[0].node);
         }
         if self.plan.chain > 0 {
             self.tiers[0].node.clone_from(best);
@@ -229,16 +257,22 @@ impl Attempt<'_> {
         cost
     }
 
+    /// Looks for communities where they may matter; what stays inside of them, in percent.
+    fn look(&mut self) -> u64 {
+        let rows = self.tiers[0].graph.rows();
+        let thin = rows.tasks() <= GROWN_MAX && rows.entries() <= THIN * rows.tasks();
+        if rows.tasks() <= LAID_MIN || thin {
+            return 0;
+        }
+        self.communities.find(rows)
+    }
+
     /// A mapping of the first tier with communities side by side, refined; its cost, and whether what
-    /// was torn apart makes most of it. Nothing when there are no communities.
+    /// was torn apart makes most of it. Nothing when they are too thin.
     fn lay(&mut self, luck: &mut Luck<'_>) -> Option<(i64, bool)> {
         let tier = &mut self.tiers[0];
         let rows = tier.graph.rows();
         let few = rows.tasks() <= GROWN_MAX;
-        let thin = few && rows.entries() <= THIN * rows.tasks();
-        if rows.tasks() <= LAID_MIN || thin || !self.communities.find(rows) {
-            return None;
-        }
         let machine = (self.machine, tier.capacity.as_slice());
         let luck_of = (&mut *luck.dice, &mut *luck.steps);
         let found = (rows, &*self.communities, self.kept);
@@ -282,7 +316,7 @@ impl Attempt<'_> {
         let plan = self.plan;
         let care = |depth: usize| Tuning {
             starts: plan.starts.get(depth).copied().unwrap_or(1),
-            settled: if depth < SETTLES_FROM { 3 } else { 2 },
+            settled: if depth < SETTLES_FROM { plan.sure } else { 2 },
             ..plan.tuning
         };
         self.halves.map(job, &care, luck);

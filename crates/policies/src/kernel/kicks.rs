@@ -90,11 +90,9 @@ impl Local<'_> {
             let (from, to) = (self.table.node[task], self.table.node[friend]);
             if from != to {
                 let back = self.least_attached(friend, usize::from(from), dice, heat);
-                self.table.log.push((id(task), from));
-                self.relocate(task, usize::from(to));
+                self.send(task, usize::from(to));
                 if let Some(back) = back {
-                    self.table.log.push((id(back), to));
-                    self.relocate(back, usize::from(from));
+                    self.send(back, usize::from(from));
                 }
             }
             task = friend;
@@ -128,8 +126,14 @@ impl Local<'_> {
         least.or_else(|| (!self.has_room(node)).then_some(friend))
     }
 
+    /// Moves a task and logs that.
+    pub(super) fn send(&mut self, task: usize, to: usize) {
+        self.table.log.push((id(task), self.table.node[task]));
+        self.relocate(task, to);
+    }
+
     /// Descends from what was kicked and everyone it talks to; logs every move.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let mut kicked = std::mem::take(&mut self.table.kicked);
         kicked.clear();
         kicked.extend(self.table.log.iter().map(|entry| entry.0));

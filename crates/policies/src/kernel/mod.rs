@@ -58,6 +58,7 @@ mod layout;
 mod machine;
 mod order;
 mod problem;
+mod regroup;
 mod relieve;
 mod search;
 mod sparsify;

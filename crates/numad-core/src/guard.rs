@@ -22,7 +22,9 @@
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
 //! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
 //! uses them: it shows sooner whose a page is than who shares it, and they would go twice. Not for a plan that would
-//! save next to nothing even if it were no chance: nobody moves for that.
+//! save next to nothing even if it were no chance: nobody moves for that. But where nobody counts how busy memory
+//! is they wait for that too, since nearer may be slower: a program that takes all the bandwidth it gets would crowd
+//! one controller.
 
 use std::collections::BTreeSet;
 
@@ -142,11 +144,12 @@ impl ThreadCase<'_> {
                 }
             }
         }
+        let counted = self.pressure.is_some_and(Pressure::is_counted);
         let is_chance = weighed.plan.is_some_and(|plan| !plan.convinces());
         ThreadVerdicts {
             each: verdicts,
             plan: weighed.plan,
-            is_open: is_chance && !weighed.is_little,
+            is_open: is_chance && !(weighed.is_little && counted),
             kept,
             each_sure: weighed.each,
         }

@@ -38,6 +38,8 @@ pub(crate) struct Pressure {
     used: Vec<f64>,
     /// Accesses that one unit of weight of the program's pages stands for.
     per_amount: f64,
+    /// The machine counted what controllers deliver; else it is what samples tell.
+    is_counted: bool,
 }
 
 impl Pressure {
@@ -65,6 +67,7 @@ impl Pressure {
             used: used.collect(),
             model: model.clone().with_background(&others),
             per_amount,
+            is_counted: true,
         }
     }
 
@@ -84,6 +87,7 @@ impl Pressure {
             used: used.collect(),
             model: model.clone().with_background(others),
             per_amount,
+            is_counted: false,
         }
     }
 
@@ -93,6 +97,11 @@ impl Pressure {
         memories
             .map(|memory| self.model.background_gbps(memory))
             .collect()
+    }
+
+    /// Whether the machine counted it.
+    pub(crate) const fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// Whether no controller is near its limit.

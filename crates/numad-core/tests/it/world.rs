@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use numad_core::{
     AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, CommMatrix, Engine, EngineOptions,
-    Event, EventKind, Fate, Host, IntervalLaw, Lifecycle, Observation, ObservedProgram,
-    ObservedSharing, ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program, Progress,
-    Proposal, Reason, Record, Sample, ServedBy, Time, Veto, WindowSummary,
+    Event, EventKind, Fate, Host, IntervalLaw, Lifecycle, NodeTraffic, Observation,
+    ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program,
+    Progress, Proposal, Reason, Record, Sample, ServedBy, Time, Veto, WindowSummary,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -114,6 +114,8 @@ pub(crate) struct World {
     pub(crate) free: Vec<(NodeId, u64)>,
     /// What counters say of every program in every window.
     pub(crate) progress: Option<Progress>,
+    /// What the memory of nodes is counted to carry.
+    pub(crate) traffic: Vec<NodeTraffic>,
     pub(crate) online: CpuSet,
     pub(crate) nodes_allowed: NodeSet,
     /// What is told of shared memory with every look.
@@ -165,6 +167,7 @@ impl World {
             homes: BTreeMap::new(),
             free,
             progress: None,
+            traffic: Vec::new(),
             online: CpuSet::new(),
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
@@ -286,7 +289,7 @@ impl World {
                 .iter()
                 .filter_map(|&id| Some((id, self.progress?)))
                 .collect(),
-            ..Observation::default()
+            traffic: self.traffic.clone(),
         }
     }
 

@@ -614,8 +614,7 @@ fn clients_do_not_keep_windows_waiting() {
     for _ in 0..120 {
         world.pass(Duration::from_millis(500));
         steward.turn();
-        let mut state = world.state();
-        state.clients_used = state.clients_used + Duration::from_millis(200);
+        world.state().clients_used += Duration::from_millis(200);
     }
     let status = steward.status(Peer::DAEMON);
     assert_eq!(status.attachments[0].windows, 120);

@@ -18,19 +18,27 @@ load() { redis-benchmark -s /tmp/redis.sock -t set -d 4000 -r 4000 -n "$1" -c 8 
 load 16000
 load 100000000 &
 load=$!
-migratepages $program all 3
 # Somebody who asks once a second must always be answered.
 (while :; do timeout 10 redis-cli -s /tmp/redis.sock ping >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
     >/out/silence &
 asking=$!
 [ -z "$(masks $program | grep -v " 0-7$")" ] || fail "redis binds itself: $(masks $program)"
-page-nodes $program >/out/pages.before
-homes $program
 
 answered() { redis info stats | tr -d '\r' | sed -n 's/^total_commands_processed://p'; }
 speed() { counted_speed answered "$1"; }
+
+# bound: the thread that does most is kept on a node, of which $main_cpu is the first processor
+bound() {
+    main_cpu=$(masks $program | sed -n "s/^$program \([0-9]*\).*/\1/p")
+    [ "$(masks $program | grep "^$program ")" != "$program 0-7" ]
+}
 put_on() {
     numadctl attach $program --policy deloc || fail "attach"
+    within 200 bound || fail "its thread was not placed"
+    # Away from there. Were it elsewhere before, the thread might be placed beside it, and no page moved.
+    migratepages $program all $(((main_cpu / cpus_per_node + 1) % nodes))
+    page-nodes $program >/out/pages.before
+    homes $program
     within 200 moved_pages || fail "no page was moved"
     within 2 settled 30 || fail "pages are moved without end"
 }

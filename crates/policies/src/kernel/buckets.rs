@@ -185,6 +185,8 @@ impl Sides for Buckets {
 
     fn start(&mut self, graph: &Level, side: &[u8]) -> i64 {
         let rows = graph.rows();
+        // Vertices of the cut before may still be queued.
+        self.clear();
         self.cells.clear();
         let mut twice = 0_i64;
         for (vertex, &own) in side.iter().enumerate() {

@@ -226,6 +226,13 @@ mod tests {
                 }
             }
         }
+        // The next cut begins with none queued, whatever is left of this one.
+        few.queue_all();
+        many.queue_all();
+        assert_eq!(few.start(&graph, &side), many.start(&graph, &side));
+        for side in 0..2 {
+            assert_eq!((few.best(side), many.best(side)), (None, None));
+        }
     }
 
     #[test]

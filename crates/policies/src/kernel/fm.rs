@@ -151,7 +151,10 @@ impl<S: Sides> Passes<S> {
     /// Moves to side 0 what it talks to most, starting with one vertex, until it holds `target` tasks.
     fn grow(&mut self, graph: &Level, Seed { vertex, target }: Seed) {
         let mut next = Some(vertex);
-        while self.tasks < target {
+        for _ in 0..graph.count() {
+            if self.tasks >= target {
+                return;
+            }
             // Where nothing is left that talks to side 0, whoever minds least.
             let rest = || {
                 let left = (0..graph.count()).filter(|&other| self.sides.side(other) == 1);

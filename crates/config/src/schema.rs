@@ -186,7 +186,7 @@ const OVERHEAD: Section = Section {
                 0.01,
                 50.0,
                 1.0,
-                "Most of the processor time of the whole machine, in percent, that numad and its samples may take; samples get rarer and windows wait until it is kept. `sampling.clear_budget_percent` is a limit of its own for one part of it.",
+                "Most of the processor time of the whole machine, in percent, that numad and its samples may take, without what clients ask for; samples get rarer and windows wait until it is kept. `sampling.clear_budget_percent` is a limit of its own for one part of it.",
             ),
             effect: Effect::AtOnce,
             rule: Rule::None,

@@ -295,14 +295,6 @@ fn told(counts: &[u8], firsts: bool) -> impl Iterator<Item = u8> + Clone {
     })
 }
 
-/// Whether a proposal takes a task to another node.
-pub(crate) fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
-    match proposal {
-        Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
-        Proposal::MovePage { .. } => false,
-    }
-}
-
 /// The accessors that still use a page, as far as weights tell.
 fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
     let greatest = accessors.iter().map(|accessor| accessor.weight).max();

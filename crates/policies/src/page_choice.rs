@@ -7,7 +7,7 @@
 use numad_core::cost::{MachineModel, asked_gbps, live_part};
 use numad_core::{Fate, Program, Proposal, Settings, Time};
 
-use crate::data_mapping::{DataMapping, moves_task};
+use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
 use crate::forecast::{Forecast, counted_once};
 use crate::ptb::PagePhase;
@@ -90,6 +90,14 @@ impl PageChoice {
             true => near * FASTER > wide,
             false => near > wide * SLOWER,
         }
+    }
+}
+
+/// Whether a proposal takes a task to another node.
+fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
+    match proposal {
+        Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
+        Proposal::MovePage { .. } => false,
     }
 }
 

@@ -21,6 +21,15 @@ pub(crate) struct Machine {
     levels: Vec<(usize, u32)>,
 }
 
+impl Machine {
+    /// How many of so many tasks each node takes: as many as the others, or one more.
+    pub(crate) fn capacity(&self, tasks: usize) -> Vec<u32> {
+        (0..self.nodes)
+            .map(|node| (tasks / self.nodes + usize::from(node < tasks % self.nodes)) as u32)
+            .collect()
+    }
+}
+
 /// `(one, other, amount)` with `one < other`, each pair once.
 pub(crate) type Pairs = Vec<(u32, u32, u64)>;
 
@@ -63,16 +72,13 @@ impl Chance {
     }
 }
 
-/// The amounts of a pattern, under shuffled names.
-pub(crate) fn pairs(pattern: &str, tasks: usize) -> Pairs {
-    let seed = pattern
+/// The amounts of a pattern, under shuffled names; other ones for every seed. Seed 0 is the built-in one.
+pub(crate) fn pairs(pattern: &str, tasks: usize, seed: u64) -> Pairs {
+    let name = pattern
         .bytes()
         .fold(tasks as u64, |sum, byte| sum * 257 + u64::from(byte));
-    let mut chance = Chance(seed);
-    let mut names: Vec<u32> = (0..tasks as u32).collect();
-    for last in (1..tasks).rev() {
-        names.swap(last, chance.below(last as u64 + 1) as usize);
-    }
+    let mut chance = Chance(name ^ seed.wrapping_mul(0xD134_2543_DE82_EF95));
+    let names = names(tasks, &mut chance);
     let mut sums = std::collections::BTreeMap::new();
     for (one, other, amount) in plain(pattern, tasks as u64, &mut chance) {
         if one != other && amount > 0 {
@@ -83,6 +89,26 @@ pub(crate) fn pairs(pattern: &str, tasks: usize) -> Pairs {
     sums.into_iter()
         .map(|((one, other), amount)| (one, other, amount))
         .collect()
+}
+
+/// The same amounts with the tasks in another order. Numbering 0 is the one that is there.
+pub(crate) fn renumbered(pairs: &Pairs, tasks: usize, numbering: u64) -> Pairs {
+    if numbering == 0 {
+        return pairs.clone();
+    }
+    let names = names(tasks, &mut Chance(numbering));
+    let rename = |&(one, other, amount): &(u32, u32, u64)| {
+        (names[one as usize], names[other as usize], amount)
+    };
+    pairs.iter().map(rename).collect()
+}
+
+fn names(tasks: usize, chance: &mut Chance) -> Vec<u32> {
+    let mut names: Vec<u32> = (0..tasks as u32).collect();
+    for last in (1..tasks).rev() {
+        names.swap(last, chance.below(last as u64 + 1) as usize);
+    }
+    names
 }
 
 fn plain(pattern: &str, tasks: u64, chance: &mut Chance) -> Vec<(u64, u64, u64)> {

@@ -3,7 +3,8 @@
 //! `make bench-mapping` runs it; by hand: `mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]`, where PEER is
 //! the program made of `peers/peer.cpp`, WORK a directory for files, and DIR and TABLE are the generated
 //! cases and the known costs of a shared bench (`DIR/mat/PATTERN-TASKS.cm`, `DIR/topo/MACHINE.topo`).
-//! `--each` prints a line for every case as well.
+//! `--each` prints a line for every case as well. `mapping --seeds COUNT [SIZE]...` is another bench: see
+//! `seeds.rs`.
 //!
 //! Cost is what lies above all-local, relative to the best of this run or to the best known. A peer that
 //! breaks the capacities is repaired, not charged, and counted under `over`. Times are processor time of
@@ -19,6 +20,7 @@
 )]
 
 mod cases;
+mod seeds;
 mod warm;
 
 use std::path::{Path, PathBuf};
@@ -44,13 +46,17 @@ fn main() {
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
-    let [peer, work, rest @ ..] = words.as_slice() else {
+    let [first, second, rest @ ..] = words.as_slice() else {
         eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]");
+        eprintln!("       mapping --seeds COUNT [SIZE]...");
         std::process::exit(2);
     };
-    let (peer, work) = (Path::new(peer), PathBuf::from(work));
     let sizes: Vec<usize> = rest.iter().map_while(|word| word.parse().ok()).collect();
     let asked = |tasks: usize| sizes.is_empty() || sizes.contains(&tasks);
+    if first == "--seeds" {
+        return seeds::report(second.parse().expect("a number of seeds"), asked);
+    }
+    let (peer, work) = (Path::new(first), PathBuf::from(second));
     let shared = match rest.iter().position(|word| word == "--known") {
         Some(at) => rest.get(at + 1).zip(rest.get(at + 2)),
         None => None,
@@ -108,7 +114,7 @@ fn run(peer: &Path, work: &Path, shared: Option<&Path>, case: &Case) -> [Option<
                 if case.pattern.ends_with(".csv") {
                     cases::csv(Path::new(&case.pattern))
                 } else {
-                    cases::pairs(&case.pattern, case.tasks)
+                    cases::pairs(&case.pattern, case.tasks, 0)
                 },
                 cases::machine(&case.machine),
             );
@@ -117,11 +123,7 @@ fn run(peer: &Path, work: &Path, shared: Option<&Path>, case: &Case) -> [Option<
         }
     }
     let edges = Edges::from_pairs(case.tasks, &pairs);
-    let capacity: Vec<u32> = (0..machine.nodes)
-        .map(|node| {
-            (case.tasks / machine.nodes + usize::from(node < case.tasks % machine.nodes)) as u32
-        })
-        .collect();
+    let capacity = machine.capacity(case.tasks);
     let problem = Problem::new(&edges, &machine.distance, &capacity).expect("a case is a problem");
     let mut results = [None; 4];
     for (result, effort) in results.iter_mut().zip([Effort::ONLINE, Effort::THOROUGH]) {
@@ -201,6 +203,11 @@ fn processor_time() -> f64 {
     time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
 }
 
+/// The geometric mean.
+fn mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
+}
+
 /// Prints one size: geometric means of cost and time, the worst cost, and how often we are ahead.
 fn report(cases: &[Case], each: bool, run: impl Fn(&Case) -> [Option<Result>; 4]) {
     let rows: Vec<(f64, [Option<Result>; 4])> = cases
@@ -227,9 +234,6 @@ fn report(cases: &[Case], each: bool, run: impl Fn(&Case) -> [Option<Result>; 4]
         .filter(|row| row.0 > 0.0)
         .collect();
     println!("  {} cases", rows.len());
-    let mean = |values: &[f64]| {
-        (values.iter().map(|value| value.ln()).sum::<f64>() / values.len().max(1) as f64).exp()
-    };
     let online = mean(
         &rows
             .iter()

@@ -25,11 +25,9 @@ pub(super) fn report() {
         "one task in ten with a new role; cost against what a thorough search from nothing found"
     );
     for (pattern, tasks, machine) in CASES {
-        let pairs = cases::pairs(pattern, tasks);
+        let pairs = cases::pairs(pattern, tasks, 0);
         let machine = cases::machine(machine);
-        let capacity: Vec<u32> = (0..machine.nodes)
-            .map(|node| (tasks / machine.nodes + usize::from(node < tasks % machine.nodes)) as u32)
-            .collect();
+        let capacity = machine.capacity(tasks);
         let mut workspace = Workspace::default();
         let edges = Edges::from_pairs(tasks, &pairs);
         let before = Problem::new(&edges, &machine.distance, &capacity).expect("it has room");

@@ -10,7 +10,7 @@ use super::order;
 const DISTANCE_MAX: u64 = 4095;
 
 /// Entries per row are rounded up to this many, so that loops over a row have no remainder.
-const PITCH: usize = 8;
+pub(super) const PITCH: usize = 8;
 
 /// One halving of the machine: nodes `from..to` become `from..middle` and `middle..to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -209,10 +209,11 @@ pub fn cost(problem: &Problem<'_>, node_of: &[u16]) -> u64 {
     let mut twice = 0_u64;
     for (task, &node) in node_of.iter().enumerate() {
         let row = &problem.distance[usize::from(node) * nodes..][..nodes];
-        for (other, weight) in rows.row(task) {
-            let far = u64::from(row[usize::from(node_of[other])]);
-            twice = twice.saturating_add(u64::from(weight.cast_unsigned()) * far);
-        }
+        // No row of amounts sums up to 2^31, so one row of costs fits.
+        let far = |other: usize| u64::from(row[usize::from(node_of[other])]);
+        let costs = rows.row(task);
+        let costs = costs.map(|(other, weight)| u64::from(weight.cast_unsigned()) * far(other));
+        twice = twice.saturating_add(costs.sum());
     }
     twice / 2
 }

@@ -1,7 +1,7 @@
 //! What every task would cost on every node, kept up to date by every move.
 
 use super::graph::{Csr, Dice, Steps, id};
-use super::machine::Machine;
+use super::machine::{Machine, PITCH};
 
 /// Rounds of chains from every task; a third rarely finds anything.
 const CHAIN_ROUNDS_MAX: usize = 4;
@@ -28,6 +28,8 @@ pub(super) struct Table {
     pub(super) log: Vec<(u32, u16)>,
     pub(super) order: Vec<u32>,
     low: Vec<i32>,
+    /// The largest number for nodes that a link of a chain must not lead to, the smallest for all others.
+    floor: Vec<i32>,
     /// The best mapping of a search that also accepts worse ones.
     pub(super) best: Vec<u16>,
     /// Tasks that would rather be elsewhere, after what they would save.
@@ -152,6 +154,21 @@ impl<'a> Local<'a> {
         self.table.gain[row + node] - self.table.gain[row + usize::from(self.table.node[task])]
     }
 
+    /// What a task costs on each node while all others stay where they are.
+    #[inline]
+    pub(super) fn row(&self, task: usize) -> &[i32] {
+        let machine = self.field.machine;
+        &self.table.gain[task * machine.pitch()..][..machine.nodes()]
+    }
+
+    /// The least that moving a task anywhere adds; zero when it is best where it is.
+    #[inline]
+    pub(super) fn least_delta(&self, task: usize) -> i32 {
+        let row = self.row(task);
+        let least = row.iter().copied().fold(i32::MAX, i32::min);
+        least - row[usize::from(self.table.node[task])]
+    }
+
     /// What a mapping is charged by prices for each task on each node.
     pub(super) fn priced(&self, linear: &[i32], node_of: &[u16]) -> i64 {
         let rows = linear.chunks_exact(self.field.machine.pitch());
@@ -189,19 +206,17 @@ impl<'a> Local<'a> {
         table.enter(task, to);
         table.node[task] = u16::try_from(to).unwrap_or(u16::MAX);
         let (before, after) = (machine.from(from), machine.from(to));
-        let (mut low, mut high) = (before.len(), 0);
-        for (node, step) in table.step.iter_mut().enumerate() {
-            *step = after[node] - before[node];
-            if *step != 0 {
-                low = low.min(node);
-                high = node + 1;
-            }
+        for (step, (after, before)) in table.step.iter_mut().zip(after.iter().zip(before)) {
+            *step = after - before;
         }
-        // Whole groups of eight, so that the loop below has no remainder.
-        let (low, high) = (low & !7, high.next_multiple_of(8));
-        if low >= high {
+        // Only whole groups in which something changes.
+        let (groups, _) = table.step.as_chunks::<PITCH>();
+        let changes = |group: &[i32; PITCH]| group.iter().fold(0, |any, step| any | step) != 0;
+        let Some(first) = groups.iter().position(changes) else {
             return;
-        }
+        };
+        let last = groups.iter().rposition(changes).unwrap_or(first);
+        let (low, high) = (first * PITCH, (last + 1) * PITCH);
         let pitch = machine.pitch();
         let step = &table.step[low..high];
         for (other, weight) in rows.row(task) {
@@ -216,6 +231,10 @@ impl<'a> Local<'a> {
 
     /// The trade that lowers the cost most, if one lowers it.
     pub(super) fn best_trade(&self, task: usize) -> Option<Trade> {
+        // Most are where they want to be.
+        if self.least_delta(task) == 0 {
+            return None;
+        }
         let Field {
             rows,
             machine,
@@ -390,9 +409,13 @@ impl<'a> Local<'a> {
     }
 
     /// Who of the over-full node `at` would best fill the hole, and who would best move on.
-    fn next_link(&self, at: usize, hole: usize) -> Link {
+    fn next_link(&mut self, at: usize, hole: usize) -> Link {
         let pitch = self.field.machine.pitch();
         let nodes = self.field.machine.nodes();
+        self.table.floor.clear();
+        self.table.floor.resize(nodes, i32::MIN);
+        self.table.floor[at] = i32::MAX;
+        self.table.floor[hole] = i32::MAX;
         let mut link = Link {
             close: None,
             onward: None,
@@ -409,11 +432,15 @@ impl<'a> Local<'a> {
                 close = row[hole] - here;
                 link.close = Some((close, who));
             }
-            for (node, &there) in row.iter().enumerate() {
-                if there - here < onward && node != at && node != hole {
-                    onward = there - here;
-                    link.onward = Some((onward, who, node));
-                }
+            let open = row.iter().zip(&self.table.floor);
+            let least = open.fold(i32::MAX, |least, (&there, &floor)| {
+                least.min(there.max(floor))
+            });
+            if least < here.saturating_add(onward) {
+                onward = least - here;
+                let is_it = |&node: &usize| row[node] == least && node != at && node != hole;
+                let to = (0..nodes).find(is_it);
+                link.onward = to.map(|to| (onward, who, to));
             }
         }
         link
@@ -570,9 +597,14 @@ impl Table {
     }
 }
 
+/// Adds to a row, or to whole groups of it, so much of the distances.
 #[inline]
 fn add(row: &mut [i32], distances: &[i32], weight: i32) {
-    for (there, &distance) in row.iter_mut().zip(distances) {
-        *there += weight * distance;
+    let (row, _) = row.as_chunks_mut::<PITCH>();
+    let (distances, _) = distances.as_chunks::<PITCH>();
+    for (there, distance) in row.iter_mut().zip(distances) {
+        for (there, distance) in there.iter_mut().zip(distance) {
+            *there += weight * distance;
+        }
     }
 }

@@ -55,12 +55,11 @@ pub(super) fn freely<'a>(
 /// A plain descent lets a task whose partners went away trade with any other that loses little, and what
 /// was in its place before stands in the way of the next.
 fn rearrange(local: &mut Local<'_>) {
-    let (tasks, nodes) = (local.field.rows.tasks(), local.field.machine.nodes());
+    let tasks = local.field.rows.tasks();
     let mut wishes = std::mem::take(&mut local.table.wishes);
     wishes.clear();
     for task in 0..tasks {
-        let deltas = (0..nodes).map(|node| local.delta(task, node));
-        let least = deltas.min().unwrap_or(0);
+        let least = local.least_delta(task);
         if least < 0 {
             wishes.push((least, id(task)));
         }
@@ -91,13 +90,17 @@ fn rearrange(local: &mut Local<'_>) {
 
 /// With whom of those a task changes places best, if that helps.
 fn best_partner(local: &Local<'_>, task: usize, among: &[(i32, u32)]) -> Option<usize> {
+    if local.least_delta(task) == 0 {
+        return None;
+    }
     let Field { rows, machine, .. } = local.field;
     let from = usize::from(local.table.node[task]);
+    let row = local.row(task);
     let mut best = (0, None);
     for &(_, other) in among {
         let other = other as usize;
         let to = usize::from(local.table.node[other]);
-        let own = local.delta(task, to);
+        let own = row[to] - row[from];
         if own >= 0 {
             continue;
         }
@@ -118,8 +121,7 @@ fn repair(local: &mut Local<'_>, moved: &[u32]) {
     let mut woken = std::mem::take(&mut local.table.order);
     for &task in moved {
         let task = task as usize;
-        let content = (0..local.field.machine.nodes()).all(|node| local.delta(task, node) >= 0);
-        if content || local.steps.is_out() {
+        if local.least_delta(task) == 0 || local.steps.is_out() {
             continue;
         }
         if left == 0 {

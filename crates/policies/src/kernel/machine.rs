@@ -194,6 +194,10 @@ impl Machine {
         });
     }
 
+    pub(super) const fn fold(&self) -> Fold {
+        self.key.3
+    }
+
     pub(super) const fn nodes(&self) -> usize {
         self.nodes
     }

@@ -1,6 +1,6 @@
 //! Where controllers or links would carry too much, locality has to give way.
 
-use super::graph::Steps;
+use super::graph::{Csr, Steps};
 use super::problem::{Effort, Mapping, Problem};
 use super::search::Workspace;
 use super::table::{Field, Local, Table, Trade};
@@ -67,17 +67,21 @@ pub fn relieve<'w>(
     );
     let spent = super::map(problem, effort, workspace).steps;
     let mut steps = Steps::new(effort.steps_max.saturating_sub(spent));
-    workspace.improve(problem, &mut steps, |(field, shift), table, steps| {
-        let mut relief = Relief::new(field, shift, bandwidths, table);
-        let mut local = Local::new(field, table, steps);
-        for _ in 0..ROUNDS_MAX {
-            if !relief.round(&mut local) {
-                break;
+    workspace.improve(
+        problem,
+        &mut steps,
+        |(field, shift), (table, memory), steps| {
+            let mut relief = Relief::new((field, shift), bandwidths, table, memory);
+            let mut local = Local::new(field, table, steps);
+            for _ in 0..ROUNDS_MAX {
+                if !relief.round(&mut local) {
+                    break;
+                }
             }
-        }
-    });
-    let mapping = workspace.answer(problem, &steps);
-    let loads = loads(problem, bandwidths, mapping.node_of);
+        },
+    );
+    let (mapping, memory) = workspace.answer_and_memory(problem, &steps);
+    let loads = memory.loads(problem, bandwidths, mapping.node_of);
     (mapping, loads)
 }
 
@@ -87,29 +91,65 @@ pub fn relieve<'w>(
 /// When `node_of` is not one existing node for each task.
 #[must_use]
 pub fn loads(problem: &Problem<'_>, bandwidths: &Bandwidths<'_>, node_of: &[u16]) -> Loads {
-    let nodes = problem.capacity.len();
-    assert_eq!(node_of.len(), problem.tasks(), "one node for each task");
-    let mut controllers = vec![0_u64; nodes];
-    let mut links = vec![0_u64; nodes * nodes];
-    for (task, &node) in node_of.iter().enumerate() {
-        let node = usize::from(node);
-        controllers[node] += u64::from(bandwidths.demand[task]);
-        for (other, weight) in problem.edges.partners(task) {
-            let there = usize::from(node_of[other]);
-            if there > node {
-                links[node * nodes + there] += u64::from(weight);
-            }
+    Memory::default().loads(problem, bandwidths, node_of)
+}
+
+/// Memory of [`relieve`].
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// The caller's position of each node.
+    original: Vec<usize>,
+    controllers: Vec<u64>,
+    /// Amounts between nodes, the lower first; empty when links do not matter.
+    links: Vec<u64>,
+    /// Links whose load a trade would change, and by how much.
+    changes: Vec<(usize, i64)>,
+}
+
+impl Memory {
+    /// See [`loads`].
+    fn loads(
+        &mut self,
+        problem: &Problem<'_>,
+        bandwidths: &Bandwidths<'_>,
+        node_of: &[u16],
+    ) -> Loads {
+        assert_eq!(node_of.len(), problem.tasks(), "one node for each task");
+        let nodes = problem.capacity.len();
+        self.load(nodes, problem.edges.rows(), bandwidths, node_of);
+        let heaviest = |loads: &[u64], bandwidths: &[u64]| {
+            let both = loads.iter().zip(bandwidths);
+            both.map(|(&load, &most)| permille(load, most))
+                .max()
+                .unwrap_or(0)
+        };
+        Loads {
+            controller_permille: heaviest(&self.controllers, bandwidths.controllers),
+            link_permille: heaviest(&self.links, bandwidths.links),
         }
     }
-    let heaviest = |loads: &[u64], bandwidths: &[u64]| {
-        let both = loads.iter().zip(bandwidths);
-        both.map(|(&load, &most)| permille(load, most))
-            .max()
-            .unwrap_or(0)
-    };
-    Loads {
-        controller_permille: heaviest(&controllers, bandwidths.controllers),
-        link_permille: heaviest(&links, bandwidths.links),
+
+    /// Adds up what controllers and links carry.
+    fn load(&mut self, nodes: usize, rows: Csr<'_>, bandwidths: &Bandwidths<'_>, node_of: &[u16]) {
+        self.controllers.clear();
+        self.controllers.resize(nodes, 0);
+        self.links.clear();
+        if !bandwidths.links.is_empty() {
+            self.links.resize(nodes * nodes, 0);
+        }
+        for (task, &node) in node_of.iter().enumerate() {
+            let node = usize::from(node);
+            self.controllers[node] += u64::from(bandwidths.demand[task]);
+            if self.links.is_empty() {
+                continue;
+            }
+            for (other, weight) in rows.row(task) {
+                let there = usize::from(node_of[other]);
+                if node < there {
+                    self.links[node * nodes + there] += u64::from(weight.cast_unsigned());
+                }
+            }
+        }
     }
 }
 
@@ -125,51 +165,32 @@ fn permille(load: u64, most: u64) -> u64 {
 struct Relief<'a> {
     bandwidths: &'a Bandwidths<'a>,
     field: Field<'a>,
-    /// The caller's position of each node.
-    original: Vec<usize>,
     /// By how many bits amounts are shifted in the field.
     shift: u32,
-    controllers: Vec<u64>,
-    /// Amounts between our nodes, the lower first; empty when links do not matter.
-    links: Vec<u64>,
-    /// Links whose load a trade would change, and by how much.
-    changes: Vec<(usize, i64)>,
+    /// By our nodes.
+    memory: &'a mut Memory,
 }
 
 impl<'a> Relief<'a> {
-    fn new(field: Field<'a>, shift: u32, bandwidths: &'a Bandwidths<'a>, table: &Table) -> Self {
+    fn new(
+        (field, shift): (Field<'a>, u32),
+        bandwidths: &'a Bandwidths<'a>,
+        table: &Table,
+        memory: &'a mut Memory,
+    ) -> Self {
         let nodes = field.machine.nodes();
-        let original = |node: usize| {
-            let node = u16::try_from(node).unwrap_or(u16::MAX);
-            usize::from(field.machine.members(node)[0])
-        };
-        let mut relief = Self {
+        memory.load(nodes, field.rows, bandwidths, &table.node);
+        let original = |node| usize::from(field.machine.members(node)[0]);
+        memory.original.clear();
+        memory
+            .original
+            .extend((0..u16::try_from(nodes).unwrap_or(u16::MAX)).map(original));
+        Self {
             bandwidths,
             field,
-            original: (0..nodes).map(original).collect(),
             shift,
-            controllers: vec![0; nodes],
-            links: vec![
-                0;
-                if bandwidths.links.is_empty() {
-                    0
-                } else {
-                    nodes * nodes
-                }
-            ],
-            changes: Vec::new(),
-        };
-        for (task, &node) in table.node.iter().enumerate() {
-            let node = usize::from(node);
-            relief.controllers[node] += u64::from(bandwidths.demand[task]);
-            for (other, weight) in field.rows.row(task) {
-                let there = usize::from(table.node[other]);
-                if !relief.links.is_empty() && node < there {
-                    relief.links[node * nodes + there] += u64::from(weight.cast_unsigned());
-                }
-            }
+            memory,
         }
-        relief
     }
 
     /// The best trade of each task in turn. True when one was made.
@@ -239,18 +260,21 @@ impl<'a> Relief<'a> {
             ),
         };
         let square = |node: usize, load: u64| {
-            self.square(load, self.bandwidths.controllers[self.original[node]])
+            self.square(
+                load,
+                self.bandwidths.controllers[self.memory.original[node]],
+            )
         };
-        let (here, there) = (self.controllers[from], self.controllers[to]);
+        let (here, there) = (self.memory.controllers[from], self.memory.controllers[to]);
         let mut change = square(from, here + coming - leaving) - square(from, here)
             + square(to, there + leaving - coming)
             - square(to, there);
-        if self.links.is_empty() {
+        if self.memory.links.is_empty() {
             return change;
         }
         self.link_changes(local, task, trade);
-        for &(link, amount) in &self.changes {
-            let load = self.links[link];
+        for &(link, amount) in &self.memory.changes {
+            let load = self.memory.links[link];
             let most = self.link_bandwidth(link);
             change += self.square(load.saturating_add_signed(amount), most);
             change -= self.square(load, most);
@@ -265,14 +289,17 @@ impl<'a> Relief<'a> {
 
     fn link_bandwidth(&self, link: usize) -> u64 {
         let nodes = self.field.machine.nodes();
-        let (one, other) = (self.original[link / nodes], self.original[link % nodes]);
+        let (one, other) = (
+            self.memory.original[link / nodes],
+            self.memory.original[link % nodes],
+        );
         let all = self.bandwidths.controllers.len();
         self.bandwidths.links[one.min(other) * all + one.max(other)] >> self.shift
     }
 
     /// Fills `changes` with what a trade does to each link, every link once.
     fn link_changes(&mut self, local: &Local<'_>, task: usize, trade: Trade) {
-        self.changes.clear();
+        self.memory.changes.clear();
         let from = usize::from(local.table.node[task]);
         let (to, partner) = match trade {
             Trade::Move(to) => (to, None),
@@ -282,18 +309,18 @@ impl<'a> Relief<'a> {
         if let Some(other) = partner {
             self.tell(local, (other, to, from), Some(task));
         }
-        self.changes.sort_unstable();
+        self.memory.changes.sort_unstable();
         let mut kept = 0;
-        for index in 0..self.changes.len() {
-            let (link, amount) = self.changes[index];
-            if kept > 0 && self.changes[kept - 1].0 == link {
-                self.changes[kept - 1].1 += amount;
+        for index in 0..self.memory.changes.len() {
+            let (link, amount) = self.memory.changes[index];
+            if kept > 0 && self.memory.changes[kept - 1].0 == link {
+                self.memory.changes[kept - 1].1 += amount;
             } else {
-                self.changes[kept] = (link, amount);
+                self.memory.changes[kept] = (link, amount);
                 kept += 1;
             }
         }
-        self.changes.truncate(kept);
+        self.memory.changes.truncate(kept);
     }
 
     /// What the links carry otherwise when a task goes from one node to another. What it says to
@@ -312,20 +339,24 @@ impl<'a> Relief<'a> {
             }
             let there = usize::from(local.table.node[other]);
             if there != from {
-                self.changes.push((link(from, there), -i64::from(weight)));
+                self.memory
+                    .changes
+                    .push((link(from, there), -i64::from(weight)));
             }
             if there != to {
-                self.changes.push((link(to, there), i64::from(weight)));
+                self.memory
+                    .changes
+                    .push((link(to, there), i64::from(weight)));
             }
         }
     }
 
     fn carry_out(&mut self, local: &mut Local<'_>, task: usize, trade: Trade) {
         let from = usize::from(local.table.node[task]);
-        if !self.links.is_empty() {
+        if !self.memory.links.is_empty() {
             self.link_changes(local, task, trade);
-            for &(link, amount) in &self.changes {
-                self.links[link] = self.links[link].saturating_add_signed(amount);
+            for &(link, amount) in &self.memory.changes {
+                self.memory.links[link] = self.memory.links[link].saturating_add_signed(amount);
             }
         }
         let leaving = u64::from(self.bandwidths.demand[task]);
@@ -336,8 +367,8 @@ impl<'a> Relief<'a> {
                 u64::from(self.bandwidths.demand[other]),
             ),
         };
-        self.controllers[from] = self.controllers[from] + coming - leaving;
-        self.controllers[to] = self.controllers[to] + leaving - coming;
+        self.memory.controllers[from] = self.memory.controllers[from] + coming - leaving;
+        self.memory.controllers[to] = self.memory.controllers[to] + leaving - coming;
         local.apply(task, trade);
     }
 }

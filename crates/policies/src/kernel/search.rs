@@ -10,6 +10,7 @@ use super::kicks::Kicks;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
+use super::relieve::Memory;
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
 use super::tiers::{Pairing, Tier};
@@ -31,6 +32,8 @@ const TABLE_MAX: u64 = 1 << 29;
 #[derive(Debug, Default)]
 pub struct Workspace {
     machine: Machine,
+    /// The machine that was before, folded otherwise: see [`Self::prepare`].
+    other_machine: Machine,
     canon: Canon,
     sparsifier: Sparsifier,
     halves: Halves,
@@ -49,6 +52,7 @@ pub struct Workspace {
     free: Vec<u32>,
     by_name: Vec<u16>,
     best: Vec<u16>,
+    relief: Memory,
 }
 
 /// Finds a mapping: the one kernel to use when nothing speaks for another.
@@ -168,12 +172,10 @@ impl Workspace {
         &mut self,
         problem: &Problem<'_>,
         steps: &mut Steps,
-        search: impl FnOnce((Field<'_>, u32), &mut Table, &mut Steps),
+        search: impl FnOnce((Field<'_>, u32), (&mut Table, &mut Memory), &mut Steps),
     ) {
         // A search of its own may care which of several like nodes a task gets.
-        let tasks = problem.tasks();
-        self.machine
-            .prepare(problem.distance, problem.capacity, tasks, Fold::Never);
+        self.prepare(problem, Fold::Never);
         let place = |&node: &u16| self.machine.position(node).unwrap_or(0);
         self.start.clear();
         self.start.extend(self.result.iter().map(place));
@@ -186,7 +188,7 @@ impl Workspace {
         };
         self.table.node.clone_from(&self.start);
         if !steps.is_out() {
-            search((field, shift), &mut self.table, steps);
+            search((field, shift), (&mut self.table, &mut self.relief), steps);
         }
         self.start.clone_from(&self.table.node);
     }
@@ -195,12 +197,21 @@ impl Workspace {
         !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1
     }
 
+    /// Makes the machine that of the problem. Folded and not, both are kept: a search that wants one after
+    /// the other looks at neither anew.
+    fn prepare(&mut self, problem: &Problem<'_>, fold: Fold) {
+        if self.machine.fold() != fold {
+            std::mem::swap(&mut self.machine, &mut self.other_machine);
+        }
+        self.machine
+            .prepare(problem.distance, problem.capacity, problem.tasks(), fold);
+    }
+
     /// Puts into `start` a mapping within capacities: the current one as far as it is, else tasks in
     /// their order.
     fn seat(&mut self, problem: &Problem<'_>) {
         let tasks = problem.tasks();
-        self.machine
-            .prepare(problem.distance, problem.capacity, tasks, Fold::Alike);
+        self.prepare(problem, Fold::Alike);
         let Self {
             machine,
             free,
@@ -434,6 +445,15 @@ impl Workspace {
     }
 
     pub(super) fn answer(&mut self, problem: &Problem<'_>, steps: &Steps) -> Mapping<'_> {
+        self.answer_and_memory(problem, steps).0
+    }
+
+    /// The answer, and what measures its loads.
+    pub(super) fn answer_and_memory(
+        &mut self,
+        problem: &Problem<'_>,
+        steps: &Steps,
+    ) -> (Mapping<'_>, &mut Memory) {
         let named = (&mut self.result, &mut self.free);
         name(&self.machine, problem, &self.start, named);
         let current = problem.current.unwrap_or(&self.result);
@@ -443,12 +463,13 @@ impl Workspace {
             .zip(current)
             .filter(|(one, other)| one != other)
             .count();
-        Mapping {
+        let mapping = Mapping {
             node_of: &self.result,
             cost: cost(problem, &self.result),
             moved,
             steps: steps.spent(),
-        }
+        };
+        (mapping, &mut self.relief)
     }
 }
 

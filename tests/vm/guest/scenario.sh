@@ -116,6 +116,9 @@ masks() {
     done
 }
 
+# bind_again: threads to processors, by lines of `masks`; those that are gone are left out
+bind_again() { while read -r thread mask; do taskset -cp "$mask" "$thread" >/dev/null 2>&1; done; }
+
 # uncount: the ground truth counts no further
 uncount() { /bin/mark stop; }
 
@@ -220,19 +223,26 @@ counted_speed() {
     echo $((($($1) - count) * 1000 / ($(milliseconds) - at)))
 }
 
+masks_of_members() { for one in $(members); do masks "$one"; done; }
+
 # not_slower: what a service does in a second while it is under a policy, beside what it does while it is not: six
-# pairs, in the first three of which it is under the policy first. The script says how: `put_on` and `take_off`, which
-# leave things settled, and `speed SECONDS`. Nothing is gained by a better place in a guest, where all memory is equally
-# fast: what shows is what we cost, at a hundred times the price of page faults and moves. It fails where that is more
-# than a tenth beyond chance, by Student's t with 95 %, and where chance is so large that it could hide a fifth.
+# pairs. The script says how: `put_on` and `take_off`, which leave things settled, `speed SECONDS`, and `members`, its
+# processes. Nothing is gained by a better place in a guest, where all memory is equally fast, but processors are not:
+# so it is bound by hand, while it is under no policy, to where it was before. What shows is what our work costs, at a
+# hundred times the price of page faults and moves. It fails where that is more than a tenth beyond chance, by
+# Student's t with 95 %, and where chance is so large that it could hide a fifth.
 not_slower() {
-    put_on
-    with=$(speed 15; speed 15; speed 15)
-    take_off
-    without=$(for _ in 1 2 3 4 5 6; do speed 15; done)
-    put_on
-    with="$with $(speed 15; speed 15; speed 15)"
-    take_off
+    with= without=
+    for round in 1 2; do
+        put_on
+        masks_of_members >/out/masks.under
+        with="$with $(speed 30; speed 30; speed 30)"
+        take_off
+        bind_again </out/masks.under
+        without="$without $(speed 30; speed 30; speed 30)"
+        # Also those that were made meanwhile.
+        masks_of_members | sed "s/ .*/ 0-$((cpus - 1))/" | bind_again
+    done
     # This awk has neither roots nor powers.
     echo $with $without | awk 'function root(x, r, i) { r = 1; for (i = 0; i < 60; i++) r = (r + x / r) / 2; return r }
     {

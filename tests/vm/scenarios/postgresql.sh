@@ -1,7 +1,8 @@
 #: about   PostgreSQL, many processes with shared buffers: it is moved, answers all the time, is hardly slower, and gets all back
 #: machine ring4 mesh8
 #: image   services
-#: limit   1200
+#: ticks
+#: limit   1800
 autonuma 0
 sparing_settings
 fill_processors
@@ -43,10 +44,18 @@ all_masks >/out/masks.before
 trace_writes $servers
 page-nodes $(all) >/out/pages.before
 # Somebody who comes anew each second must always be answered.
-(while :; do timeout 10 "$postgresql/psql" -h /tmp -U guest -c "select 1" postgres >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
-    >/out/silence &
-asking=$!
+begin_asking() {
+    (while :; do timeout 10 "$postgresql/psql" -h /tmp -U guest -c "select 1" postgres >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
+        >>/out/silence &
+    asking=$!
+}
+end_asking() {
+    kill $asking
+    [ ! -s /out/silence ] || fail "PostgreSQL was silent: $(cat /out/silence)"
+}
+begin_asking
 
+members() { cat /out/processes; }
 put_on() {
     numadctl attach --command postgres --policy deloc || fail "attach"
     within 200 moved_pages || fail "no page was moved"
@@ -60,8 +69,7 @@ stays() { while read -r one; do [ -d "/proc/$one" ] || return 1; done </out/proc
 take_off() {
     numadctl status
     if [ -n "$taken_off" ]; then
-        kill $asking
-        [ ! -s /out/silence ] || fail "PostgreSQL was silent: $(cat /out/silence)"
+        end_asking
         kill -STOP $bench $(all)
     fi
     keep_journal
@@ -74,10 +82,12 @@ take_off() {
     if [ -n "$taken_off" ]; then
         [ ! -s /out/written.late ] || fail "somebody wrote, standing still: $(head -n 3 /out/written.late)"
         kill -CONT $bench $(all)
+        begin_asking
     fi
     taken_off=yes
 }
 not_slower
+end_asking
 kill $bench
 stop_numad
 kill $main

@@ -1,7 +1,8 @@
 #: about   redis, with its memory on the wrong node: it is moved, answers all the time, is hardly slower, and gets all back
 #: machine ring4 mesh8
 #: image   services
-#: limit   900
+#: ticks
+#: limit   1500
 autonuma 0
 sparing_settings
 fill_processors
@@ -32,6 +33,7 @@ bound() {
     main_cpu=$(masks $program | sed -n "s/^$program \([0-9]*\).*/\1/p")
     [ "$(masks $program | grep "^$program ")" != "$program 0-7" ]
 }
+members() { echo $program; }
 put_on() {
     numadctl attach $program --policy deloc || fail "attach"
     within 200 bound || fail "its thread was not placed"

@@ -18,6 +18,9 @@ pub(crate) struct Machine {
     pub(crate) node_mib: usize,
     /// From node (row) to memory (column), ten for the own.
     pub(crate) distance: Vec<Vec<u32>>,
+    /// Whether its kernel looks at its timers only at each tick, 250 times a second. Otherwise whoever sets one has the
+    /// emulation deal out time to processors anew.
+    pub(crate) ticks: bool,
 }
 
 /// Virtual time advances this many powers of two nanoseconds with each instruction of any processor: eight busy
@@ -34,6 +37,7 @@ pub(crate) fn all() -> Vec<Machine> {
             cpus_per_node: 2,
             node_mib: 256,
             distance: ring(4),
+            ticks: false,
         },
         Machine {
             name: "mesh8",
@@ -43,6 +47,7 @@ pub(crate) fn all() -> Vec<Machine> {
             node_mib: 192,
             // Four packages of two dies each with links to some: the Opterons called Interlagos.
             distance: mesh(),
+            ticks: false,
         },
         Machine {
             name: "tier4",
@@ -56,6 +61,7 @@ pub(crate) fn all() -> Vec<Machine> {
                 vec![20, 20, 10, 30],
                 vec![30, 30, 30, 10],
             ],
+            ticks: false,
         },
         Machine {
             name: "tier8",
@@ -64,6 +70,7 @@ pub(crate) fn all() -> Vec<Machine> {
             cpus_per_node: 1,
             node_mib: 192,
             distance: mesh_and_memory(),
+            ticks: false,
         },
         Machine {
             name: "ring4-huge",
@@ -72,6 +79,7 @@ pub(crate) fn all() -> Vec<Machine> {
             cpus_per_node: 2,
             node_mib: 384,
             distance: ring(4),
+            ticks: false,
         },
     ]
 }
@@ -179,10 +187,17 @@ impl Machine {
             &format!("file,id=c3,path=/dev/null,input-path={}", file("in")),
         ]);
         say(&["-device", "virtserialport,chardev=c3,name=in,nr=3"]);
+        let timers = if self.ticks {
+            " nohz=off highres=off"
+        } else {
+            ""
+        };
         say(&[
             "-append",
-            "console=ttyS0 quiet panic=-1 mitigations=off nopti nowatchdog nokaslr audit=0 \
-             tsc=reliable clocksource=tsc no_timer_check random.trust_cpu=on",
+            &format!(
+                "console=ttyS0 quiet panic=-1 mitigations=off nopti nowatchdog nokaslr audit=0 \
+                 tsc=reliable clocksource=tsc no_timer_check random.trust_cpu=on{timers}"
+            ),
         ]);
         say(&["-accel", "tcg,thread=single,tb-size=256"]);
         say(&[

@@ -3,6 +3,7 @@
 //!     #: about    one sentence
 //!     #: machine  ring4 mesh8               one after the other; the first is the usual one
 //!     #: image    services                  another file system than the usual one
+//!     #: ticks                              timers fire at ticks alone, so that speeds can be compared
 //!     #: quick                              part of the short round, on the usual machine
 //!     #: limit    120                       processor seconds of this machine
 //!     #: expect   steady_local >= 0.95      by the ground truth; makes it count
@@ -77,6 +78,7 @@ impl Scenario {
             script: String::new(),
         };
         let mut machines = vec![scenario.machine.clone()];
+        let mut ticks = false;
         for line in script.lines().filter_map(|line| line.strip_prefix("#: ")) {
             let (key, value) = line.split_once(' ').unwrap_or((line, ""));
             let value = value.trim();
@@ -87,6 +89,7 @@ impl Scenario {
                     machines = named.collect::<Result<_>>()?;
                 }
                 "image" => scenario.image = Image::named(value)?,
+                "ticks" => ticks = true,
                 "quick" => scenario.quick = true,
                 "limit" => {
                     let seconds = value
@@ -96,7 +99,7 @@ impl Scenario {
                 }
                 "expect" => scenario.expectations.push(Expectation::parse(value)?),
                 _ => bail!(
-                    "a head line begins with `{key}`; known are about, machine, image, quick, limit, expect"
+                    "a head line begins with `{key}`; known are about, machine, image, ticks, quick, limit, expect"
                 ),
             }
         }
@@ -106,7 +109,7 @@ impl Scenario {
         let mut each: Vec<Self> = machines
             .into_iter()
             .enumerate()
-            .map(|(place, machine)| scenario.on(machine, place == 0))
+            .map(|(place, machine)| scenario.on(Machine { ticks, ..machine }, place == 0))
             .collect();
         for one in &mut each {
             one.script = format!("{}{script}", preamble(&one.machine));
@@ -215,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_scenario_runs_on_each_of_its_machines() {
-        let text = "#: about x\n#: machine ring4 mesh8\n#: quick\n#: image services\ntrue\n";
+        let text =
+            "#: about x\n#: machine ring4 mesh8\n#: quick\n#: image services\n#: ticks\ntrue\n";
         let scenarios = Scenario::parse("meet", text).unwrap();
         let told: Vec<_> = scenarios
             .iter()
@@ -230,7 +234,11 @@ mod tests {
                 .script
                 .starts_with("machine=mesh8; nodes=8; cpus_per_node=1; cpus=8\n")
         );
-        assert!(scenarios.iter().all(|one| one.image == Image::Services));
+        assert!(
+            scenarios
+                .iter()
+                .all(|one| one.image == Image::Services && one.machine.ticks)
+        );
         let named = |name: &str| scenarios.iter().filter(|one| one.is_named(name)).count();
         let counts = ["meet", "meet@ring4", "meet@mesh8", "mee"].map(named);
         assert_eq!(counts, [2, 1, 1, 0]);

@@ -511,6 +511,20 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_is_foretold_the_first_one_decides_that_all_stay() {
+        let partners_at = |nodes: &[usize]| {
+            Scene::new("46x2@10,20")
+                .with_tasks_on(nodes)
+                .with_talk(&[(0, 1, 10_000_000), (2, 3, 10_000_000)])
+        };
+        let together = partners_at(&[0, 0, 1, 1]);
+        assert_ne!(nodes_after("scatter", &together), together.placement());
+        assert_eq!(nodes_after("auto", &together), together.placement());
+        let apart = partners_at(&[0, 1, 0, 1]);
+        assert_eq!(nodes_after("auto", &apart), nodes_after("deloc", &apart));
+    }
+
+    #[test]
     fn likeness_is_the_cosine() {
         let vector = |amounts: &[f64]| -> Vec<((usize, usize), f64)> {
             let amounts = amounts.iter().enumerate();

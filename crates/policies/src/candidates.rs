@@ -180,9 +180,9 @@ pub(crate) fn standing(program: &Program<'_>, nodes: &[Option<usize>]) -> usize 
     nodes.iter().flatten().count() - seated
 }
 
-/// The wish that leaves the fewest without a place and that of those the model finds best, if within the horizon it saves more than it costs and at least this share
-/// of the time; none if staying is as good. Of a machine that is too large to ask about the first wish that
-/// changes anything is taken.
+/// The wish that leaves the fewest without a place and that of those the model finds best, if within the horizon it
+/// saves more than it costs and at least this share of the time; none if staying is as good. Of a machine that is too
+/// large to ask about the first one decides, also that all stay: what the others want nobody could weigh.
 pub(crate) fn choose(
     program: &Program<'_>,
     wishes: &[Wish],
@@ -197,8 +197,8 @@ pub(crate) fn choose(
         ..*program
     };
     let Some(forecast) = Forecast::new(&model, program, pages_ratio) else {
-        let changing = wishes.iter().find(|wish| wish.nodes != now);
-        return changing.map(|wish| wish.asked);
+        let first = wishes.first().filter(|wish| wish.nodes != now);
+        return first.map(|wish| wish.asked);
     };
     // Of one whose node is not known it is not known either how long it takes now.
     let known_ns = |nodes: &[Option<usize>]| -> f64 {

@@ -70,6 +70,8 @@ pub(crate) struct Ran {
 /// Processor seconds in which a guest whose time is over must have said where it hangs.
 const GRACE: Duration = Duration::from_secs(60);
 
+/// Processor time that a guest may take to come up.
+const BOOT_MAX: Duration = Duration::from_secs(300);
 /// A run may last so many times its limit on a host that is busy with other things.
 const PATIENCE: u32 = 8;
 
@@ -182,10 +184,15 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
         "-qmp".into(),
         format!("unix:{},server=on,wait=off", socket.display()).into(),
     ]);
-    let mut qemu = Qemu::start(ending_with_us(&line[0]).args(&line[1..]), &work)?;
+    let mut qemu = Qemu::start(
+        ending_with_us("prlimit")
+            .arg(format!("--cpu={}", BOOT_MAX.as_secs()))
+            .args(&line),
+        &work,
+    )?;
     let patience = Instant::now();
     while !text(&work.file("out")).contains(READY) {
-        if patience.elapsed() > Duration::from_secs(300) || qemu.ended()? {
+        if patience.elapsed() > BOOT_MAX * PATIENCE || qemu.ended()? {
             let (console, said) = (text(&work.file("console")), text(&work.file("qemu.log")));
             bail!(
                 "the guest `{}` did not come up:\n{}\n{said}",

@@ -247,8 +247,9 @@ impl ThreadCase<'_> {
         let mut taken = 0.0;
         for page in self.program.pages {
             taken += self.taken(page, &before, moves);
-            for_each_pair(page, |(one, other), samples| {
+            for_each_pair(page, |(one, other), samples, stands_for| {
                 if let Some(by) = self.nearer(one, other, &before, &after) {
+                    let by = by * stands_for;
                     all.put(samples, by);
                     each[one].put(samples, by);
                     each[other].put(samples, by);
@@ -421,20 +422,25 @@ impl ThreadCase<'_> {
     }
 }
 
-/// Visits every two users of a page with the samples that speak for their sharing it: as many as the one has
-/// who used it less. One who strayed there once says next to nothing, however often the other comes,
-/// while the matrix counts each of those accesses.
-fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64)) {
+/// Visits every two users of a page with the samples that speak for their sharing it, and for how many each of these
+/// stands. Samples are as many as the one has who used it less: one who strayed there once says next to nothing,
+/// however often the other comes, while the matrix counts each of those accesses. Of a page that many use, those of
+/// the few who are remembered stand for all.
+fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64, f64)) {
     let users = page.accessors();
-    let uses = page.weight() as f64;
-    if uses <= 0.0 {
+    let (uses, own) = (page.weight() as f64, page.remembered());
+    if uses <= 0.0 || own <= 0.0 {
         return;
     }
-    let per_use = f64::from(page.samples) / uses;
+    let per_use = f64::from(page.samples) * own / uses;
     for (index, one) in users.iter().enumerate() {
         for other in &users[..index] {
             let samples = f64::from(one.weight.min(other.weight)) * per_use;
-            visit((one.task as usize, other.task as usize), samples);
+            visit(
+                (one.task as usize, other.task as usize),
+                samples,
+                own.recip(),
+            );
         }
     }
 }

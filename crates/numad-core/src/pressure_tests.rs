@@ -8,7 +8,7 @@ use crate::cost::Prices;
 use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::Certainty;
-use crate::guard::{PageCase, PageWish, Standing, ThreadCase};
+use crate::guard::{PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
 use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
 
 /// Four tasks, each with a busy page; the first two talk.
@@ -94,12 +94,23 @@ impl Scene {
         wishes: &[(usize, usize)],
         gbps: Option<[Option<f64>; 2]>,
     ) -> Vec<Result<(), Veto>> {
+        self.judged_threads(wishes, gbps, 0).each
+    }
+
+    /// The same and how sure it is, where of four uses of what the first two share so many are of others.
+    fn judged_threads(
+        &self,
+        wishes: &[(usize, usize)],
+        gbps: Option<[Option<f64>; 2]>,
+        forgotten: u64,
+    ) -> ThreadVerdicts {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
         // Seldom used and often sampled: it says who shares, and next to nothing about traffic.
         let mut shared = self.pages[0];
-        shared.recent[0] = Accessor { task: 0, weight: 1 };
-        shared.recent[1] = Accessor { task: 1, weight: 1 };
+        shared.recent[0] = Accessor { task: 0, weight: 2 };
+        shared.recent[1] = Accessor { task: 1, weight: 2 };
         (shared.accessor_count, shared.samples) = (2, 10_000);
+        shared.forgotten = forgotten;
         let pages: Vec<Page> = self.pages.iter().copied().chain([shared]).collect();
         let case = ThreadCase {
             program: &Program {
@@ -115,7 +126,7 @@ impl Scene {
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
         };
-        case.judge(wishes).each
+        case.judge(wishes)
     }
 
     fn pages(
@@ -181,6 +192,16 @@ fn a_saturated_controller_changes_the_verdict_about_threads() {
     );
     // Not measured is not full.
     assert_eq!(scene.threads(&wish, Some([None, Some(1.0)])), [Ok(())]);
+}
+
+#[test]
+fn of_what_many_use_only_samples_of_those_remembered_are_evidence() {
+    let scene = Scene::new([0, 1, 0, 1], [1, 1, 0, 1], 10);
+    let plan = |forgotten| scene.judged_threads(&[(0, 1)], None, forgotten).plan;
+    let (all, few) = (plan(0).unwrap(), plan(3).unwrap());
+    assert_eq!((all.samples, few.samples), (5000.0, 1250.0));
+    assert_eq!((all.share, few.share), (1.0, 1.0));
+    assert_eq!(plan(4).unwrap().samples, 0.0);
 }
 
 #[test]

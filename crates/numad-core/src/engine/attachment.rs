@@ -77,7 +77,7 @@ pub(super) struct Attachment {
     pub page_orders: BTreeMap<(SpaceId, Pid, u64), PageOrder>,
     /// Windows in a row that pages waited for threads.
     pub pages_waited: u32,
-    /// Windows in which pages may follow others that went, for less than the first.
+    /// Windows in which pages may follow others, or threads, that went, for less than the first.
     pub sweeps: u32,
     /// Judged windows in a row in which no thread moved.
     pub still: u32,

@@ -9,7 +9,7 @@
 //!
 //! *Too little.* Each time pages move, the program is held up and its translations are thrown away. So of a
 //! program that stands what would bring less than [`LITTLE`] of all access distance waits until there is more
-//! of it. In [`SWEEPS`] windows after pages went the rest of them follows.
+//! of it. In [`SWEEPS`] windows after pages or threads went the rest follows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ const GAP_MAX: u64 = 16;
 /// chance is 1 to 3 % in a window (the simulator's `all-shared`).
 const LITTLE: f64 = 0.03;
 
-/// Windows after pages went in which others may follow for less.
+/// Windows after pages or threads went in which other pages may follow for less.
 const SWEEPS: u32 = 2;
 
 /// Judged windows without a move of a thread in which pages wait for what comes of a plan of threads that could
@@ -132,8 +132,8 @@ impl Attachment {
         let goes = verdicts.iter().any(Result::is_ok);
         judge.decision.arriving = goes && !little;
         self.sweeps = match self.sweeps {
-            // Threads come first, and what follows them is another matter.
-            _ if moving => 0,
+            // Those of threads that went follow, however few.
+            _ if moving => SWEEPS,
             _ if goes && !little => SWEEPS,
             left if judge.evidence => left.saturating_sub(1),
             left => left,

@@ -138,6 +138,17 @@ fn pages_do_not_wait_for_a_plan_that_would_save_next_to_nothing() {
     assert_eq!(page_goes(49, false), [false, false, true]);
 }
 
+#[test]
+fn pages_of_threads_that_went_follow_however_few() {
+    let (mut world, script) = exchange(5, gain());
+    assert_eq!(world.window().orders(), "10>0 12>0 11>1 13>1");
+    // Thread 11 went to node 1. What it has on node 0 is next to nothing of all.
+    script.lock().unwrap().pages = vec![(900, 1)];
+    world.touch(11, 900, 20);
+    world.touch(10, 901, 4000);
+    assert_eq!(world.window().orders(), "p900>1");
+}
+
 /// In which windows a page goes to the node that its user is to leave, on a machine that may count what memory carries.
 fn page_goes(with_old: u64, counted: bool) -> [bool; 3] {
     let (mut world, script) = exchange(with_old, gain());

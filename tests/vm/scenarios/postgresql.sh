@@ -2,10 +2,9 @@
 #: machine ring4 mesh8
 #: image   services
 #: ticks
-#: limit   1800
+#: limit   2400
 autonuma 0
 sparing_settings
-fill_processors
 start_numad
 cp -r /opt/database /tmp/database
 chown -R 1000:1000 /tmp/database
@@ -20,6 +19,7 @@ ask 'select sum(length(filler)) from pgbench_accounts' >/dev/null
 
 all() { pidof postgres | tr ' ' '\n' | sort -n; }
 servers=$(all)
+fill_processors
 
 # Transactions per second, told every second.
 $(as 1000) "$postgresql/pgbench" -h /tmp -U guest -n -S -M prepared -c 4 -j 2 -T 6000 -P 1 postgres \
@@ -39,10 +39,11 @@ all >/out/processes
 [ "$(wc -l </out/processes)" -ge 8 ] || fail "only $(wc -l </out/processes) processes"
 # All memory on one node, as a start at a bad moment leaves it.
 for one in $(all); do migratepages "$one" all 3; done
+list_pages() { page-nodes $(cat /out/processes) >"$1"; }
 all_masks >/out/masks.before
 # The postmaster makes a process for each who comes, and copies then what it writes to; so do those that it made.
 trace_writes $servers
-page-nodes $(all) >/out/pages.before
+others_wait $bench list_pages /out/pages.before
 # Somebody who comes anew each second must always be answered.
 begin_asking() {
     (while :; do timeout 10 "$postgresql/psql" -h /tmp -U guest -c "select 1" postgres >/dev/null 2>&1 || echo "no answer at $(cut -d' ' -f1 /proc/uptime)"; sleep 1; done) \
@@ -65,6 +66,10 @@ put_on() {
 # A guest may need longer to put so many processes back than a client waits for an answer; it is done all the same.
 detached() { [ -z "$(figure windows)" ]; }
 stays() { while read -r one; do [ -d "/proc/$one" ] || return 1; done </out/processes; }
+compare_pages() {
+    list_pages /out/pages.after
+    pages_back /out/pages.before /out/pages.after
+}
 # The second time all stand still meanwhile, so that nobody can write to anything: then all must be back.
 take_off() {
     numadctl status
@@ -77,8 +82,7 @@ take_off() {
     numadctl detach $main || within 60 detached || fail "detach"
     stays || fail "a process went"
     while read -r one; do masks "$one"; done </out/processes | diff /out/masks.before - || fail "masks differ after detach"
-    page-nodes $(cat /out/processes) >/out/pages.after
-    pages_back /out/pages.before /out/pages.after
+    others_wait $bench compare_pages
     if [ -n "$taken_off" ]; then
         [ ! -s /out/written.late ] || fail "somebody wrote, standing still: $(head -n 3 /out/written.late)"
         kill -CONT $bench $(all)

@@ -274,7 +274,9 @@ began=$(milliseconds)
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 {after}
 # From its start, or a program that changes by the clock would be at another point of its work under each contestant.
-sleep $(({seconds} - ($(milliseconds) - began) / 1000))
+left=$(({seconds} - ($(milliseconds) - began) / 1000))
+[ $left -ge 0 ] || fail "to attach took longer than the program was to be counted"
+sleep $left
 uncount
 echo "@pages $(($(moved) - moved_before))"
 echo "@ticks $(ticks)"

@@ -47,14 +47,13 @@ fn main() {
         .filter(|word| word != "--bench")
         .collect();
     let [first, second, rest @ ..] = words.as_slice() else {
-        eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]");
-        eprintln!("       mapping --seeds COUNT [SIZE]...");
-        std::process::exit(2);
+        usage();
     };
     let sizes: Vec<usize> = rest.iter().map_while(|word| word.parse().ok()).collect();
     let asked = |tasks: usize| sizes.is_empty() || sizes.contains(&tasks);
     if first == "--seeds" {
-        return seeds::report(second.parse().expect("a number of seeds"), asked);
+        let Ok(count) = second.parse() else { usage() };
+        return seeds::report(count, asked);
     }
     let (peer, work) = (Path::new(first), PathBuf::from(second));
     let shared = match rest.iter().position(|word| word == "--known") {
@@ -79,6 +78,12 @@ fn main() {
         report(&real, each, |case| run(peer, &work, None, case));
     }
     warm::report();
+}
+
+fn usage() -> ! {
+    eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]");
+    eprintln!("       mapping --seeds COUNT [SIZE]...");
+    std::process::exit(2);
 }
 
 /// The cases that are generated here.

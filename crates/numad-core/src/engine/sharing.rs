@@ -135,8 +135,9 @@ impl Attachment {
         Users(spaces)
     }
 
-    /// A process that has a page: its own, or of shared memory one of those that used it lately, the last
-    /// first; else the first that maps it.
+    /// A process that has a page: its own, or of shared memory one of those that used it lately; else the first that
+    /// maps it. Of several the one that has been there longest: what is moved through a process can be put back through
+    /// it alone, and one that came late may be gone soon.
     pub(super) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
         let local = self.spaces.local_of(page.space)?;
         if let Some(pid) = self.spaces.at(local)?.pid {
@@ -147,10 +148,14 @@ impl Attachment {
         let (seats, count) = entry.map_or(([0; 4], 0), |(_, entry)| (entry.seats, entry.count()));
         let lately = seats.into_iter().take(count);
         let lately = lately.filter_map(|seat| users.0.get(usize::from(seat)).copied());
-        lately.chain(self.shares.processes()).find_map(|process| {
+        let place = |process| {
             let page = self.shares.page_in(process, local, page.page)?;
-            let pid = self.spaces.at(process)?.pid?;
-            Some(Place { pid, page })
-        })
+            let space = self.spaces.at(process)?;
+            let pid = space.pid?;
+            Some((space.joined, Place { pid, page }))
+        };
+        let longest = lately.filter_map(place).min_by_key(|&(joined, _)| joined);
+        let found = longest.or_else(|| self.shares.processes().find_map(place));
+        found.map(|(_, place)| place)
     }
 }

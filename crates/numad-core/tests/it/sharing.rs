@@ -196,13 +196,14 @@ fn wanted(world: &World, id: AttachmentId) -> Vec<(Pid, u64)> {
 }
 
 #[test]
-fn a_page_is_reached_through_a_process_that_used_it() {
+fn a_page_is_reached_through_the_process_that_used_it_and_is_there_longest() {
     let (mut world, id, script) = two(MEMORY);
     world.sharing.own = vec![MEMORY];
     script.lock().unwrap().pages = vec![(7, 1)];
-    both_use(&mut world, 7);
+    world.touch(20, 507, 1);
     assert_eq!(wanted(&world, id), [(Pid(20), 507)]);
-    world.touch(10, 107, 1);
+    // The other used it last in the end, but came a window later.
+    both_use(&mut world, 7);
     assert_eq!(wanted(&world, id), [(Pid(10), 107)]);
     let seen = world.window();
     let [

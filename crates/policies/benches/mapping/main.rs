@@ -24,7 +24,7 @@ mod seeds;
 mod warm;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use nix::time::{ClockId, clock_gettime};
 use policies::kernel::{Edges, Effort, Problem, Workspace, cost, map, refine};
@@ -41,19 +41,22 @@ struct Result {
     over: bool,
 }
 
-fn main() {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
     let [first, second, rest @ ..] = words.as_slice() else {
-        usage();
+        return usage();
     };
     let sizes: Vec<usize> = rest.iter().map_while(|word| word.parse().ok()).collect();
     let asked = |tasks: usize| sizes.is_empty() || sizes.contains(&tasks);
     if first == "--seeds" {
-        let Ok(count) = second.parse() else { usage() };
-        return seeds::report(count, asked);
+        let Ok(count) = second.parse() else {
+            return usage();
+        };
+        seeds::report(count, asked);
+        return ExitCode::SUCCESS;
     }
     let (peer, work) = (Path::new(first), PathBuf::from(second));
     let shared = match rest.iter().position(|word| word == "--known") {
@@ -78,12 +81,13 @@ fn main() {
         report(&real, each, |case| run(peer, &work, None, case));
     }
     warm::report();
+    ExitCode::SUCCESS
 }
 
-fn usage() -> ! {
+fn usage() -> ExitCode {
     eprintln!("usage: mapping PEER WORK [SIZE]... [--known DIR TABLE] [--real DIR] [--each]");
     eprintln!("       mapping --seeds COUNT [SIZE]...");
-    std::process::exit(2);
+    ExitCode::from(2)
 }
 
 /// The cases that are generated here.

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::counters::fake::FakeOpener;
@@ -237,7 +237,7 @@ fn privileged_software_counters_follow_new_threads() {
         assert!(quantity.is_of_hardware(), "{quantity}: {why}");
     }
     counters.read();
-    let before = thread_time();
+    let (before, began) = (thread_time(), Instant::now());
     let spun = std::thread::spawn(|| {
         let pages = vec![1_u8; 4 << 20];
         let began = thread_time();
@@ -249,15 +249,11 @@ fn privileged_software_counters_follow_new_threads() {
     .join()
     .unwrap();
     let expected = spun + (thread_time() - before);
+    let elapsed = began.elapsed();
     let counts = counters.read();
     let counted = Duration::from_secs_f64(counts.cpu_ns.unwrap() / 1e9);
-    // Both are processor time, so load of the machine does not matter; what the kernel does to begin and
-    // end the thread is in one and not in the other.
-    let difference = counted.abs_diff(expected);
-    assert!(
-        difference < Duration::from_millis(20),
-        "{counted:?} for {expected:?}"
-    );
+    // What the kernel does to begin and end the thread is in one and not in the other.
+    check_counted(counted, expected, (elapsed, Duration::from_millis(20)));
     assert!(
         counts.faults.unwrap() >= 1.0 && counts.switches.unwrap() >= 1.0,
         "{counts:?}"
@@ -286,8 +282,10 @@ fn privileged_software_counters_follow_fork_and_exec() {
         room: 16,
     };
     let mut counters = ProgramCounters::begin(beginning, &mut || tids(&[pid]));
+    let began = Instant::now();
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();
+    let elapsed = began.elapsed();
     let expected = times(&String::from_utf8(output.stdout.clone()).unwrap());
     assert!(output.status.success());
     if counters
@@ -300,9 +298,16 @@ fn privileged_software_counters_follow_fork_and_exec() {
     }
     let counted = Duration::from_secs_f64(counters.read().cpu_ns.unwrap() / 1e9);
     // Time before the counters began is in the shell's sum alone, which counts in hundredths.
+    let slack = expected / 4 + Duration::from_millis(20);
+    check_counted(counted, expected, (elapsed, slack));
+}
+
+/// One thread after the other ran, and each is counted once. How busy the machine is does not matter, but what a host
+/// takes from a virtual machine meanwhile the kernel counts here and not in the time of the thread.
+fn check_counted(counted: Duration, expected: Duration, (elapsed, slack): (Duration, Duration)) {
     assert!(
-        counted.abs_diff(expected) < expected / 4 + Duration::from_millis(20),
-        "{counted:?} for {expected:?}"
+        counted + slack > expected && counted < elapsed.max(expected) + slack,
+        "{counted:?} for {expected:?} within {elapsed:?}"
     );
 }
 

@@ -84,7 +84,7 @@ fill_processors() {
 }
 
 # others_wait PIDS COMMAND...: does this while these processes and what fills processors stand still, as no speed is asked
-# for: it takes an eighth of the time.
+# for: the others would take most of the time.
 others_wait() {
     waiting="$fillers $1"
     shift

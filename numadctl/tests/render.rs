@@ -296,13 +296,15 @@ fn an_undo_tells_what_is_back_and_what_is_not() {
         threads_gone: 1,
         threads_left: 2,
         pages_gone: 3,
+        pages_left: 4,
         failed: vec!["thread 5: not permitted".to_owned()],
         ..report
     };
     assert_eq!(
         attachment::undone(&report),
         "put back 8 threads and 1 page\ngone meanwhile: 1 thread, 3 pages\n\
-         left alone: 2 threads that someone else changed since\nnot put back: thread 5: not permitted\n"
+         left alone: 2 threads that someone else changed since\n\
+         left for a later undo: 4 pages of shared memory that no process has in use now\nnot put back: thread 5: not permitted\n"
     );
 }
 

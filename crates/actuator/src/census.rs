@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use numad_core::SharedRange;
 use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 /// Looks at processes; the daemon answers from `procfs`.
@@ -26,6 +27,9 @@ pub trait Census: fmt::Debug {
 
     /// Every process of the machine with its parent.
     fn processes(&self) -> Vec<(Pid, Pid)>;
+
+    /// What a process maps of memory that can be shared.
+    fn shared(&self, pid: Pid) -> Vec<SharedRange>;
 
     /// Now, asked in this order: the clock of starts, then the newest number.
     fn now(&self) -> Moment;

@@ -7,7 +7,7 @@ use numad_core::Host as _;
 use proptest::prelude::*;
 use topology::{CpuSet, Pid, Tid};
 
-use crate::fake::{Bench, Death, Hold, Killed, bind_action, move_action, set};
+use crate::fake::{Bench, Death, Hold, Killed, bind_action, move_action, move_shared, set};
 use crate::{Live, Scope};
 
 /// What happens on the machine, by us and by the program.
@@ -23,6 +23,12 @@ enum Step {
         count: u64,
         node: u32,
     },
+    MoveShared {
+        process: usize,
+        from: u64,
+        count: u64,
+        node: u32,
+    },
     Spawn {
         maker: usize,
     },
@@ -31,6 +37,9 @@ enum Step {
     },
     Exit {
         task: usize,
+    },
+    End {
+        process: usize,
     },
     Unmap {
         process: usize,
@@ -47,9 +56,12 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..64_usize, 0..MASKS.len()).prop_map(|(task, mask)| Step::Bind { task, mask }),
         4 => (0..8_usize, 0..PAGES, 1..PAGES, 0..2_u32)
             .prop_map(|(process, from, count, node)| Step::Move { process, from, count, node }),
+        2 => (0..8_usize, 0..SHARED, 1..SHARED, 0..2_u32)
+            .prop_map(|(process, from, count, node)| Step::MoveShared { process, from, count, node }),
         2 => (0..64_usize).prop_map(|maker| Step::Spawn { maker }),
         1 => (0..64_usize).prop_map(|maker| Step::Fork { maker }),
         1 => (0..64_usize).prop_map(|task| Step::Exit { task }),
+        1 => (0..8_usize).prop_map(|process| Step::End { process }),
         1 => (0..8_usize, 0..PAGES).prop_map(|(process, page)| Step::Unmap { process, page }),
         1 => (0..8_usize, 0..CPUSETS.len()).prop_map(|(process, to)| Step::Cpuset { process, to }),
     ]
@@ -63,6 +75,12 @@ const USER_MASKS: [&str; 3] = ["1-2", "2,6", "4-6"];
 /// its processors is told in `live_tests`.
 const CPUSETS: [&str; 3] = ["0-7", "0-6", "0-2,4-7"];
 const PAGES: u64 = 200;
+/// Pages of memory that all processes share, at an address of its own in the two first and their children.
+const SHARED: u64 = 40;
+
+fn shared_at(pid: u64) -> u64 {
+    pid << 30
+}
 
 fn machine(bench: &Bench, users: bool) {
     let mut world = bench.fake.0.borrow_mut();
@@ -76,6 +94,7 @@ fn machine(bench: &Bench, users: bool) {
         for (index, hold) in [(7, Hold::Busy), (50, Hold::Shared), (90, Hold::Stuck)] {
             world.pages.get_mut(&(Pid(pid), index * 4096)).unwrap().hold = hold;
         }
+        world.share(pid, shared_at(pid.into()), SHARED, 0);
     }
 }
 
@@ -104,6 +123,22 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             drop(world);
             live.perform(&move_action(pid(process), pages, node));
         }
+        Step::MoveShared {
+            process,
+            from,
+            count,
+            node,
+        } => {
+            let pid = pid(process);
+            let Some(range) = world.maps[&pid].first().copied() else {
+                return;
+            };
+            let pages = (from..(from + count).min(SHARED)).map(|page| range.start + page * 4096);
+            drop(world);
+            live.perform(&move_shared(pid, pages.collect(), node));
+        }
+        // One of the two first stays, which has all that is shared.
+        Step::End { process } if pid(process) != Pid(100) => world.end(pid(process)),
         Step::Spawn { maker } => {
             let owner = world.tasks[&tid(maker)].key.pid;
             world.spawn(tid(maker), owner.0, next);
@@ -121,7 +156,7 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
         Step::Cpuset { process, to } => {
             world.cpusets.insert(pid(process), set(CPUSETS[to]));
         }
-        Step::Exit { .. } => {}
+        Step::Exit { .. } | Step::End { .. } => {}
     }
 }
 

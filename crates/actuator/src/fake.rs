@@ -9,7 +9,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use numad_core::{Action, AttachmentId, Host as _, Outcome, Reach, Reason, SpaceId, Time};
+use numad_core::{
+    Action, AttachmentId, Host as _, ObjectId, ObjectKind, Outcome, Reach, Reason, SharedRange,
+    SpaceId, Time,
+};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::clipped;
@@ -67,6 +70,8 @@ pub(crate) struct World {
     pub huge: Vec<(Pid, u64)>,
     /// Addresses at which these processes have the same page.
     pub shared: Vec<(u64, Vec<Pid>)>,
+    /// Where processes map memory that can be shared; what several have of one place in it is one page.
+    pub maps: BTreeMap<Pid, Vec<SharedRange>>,
     pub now: u64,
     pub death: Option<Death>,
     /// Error of every changing call, if it is to fail.
@@ -81,6 +86,13 @@ pub(crate) struct World {
 }
 
 pub(crate) const NODES: u32 = 2;
+
+/// Memory that processes share.
+pub(crate) const OBJECT: ObjectId = ObjectId {
+    kind: ObjectKind::Memory,
+    device: (0, 1),
+    inode: 77,
+};
 
 pub(crate) fn set(text: &str) -> CpuSet {
     CpuSet::parse_list(text).unwrap()
@@ -124,6 +136,7 @@ impl World {
             self.cpusets
                 .insert(Pid(pid), self.cpusets[&maker.key.pid].clone());
             self.parents.insert(Pid(pid), maker.key.pid);
+            self.inherit_memory(maker.key.pid, Pid(pid));
         }
         let key = TaskKey {
             pid: Pid(pid),
@@ -149,6 +162,63 @@ impl World {
             };
             self.pages.insert((Pid(pid), index * 4096), page);
         }
+    }
+
+    /// Maps `count` pages of an object at an address of a process, and gives it those, all on one node.
+    pub(crate) fn share(&mut self, pid: u32, address: u64, count: u64, node: u32) {
+        let range = SharedRange {
+            start: address,
+            end: address + count * 4096,
+            object: OBJECT,
+            offset: 4096,
+        };
+        self.maps.entry(Pid(pid)).or_default().push(range);
+        let node = NodeId(node);
+        for index in 0..count {
+            let page = FakePage {
+                node,
+                natural: node,
+                hold: Hold::Shared,
+            };
+            self.pages.insert((Pid(pid), address + index * 4096), page);
+        }
+    }
+
+    /// A forked process has of shared memory what its maker has.
+    fn inherit_memory(&mut self, maker: Pid, child: Pid) {
+        let maps = self.maps.get(&maker).cloned().unwrap_or_default();
+        for range in &maps {
+            let pages = self
+                .pages
+                .range((maker, range.start)..(maker, range.end))
+                .map(|(&(_, address), &page)| ((child, address), page));
+            let pages: Vec<_> = pages.collect();
+            self.pages.extend(pages);
+        }
+        self.maps.insert(child, maps);
+    }
+
+    /// A process ends, with all that is its own.
+    pub(crate) fn end(&mut self, pid: Pid) {
+        self.tasks.retain(|_, task| task.key.pid != pid);
+        self.pages.retain(|&(owner, _), _| owner != pid);
+        self.maps.remove(&pid);
+        self.cpusets.remove(&pid);
+        self.parents.remove(&pid);
+    }
+
+    /// Where processes have the page of shared memory that one of them has there.
+    fn same_in_object(&self, pid: Pid, address: u64) -> Vec<(Pid, u64)> {
+        let own = self.maps.get(&pid).into_iter().flatten();
+        let mut places = own.filter_map(|range| Some((range.object, range.offset_of(address)?)));
+        let Some((object, offset)) = places.next() else {
+            return Vec::new();
+        };
+        let all = self.maps.iter();
+        let all = all.flat_map(|(&pid, ranges)| ranges.iter().map(move |range| (pid, range)));
+        all.filter(|(_, range)| range.object == object)
+            .filter_map(|(pid, range)| Some((pid, range.address_of(offset)?)))
+            .collect()
     }
 
     /// Makes a change unless it is time to die.
@@ -248,6 +318,11 @@ impl Kernel for Fake {
                         }
                     }
                 }
+                for same in world.same_in_object(pid, *page) {
+                    if let Some(same) = world.pages.get_mut(&same) {
+                        same.node = node;
+                    }
+                }
                 let block = (pid, *page >> 21 << 21);
                 if world.huge.contains(&block) {
                     let end = (pid, block.1 + (1 << 21));
@@ -321,6 +396,11 @@ impl Census for Fake {
             .iter()
             .map(|(&pid, &parent)| (pid, parent))
             .collect()
+    }
+
+    fn shared(&self, pid: Pid) -> Vec<SharedRange> {
+        let world = self.0.borrow();
+        world.maps.get(&pid).cloned().unwrap_or_default()
     }
 
     fn now(&self) -> Moment {
@@ -429,7 +509,17 @@ pub(crate) fn move_action(pid: Pid, pages: Vec<u64>, node: u32) -> Action {
         reason: Reason::Order,
         evidence: None,
         reach: Reach::Alone,
+        object: None,
     }
+}
+
+/// Pages of the object, by their addresses in the process.
+pub(crate) fn move_shared(pid: Pid, pages: Vec<u64>, node: u32) -> Action {
+    let mut action = move_action(pid, pages, node);
+    if let Action::MovePages { reach, object, .. } = &mut action {
+        (*reach, *object) = (Reach::Program, Some(OBJECT));
+    }
+    action
 }
 
 pub(crate) fn move_first(live: &mut Live<Fake, Fake>, pid: u32, count: u64, node: u32) -> Outcome {

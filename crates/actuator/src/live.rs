@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use numad_core::{Action, Host, Outcome, PageOutcome, Reach, Refusal, Time};
+use numad_core::{Action, Host, ObjectId, Outcome, PageOutcome, Reach, Refusal, Time};
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey};
 
 use crate::affinity::{Kind, Origin};
 use crate::census::Census;
-use crate::journal::rows::Row;
+use crate::journal::rows::{Owner, Row};
 use crate::journal::{Journal, ThreadRecord, WriteError, page_rows};
 use crate::kernel::{Kernel, Mask};
 use crate::pacer::Pacer;
@@ -30,6 +30,8 @@ pub struct Live<K, C> {
     clock: Box<dyn FnMut() -> Time + Send>,
     /// Processes whose pages were moved, with their starts.
     pub(crate) processes: BTreeMap<Pid, StartTicks>,
+    /// A process that mapped shared memory when it was looked for last.
+    mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
     pause_max: Duration,
     write_error: Option<WriteError>,
 }
@@ -62,6 +64,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             pacer: Pacer::default(),
             clock: Box::new(clock),
             processes: BTreeMap::new(),
+            mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
             write_error: None,
         }
@@ -90,34 +93,64 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.write_error.take()
     }
 
-    /// Drops what can never be undone because the process has ended, and writes the journal anew if
-    /// that made it much smaller. For a daemon that runs for months; undo does not need it.
+    /// Drops what can never be undone because the process has ended, or nobody maps it any more, and writes the
+    /// journal anew if that made it much smaller. For a daemon that runs for months; undo does not need it.
     pub fn prune(&mut self) {
         for pid in self.journal.records().pids() {
             let start = self.census.process(pid);
             let threads: Vec<TaskKey> = self.keys_of(pid);
             // Threads of a living process stay, even those that ended: newer ones may have their masks.
             if start.is_none() {
-                self.processes.remove(&pid);
                 for key in threads {
                     self.journal.records_mut().forget_thread(key);
                 }
             }
-            let ended: Vec<StartTicks> = self
-                .journal
-                .records()
-                .pages_of(pid)
-                .into_iter()
-                .map(|(began, _)| began)
-                .filter(|&began| start != Some(began))
-                .collect();
-            for began in ended {
-                self.journal.records_mut().keep_pages(pid, began, &[]);
+            for (owner, began) in self.journal.records().page_owners(pid) {
+                if start != Some(began) {
+                    self.journal.records_mut().forget_owner(owner);
+                }
             }
         }
+        let census = &self.census;
+        self.processes
+            .retain(|&pid, _| census.process(pid).is_some());
+        self.prune_objects();
         if self.journal.wants_rewrite() {
             let written = self.journal.rewrite();
             self.note(written);
+        }
+    }
+
+    /// Drops shared memory that nobody maps. One who maps it stands for all until it ends; only then all processes
+    /// are looked at.
+    fn prune_objects(&mut self) {
+        let mut lost = self.journal.records().objects();
+        self.mappers.retain(|object, _| lost.contains(object));
+        lost.retain(|object| match self.mappers.get(object) {
+            Some(&(pid, start)) => self.census.process(pid) != Some(start),
+            None => true,
+        });
+        let processes = match lost.is_empty() {
+            true => Vec::new(),
+            false => self.census.processes(),
+        };
+        for &(pid, _) in &processes {
+            let Some(start) = self.census.process(pid).filter(|_| !lost.is_empty()) else {
+                continue;
+            };
+            for range in self.census.shared(pid) {
+                if let Some(at) = lost.iter().position(|&object| object == range.object) {
+                    self.mappers.insert(lost.swap_remove(at), (pid, start));
+                }
+            }
+        }
+        // Where not even we are listed nothing is known.
+        if !processes.is_empty() {
+            for object in lost {
+                self.journal
+                    .records_mut()
+                    .forget_owner(Owner::Object(object));
+            }
         }
     }
 
@@ -240,16 +273,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
         None
     }
 
-    fn move_pages(&mut self, pid: Pid, pages: &[u64], to: (NodeId, Reach)) -> Outcome {
-        match self.try_move_pages(pid, pages, to) {
-            Ok(outcome) => outcome,
-            Err(refusal) => Outcome::Refused(refusal),
-        }
-    }
-
-    fn try_move_pages(
+    fn move_pages(
         &mut self,
-        pid: Pid,
+        (pid, object): (Pid, Option<ObjectId>),
         pages: &[u64],
         (node, reach): (NodeId, Reach),
     ) -> Result<Outcome, Refusal> {
@@ -258,16 +284,23 @@ impl<K: Kernel, C: Census> Live<K, C> {
         if *self.processes.entry(pid).or_insert(start) != start {
             return Err(Refusal::Gone);
         }
-        let places = residency(&mut self.kernel, pid, pages)?;
+        let owner = object.map_or(Owner::Process(pid, start), Owner::Object);
+        let names = self.names(pid, pages, object);
+        let mut places = residency(&mut self.kernel, pid, pages)?;
+        for (place, name) in places.iter_mut().zip(&names) {
+            if name.is_none() {
+                *place = PageStatus::Absent;
+            }
+        }
         let mut outcomes: Vec<PageOutcome> = places.iter().map(|&place| standing(place)).collect();
         let moving: Vec<usize> = (0..pages.len())
             .filter(|&index| places[index].node().is_some_and(|on| on != node))
             .collect();
         let leaving: Vec<(u64, NodeId)> = moving
             .iter()
-            .filter_map(|&index| Some((pages[index], places[index].node()?)))
+            .filter_map(|&index| Some((names[index]?, places[index].node()?)))
             .collect();
-        self.write_pages(pid, start, &leaving)?;
+        self.write_pages(owner, &leaving)?;
         let mut spent = Duration::ZERO;
         let mut rest = moving.as_slice();
         while !rest.is_empty() {
@@ -293,17 +326,25 @@ impl<K: Kernel, C: Census> Live<K, C> {
         })
     }
 
+    /// What pages are recorded as: their addresses, or where they are in the object. None where the process has
+    /// something else there by now.
+    fn names(&self, pid: Pid, pages: &[u64], object: Option<ObjectId>) -> Vec<Option<u64>> {
+        let Some(object) = object else {
+            return pages.iter().copied().map(Some).collect();
+        };
+        let mut ranges = self.census.shared(pid);
+        ranges.retain(|range| range.object == object);
+        let name = |&page| ranges.iter().find_map(|range| range.offset_of(page));
+        pages.iter().map(name).collect()
+    }
+
     /// Writes where pages are that leave their nodes, unless it is known where they were at first.
-    fn write_pages(
-        &mut self,
-        pid: Pid,
-        start: StartTicks,
-        leaving: &[(u64, NodeId)],
-    ) -> Result<(), Refusal> {
+    fn write_pages(&mut self, owner: Owner, leaving: &[(u64, NodeId)]) -> Result<(), Refusal> {
         let records = self.journal.records();
-        let fresh: Vec<&(u64, NodeId)> = leaving
+        let fresh: Vec<(u64, NodeId)> = leaving
             .iter()
-            .filter(|(page, _)| records.home(pid, start, *page).is_none())
+            .copied()
+            .filter(|&(page, _)| records.home(owner, page).is_none())
             .collect();
         if fresh.is_empty() {
             return Ok(());
@@ -311,8 +352,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         if !self.journal.has_room_for(fresh.len()) {
             return Err(Refusal::Journal);
         }
-        let homes = fresh.into_iter().map(|(page, node)| (page, node));
-        self.write(page_rows(pid, start, homes))
+        self.write(page_rows(owner, fresh.into_iter()))
     }
 
     /// Moves pages with one call, timed, and tells what became of each.
@@ -372,8 +412,12 @@ impl<K: Kernel, C: Census> Host for Live<K, C> {
                 pages,
                 node,
                 reach,
+                object,
                 ..
-            } => self.move_pages(*pid, pages, (*node, *reach)),
+            } => {
+                let moved = self.move_pages((*pid, *object), pages, (*node, *reach));
+                moved.unwrap_or_else(Outcome::Refused)
+            }
         }
     }
 }

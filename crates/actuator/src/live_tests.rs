@@ -6,7 +6,7 @@ use std::fs;
 use numad_core::{Action, Host as _, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
 
-use crate::fake::{Bench, Hold, bind, move_action, move_first, set};
+use crate::fake::{Bench, Hold, bind, move_action, move_first, move_shared, set};
 use crate::{Durability, Errno, JournalLimits, Scope, UndoReport};
 
 fn refused(refusal: Refusal) -> Outcome {
@@ -279,6 +279,117 @@ fn pages_that_the_program_shares_move_when_all_who_map_them_are_of_it_and_go_bac
     let report = live.undo(&Scope::All);
     assert_eq!((report.pages_restored, report.failed), (8, vec![]));
     assert!(bench.nodes(100).iter().all(|&node| node == 0));
+}
+
+/// Two processes that share ten pages at addresses of their own, all on node 0, and a daemon that moved the last eight to
+/// node 1 through the second.
+fn moved_through_the_second() -> (Bench, [u64; 2]) {
+    let (bench, _) = bench();
+    let addresses = [0x10_0000, 0x70_0000];
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_process(200, 100, "0-7");
+        world.share(100, addresses[0], 10, 0);
+        world.share(200, addresses[1], 10, 0);
+    }
+    let pages = (2..10).map(|page| addresses[1] + page * 4096).collect();
+    bench.live().perform(&move_shared(Pid(200), pages, 1));
+    (bench, addresses)
+}
+
+#[test]
+fn shared_memory_goes_back_though_the_process_that_it_was_moved_through_has_ended() {
+    for scope in [Scope::All, Scope::Pids(BTreeSet::from([Pid(100)]))] {
+        let (bench, [first, _]) = moved_through_the_second();
+        bench.fake.0.borrow_mut().end(Pid(200));
+        let on = |page: u64| {
+            bench.fake.0.borrow().pages[&(Pid(100), first + page * 4096)]
+                .node
+                .0
+        };
+        assert_eq!([on(1), on(2), on(9)], [0, 1, 1]);
+        let mut live = bench.live();
+        let report = live.undo(&scope);
+        assert_eq!(
+            (report.pages_restored, report.is_complete()),
+            (8, true),
+            "{report:?}"
+        );
+        assert_eq!((report.pages_gone, report.pages_left), (0, 0));
+        assert_eq!(live.journal().open_rows(), 0);
+        assert!((0..10).all(|page| on(page) == 0));
+    }
+}
+
+#[test]
+fn shared_memory_of_others_is_left_to_their_undo() {
+    let (bench, _) = moved_through_the_second();
+    bench.fake.0.borrow_mut().add_process(300, 1, "0-7");
+    let mut live = bench.live();
+    let report = live.undo(&Scope::Pids(BTreeSet::from([Pid(300)])));
+    assert_eq!(
+        (report, live.journal().open_rows()),
+        (UndoReport::default(), 8)
+    );
+    assert_eq!(live.undo(&Scope::All).pages_restored, 8);
+}
+
+#[test]
+fn a_page_that_nobody_has_in_use_stays_in_the_journal_until_somebody_has() {
+    let (bench, [first, _]) = moved_through_the_second();
+    let place = (Pid(100), first + 5 * 4096);
+    let page = bench.fake.0.borrow_mut().pages.remove(&place).unwrap();
+    bench.fake.0.borrow_mut().end(Pid(200));
+    let mut live = bench.live();
+    let report = live.undo(&Scope::All);
+    assert_eq!(
+        (report.pages_restored, report.pages_left),
+        (7, 1),
+        "{report:?}"
+    );
+    live.prune();
+    assert_eq!(
+        (report.is_complete(), live.journal().open_rows()),
+        (true, 1)
+    );
+    bench.fake.0.borrow_mut().pages.insert(place, page);
+    drop(live);
+    let report = bench.live().undo(&Scope::All);
+    assert_eq!((report.pages_restored, report.pages_left), (1, 0));
+    assert_eq!(bench.fake.0.borrow().pages[&place].node.0, 0);
+}
+
+#[test]
+fn what_nobody_maps_any_more_is_gone() {
+    for prune in [false, true] {
+        let (bench, _) = moved_through_the_second();
+        let mut live = bench.live();
+        live.prune();
+        assert_eq!(live.journal().open_rows(), 8);
+        bench.fake.0.borrow_mut().end(Pid(200));
+        live.prune();
+        assert_eq!(live.journal().open_rows(), 8);
+        bench.fake.0.borrow_mut().end(Pid(100));
+        if prune {
+            bench.fake.0.borrow_mut().add_process(300, 1, "0-7");
+            live.prune();
+        } else {
+            assert_eq!(live.undo(&Scope::All).pages_gone, 8);
+        }
+        assert_eq!(live.journal().open_rows(), 0);
+    }
+}
+
+#[test]
+fn a_process_that_has_something_else_there_by_now_keeps_it() {
+    let (bench, _) = bench();
+    let mut live = bench.live();
+    let Outcome::Moved { pages, .. } = live.perform(&move_shared(Pid(100), vec![0, 4096], 1))
+    else {
+        panic!("moved");
+    };
+    assert_eq!(pages, [PageOutcome::Refused(Refusal::Gone); 2]);
+    assert_eq!((bench.nodes(100)[0], live.journal().open_rows()), (0, 0));
 }
 
 /// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2 to node 0; everything

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Instant;
 
 use nix::unistd::Uid;
-use numad_core::{Host as _, Outcome, PageOutcome, Refusal, Time};
+use numad_core::{Host as _, Outcome, PageOutcome, Refusal, SharedRange, Time};
 use procfs::{Presence, Reader};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
@@ -57,6 +57,11 @@ impl Census for Machine {
 
     fn processes(&self) -> Vec<(Pid, Pid)> {
         self.0.parents().unwrap()
+    }
+
+    /// The processes here share nothing; the scenario `shared-memory` has some that do.
+    fn shared(&self, _pid: Pid) -> Vec<SharedRange> {
+        Vec::new()
     }
 
     fn now(&self) -> Moment {

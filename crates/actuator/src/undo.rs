@@ -46,6 +46,9 @@ pub struct UndoReport {
     pub pages_restored: u64,
     /// Pages that are gone.
     pub pages_gone: u64,
+    /// Pages of shared memory that no process has in its page table now, so that nobody can move them. They stay in
+    /// the journal as long as somebody maps the memory.
+    pub pages_left: u64,
     /// What could not be put back and stays in the journal, one sentence each; at most 33.
     pub failed: Vec<String>,
 }
@@ -89,7 +92,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.processes.retain(|&pid, _| !scope.has(pid));
         let mut pids = self.journal.records().pids();
         pids.retain(|&pid| scope.has(pid));
-        if pids.is_empty() {
+        if pids.is_empty() && self.journal.records().objects().is_empty() {
             return report;
         }
         let mut failed = BTreeSet::new();
@@ -101,7 +104,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
         }
         self.undo_newborns(scope, &pids, &mut report);
-        self.undo_pages(&pids, &mut report);
+        self.undo_pages(scope, &pids, &mut report);
         for &pid in &pids {
             for key in self.keys_of(pid) {
                 if !failed.contains(&key) {

@@ -381,6 +381,10 @@ pub struct UndoReport {
     pub pages_restored: u64,
     /// Pages that are gone.
     pub pages_gone: u64,
+    /// Pages of shared memory that no process has in use now, so that nobody can move them. They stay in the journal
+    /// as long as somebody maps the memory.
+    #[serde(default)]
+    pub pages_left: u64,
     /// What could not be undone, one sentence each.
     pub failed: Vec<String>,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use topology::{CpuSet, NodeId, Pid, TaskKey};
 
 use crate::evidence::Evidence;
+use crate::observation::ObjectId;
 use crate::policy::{Reason, SpaceId};
 
 /// An attached program, numbered by the engine; never used again while the daemon runs.
@@ -53,6 +54,9 @@ pub enum Action {
         evidence: Option<Evidence>,
         /// Which of them may be taken.
         reach: Reach,
+        /// What they are part of where that is memory that can be shared: another process may have them when this
+        /// one has ended.
+        object: Option<ObjectId>,
     },
 }
 

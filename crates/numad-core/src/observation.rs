@@ -109,6 +109,22 @@ pub struct SharedRange {
     pub offset: u64,
 }
 
+impl SharedRange {
+    /// Where in the object an address of the range is.
+    #[must_use]
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        let inside = (self.start..self.end).contains(&address);
+        inside.then(|| self.offset.checked_add(address - self.start))?
+    }
+
+    /// The address of a place in the object, if the range has it.
+    #[must_use]
+    pub fn address_of(&self, offset: u64) -> Option<u64> {
+        let address = self.start.checked_add(offset.checked_sub(self.offset)?)?;
+        (address < self.end).then_some(address)
+    }
+}
+
 /// Memory that several processes can map: a file, or something like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {

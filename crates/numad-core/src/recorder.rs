@@ -71,6 +71,7 @@ mod tests {
             reason: Reason::Order,
             evidence: None,
             reach: Reach::Alone,
+            object: None,
         };
         let on = PageOutcome::On(NodeId(5));
         let outcome = recorder.perform(&action);

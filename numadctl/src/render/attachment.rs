@@ -47,6 +47,12 @@ pub fn undone(report: &UndoReport) -> String {
             "left alone: {threads} that someone else changed since\n"
         ));
     }
+    if report.pages_left > 0 {
+        let pages = count(report.pages_left, "page");
+        text.push_str(&format!(
+            "left for a later undo: {pages} of shared memory that no process has in use now\n"
+        ));
+    }
     for failed in &report.failed {
         text.push_str(&format!("not put back: {failed}\n"));
     }

@@ -201,8 +201,11 @@ pages_back() {
     written
     awk -v least="${3:-1000}" '
         FNR == 1 { file = FILENAME }
-        file == "/out/journal" { if ($2 == "pages") for (word = 6; word <= NF; word++) if (!(($3 " " $word) in home)) {
-                        home[$3 " " $word] = $5; ours++ }
+        file == "/out/journal" { if ($2 == "pages") { owner = $3; node = $5; first = 6 }
+                    else if ($2 == "shared") { owner = $4 ":" $5; node = $6; first = 7 }
+                    else next
+                    for (word = first; word <= NF; word++) if (!((owner " " $word) in home)) {
+                        home[owner " " $word] = node; ours++ }
                     next }
         { page = $1 " " $2 }
         file == "/out/written.late" { late[page]; next }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use numad_core::ObjectId;
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
-use super::rows::Row;
+use super::rows::{Owner, Row};
 use crate::affinity::{Kind, Origin, clipped};
 use crate::census::Moment;
 
@@ -13,7 +14,7 @@ use crate::census::Moment;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     threads: BTreeMap<TaskKey, ThreadRecord>,
-    pages: BTreeMap<(Pid, StartTicks), BTreeMap<u64, Home>>,
+    pages: BTreeMap<Owner, BTreeMap<u64, Home>>,
     page_count: usize,
     /// Rows of pages that were taken.
     page_rows: u32,
@@ -80,13 +81,8 @@ impl Records {
                     add_mask(record, at, set);
                 }
             }
-            Row::Pages {
-                pid,
-                start,
-                node,
-                pages,
-            } => {
-                let homes = self.pages.entry((pid, start)).or_default();
+            Row::Pages { owner, node, pages } => {
+                let homes = self.pages.entry(owner).or_default();
                 let before = homes.len();
                 let order = self.page_rows;
                 for page in pages {
@@ -119,9 +115,11 @@ impl Records {
     /// Processes that something is recorded of, ascending.
     pub(crate) fn pids(&self) -> Vec<Pid> {
         let threads = self.threads.keys().map(|key| key.pid);
-        let mut pids: Vec<Pid> = threads
-            .chain(self.pages.keys().map(|&(pid, _)| pid))
-            .collect();
+        let owners = self.pages.keys().filter_map(|&owner| match owner {
+            Owner::Process(pid, _) => Some(pid),
+            Owner::Object(_) => None,
+        });
+        let mut pids: Vec<Pid> = threads.chain(owners).collect();
         pids.sort_unstable();
         pids.dedup();
         pids
@@ -138,23 +136,41 @@ impl Records {
             .map(|(&key, record)| (key, record))
     }
 
-    /// Moved pages of a process with their original nodes.
-    pub(crate) fn pages_of(&self, pid: Pid) -> Vec<(StartTicks, &BTreeMap<u64, Home>)> {
-        self.pages
-            .range((pid, StartTicks(0))..=(pid, StartTicks(u64::MAX)))
-            .map(|(&(_, start), homes)| (start, homes))
-            .collect()
+    /// Processes that ever had the number and of which pages were moved.
+    pub(crate) fn page_owners(&self, pid: Pid) -> Vec<(Owner, StartTicks)> {
+        let owner = |start| Owner::Process(pid, StartTicks(start));
+        let starts = self.pages.range(owner(0)..=owner(u64::MAX));
+        let starts = starts.filter_map(|(&owner, _)| match owner {
+            Owner::Process(_, start) => Some((owner, start)),
+            Owner::Object(_) => None,
+        });
+        starts.collect()
+    }
+
+    /// Shared memory of which pages were moved.
+    pub(crate) fn objects(&self) -> Vec<ObjectId> {
+        let objects = self.pages.keys().filter_map(|&owner| match owner {
+            Owner::Object(object) => Some(object),
+            Owner::Process(..) => None,
+        });
+        objects.collect()
+    }
+
+    /// Moved pages with where they were.
+    pub(crate) fn homes(&self, owner: Owner) -> impl Iterator<Item = (u64, Home)> + '_ {
+        let homes = self.pages.get(&owner).into_iter().flatten();
+        homes.map(|(&page, &home)| (page, home))
     }
 
     /// Where a page was before we first moved it.
-    pub(crate) fn home(&self, pid: Pid, start: StartTicks, page: u64) -> Option<NodeId> {
-        let home = self.pages.get(&(pid, start))?.get(&page)?;
+    pub(crate) fn home(&self, owner: Owner, page: u64) -> Option<NodeId> {
+        let home = self.pages.get(&owner)?.get(&page)?;
         Some(home.node)
     }
 
     /// Corrects where a page was that is recorded.
-    pub(crate) fn rehome(&mut self, pid: Pid, start: StartTicks, page: u64, node: NodeId) {
-        let homes = self.pages.get_mut(&(pid, start));
+    pub(crate) fn rehome(&mut self, owner: Owner, page: u64, node: NodeId) {
+        let homes = self.pages.get_mut(&owner);
         if let Some(home) = homes.and_then(|homes| homes.get_mut(&page)) {
             home.node = node;
         }
@@ -194,20 +210,26 @@ impl Records {
         self.threads.remove(&key);
     }
 
-    /// Forgets the pages of a process but for those that `keep` names.
-    pub(crate) fn keep_pages(&mut self, pid: Pid, start: StartTicks, keep: &[u64]) {
-        let Some(homes) = self.pages.remove(&(pid, start)) else {
+    /// Forgets these pages of an owner.
+    pub(crate) fn forget_pages(&mut self, owner: Owner, pages: impl Iterator<Item = u64>) {
+        let Some(homes) = self.pages.get_mut(&owner) else {
             return;
         };
-        self.page_count -= homes.len();
-        let kept: BTreeMap<u64, Home> = keep
-            .iter()
-            .filter_map(|page| Some((*page, *homes.get(page)?)))
-            .collect();
-        if !kept.is_empty() {
-            self.page_count += kept.len();
-            self.pages.insert((pid, start), kept);
+        let before = homes.len();
+        for page in pages {
+            homes.remove(&page);
         }
+        self.page_count -= before - homes.len();
+        if homes.is_empty() {
+            self.pages.remove(&owner);
+        }
+    }
+
+    /// Forgets an owner with all its pages; how many there were.
+    pub(crate) fn forget_owner(&mut self, owner: Owner) -> usize {
+        let count = self.pages.remove(&owner).map_or(0, |homes| homes.len());
+        self.page_count -= count;
+        count
     }
 }
 
@@ -240,31 +262,24 @@ fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row>
         })
 }
 
-/// Pages as rows, those of an earlier row first, of whatever process: undo asks which of two that share a page was first.
-fn rows_in_order(
-    pages: &BTreeMap<(Pid, StartTicks), BTreeMap<u64, Home>>,
-) -> impl Iterator<Item = Row> {
-    type Homes<'a> = Vec<(&'a u64, &'a NodeId)>;
-    let mut by_order: BTreeMap<(u32, Pid, StartTicks), Homes<'_>> = BTreeMap::new();
-    for (&(pid, start), homes) in pages {
-        for (page, home) in homes {
-            let row = by_order.entry((home.order, pid, start)).or_default();
-            row.push((page, &home.node));
+/// Pages as rows, those of an earlier row first, of whomever: undo asks which of two that are one page was first.
+fn rows_in_order(pages: &BTreeMap<Owner, BTreeMap<u64, Home>>) -> impl Iterator<Item = Row> {
+    let mut by_order: BTreeMap<(u32, Owner), Vec<(u64, NodeId)>> = BTreeMap::new();
+    for (&owner, homes) in pages {
+        for (&page, home) in homes {
+            let row = by_order.entry((home.order, owner)).or_default();
+            row.push((page, home.node));
         }
     }
     by_order
         .into_iter()
-        .flat_map(|((_, pid, start), homes)| page_rows(pid, start, homes.into_iter()))
+        .flat_map(|((_, owner), homes)| page_rows(owner, homes.into_iter()))
 }
 
 /// Pages as rows, one or more for each node.
-pub(crate) fn page_rows<'a>(
-    pid: Pid,
-    start: StartTicks,
-    homes: impl Iterator<Item = (&'a u64, &'a NodeId)>,
-) -> Vec<Row> {
+pub(crate) fn page_rows(owner: Owner, homes: impl Iterator<Item = (u64, NodeId)>) -> Vec<Row> {
     let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
-    for (&page, &node) in homes {
+    for (page, node) in homes {
         by_node.entry(node).or_default().push(page);
     }
     let chunks = by_node.into_iter().flat_map(|(node, pages)| {
@@ -272,12 +287,7 @@ pub(crate) fn page_rows<'a>(
         chunks.into_iter().map(move |pages| (node, pages))
     });
     chunks
-        .map(|(node, pages)| Row::Pages {
-            pid,
-            start,
-            node,
-            pages,
-        })
+        .map(|(node, pages)| Row::Pages { owner, node, pages })
         .collect()
 }
 
@@ -296,6 +306,8 @@ fn keys_of(pid: Pid) -> RangeInclusive<TaskKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIVE: Owner = Owner::Process(Pid(5), StartTicks(1));
 
     fn set(text: &str) -> CpuSet {
         CpuSet::parse_list(text).unwrap()
@@ -329,8 +341,7 @@ mod tests {
     #[test]
     fn the_first_original_stays() {
         let pages = |node, pages: &[u64]| Row::Pages {
-            pid: Pid(5),
-            start: StartTicks(1),
+            owner: FIVE,
             node: NodeId(node),
             pages: pages.to_vec(),
         };
@@ -343,7 +354,7 @@ mod tests {
         let (_, thread) = records.threads_of(Pid(5)).next().unwrap();
         assert_eq!(thread.origin.mask, set("0-3"));
         assert!(thread.set_exactly(&set("2-3")) && thread.set_exactly(&set("0-1")));
-        let home = |page| records.home(Pid(5), StartTicks(1), page);
+        let home = |page| records.home(FIVE, page);
         assert_eq!(home(0x2000), Some(NodeId(0)));
         assert_eq!(home(0x3000), Some(NodeId(1)));
         assert_eq!(records.open_rows(), 4);
@@ -351,26 +362,25 @@ mod tests {
 
     #[test]
     fn what_is_written_anew_says_the_same() {
+        let seven = Owner::Process(Pid(7), StartTicks(2));
         let first = records(vec![
             bind(5, 9, "0-3", "0-1"),
             bind(5, 10, "0-1", "2-3"),
             bind(6, 11, "0", "2-3"),
             Row::Pages {
-                pid: Pid(7),
-                start: StartTicks(2),
+                owner: seven,
                 node: NodeId(1),
                 pages: (0..200).collect(),
             },
             Row::Pages {
-                pid: Pid(7),
-                start: StartTicks(2),
+                owner: seven,
                 node: NodeId(0),
                 pages: vec![201, 0x1000],
             },
         ]);
         let second = records(first.rows().collect());
         assert_eq!(first.threads, second.threads);
-        let homes = |records: &Records| records.pages_of(Pid(7))[0].1.clone();
+        let homes = |records: &Records| records.pages[&seven].clone();
         for ((page, was), (other, is)) in homes(&first).into_iter().zip(homes(&second)) {
             assert_eq!((page, was.node), (other, is.node));
         }
@@ -407,16 +417,15 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_forgotten_but_those_that_could_not_be_put_back() {
+    fn pages_are_forgotten_one_by_one_or_with_their_owner() {
         let mut records = records(vec![Row::Pages {
-            pid: Pid(5),
-            start: StartTicks(1),
+            owner: FIVE,
             node: NodeId(0),
             pages: vec![1, 2, 3],
         }]);
-        records.keep_pages(Pid(5), StartTicks(1), &[2, 9]);
-        assert_eq!(records.open_rows(), 1);
-        records.keep_pages(Pid(5), StartTicks(1), &[]);
+        records.forget_pages(FIVE, [2, 9].into_iter());
+        assert_eq!(records.open_rows(), 2);
+        assert_eq!(records.forget_owner(FIVE), 2);
         assert!(records.open_rows() == 0 && records.pids().is_empty());
     }
 }

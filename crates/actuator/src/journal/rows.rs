@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use numad_core::{ObjectId, ObjectKind};
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
@@ -33,14 +34,21 @@ pub enum Row {
     /// Pages are about to be moved for the first time.
     Pages {
         /// Whose.
-        pid: Pid,
-        /// When that process began.
-        start: StartTicks,
+        owner: Owner,
         /// The node they are on.
         node: NodeId,
-        /// Their addresses.
+        /// Their addresses, or where they are in the object.
         pages: Vec<u64>,
     },
+}
+
+/// What pages are part of, which says how long they can be put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A process and when it began: pages by address.
+    Process(Pid, StartTicks),
+    /// Memory that can be shared, whichever process it was moved through: pages by where they are in it, in bytes.
+    Object(ObjectId),
 }
 
 /// What a file holds.
@@ -96,13 +104,15 @@ pub fn encode(row: &Row, boot: &str, out: &mut String) {
                 format!("again {pid} {tid} {start} {at} {newest} {set}")
             }
         }
-        Row::Pages {
-            pid,
-            start,
-            node,
-            pages,
-        } => {
-            let mut text = format!("pages {pid} {} {node}", start.0);
+        Row::Pages { owner, node, pages } => {
+            let mut text = match owner {
+                Owner::Process(pid, start) => format!("pages {pid} {} {node}", start.0),
+                Owner::Object(object) => {
+                    let (kind, inode) = (kind_word(object.kind), object.inode);
+                    let (major, minor) = object.device;
+                    format!("shared {kind} {major}:{minor} {inode} {node}")
+                }
+            };
             for page in pages {
                 write!(text, " {page:x}").expect("writing to a string never fails");
             }
@@ -179,17 +189,20 @@ fn parse(payload: &str) -> Option<Row> {
             at: moment(&mut words)?,
             set: cpus(words.next()?)?,
         },
-        "pages" => {
-            let pid = Pid(words.next()?.parse().ok()?);
-            let start = StartTicks(words.next()?.parse().ok()?);
+        kind @ ("pages" | "shared") => {
+            let owner = if kind == "pages" {
+                let pid = Pid(words.next()?.parse().ok()?);
+                Owner::Process(pid, StartTicks(words.next()?.parse().ok()?))
+            } else {
+                Owner::Object(object(&mut words)?)
+            };
             let node = NodeId(words.next()?.parse().ok()?);
             let pages: Option<Vec<u64>> = words
                 .by_ref()
                 .map(|word| u64::from_str_radix(word, 16).ok())
                 .collect();
             Row::Pages {
-                pid,
-                start,
+                owner,
                 node,
                 pages: pages?,
             }
@@ -212,6 +225,25 @@ fn moment<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Moment> {
         ticks: StartTicks(words.next()?.parse().ok()?),
         newest: Tid(words.next()?.parse().ok()?),
     })
+}
+
+fn object<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ObjectId> {
+    let word = words.next()?;
+    let kind = KINDS.into_iter().find(|&kind| kind_word(kind) == word)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    Some(ObjectId {
+        kind,
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        inode: words.next()?.parse().ok()?,
+    })
+}
+
+const fn kind_word(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Memory => "memory",
+        ObjectKind::SystemV => "sysv",
+        ObjectKind::File => "file",
+    }
 }
 
 /// A mask; never empty, because no thread has an empty one.
@@ -260,6 +292,7 @@ const CRC: [u32; 256] = {
 
 const MAGIC: &str = "numad-journal";
 const VERSION: u32 = 1;
+const KINDS: [ObjectKind; 3] = [ObjectKind::Memory, ObjectKind::SystemV, ObjectKind::File];
 const UNSET: &str = "unset";
 const USER: &str = "user";
 
@@ -307,10 +340,18 @@ mod tests {
                 set: set("8-15,2000"),
             },
             Row::Pages {
-                pid: Pid(812),
-                start: StartTicks(4450),
+                owner: Owner::Process(Pid(812), StartTicks(4450)),
                 node: NodeId(3),
                 pages: vec![0x7f00_0000_1000, 0x7f00_0000_3000],
+            },
+            Row::Pages {
+                owner: Owner::Object(ObjectId {
+                    kind: ObjectKind::Memory,
+                    device: (0, 1),
+                    inode: 2066,
+                }),
+                node: NodeId(1),
+                pages: vec![0, 0x7000],
             },
         ]
     }
@@ -344,7 +385,7 @@ mod tests {
             let bytes = std::fs::read(format!("{corpus}{name}")).unwrap();
             decode(&bytes, BOOT).unwrap().rows.len()
         };
-        assert_eq!((seed("whole"), seed("cut"), seed("headless")), (3, 1, 3));
+        assert_eq!((seed("whole"), seed("cut"), seed("headless")), (4, 1, 4));
     }
 
     #[test]
@@ -392,7 +433,7 @@ mod tests {
         // With the header lost, rows of another boot do not pass either.
         let headless = &text[text.find('\n').unwrap() + 1..];
         assert_eq!(decode(headless.as_bytes(), "other").unwrap().rows, []);
-        assert_eq!(decode(headless.as_bytes(), BOOT).unwrap().rows.len(), 3);
+        assert_eq!(decode(headless.as_bytes(), BOOT).unwrap().rows, rows());
     }
 
     proptest! {
@@ -405,7 +446,7 @@ mod tests {
         #[test]
         fn any_row_reads_back(
             pid: u32, tid: u32, start: u64, ticks: u64, user: bool,
-            mask in prop::collection::vec(0..5000_u32, 1..20),
+            mask in prop::collection::vec(0..5000_u32, 1..20), object in prop::sample::select(KINDS.to_vec()),
             pages in prop::collection::vec(any::<u64>(), 0..20),
         ) {
             let cpus: CpuSet = mask.into_iter().map(topology::CpuId).collect();
@@ -414,7 +455,12 @@ mod tests {
             let rows = [
                 Row::Bind { key, at: at(ticks), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
                 Row::Again { key, at: at(ticks), set: cpus },
-                Row::Pages { pid: Pid(pid), start: StartTicks(start), node: NodeId(tid), pages },
+                Row::Pages {
+                    owner: Owner::Process(Pid(pid), StartTicks(start)), node: NodeId(tid), pages: pages.clone(),
+                },
+                Row::Pages {
+                    owner: Owner::Object(ObjectId { kind: object, device: (pid, tid), inode: start }), node: NodeId(tid), pages,
+                },
             ];
             prop_assert_eq!(decode(file(&rows).as_bytes(), BOOT).unwrap().rows, rows);
         }

@@ -1,5 +1,8 @@
 //! Puts pages back where they were before we first moved them.
 //!
+//! Shared memory is found again through whichever processes map it now, each page through one that has it in its page
+//! table: those that it was moved through may have ended.
+//!
 //! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with any of them, and
 //! the same address of several processes, which children of one process share until one of them writes. Each is
 //! recorded when it is moved first, and one that came along with another before was somewhere else in the beginning
@@ -10,12 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numad_core::{PageOutcome, Reach, Refusal};
+use numad_core::{ObjectId, PageOutcome, Reach, Refusal, SharedRange};
 use topology::{NodeId, Pid, StartTicks};
 
-use super::{UndoReport, number};
+use super::{Scope, UndoReport, number};
 use crate::census::Census;
 use crate::journal::Home;
+use crate::journal::rows::Owner;
 use crate::kernel::Kernel;
 use crate::live::Live;
 use crate::refusal;
@@ -24,8 +28,11 @@ use crate::residency::{PageStatus, residency};
 /// A row of the journal on its way home.
 #[derive(Clone, Copy, Debug)]
 struct Page {
+    owner: Owner,
+    /// What the journal calls it.
+    name: u64,
+    /// A process that has it, and where.
     pid: Pid,
-    start: StartTicks,
     address: u64,
     home: Home,
     place: PageStatus,
@@ -36,6 +43,19 @@ struct Page {
 }
 
 impl Page {
+    const fn new((owner, name, home): (Owner, u64, Home), (pid, address): (Pid, u64)) -> Self {
+        Self {
+            owner,
+            name,
+            pid,
+            address,
+            home,
+            place: PageStatus::Absent,
+            refused: None,
+            reach: Reach::Alone,
+        }
+    }
+
     fn is_elsewhere(&self) -> bool {
         match self.place {
             PageStatus::On(node) => node != self.home.node,
@@ -51,9 +71,10 @@ impl Page {
 }
 
 impl<K: Kernel, C: Census> Live<K, C> {
-    /// Puts back the pages of these processes, and forgets all that are back or gone.
-    pub(super) fn undo_pages(&mut self, pids: &[Pid], report: &mut UndoReport) {
+    /// Puts back the pages of these processes and what they share, and forgets all that are back or gone.
+    pub(super) fn undo_pages(&mut self, scope: &Scope, pids: &[Pid], report: &mut UndoReport) {
         let mut pages = self.pages_of_living(pids, report);
+        pages.append(&mut self.shared_pages(scope, pids, report));
         self.look(&mut pages);
         for _ in 0..ROUNDS_MAX {
             let elsewhere = (0..pages.len()).filter(|&index| pages[index].is_elsewhere());
@@ -83,30 +104,91 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// Rows of processes that live, by process and address; forgets those of others.
     fn pages_of_living(&mut self, pids: &[Pid], report: &mut UndoReport) -> Vec<Page> {
         let mut pages = Vec::new();
-        let mut ended = Vec::new();
         for &pid in pids {
             let now = self.census.process(pid);
-            for (start, homes) in self.journal.records().pages_of(pid) {
+            for (owner, start) in self.journal.records().page_owners(pid) {
                 if now != Some(start) {
-                    report.pages_gone += number(homes.len());
-                    ended.push((pid, start));
+                    let gone = self.journal.records_mut().forget_owner(owner);
+                    report.pages_gone += number(gone);
                     continue;
                 }
-                pages.extend(homes.iter().map(|(&address, &home)| Page {
-                    pid,
-                    start,
-                    address,
-                    home,
-                    place: PageStatus::Absent,
-                    refused: None,
-                    reach: Reach::Alone,
-                }));
+                let homes = self.journal.records().homes(owner);
+                pages.extend(
+                    homes.map(|(address, home)| Page::new((owner, address, home), (pid, address))),
+                );
             }
         }
-        for (pid, start) in ended {
-            self.journal.records_mut().keep_pages(pid, start, &[]);
+        pages
+    }
+
+    /// Rows of shared memory that processes of the scope map, each with one that has the page. Counts those that no
+    /// process has, which stay in the journal; and of everything forgets what nobody maps.
+    fn shared_pages(&mut self, scope: &Scope, pids: &[Pid], report: &mut UndoReport) -> Vec<Page> {
+        let mut pages = Vec::new();
+        let objects = self.journal.records().objects();
+        let mappings = self.mappings(scope, pids, &objects);
+        for object in objects {
+            let owner = Owner::Object(object);
+            let Some(mappings) = mappings.get(&object) else {
+                if *scope == Scope::All {
+                    let gone = self.journal.records_mut().forget_owner(owner);
+                    report.pages_gone += number(gone);
+                }
+                continue;
+            };
+            let mut missing: Vec<(u64, Home)> = self.journal.records().homes(owner).collect();
+            for (_, pid, range) in mappings {
+                let within = |&(name, home): &(u64, Home)| {
+                    let address = range.address_of(name)?;
+                    Some(Page::new((owner, name, home), (*pid, address)))
+                };
+                let mut found: Vec<Page> = missing.iter().filter_map(within).collect();
+                self.look(&mut found);
+                found.retain(|page| page.place != PageStatus::Absent);
+                let names: BTreeSet<u64> = found.iter().map(|page| page.name).collect();
+                missing.retain(|(name, _)| !names.contains(name));
+                pages.append(&mut found);
+            }
+            report.pages_left += number(missing.len());
         }
         pages
+    }
+
+    /// Where processes of the scope map these objects, the oldest first: it has most of the pages.
+    fn mappings(
+        &self,
+        scope: &Scope,
+        pids: &[Pid],
+        objects: &[ObjectId],
+    ) -> BTreeMap<ObjectId, Vec<(StartTicks, Pid, SharedRange)>> {
+        let mut mappings: BTreeMap<ObjectId, Vec<_>> = BTreeMap::new();
+        if objects.is_empty() {
+            return mappings;
+        }
+        let members = match scope {
+            Scope::All => self
+                .census
+                .processes()
+                .iter()
+                .map(|&(pid, _)| pid)
+                .collect(),
+            Scope::Pids(_) => self.family(scope, pids),
+        };
+        for pid in members {
+            let Some(start) = self.census.process(pid) else {
+                continue;
+            };
+            for range in self.census.shared(pid) {
+                if objects.contains(&range.object) {
+                    let mappings = mappings.entry(range.object).or_default();
+                    mappings.push((start, pid, range));
+                }
+            }
+        }
+        for mappings in mappings.values_mut() {
+            mappings.sort_by_key(|&(start, pid, range)| (start, pid, range.start));
+        }
+        mappings
     }
 
     /// Finds out where pages are.
@@ -206,27 +288,32 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 {
                     pages[index].home = first.home;
                     let (home, records) = (first.home.node, self.journal.records_mut());
-                    records.rehome(page.pid, page.start, page.address, home);
+                    records.rehome(page.owner, page.name, home);
                 }
             }
         }
     }
 
-    /// Counts what became of pages, and keeps in the journal those that are not back.
+    /// Counts what became of pages, and forgets those that are back or gone.
     fn conclude(&mut self, pages: &[Page], report: &mut UndoReport) {
-        for of_one in pages.chunk_by(|one, next| one.pid == next.pid) {
-            let kept: Vec<&Page> = of_one.iter().filter(|page| page.is_elsewhere()).collect();
-            let gone = of_one
-                .iter()
-                .filter(|page| page.place == PageStatus::Absent);
-            let gone = number(gone.count());
-            report.pages_gone += gone;
-            report.pages_restored += number(of_one.len() - kept.len()) - gone;
-            let addresses: Vec<u64> = kept.iter().map(|page| page.address).collect();
-            let (pid, start) = (of_one[0].pid, of_one[0].start);
-            self.journal
-                .records_mut()
-                .keep_pages(pid, start, &addresses);
+        for of_one in pages.chunk_by(|one, next| (one.owner, one.pid) == (next.owner, next.pid)) {
+            let (owner, pid) = (of_one[0].owner, of_one[0].pid);
+            let shared = matches!(owner, Owner::Object(_));
+            let (mut kept, mut over) = (Vec::new(), Vec::new());
+            for page in of_one {
+                if page.is_elsewhere() {
+                    kept.push(page);
+                } else if page.place != PageStatus::Absent {
+                    report.pages_restored += 1;
+                    over.push(page.name);
+                } else if shared {
+                    // Another may have it yet, or come to.
+                    report.pages_left += 1;
+                } else {
+                    report.pages_gone += 1;
+                    over.push(page.name);
+                }
+            }
             if let Some(last) = kept.last() {
                 let refusal = last.refused.unwrap_or(Refusal::Busy);
                 let (count, remedy) = (kept.len(), refusal::remedy(refusal));
@@ -234,6 +321,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     "{count} pages of process `{pid}` are not back: {refusal}{remedy}"
                 ));
             }
+            let names = over.into_iter();
+            self.journal.records_mut().forget_pages(owner, names);
         }
     }
 }

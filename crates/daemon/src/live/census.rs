@@ -1,8 +1,11 @@
 //! What the actuator must know of processes, answered from `/proc`.
 
 use actuator::{Census, Moment};
+use numad_core::SharedRange;
 use procfs::{Presence, ReadError, Reader};
 use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
+
+use super::sharing;
 
 /// See the module.
 #[derive(Debug)]
@@ -45,6 +48,11 @@ impl Census for LiveCensus {
 
     fn processes(&self) -> Vec<(Pid, Pid)> {
         self.reader.parents().unwrap_or_default()
+    }
+
+    fn shared(&self, pid: Pid) -> Vec<SharedRange> {
+        let maps = here(self.reader.shared_maps(pid)).unwrap_or_default();
+        maps.mappings.iter().filter_map(sharing::range).collect()
     }
 
     /// The latest moment there is when the clock cannot be read, so that every thread counts as older:

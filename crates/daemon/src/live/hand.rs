@@ -128,6 +128,7 @@ impl Hand for LiveHand {
             threads_left: report.threads_left,
             pages_restored: report.pages_restored,
             pages_gone: report.pages_gone,
+            pages_left: report.pages_left,
             failed: report.failed,
         }
     }

@@ -207,7 +207,7 @@ impl Scan {
 }
 
 /// A mapping as the engine knows it; none for what is not shared, and for files that are only read.
-fn range(mapping: &Mapping) -> Option<SharedRange> {
+pub(super) fn range(mapping: &Mapping) -> Option<SharedRange> {
     let kind = match mapping.shares()? {
         SharedKind::Memory => ObjectKind::Memory,
         SharedKind::SystemV => ObjectKind::SystemV,

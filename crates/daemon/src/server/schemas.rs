@@ -368,6 +368,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Pages that are where they were.",
             ),
             ("pages_gone", "integer", "Pages that are gone."),
+            (
+                "pages_left",
+                "integer",
+                "Pages of shared memory that no process has in use now; they are put back by a later undo.",
+            ),
             ("failed", "[string]", "What could not be undone."),
         ],
     },

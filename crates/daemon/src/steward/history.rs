@@ -316,6 +316,7 @@ mod tests {
             reason: Reason::Order,
             evidence: None,
             reach: Reach::Alone,
+            object: None,
         };
         let spent_ns = 1_234_567;
         EventKind::Ended {

@@ -657,7 +657,8 @@ impl Steward {
         report.threads_left += rest.threads_left;
         report.pages_restored += rest.pages_restored;
         report.pages_gone += rest.pages_gone;
-        // What failed the first time was tried once more.
+        // What stayed or failed the first time was tried once more.
+        report.pages_left = rest.pages_left;
         report.failed = rest.failed;
         self.parts.log.info(format_args!(
             "everything was undone: {}",
@@ -750,12 +751,14 @@ fn report_of(differences: &[Difference]) -> ReloadReport {
 #[must_use]
 pub fn undo_text(report: &UndoReport) -> String {
     let mut text = format!(
-        "{} threads restored, {} gone, {} left to others; {} pages restored, {} gone",
+        "{} threads restored, {} gone, {} left to others; {} pages restored, {} gone, {} in \
+         nobody's use",
         report.threads_restored,
         report.threads_gone,
         report.threads_left,
         report.pages_restored,
-        report.pages_gone
+        report.pages_gone,
+        report.pages_left
     );
     for failed in &report.failed {
         text += &format!("; {failed}");

@@ -312,6 +312,7 @@ mod tests {
             reason: Reason::Order,
             evidence: None,
             reach: Reach::Alone,
+            object: None,
         })
     }
 

@@ -184,6 +184,7 @@ impl Attachment {
             reason: first.reason.clone(),
             evidence: self.weigh_batch(batch),
             reach: self.reach_of(space),
+            object: self.object_of(space).map(|object| object.id),
         };
         self.push(context, action);
     }

@@ -8,6 +8,7 @@ use super::{Engine, WantedPage};
 use crate::action::{AttachmentId, Reach};
 use crate::observation::{ObjectId, ObjectKind, ObservedSharing};
 use crate::policy::{PageKey, SpaceId};
+use crate::tables::shares::Object;
 use crate::tables::spaces::{LocalSpace, Space};
 
 /// A process that has a page, and which of its pages it is.
@@ -105,20 +106,20 @@ impl Attachment {
     /// Whether pages of a space are not to be moved: files, and what others map or may map.
     pub(super) fn is_barred(&self, space: SpaceId) -> bool {
         let object = self.object_of(space);
-        object.is_some_and(|(kind, own, _)| kind == ObjectKind::File || !own)
+        object.is_some_and(|object| object.id.kind == ObjectKind::File || !object.own)
     }
 
     /// Which pages of a space a move may take.
     pub(super) fn reach_of(&self, space: SpaceId) -> Reach {
         match self.object_of(space) {
-            Some((_, true, 2..)) if !self.is_barred(space) => Reach::Program,
+            Some(object) if object.mappers > 1 && !self.is_barred(space) => Reach::Program,
             _ => Reach::Alone,
         }
     }
 
-    fn object_of(&self, space: SpaceId) -> Option<(ObjectKind, bool, u32)> {
-        let object = self.shares.object(self.spaces.local_of(space)?)?;
-        Some((object.id.kind, object.own, object.mappers))
+    /// The object that a space is of, if it is of none of the processes.
+    pub(super) fn object_of(&self, space: SpaceId) -> Option<&Object> {
+        self.shares.object(self.spaces.local_of(space)?)
     }
 
     /// The address spaces of those who sit.
@@ -136,8 +137,7 @@ impl Attachment {
     }
 
     /// A process that has a page: its own, or of shared memory one of those that used it lately; else the first that
-    /// maps it. Of several the one that has been there longest: what is moved through a process can be put back through
-    /// it alone, and one that came late may be gone soon.
+    /// maps it. Of several the one that has been there longest: one that came late may be gone before the move.
     pub(super) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
         let local = self.spaces.local_of(page.space)?;
         if let Some(pid) = self.spaces.at(local)?.pid {

@@ -67,6 +67,7 @@ fn move_pages(world: &mut World, node: u32, wanted: impl Fn(usize, usize) -> boo
         reason: Reason::Order,
         evidence: None,
         reach: Reach::Alone,
+        object: None,
     });
     let Outcome::Moved { pages, .. } = outcome else {
         panic!("{outcome:?}");
@@ -203,6 +204,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         reason: Reason::Order,
         evidence: None,
         reach: Reach::Alone,
+        object: None,
     };
     assert_eq!(
         world.perform(&nowhere(vec![], 7)),

@@ -23,7 +23,7 @@ homes $program
 numadctl explain $program --last 400 | grep -q "no room there" || fail "no veto for want of room"
 dmesg | grep -i "out of memory" && fail "something was killed"
 # What left the full node finds no room there, and numad says so; it goes back when there is some.
-if ! numadctl detach $program 2>/out/detach; then
+if ! numadctl detach $program >/out/detach 2>&1; then
     grep -q "no free memory" /out/detach || fail "detach: $(cat /out/detach)"
     rm /dev/shm/ballast
     numadctl undo $program || fail "undo"

@@ -18,7 +18,7 @@ const CASES: [(&str, usize, &str); 9] = [
     ("groups", 1024, "4x4"),
 ];
 /// Prices of a move, in halves of a mean amount.
-const PRICES: [u64; 3] = [0, 1, 4];
+const PRICES: [u64; 5] = [0, 1, 4, 8, 16];
 
 pub(super) fn report() {
     println!(

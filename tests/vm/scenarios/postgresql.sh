@@ -2,7 +2,7 @@
 #: machine ring4 mesh8
 #: image   services
 #: ticks
-#: limit   1800
+#: limit   2400
 autonuma 0
 start_numad
 cp -r /opt/database /tmp/database

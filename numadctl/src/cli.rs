@@ -1,10 +1,15 @@
 //! Every command and flag, defined once: from here come parsing, `--help` and the man pages.
 
+pub mod experiment;
+mod export;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
+
+pub use export::{Export, Recipe};
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
 #[derive(Debug, Parser)]
@@ -39,22 +44,32 @@ pub enum Command {
     Detach(One),
     /// Show the daemon and the programs under a policy
     ///
-    /// Of each program: TASKS, threads that take part in mapping, of all its threads; SAMPLES, and LOST
-    /// on the machine meanwhile; BOUND, threads whose affinity is ours now; PAGES moved; DIST, the mean
-    /// distance between threads that share memory (10 is all local); LOCAL, the share of accesses to
-    /// the thread's own node.
+    /// Programs come first, then the daemon. Columns: FOR, time since attach; TASKS, threads that take
+    /// part in mapping, of all threads; WINDOWS judged; SAMPLES in the last window; LOST, share of
+    /// samples lost on the machine meanwhile; SEEN, share of busy time that was sampled; SURE, whether
+    /// the samples suffice to decide; BOUND, threads whose affinity numad set; PAGES moved; DIST, mean
+    /// distance between threads that share memory (10 is all local); LOCAL, share of accesses to the
+    /// thread's own node. A terminal of 80 columns shows the most important ones; a wider terminal
+    /// and `--json` show all.
     #[command(after_help = "EXAMPLE:\n  numadctl status --watch\n  numadctl status --json")]
     Status(Status),
     /// Start a program under a policy
     ///
-    /// The program has the process number of this command, its standard streams and its exit code.
-    /// It is attached before its first instruction, and not started when it cannot be attached.
+    /// The program is attached before its first instruction, and not started when it cannot be attached. In a terminal, and
+    /// with --wait, this command waits for its end, tells what was done and gained, and gives its exit code. Elsewhere it
+    /// becomes the program, which then has its process number, standard streams and exit code.
     #[command(after_help = "EXAMPLE:\n  numadctl run --policy deloc -- ./solver --threads 32")]
     Run(Run),
     /// Tell what was done to a program and why, and what was not done and why not
-    #[command(after_help = "EXAMPLE:\n  numadctl explain 4242\n  numadctl explain 4242 --last 20")]
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl explain 4242\n  numadctl explain 4242 --brief\n  \
+        numadctl explain 4242 --last 20"
+    )]
     Explain(Explain),
     /// Show which threads of a program share memory
+    ///
+    /// Each row and each column is a thread, and a darker cell is more shared memory. Threads of one
+    /// node stand together, and within a node those that share most stand next to each other.
     #[command(
         after_help = "EXAMPLE:\n  numadctl matrix 4242\n  numadctl matrix 4242 --window live --csv\n  \
         numadctl matrix 4242 --svg matrix.svg"
@@ -78,6 +93,36 @@ pub enum Command {
         numadctl replay solver.rec --policy deloc --machine 4x16@10,21 --json"
     )]
     Replay(Replay),
+    /// Put a running program under several policies in turn, and tell which is better
+    ///
+    /// Time is cut into slices of equal length, as many for each policy, neighbours in time, in an order drawn from a seed.
+    /// At each switch threads and pages are put back before the next policy is entered. Ctrl-C ends it with a verdict on
+    /// what there is, and everything put back. It runs in the daemon: with --detach this command does not wait for its
+    /// end. See docs/experiments.md.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,deloc -o solver.json\n  \
+        numadctl ab 4242 --detach\n  numadctl ab list\n  numadctl ab show 3\n  \
+        numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' --slice 30s --time-constant 3s"
+    )]
+    Ab(experiment::Ab),
+    /// Run a command many times under several policies, and tell which is better
+    ///
+    /// Each policy has as many runs as the others, neighbours in time, in an order drawn from a seed. So drift and
+    /// neighbours hit all alike, and the test knows the odds exactly. Ctrl-C ends it with a verdict on what there is;
+    /// with --output it can go on later. What the command prints is dropped. See docs/experiments.md.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl compare -n 20 --policies linux,deloc -o solver.json -- ./solver --threads 32\n  \
+        numadctl compare --continue solver.json\n  numadctl report solver.json -o solver.html"
+    )]
+    Compare(experiment::Compare),
+    /// Show an experiment again, as text or as a page
+    ///
+    /// The page is one file without scripts, loads nothing, and shows all that is in the file of the experiment: verdict,
+    /// differences pair by pair, values in time, order and seed. Works without a daemon.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl report solver.json\n  numadctl report solver.json -o solver.html"
+    )]
+    Report(experiment::Report),
     /// Show the nodes, processors, memory and distances of a machine
     #[command(
         after_help = "EXAMPLE:\n  numadctl topo\n  numadctl topo 4x16@10,21\n  \
@@ -107,15 +152,47 @@ pub enum Command {
     #[command(after_help = "EXAMPLE:\n  numadctl import perf.data -o solver.rec\n  \
         perf record -e page-faults -c 1 -d -o - -- ./solver | numadctl import - -o solver.rec")]
     Import(Import),
+    /// Turn a placement that proved good into a line for other tools
+    ///
+    /// Threads go to the nodes that the policy put them on; of an attachment that has ended, to those it had last. Tools that place
+    /// whole programs get the nodes of all threads, and a note says so. Ranks are processes by ascending number. Cores of
+    /// `rankfile` and `openmpi5` are counted as hwloc does.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl export 4242 --format omp\n  numadctl export id:3 --format systemd"
+    )]
+    Export(Export),
+    /// List the programs whose attachment has ended, with what was done and gained
+    ///
+    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an experiment attached is not here but
+    /// in `ab list`. Columns: THREADS, times a thread was given another affinity; PAGES moved; LOCAL, share of accesses that
+    /// were local in the first window that tells and in the last, a dash where none did.
+    #[command(after_help = "EXAMPLE:\n  numadctl history\n  numadctl report id:3 -o solver.html")]
+    History(Plain),
     /// List the policies, or show one with its settings
     #[command(after_help = "EXAMPLE:\n  numadctl policies\n  numadctl policies show deloc")]
     Policies(Policies),
     /// Tell what this machine can give and what it lacks, and what to do about it
-    #[command(after_help = "EXAMPLE:\n  numadctl doctor")]
-    Doctor(Plain),
+    ///
+    /// The first line is the verdict. Then comes what is missing or limited, each with what to do. With a PID it looks at that
+    /// program under the policy `none` and answers in three sentences: which share of its accesses is remote, what that costs by the
+    /// distances of the machine, and which policy would gain how much on paper.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl doctor\n  numadctl doctor --verbose\n  numadctl doctor 4242 --for 1m"
+    )]
+    Doctor(Doctor),
     /// Put back what was changed, for one process or for all
     #[command(after_help = "EXAMPLE:\n  numadctl undo 4242\n  numadctl undo --all")]
     Undo(Undo),
+    /// Show what is changed and not undone, by process
+    ///
+    /// Columns: FOR, time since the first change of a thread; THREADS that got a mask; PARKED, those of them that have none
+    /// for now, because their cpuset has none of the processors of their own; PAGES moved; MASKS, what threads had and what
+    /// they got, with the number of threads. Root and the admin group see all, others their own processes. With --offline
+    /// the file is read without a daemon, by those who may read it.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl journal\n  numadctl journal --offline --state-dir /var/lib/numad --json"
+    )]
+    Journal(Journal),
     /// Check settings files, or show the settings in force
     #[command(
         after_help = "EXAMPLE:\n  numadctl config check /etc/numad/numad.toml\n  numadctl config show"
@@ -126,12 +203,43 @@ pub enum Command {
     Reload(Plain),
 }
 
+/// Arguments of `journal`.
+#[derive(Clone, Debug, Args)]
+pub struct Journal {
+    /// Read the file, without a daemon
+    #[arg(long)]
+    pub offline: bool,
+    /// Where the file is; the state directory of the settings when not given
+    #[arg(long, value_name = "DIR", requires = "offline")]
+    pub state_dir: Option<PathBuf>,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
+}
+
 /// How a command answers.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Plain {
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Doctor {
+    /// Tell of this program whether memory placement matters for it
+    #[arg(value_name = "PID", conflicts_with_all = ["verbose", "json"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// How long to look at the program
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = milliseconds)]
+    pub for_ms: u64,
+    /// Show also what is as it should be
+    #[arg(long, short, conflicts_with = "json")]
+    pub verbose: bool,
+    /// How to answer.
+    #[command(flatten)]
+    pub plain: Plain,
 }
 
 /// Which policy, and how.
@@ -146,6 +254,9 @@ pub struct Under {
     /// Decide and tell, but change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given
+    #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
+    pub for_ms: Option<u64>,
 }
 
 /// Arguments of `attach`.
@@ -161,9 +272,10 @@ pub struct Attach {
     pub plain: Plain,
 }
 
+/// Which program.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
-struct TargetArgs {
+pub struct TargetArgs {
     /// Processes that make up the program
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pids: Vec<u32>,
@@ -266,6 +378,13 @@ pub struct Run {
     /// Which policy, and how.
     #[command(flatten)]
     pub under: Under,
+    /// Wait for the program's end, then tell what was done and gained; in a terminal this is so without being asked.
+    /// Elsewhere numadctl becomes the program
+    #[arg(long)]
+    pub wait: bool,
+    /// Become the program, in a terminal too
+    #[arg(long, conflicts_with = "wait")]
+    pub no_wait: bool,
     /// Program and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -277,6 +396,9 @@ pub struct Explain {
     /// Which program, and how to answer.
     #[command(flatten)]
     pub one: One,
+    /// Answer in three sentences: what was seen, what was done, what was not
+    #[arg(long, conflicts_with_all = ["last", "json"])]
+    pub brief: bool,
     /// Show the last N events
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub last: u32,

@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
+use crate::waiting::Interrupts;
+
 /// What one answer may cost.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -111,6 +113,11 @@ impl Client {
         })
     }
 
+    /// The event loop, for other waits than those for the daemon.
+    pub(crate) const fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Where the daemon listens.
     pub(crate) const fn socket(&self) -> &PathBuf {
         &self.socket
@@ -118,6 +125,23 @@ impl Client {
 
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         self.call(&Method::GET, path, &Bytes::new())
+    }
+
+    /// The same, unless someone wants to wait no longer; none then.
+    pub(crate) fn get_unless<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<T>, CallError> {
+        let nothing = Bytes::new();
+        self.runtime.block_on(async {
+            tokio::select! {
+                // Who presses Ctrl-C while the answer is there already means it.
+                biased;
+                () = interrupts.next() => Ok(None),
+                answer = self.called(&Method::GET, path, &nothing) => answer.map(Some),
+            }
+        })
     }
 
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
@@ -142,11 +166,19 @@ impl Client {
         path: &str,
         body: &Bytes,
     ) -> Result<T, CallError> {
-        let (status, bytes) = self.runtime.block_on(async {
-            tokio::time::timeout(self.limits.answer, self.patiently(method, path, body))
-                .await
-                .unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))
-        })?;
+        self.runtime.block_on(self.called(method, path, body))
+    }
+
+    async fn called<T: DeserializeOwned>(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> Result<T, CallError> {
+        let answer =
+            tokio::time::timeout(self.limits.answer, self.patiently(method, path, body)).await;
+        let (status, bytes) =
+            answer.unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))?;
         if !status.is_success() {
             return Err(CallError::Failed(self.failure(status, &bytes)));
         }
@@ -174,13 +206,22 @@ impl Client {
             .map_err(CallError::from)
     }
 
+    /// A connection: to the admins' own socket, which nobody else can open or crowd; else to everyone's.
+    async fn connect(&self) -> io::Result<UnixStream> {
+        match UnixStream::connect(control::admin_socket(&self.socket)).await {
+            Ok(stream) => Ok(stream),
+            // Not there, or not for us.
+            Err(_refused) => UnixStream::connect(&self.socket).await,
+        }
+    }
+
     async fn exchange(
         &self,
         method: &Method,
         path: &str,
         body: &Bytes,
     ) -> Result<(StatusCode, Bytes), Attempt> {
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| {
+        let stream = self.connect().await.map_err(|error| {
             let crowded = error.kind() == io::ErrorKind::WouldBlock;
             Attempt::of(self.no_connection(&error), crowded)
         })?;

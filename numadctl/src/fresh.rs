@@ -91,7 +91,8 @@ impl Fresh {
     /// Writes it to the disk and gives it its name.
     ///
     /// # Errors
-    /// When the disk does not take it, or something has taken its name meanwhile.
+    /// When the disk does not take it, or something has taken its name meanwhile; then it is kept under
+    /// another name, which the error says.
     pub(crate) fn keep(mut self) -> Result<(), Failure> {
         self.file
             .sync_all()
@@ -108,7 +109,7 @@ impl Fresh {
         match std::fs::hard_link(part, &self.path) {
             Ok(()) => drop(std::fs::remove_file(part)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(there_already(&self.path));
+                return Err(kept_beside(part, &self.path));
             }
             Err(_no_links) => {
                 std::fs::rename(part, &self.path)
@@ -119,6 +120,30 @@ impl Fresh {
         Ok(())
     }
 }
+
+/// Gives what was written the next free name like the one that was taken meanwhile.
+fn kept_beside(part: &Path, taken: &Path) -> Failure {
+    let free = (1..=NAMES_TRIED_MAX).find_map(|number| {
+        let mut name = taken.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        let name = PathBuf::from(name);
+        std::fs::hard_link(part, &name).is_ok().then_some(name)
+    });
+    match free {
+        Some(free) => {
+            let text = format!(
+                "`{}` was made by someone else meanwhile; what was written is kept as `{}`",
+                taken.display(),
+                free.display()
+            );
+            Failure::new(ErrorKind::Conflict, text).remedy("rename it")
+        }
+        None => there_already(taken),
+    }
+}
+
+/// Names that are tried instead of one that was taken.
+const NAMES_TRIED_MAX: u32 = 100;
 
 impl Write for Fresh {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -211,10 +236,15 @@ mod tests {
         let path = folder.join("a.rec");
         drop(Fresh::begin(&path).unwrap());
         assert_eq!(names(&folder), [""; 0]);
-        let fresh = Fresh::begin(&path).unwrap();
+        let mut fresh = Fresh::begin(&path).unwrap();
         fs::write(&path, "mine").unwrap();
+        fresh.write_all(b"hours of work").unwrap();
         let failure = fresh.keep().unwrap_err();
         assert_eq!(failure.kind, ErrorKind::Conflict);
+        assert!(failure.message.contains("a.rec.1"), "{failure}");
+        let kept = folder.join("a.rec.1");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "hours of work");
+        fs::remove_file(kept).unwrap();
         assert_eq!(Fresh::begin(&path).unwrap_err().kind, ErrorKind::Conflict);
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         assert_eq!(names(&folder), ["a.rec"]);

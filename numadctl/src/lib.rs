@@ -13,6 +13,11 @@ mod find;
 mod fresh;
 mod output;
 pub mod render;
+mod second_reader;
+mod stopped;
+pub mod terminal;
+mod trial;
+mod waiting;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -33,7 +38,7 @@ pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -
         Err(error) => return explain_usage(&error, &mut out, &mut err),
     };
     match commands::run(cli, &mut out, &mut err) {
-        Ok(()) => 0,
+        Ok(code) => code,
         Err(failure) => {
             for line in failure.to_string().lines() {
                 // When the error stream is gone too there is nobody left to tell.

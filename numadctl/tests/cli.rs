@@ -2,7 +2,10 @@
 
 #![cfg(test)]
 
+mod experiment;
 mod fake;
+mod journal;
+mod kept;
 mod recording;
 
 use std::collections::BTreeMap;
@@ -223,7 +226,11 @@ const RIGHT: &[(&str, &str, &str)] = &[
         "\"settings\":[]",
         "GET /v1/policies",
     ),
-    ("doctor", "ok  kernel: 6.18", "GET /v1/doctor"),
+    (
+        "doctor --verbose",
+        "ok       kernel: 6.18",
+        "GET /v1/doctor",
+    ),
     ("doctor --json", "\"level\":\"ok\"", "GET /v1/doctor"),
     (
         "config show",
@@ -346,6 +353,7 @@ const NEEDS: &[&str] = &[
     "matrix 1",
     "undo --all",
     "config show",
+    "journal",
     "reload",
 ];
 
@@ -508,9 +516,10 @@ fn the_socket_can_come_from_the_environment() {
 #[test]
 fn the_daemons_word_is_passed_on_with_its_code() {
     for kind in ErrorKind::ALL {
-        let body = ErrorBody {
-            error: Failure::new(kind, "`7` is\u{1b}[2J\n wrong").remedy("do better"),
-        };
+        let mut error = Failure::new(kind, "").remedy("do better");
+        // As no daemon of ours says it.
+        error.message = "`7` is\u{1b}[2J\n wrong".to_owned();
+        let body = ErrorBody { error };
         let reply = Reply::Json(kind.http_status(), serde_json::to_string(&body).unwrap());
         let fake = Fake::answering(Replies::from([("GET /v1/status", reply)]));
         let output = fake.run("status");

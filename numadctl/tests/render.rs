@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, Ledger, LinkRow,
-    Matrix, MemoryRow, Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow,
-    UndoReport,
+    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, JournalMask,
+    JournalMemory, JournalReport, JournalRow, Ledger, LinkRow, Matrix, MemoryRow, Partner,
+    PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
-    attachment, counters, doctor, explain, matrix, matrix_svg, policies, settings, status,
+    attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, settings, status,
 };
 use proptest::prelude::*;
 
@@ -54,6 +54,77 @@ fn a_matrix_is_drawn_by_node() {
         \x20           └────┴────┴──┘\n\
          amount: blank 0  ░ to 225  ▒ to 450  ▓ to 675  █ to 900\n"
     );
+}
+
+#[test]
+fn a_journal_is_told_by_process() {
+    let mask = |had: Option<&str>, got: Option<&str>, threads| JournalMask {
+        had: had.map(str::to_owned),
+        got: got.map(str::to_owned),
+        threads,
+    };
+    let masks = vec![
+        mask(None, Some("0-7"), 30),
+        mask(None, Some("8-15"), 20),
+        mask(Some("1-2"), None, 3),
+        mask(Some("1-2"), Some("0-7"), 1),
+    ];
+    let mut report = JournalReport {
+        directory: "/var/lib/numad".to_owned(),
+        processes: vec![
+            JournalRow {
+                command: Some("solver".to_owned()),
+                pages: 1024,
+                since_s: Some(90.0),
+                ..JournalRow::new((4242, 5), masks)
+            },
+            JournalRow::new((4250, 6), Vec::new()),
+        ],
+        shared: vec![JournalMemory {
+            memory: "memory 0:1 2066".to_owned(),
+            pages: 7,
+        }],
+        damaged: 1,
+        stale: false,
+    };
+    assert_eq!(
+        journal::text(&report),
+        "the journal in `/var/lib/numad` holds changes of 2 processes\n\
+         PROCESS  COMMAND         FOR  THREADS  PARKED  PAGES  MASKS\n\
+        \x20  4242  solver   1 min 30 s       54       3   1024  none -> 0-7 (30), none -> 8-15 (20), 1-2 -> none (3), 1 more\n\
+        \x20  4250  (ended)           -        0       0      0\n\
+         7 pages of shared memory `memory 0:1 2066`\n\
+         1 line damaged, and skipped\n"
+    );
+    report = JournalReport {
+        directory: report.directory,
+        ..JournalReport::default()
+    };
+    assert_eq!(
+        journal::text(&report),
+        "the journal in `/var/lib/numad` lists no changes\n"
+    );
+    report.stale = true;
+    assert!(journal::text(&report).contains("of an earlier boot"));
+}
+
+#[test]
+fn partners_stand_next_to_each_other() {
+    let mut shuffled = pairs(&[Some(0); 6]);
+    // 11 with 14, 12 with 16, 13 with 15.
+    for (one, row) in shuffled.rows.iter_mut().enumerate() {
+        let partner = [3, 5, 4, 0, 2, 1][one];
+        for (other, amount) in row.iter_mut().enumerate() {
+            *amount = if other == partner { 900 } else { 0 };
+        }
+    }
+    let drawn = matrix::picture(&shuffled, 80);
+    let rows: Vec<&str> = drawn
+        .lines()
+        .filter_map(|line| line.split_once(" │"))
+        .map(|(label, _)| label.trim_start_matches("node 0").trim())
+        .collect();
+    assert_eq!(rows, ["11", "14", "12", "16", "13", "15"], "{drawn}");
 }
 
 #[test]
@@ -268,7 +339,7 @@ fn a_matrix_tells_how_sure_it_is() {
 fn an_attach_is_confirmed() {
     assert_eq!(
         attachment::attached(&program()),
-        "attached process 4242 and 1 other (solver) as 3 under policy deloc; see `numadctl explain 3`\n"
+        "attached process 4242 and 1 other (solver) as 3 under policy deloc\nsee `numadctl explain 3`\n"
     );
     let dry = Attachment {
         pids: vec![7],
@@ -277,7 +348,7 @@ fn an_attach_is_confirmed() {
     };
     assert!(
         attachment::attached(&dry)
-            .contains("process 7 (solver) as 3 under policy deloc, changing nothing;")
+            .contains("process 7 (solver) as 3 under policy deloc, changing nothing\n")
     );
 }
 
@@ -295,6 +366,7 @@ fn an_undo_tells_what_is_back_and_what_is_not() {
     let report = UndoReport {
         threads_gone: 1,
         threads_left: 2,
+        threads_parked: 1,
         pages_gone: 3,
         pages_left: 4,
         failed: vec!["thread 5: not permitted".to_owned()],
@@ -304,6 +376,7 @@ fn an_undo_tells_what_is_back_and_what_is_not() {
         attachment::undone(&report),
         "put back 8 threads and 1 page\ngone meanwhile: 1 thread, 3 pages\n\
          left alone: 2 threads that someone else changed since\n\
+         put back when their cpuset allows it: 1 thread, without an affinity until then\n\
          left for a later undo: 4 pages of shared memory that no process has in use now\nnot put back: thread 5: not permitted\n"
     );
 }
@@ -363,11 +436,11 @@ fn counters_are_lines_where_there_are_any() {
         }],
         ..daemon()
     };
-    let text = status::text(&status);
-    let expected = "memory   node 0: 12.3 GB/s read, 4.1 GB/s written; reads wait 61 clocks\n\
-                    memory   nodes 1,2: 1.0 GB/s read and written\n\
-                    link     upi_0 of package 1: 2.5 GB/s sent\n\
-                    power    memory of package 0: 31.2 W\n\n";
+    let text = status::text(&status, 80);
+    let expected = "memory    node 0: 12.3 GB/s read, 4.1 GB/s written; reads wait 61 clocks\n\
+                    memory    nodes 1,2: 1.0 GB/s read and written\n\
+                    link      upi_0 of package 1: 2.5 GB/s sent\n\
+                    power     memory of package 0: 31.2 W\n";
     assert!(text.contains(expected), "{text}");
     let counts = Counts {
         ipc: Some(1.321),
@@ -380,32 +453,52 @@ fn counters_are_lines_where_there_are_any() {
         counters::program(&counts).unwrap(),
         "IPC 1.32, 1 min 30 s of processor time, 7 page faults, counted 50 % of the time"
     );
+    let once = Counts {
+        faults: Some(1),
+        switches: Some(1),
+        coverage: 1.0,
+        ..Counts::default()
+    };
+    assert_eq!(
+        counters::program(&once).unwrap(),
+        "1 page fault, 1 context switch"
+    );
     assert_eq!(counters::program(&Counts::default()), None);
 }
 
 #[test]
-fn status_is_a_head_and_a_table() {
+fn status_is_a_table_and_the_daemon() {
     assert_eq!(
-        status::text(&daemon()),
-        "numad 0.1.0, process 99, up 3 min 20 s\n\
-         machine  4 nodes, 64 cpus, 2 packages, 256 GiB\n\
-         source   faults (soft-dirty)\n\
-         cost     1.0 s (0.50 % of one processor), 11.0 MiB resident\n\
-         budget   1 % of all processors, 0.62 % used\n\
-         rate     one sample for each 4 events\n\
-         journal  520 changes not undone\n\
-         note     pebs is not used: no counters\n\
-         rival    kernel NUMA balancing is on\n\
+        status::text(&daemon(), 80),
+        "ID  PID      COMMAND  POLICY         FOR  TASKS  SURE  BOUND  PAGES  DIST  LOCAL\n\
+         \x203  4242 +1  solver   deloc   1 min 15 s    8/9  yes       8    512  10.4   93 %\n\
          \n\
-         ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  SEEN  SURE  BOUND  PAGES  DIST  LOCAL\n\
-         \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12      321   1 %  97 %  yes       8    512  10.4   93 %\n"
+         numad 0.1.0, process 99, up 3 min 20 s\n\
+         machine   4 nodes, 64 cpus, 2 packages, 256 GiB\n\
+         source    faults (soft-dirty)\n\
+         cost      1.0 s (0.50 % of one processor), 11.0 MiB resident\n\
+         budget    1 % of all processors, 0.62 % used\n\
+         rate      one sample for each 4 events\n\
+         journal   520 changes not undone\n\
+         note      pebs is not used: no counters\n\
+         rival     kernel NUMA balancing is on\n"
+    );
+    let wide = status::text(&daemon(), 200);
+    assert!(
+        wide.starts_with(
+            "ID  PID      COMMAND  POLICY         FOR  TASKS  WINDOWS  SAMPLES  LOST  SEEN  SURE  \
+             BOUND  PAGES  DIST  LOCAL\n\
+             \x203  4242 +1  solver   deloc   1 min 15 s    8/9       12      321   1 %  97 %  yes   \
+             \x20   8    512  10.4   93 %\n"
+        ),
+        "{wide}"
     );
     let idle = Status {
         nodes: 1,
         attachments: Vec::new(),
         ..daemon()
     };
-    let told = status::text(&idle);
+    let told = status::text(&idle, 80);
     assert!(
         told.contains("nothing is attached; `numadctl attach PID")
             && told.contains("one memory node"),
@@ -437,7 +530,7 @@ fn explain_tells_the_program_its_threads_and_events() {
         text: "bind to node 1: shares memory with thread 4244 (amount 900)".to_owned(),
     }];
     assert_eq!(
-        explain::text(&detail, &events),
+        explain::text(&detail, &events, 100),
         "attachment 3: solver (process 4242, 4250), under policy deloc for 1 min 15 s\n\
          settings  strict=false\n\
          seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last one; 2 lost on the\n\
@@ -456,7 +549,45 @@ fn explain_tells_the_program_its_threads_and_events() {
          \x20   AT  KIND     WHAT\n\
          12.3 s  ordered  bind to node 1: shares memory with thread 4244 (amount 900)\n"
     );
-    assert!(explain::text(&detail, &[]).ends_with("no window has been judged yet\n"));
+    assert!(explain::text(&detail, &[], 100).ends_with("no window has been judged yet\n"));
+}
+
+#[test]
+fn an_explanation_has_three_sentences() {
+    let event = |kind: &str, text: &str| EventRow {
+        at_s: 1.0,
+        kind: kind.to_owned(),
+        tid: None,
+        text: text.to_owned(),
+    };
+    let detail = AttachmentDetail {
+        attachment: program(),
+        threads: Vec::new(),
+        settings: BTreeMap::new(),
+    };
+    let events = [
+        event("ordered", "thread 11 to node 0: first"),
+        event("dropped", "7 page proposals: does not pay"),
+        event(
+            "ordered",
+            "thread 12 to node 0: shares memory with thread 11",
+        ),
+        event("window", "2000 ms"),
+    ];
+    assert_eq!(
+        explain::brief(&detail, &events, 80),
+        "solver has been under policy deloc for 1 min 15 s: 4711 samples in 12 windows\n\
+         show how 8 of 9 threads share memory.\n\
+         Done so far: 8 threads bound, 512 pages (2.0 MiB) moved; the last order was:\n\
+         thread 12 to node 0: shares memory with thread 11.\n\
+         Not done: 7 page proposals: does not pay; `numadctl detach 3` puts everything\n\
+         back.\n"
+    );
+    let quiet = explain::brief(&detail, &[], 200);
+    assert!(
+        quiet.contains("nothing has been ordered yet") && quiet.contains("nothing was refused"),
+        "{quiet}"
+    );
 }
 
 #[test]
@@ -478,20 +609,31 @@ fn policies_are_listed_and_paged() {
         ..row.clone()
     };
     assert_eq!(
-        policies::list(&[row.clone(), bare.clone()]),
+        policies::list(&[row.clone(), bare.clone()], 80),
         "POLICY  WHAT IT DOES\n\
          deloc   Puts threads that share memory together.\n\
          none    Puts threads that share memory together.\n"
     );
     assert_eq!(
-        policies::page(&row),
+        policies::page(&row, 80),
         "deloc: Puts threads that share memory together.\n\
          \n\
          strict = true   (default false)\n\
          \x20   expects true or false\n\
          \x20   Whether it is strict.\n"
     );
-    assert!(policies::page(&bare).ends_with("it has no settings\n"));
+    assert!(policies::page(&bare, 80).ends_with("it has no settings\n"));
+    assert_eq!(
+        policies::list(std::slice::from_ref(&row), 30),
+        "POLICY  WHAT IT DOES\n\
+         deloc   Puts threads that\n\
+         \x20       share memory together.\n"
+    );
+    assert!(
+        policies::page(&row, 35)
+            .lines()
+            .all(|line| line.len() <= 35)
+    );
 }
 
 #[test]
@@ -511,8 +653,18 @@ fn findings_carry_their_remedy() {
         },
     ];
     assert_eq!(
-        doctor::text(&findings),
-        "ok       kernel: 6.18\nmissing  perf events: not permitted\n         -> grant CAP_PERFMON\n"
+        doctor::text(&findings, true, 80),
+        "not ready: 1 thing missing\nmissing  perf events: not permitted\n         -> grant CAP_PERFMON\n\
+         ok       kernel: 6.18\n"
+    );
+    assert_eq!(
+        doctor::text(&findings, false, 20),
+        "not ready: 1 thing missing\nmissing  perf\n         events: not\n         permitted\n         \
+         -> grant\n            CAP_PERFMON\n1 check is fine; `numadctl doctor --verbose` shows all\n"
+    );
+    assert_eq!(
+        doctor::text(&findings[..1], true, 80),
+        "ready, and nothing is missing\nok       kernel: 6.18\n"
     );
 }
 

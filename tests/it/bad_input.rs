@@ -42,6 +42,30 @@ fn privileged_a_daemon_with_bad_settings_does_not_start() {
     );
 }
 
+#[test]
+fn privileged_a_feed_that_cannot_be_trusted_attaches_nothing() {
+    if !privileged() {
+        return;
+    }
+    let feed = std::env::temp_dir().join(format!("numad-it-feed-{}", std::process::id()));
+    let settings = format!(
+        "[sampling]\nsource = \"feed\"\nfeed = \"{}\"\n",
+        feed.display()
+    );
+    let house = House::serving(&settings);
+    let program = Program::start(&["pairs", "--threads", "2"]);
+    let attach = ["attach", &program.pid(), "--policy", "none"];
+    let told = house.refused(&attach, 4);
+    assert!(
+        told.contains("nothing is there") && told.contains("mkfifo -m 600"),
+        "{told}"
+    );
+    std::fs::create_dir(&feed).expect("it is free");
+    let told = house.refused(&attach, 4);
+    std::fs::remove_dir(&feed).expect("it is empty");
+    assert!(told.contains("a directory"), "{told}");
+}
+
 /// What is typed, the exit code, and what the line must name. `PID` is a program of ours.
 const REFUSED: &[(&str, i32, &[&str])] = &[
     ("attach 4194303", 6, &["`4194303`"]),
@@ -50,12 +74,12 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("attach PID --policy delok", 6, &["`delok`", "`deloc`"]),
     (
         "attach PID --policy deloc --set strikt=true",
-        2,
+        3,
         &["`strikt`", "`strict`"],
     ),
     (
         "attach PID --policy deloc --set strict=maybe",
-        2,
+        3,
         &["`strict`", "true or false"],
     ),
     ("attach --cgroup /no/such/group", 6, &["/no/such/group"]),

@@ -101,7 +101,10 @@ fn privileged_a_state_directory_that_is_removed_costs_no_undo() {
     let mut house = House::serving(RESTLESS);
     house.ok(&["attach", &program.pid(), "--policy", "random"]);
     wait_until("threads are bound", || program.masks() != before);
-    std::fs::remove_dir_all(house.folder.join("state")).expect("it goes");
+    // The daemon may write there meanwhile, and then the directory is not empty yet.
+    wait_until("the directory is gone", || {
+        std::fs::remove_dir_all(house.folder.join("state")).is_ok()
+    });
     // It comes back with the next change that is written down, of this program or of another.
     let newer = Program::start(&["pairs", "--threads", "8", "--region-kib", "64"]);
     let newer_before = newer.masks();

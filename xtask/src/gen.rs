@@ -1,5 +1,5 @@
 //! What is generated from definitions in code: the page of settings, the default settings file, the
-//! table of exit codes, the man pages. `--check` compares instead of writing.
+//! table of exit codes, the man pages, completions for shells, the picture of a session. `--check` compares instead of writing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,18 +7,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use control::ErrorKind;
 
+use crate::session;
+
 /// Where the man pages are.
 const MAN: &str = "docs/man";
+
+/// Where the files are that let a shell complete command lines.
+const COMPLETIONS: &str = "packaging/completions";
+
+/// What a terminal showed (`make session`), for the picture of it.
+const SESSION: &str = "docs/session.txt";
 
 /// Writes every generated file, or checks that each is what would be written.
 ///
 /// A man page that no definition stands behind any more is removed, or named.
 pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
-    let files = files()?;
+    let files = files(root)?;
     let mut stale = Vec::new();
     for (path, content) in &files {
         let there = fs::read(root.join(path)).unwrap_or_default();
@@ -44,7 +53,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
 }
 
 /// Every generated file, by its path from the root.
-fn files() -> Result<BTreeMap<PathBuf, String>> {
+fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::from([
         (PathBuf::from("docs/config.md"), config::render_markdown()),
         (
@@ -54,8 +63,19 @@ fn files() -> Result<BTreeMap<PathBuf, String>> {
         (PathBuf::from("docs/exit-codes.md"), exit_codes()),
         (Path::new(MAN).join("numad.toml.5"), settings_page()),
     ]);
+    if let Ok(session) = fs::read_to_string(root.join(SESSION)) {
+        files.insert(PathBuf::from("docs/session.svg"), session::svg(&session));
+    }
     add_pages(numadctl::cli::command(), "1", &mut files)?;
     add_pages(numad::cli::command(), "8", &mut files)?;
+    add_pages(sim::cli::command(), "1", &mut files)?;
+    for command in [
+        numadctl::cli::command(),
+        numad::cli::command(),
+        sim::cli::command(),
+    ] {
+        add_completions(&command, &mut files)?;
+    }
     Ok(files)
 }
 
@@ -143,6 +163,22 @@ fn add_pages(
         let text = String::from_utf8(bytes).context("a man page is not UTF-8")?;
         files.insert(Path::new(MAN).join(format!("{name}.{section}")), text);
         waiting.extend(command.get_subcommands());
+    }
+    Ok(())
+}
+
+/// What bash, zsh and fish need to complete a command line, named as they look for it.
+fn add_completions(command: &clap::Command, files: &mut BTreeMap<PathBuf, String>) -> Result<()> {
+    let name = command.get_name().to_owned();
+    for (shell, file) in [
+        (Shell::Bash, format!("{name}.bash")),
+        (Shell::Zsh, format!("_{name}")),
+        (Shell::Fish, format!("{name}.fish")),
+    ] {
+        let mut bytes = Vec::new();
+        clap_complete::generate(shell, &mut command.clone(), &name, &mut bytes);
+        let text = String::from_utf8(bytes).context("a completion is not UTF-8")?;
+        files.insert(Path::new(COMPLETIONS).join(file), text);
     }
     Ok(())
 }

@@ -2,58 +2,60 @@
 
 use std::fmt;
 
-use numad_core::SharedRange;
-use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
+use numad_core::{Refusal, SharedRange};
+use topology::{CpuSet, Pid, StartTicks, Tid};
 
-/// Looks at processes; the daemon answers from `procfs`.
+/// An answer about something that may have ended, and that we may be unable to look at.
 ///
-/// A thing that is gone is none or an empty list. So is a thing that cannot be read: what cannot be
-/// looked at is not touched.
-pub trait Census: fmt::Debug {
-    /// When a process began. A process lives while one of its threads does.
-    fn process(&self, pid: Pid) -> Option<StartTicks>;
-
-    /// When a thread of a process began.
-    fn thread(&self, pid: Pid, tid: Tid) -> Option<StartTicks>;
-
-    /// All threads of a process.
-    fn threads(&self, pid: Pid) -> Vec<TaskKey>;
-
-    /// Processors online that the thread's cpuset allows; all online where it has none.
-    fn allowed(&self, pid: Pid, tid: Tid) -> Option<CpuSet>;
-
-    /// The process that made this one or took it over.
-    fn parent(&self, pid: Pid) -> Option<Pid>;
-
-    /// Every process of the machine with its parent.
-    fn processes(&self) -> Vec<(Pid, Pid)>;
-
-    /// What a process maps of memory that can be shared.
-    fn shared(&self, pid: Pid) -> Vec<SharedRange>;
-
-    /// Now, asked in this order: the clock of starts, then the newest number.
-    fn now(&self) -> Moment;
+/// The three are never taken for each other: what is gone needs no undo, and what cannot be looked at
+/// keeps its rows in the journal until it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen<T> {
+    /// It is there.
+    Here(T),
+    /// It has ended, or never was.
+    Gone,
+    /// It cannot be looked at, by error number: too many open files, no permission.
+    Hidden(i32),
 }
 
-/// A moment, to tell threads that were there from those made later.
-///
-/// Starts are told in steps of 10 ms, in which a program makes hundreds of threads; within one step
-/// the kernel's numbers, which ascend, tell them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// On the clock of starts.
-    pub ticks: StartTicks,
-    /// The number that was given to a thread last (the last field of `/proc/loadavg`).
-    pub newest: Tid,
-}
-
-impl Moment {
-    /// Whether a thread was made later.
-    #[must_use]
-    pub fn is_before(self, key: TaskKey) -> bool {
-        self < Self {
-            ticks: key.start,
-            newest: key.tid,
+impl<T> Seen<T> {
+    /// The value, or why there is none.
+    ///
+    /// # Errors
+    /// [`Refusal::Gone`] or [`Refusal::Hidden`].
+    pub fn known(self) -> Result<T, Refusal> {
+        match self {
+            Self::Here(value) => Ok(value),
+            Self::Gone => Err(Refusal::Gone),
+            Self::Hidden(errno) => Err(Refusal::Hidden(errno)),
         }
     }
+}
+
+/// Looks at processes; the daemon answers from `procfs`.
+pub trait Census: fmt::Debug {
+    /// When a process began. A process lives while one of its threads does.
+    fn process(&self, pid: Pid) -> Seen<StartTicks>;
+
+    /// When a thread of a process began.
+    fn thread(&self, pid: Pid, tid: Tid) -> Seen<StartTicks>;
+
+    /// The threads of a process, ascending; some may have ended.
+    fn threads(&self, pid: Pid) -> Seen<Vec<Tid>>;
+
+    /// Processors online that the thread's cpuset allows; all online where it has none.
+    fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet>;
+
+    /// The process that made this one or took it over.
+    fn parent(&self, pid: Pid) -> Seen<Pid>;
+
+    /// Every process of the machine with its parent. Hidden when one of them is.
+    fn processes(&self) -> Seen<Vec<(Pid, Pid)>>;
+
+    /// What a process maps of memory that can be shared.
+    fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>>;
+
+    /// Now, on the clock of starts.
+    fn now(&self) -> Seen<StartTicks>;
 }

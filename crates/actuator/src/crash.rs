@@ -3,12 +3,12 @@
 use std::fs::{self, OpenOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use numad_core::Host as _;
+use numad_core::{AttachmentId, Host as _};
 use proptest::prelude::*;
 use topology::{CpuSet, Pid, Tid};
 
 use crate::fake::{Bench, Death, Hold, Killed, bind_action, move_action, move_shared, set};
-use crate::{Live, Scope};
+use crate::{Live, ProcessKey, Scope};
 
 /// What happens on the machine, by us and by the program.
 #[derive(Clone, Debug)]
@@ -49,11 +49,13 @@ enum Step {
         process: usize,
         to: usize,
     },
+    Tidy,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..64_usize, 0..MASKS.len()).prop_map(|(task, mask)| Step::Bind { task, mask }),
+        1 => Just(Step::Tidy),
         4 => (0..8_usize, 0..PAGES, 1..PAGES, 0..2_u32)
             .prop_map(|(process, from, count, node)| Step::Move { process, from, count, node }),
         2 => (0..8_usize, 0..SHARED, 1..SHARED, 0..2_u32)
@@ -144,7 +146,14 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             world.spawn(tid(maker), owner.0, next);
         }
         Step::Fork { maker } => {
-            world.spawn(tid(maker), next, next);
+            let key = world.spawn(tid(maker), next, next);
+            drop(world);
+            // The daemon sees it at once, or else an orphan has nothing that leads to it.
+            let process = ProcessKey {
+                pid: key.pid,
+                start: key.start,
+            };
+            live.follow(AttachmentId(1), &[process]);
         }
         // The first thread stays, so that the process does.
         Step::Exit { task } if world.tasks[&tid(task)].key.pid.0 != tid(task).0 => {
@@ -156,13 +165,17 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
         Step::Cpuset { process, to } => {
             world.cpusets.insert(pid(process), set(CPUSETS[to]));
         }
+        Step::Tidy => {
+            drop(world);
+            live.prune();
+        }
         Step::Exit { .. } | Step::End { .. } => {}
     }
 }
 
 /// Everything as it would be without us. Who of several made a newborn cannot be known, so it may have
 /// what another thread had, but nothing of ours.
-fn assert_natural(bench: &Bench) {
+pub(crate) fn assert_natural(bench: &Bench) {
     let world = bench.fake.0.borrow();
     for task in world.tasks.values() {
         let users = |mask: &CpuSet| USER_MASKS.iter().any(|user| set(user) == *mask);

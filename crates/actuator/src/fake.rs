@@ -1,7 +1,7 @@
 //! A kernel for tests: affinities with cpusets, pages on nodes, and a death at a chosen call.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use numad_core::{
-    Action, AttachmentId, Host as _, ObjectId, ObjectKind, Outcome, Reach, Reason, SharedRange,
-    SpaceId, Time,
+    Action, AttachmentId, Host, ObjectId, ObjectKind, Outcome, Reach, Reason, SharedRange, SpaceId,
+    Time,
 };
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::clipped;
-use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, Moment};
+use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, Seen};
 
 /// A thread. Two masks: what it has, and what it would have without us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,18 @@ pub(crate) struct World {
     pub settled: u64,
     pub journal: PathBuf,
     clock: Arc<AtomicU64>,
+    /// After so many masks were read or set a number changes hands: the thread that has it then.
+    pub heir: Option<(u32, FakeTask)>,
+    /// Threads that have their masks from their makers and that nobody can see yet.
+    pub unborn: Vec<FakeTask>,
+    /// Threads that a list still names and that have ended.
+    pub ghosts: BTreeSet<(Pid, Tid)>,
+    /// When processes began.
+    pub starts: BTreeMap<Pid, StartTicks>,
+    /// The error that reading a mask ends in.
+    pub masks_hidden: Option<Errno>,
+    /// The error that looking at anything ends in.
+    pub hidden: Option<i32>,
     /// Nanoseconds that every call takes that moves pages, beside those for each page.
     pub call_ns: u64,
     pub calls: u64,
@@ -124,6 +136,9 @@ impl World {
             mask,
             newborn: false,
         };
+        if tid == pid {
+            self.starts.insert(Pid(pid), key.start);
+        }
         self.tasks.insert(Tid(tid), task);
         key
     }
@@ -148,6 +163,9 @@ impl World {
             newborn: true,
             ..maker
         };
+        if tid == pid {
+            self.starts.insert(Pid(pid), key.start);
+        }
         self.tasks.insert(Tid(tid), task);
         key
     }
@@ -205,6 +223,11 @@ impl World {
         self.maps.remove(&pid);
         self.cpusets.remove(&pid);
         self.parents.remove(&pid);
+        self.starts.remove(&pid);
+        // Whoever it made belongs to init now.
+        for parent in self.parents.values_mut().filter(|parent| **parent == pid) {
+            *parent = Pid(1);
+        }
     }
 
     /// Where processes have the page of shared memory that one of them has there.
@@ -219,6 +242,31 @@ impl World {
         all.filter(|(_, range)| range.object == object)
             .filter_map(|(pid, range)| Some((pid, range.address_of(offset)?)))
             .collect()
+    }
+
+    /// A number changes hands, if it is time for that.
+    fn pass_on(&mut self) {
+        match self.heir.take() {
+            Some((0, heir)) => drop(self.tasks.insert(heir.key.tid, heir)),
+            heir => self.heir = heir.map(|(calls, heir)| (calls - 1, heir)),
+        }
+    }
+
+    /// A thread calls exec: it goes on as the first of its process, and all others have ended.
+    pub(crate) fn exec(&mut self, caller: Tid) {
+        let mut task = self.tasks[&caller].clone();
+        let pid = task.key.pid;
+        let first = Tid(pid.0);
+        task.key = self.tasks[&first].key;
+        self.tasks.retain(|_, task| task.key.pid != pid);
+        self.tasks.insert(first, task);
+    }
+
+    /// What was about to be born is.
+    fn rest(&mut self) {
+        for task in std::mem::take(&mut self.unborn) {
+            self.tasks.insert(task.key.tid, task);
+        }
     }
 
     /// Makes a change unless it is time to die.
@@ -255,14 +303,39 @@ impl World {
 pub(crate) struct Fake(pub Rc<RefCell<World>>);
 
 impl Kernel for Fake {
-    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
+    /// A process and when it began.
+    type Hold = (Pid, StartTicks);
+
+    fn hold(&mut self, pid: Pid) -> Result<Option<Self::Hold>, Errno> {
         let world = self.0.borrow();
+        let start = world.starts.get(&pid).ok_or(Errno::ESRCH)?;
+        Ok(Some((pid, *start)))
+    }
+
+    fn has(&mut self, held: &Self::Hold, pid: Pid, tid: Tid) -> Result<bool, Errno> {
+        let world = self.0.borrow();
+        let task = world.tasks.get(&tid);
+        Ok(world.starts.get(&held.0) == Some(&held.1)
+            && task.is_some_and(|task| task.key.pid == pid))
+    }
+
+    fn rest(&mut self) {
+        self.0.borrow_mut().rest();
+    }
+
+    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
+        let mut world = self.0.borrow_mut();
+        if let Some(errno) = world.masks_hidden {
+            return Err(errno);
+        }
+        world.pass_on();
         let task = world.tasks.get(&tid).ok_or(Errno::ESRCH)?;
         Ok(world.effective(task.key.pid, task.mask.as_ref()))
     }
 
     fn set_affinity(&mut self, tid: Tid, mask: Mask<'_>) -> Result<(), Errno> {
         let mut world = self.0.borrow_mut();
+        world.pass_on();
         let pid = world.tasks.get(&tid).ok_or(Errno::ESRCH)?.key.pid;
         let mask = match mask {
             Mask::These(mask) if !mask.intersects(&world.cpusets[&pid]) => {
@@ -362,52 +435,70 @@ impl Kernel for Fake {
     }
 }
 
-impl Census for Fake {
-    fn process(&self, pid: Pid) -> Option<StartTicks> {
-        let threads = self.threads(pid);
-        threads.first().map(|key| key.start)
+impl Fake {
+    /// An answer, unless nothing can be looked at.
+    fn seen<T>(&self, answer: Option<T>) -> Seen<T> {
+        match (self.0.borrow().hidden, answer) {
+            (Some(errno), _) => Seen::Hidden(errno),
+            (None, Some(answer)) => Seen::Here(answer),
+            (None, None) => Seen::Gone,
+        }
     }
 
-    fn thread(&self, pid: Pid, tid: Tid) -> Option<StartTicks> {
-        let world = self.0.borrow();
-        let task = world.tasks.get(&tid)?;
-        (task.key.pid == pid).then_some(task.key.start)
-    }
-
-    fn threads(&self, pid: Pid) -> Vec<TaskKey> {
+    fn keys(&self, pid: Pid) -> Vec<TaskKey> {
         let world = self.0.borrow();
         let keys = world.tasks.values().map(|task| task.key);
         keys.filter(|key| key.pid == pid).collect()
     }
+}
 
-    fn allowed(&self, pid: Pid, tid: Tid) -> Option<CpuSet> {
-        self.thread(pid, tid)?;
-        self.0.borrow().cpusets.get(&pid).cloned()
+impl Census for Fake {
+    fn process(&self, pid: Pid) -> Seen<StartTicks> {
+        let alive = !self.keys(pid).is_empty();
+        let starts = &self.0.borrow().starts;
+        self.seen(starts.get(&pid).copied().filter(|_| alive))
     }
 
-    fn parent(&self, pid: Pid) -> Option<Pid> {
-        self.0.borrow().parents.get(&pid).copied()
-    }
-
-    fn processes(&self) -> Vec<(Pid, Pid)> {
+    fn thread(&self, pid: Pid, tid: Tid) -> Seen<StartTicks> {
         let world = self.0.borrow();
-        world
-            .parents
-            .iter()
-            .map(|(&pid, &parent)| (pid, parent))
-            .collect()
+        let task = world.tasks.get(&tid).map(|task| task.key);
+        self.seen(task.filter(|key| key.pid == pid).map(|key| key.start))
     }
 
-    fn shared(&self, pid: Pid) -> Vec<SharedRange> {
+    fn threads(&self, pid: Pid) -> Seen<Vec<Tid>> {
         let world = self.0.borrow();
-        world.maps.get(&pid).cloned().unwrap_or_default()
+        let ghosts = world.ghosts.iter().filter(|(of, _)| *of == pid);
+        let mut tids: Vec<Tid> = ghosts.map(|&(_, tid)| tid).collect();
+        tids.extend(self.keys(pid).iter().map(|key| key.tid));
+        tids.sort_unstable();
+        self.seen(Some(tids).filter(|tids| !tids.is_empty()))
     }
 
-    fn now(&self) -> Moment {
-        Moment {
-            ticks: StartTicks(self.0.borrow().now),
-            newest: Tid(u32::MAX),
+    fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        match self.thread(pid, tid) {
+            Seen::Here(_) => self.seen(self.0.borrow().cpusets.get(&pid).cloned()),
+            Seen::Gone => Seen::Gone,
+            Seen::Hidden(errno) => Seen::Hidden(errno),
         }
+    }
+
+    fn parent(&self, pid: Pid) -> Seen<Pid> {
+        self.seen(self.0.borrow().parents.get(&pid).copied())
+    }
+
+    fn processes(&self) -> Seen<Vec<(Pid, Pid)>> {
+        let world = self.0.borrow();
+        let parents = world.parents.iter();
+        self.seen(Some(parents.map(|(&pid, &parent)| (pid, parent)).collect()))
+    }
+
+    fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
+        let world = self.0.borrow();
+        self.seen(Some(world.maps.get(&pid).cloned().unwrap_or_default()))
+    }
+
+    fn now(&self) -> Seen<StartTicks> {
+        self.seen(Some(StartTicks(self.0.borrow().now)))
     }
 }
 
@@ -484,8 +575,17 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-pub(crate) fn bind(live: &mut Live<Fake, Fake>, task: TaskKey, cpus: &str) -> Outcome {
+pub(crate) fn bind(live: &mut impl Host, task: TaskKey, cpus: &str) -> Outcome {
     live.perform(&bind_action(task, &set(cpus)))
+}
+
+/// Binds a thread of another program.
+pub(crate) fn bind_other(live: &mut impl Host, task: TaskKey, cpus: &str) -> Outcome {
+    let mut action = bind_action(task, &set(cpus));
+    if let Action::Bind { attachment, .. } = &mut action {
+        *attachment = AttachmentId(2);
+    }
+    live.perform(&action)
 }
 
 pub(crate) fn bind_action(task: TaskKey, cpus: &CpuSet) -> Action {
@@ -522,7 +622,7 @@ pub(crate) fn move_shared(pid: Pid, pages: Vec<u64>, node: u32) -> Action {
     action
 }
 
-pub(crate) fn move_first(live: &mut Live<Fake, Fake>, pid: u32, count: u64, node: u32) -> Outcome {
+pub(crate) fn move_first(live: &mut impl Host, pid: u32, count: u64, node: u32) -> Outcome {
     let pages = (0..count).map(|index| index * 4096).collect();
     live.perform(&move_action(Pid(pid), pages, node))
 }

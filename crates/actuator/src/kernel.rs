@@ -1,7 +1,11 @@
 //! System calls as a trait, so that tests have a kernel that dies when told to.
 
 use std::fmt;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use numad_core::Reach;
 use topology::{CpuSet, NodeId, Pid, Tid};
 
@@ -35,6 +39,25 @@ pub fn set_own_nice(nice: i32) -> Result<(), Errno> {
 /// The system calls that are needed. Statuses of pages are as the kernel gives them: a node, or a
 /// negative error number.
 pub trait Kernel: fmt::Debug {
+    /// Holds a process, so that it can be told later whether it still has its number.
+    type Hold: fmt::Debug;
+
+    /// Holds a process. None where the kernel has nothing to hold it by, or there are too many open files.
+    ///
+    /// # Errors
+    /// `ESRCH` when there is no such process.
+    fn hold(&mut self, pid: Pid) -> Result<Option<Self::Hold>, Errno>;
+
+    /// Whether a held process of this number lives, so that it has had the number all the time, and has a thread
+    /// of that number.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    fn has(&mut self, held: &Self::Hold, pid: Pid, tid: Tid) -> Result<bool, Errno>;
+
+    /// Lets some milliseconds pass, in which others run.
+    fn rest(&mut self);
+
     /// The affinity of a thread, processors online only.
     ///
     /// # Errors
@@ -82,6 +105,34 @@ pub enum Mask<'a> {
 pub struct Linux;
 
 impl Kernel for Linux {
+    type Hold = OwnedFd;
+
+    fn hold(&mut self, pid: Pid) -> Result<Option<OwnedFd>, Errno> {
+        match sys::pidfd_open(number(pid.0)?) {
+            Ok(held) => Ok(Some(held)),
+            Err(Errno::ESRCH) => Err(Errno::ESRCH),
+            Err(_none_to_be_had) => Ok(None),
+        }
+    }
+
+    fn has(&mut self, held: &OwnedFd, pid: Pid, tid: Tid) -> Result<bool, Errno> {
+        let (pid, tid) = (number(pid.0)?, number(tid.0)?);
+        // It becomes readable when the process ends. A signal that waits for this thread ends the call, and says
+        // nothing of the process.
+        let mut waiting = [PollFd::new(held.as_fd(), PollFlags::POLLIN)];
+        let ended = loop {
+            match poll(&mut waiting, PollTimeout::ZERO) {
+                Err(Errno::EINTR) => {}
+                ended => break ended? > 0,
+            }
+        };
+        Ok(!ended && sys::is_thread_of(pid, tid))
+    }
+
+    fn rest(&mut self) {
+        thread::sleep(REST);
+    }
+
     fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
         let mut words = [0; sys::MASK_WORDS];
         sys::get_affinity(number(tid.0)?, &mut words)?;
@@ -118,6 +169,10 @@ impl Kernel for Linux {
         )
     }
 }
+
+/// Longer than a thread in the midst of making another is kept from a processor, on a machine with a dozen ready threads
+/// for each: the kernel's slices are 3 to 4 ms.
+const REST: Duration = Duration::from_millis(45);
 
 /// A number of a thread or process for a call. 0 would mean "myself", and is nobody's number.
 fn number(id: u32) -> Result<i32, Errno> {

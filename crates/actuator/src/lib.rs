@@ -13,9 +13,14 @@
 mod affinity;
 mod census;
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod faults;
+mod heritage;
 pub mod journal;
 mod kernel;
 mod live;
@@ -28,16 +33,17 @@ mod refusal;
 mod residency;
 #[expect(
     unsafe_code,
-    reason = "affinity masks above 1,024 processors and move_pages are not in nix; nothing else is here"
+    reason = "affinity masks above 1,024 processors, move_pages, pidfd_open and tgkill are not in nix"
 )]
 mod sys;
 mod undo;
 
 pub use affinity::{Kind, Origin};
-pub use census::{Census, Moment};
+pub use census::{Census, Seen};
+pub use journal::rows::ProcessKey;
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
 pub use kernel::{Errno, Kernel, Linux, Mask, give_back_blocks_from, set_own_nice};
 pub use live::Live;
 pub use pacer::Pacer;
 pub use residency::{PageStatus, residency};
-pub use undo::{Scope, UndoReport};
+pub use undo::{Breathe, Scope, UndoReport};

@@ -1,16 +1,18 @@
 //! Carries out actions on this machine: journal first, then the call, then a look whether it took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use numad_core::{Action, Host, ObjectId, Outcome, PageOutcome, Reach, Refusal, Time};
-use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey};
+use numad_core::{
+    Action, AttachmentId, Host, ObjectId, Outcome, PageOutcome, Reach, Refusal, SharedRange, Time,
+};
+use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
-use crate::census::Census;
-use crate::journal::rows::{Owner, Row};
-use crate::journal::{Journal, ThreadRecord, WriteError, page_rows};
+use crate::census::{Census, Seen};
+use crate::journal::rows::{Owner, ProcessKey, Row};
+use crate::journal::{Journal, ThreadRecord, UNKNOWN, WriteError, page_rows};
 use crate::kernel::{Kernel, Mask};
 use crate::pacer::Pacer;
 use crate::refusal;
@@ -18,10 +20,10 @@ use crate::residency::{PageStatus, residency};
 
 /// The host that is this machine.
 ///
-/// Every error of the kernel becomes a [`Refusal`]; nothing is retried, because the engine decides anew
-/// in every window. A thread or process is known by its start, which is compared before each change.
-/// No process descriptor (pidfd) is held: neither call takes one, so that it could only tell
-/// afterwards what the comparison tells before.
+/// Every error of the kernel becomes a [`Refusal`]; nothing is retried, because the engine decides
+/// anew in every window. A thread or process is known by its start, which is compared before each
+/// change. Between the comparison and the call a number may change hands, so whose it was is asked
+/// again afterwards ([`Kernel::has`]).
 pub struct Live<K, C> {
     pub(crate) kernel: K,
     pub(crate) census: C,
@@ -30,6 +32,13 @@ pub struct Live<K, C> {
     clock: Box<dyn FnMut() -> Time + Send>,
     /// Processes whose pages were moved, with their starts.
     pub(crate) processes: BTreeMap<Pid, StartTicks>,
+    /// Programs that something was changed of, with all their processes that were ever seen.
+    pub(crate) programs: BTreeMap<AttachmentId, BTreeSet<ProcessKey>>,
+    /// The processes above each of those when it was first seen, the nearest first.
+    lineages: BTreeMap<ProcessKey, Vec<ProcessKey>>,
+    /// Threads that could not be given their own mask back yet, because their cpuset has none of
+    /// it.
+    pub(crate) parked: BTreeSet<TaskKey>,
     /// A process that mapped shared memory when it was looked for last.
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
     pause_max: Duration,
@@ -64,6 +73,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
             pacer: Pacer::default(),
             clock: Box::new(clock),
             processes: BTreeMap::new(),
+            programs: BTreeMap::new(),
+            lineages: BTreeMap::new(),
+            parked: BTreeSet::new(),
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
             write_error: None,
@@ -81,6 +93,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
         &self.journal
     }
 
+    /// Threads that wait for their own mask: [`Self::prune`] gives it back once their cpusets have
+    /// some of it.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.parked.len()
+    }
+
     /// The longest single call that moved pages since this was asked the last time. The target's
     /// threads that touch those pages wait that long at most.
     pub fn take_pause_max(&mut self) -> Duration {
@@ -93,27 +112,54 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.write_error.take()
     }
 
-    /// Drops what can never be undone because the process has ended, or nobody maps it any more, and writes the
-    /// journal anew if that made it much smaller. For a daemon that runs for months; undo does not need it.
+    /// Drops what can never be undone because the process has ended, or nobody maps it any more;
+    /// tries again what had to wait; and writes the journal anew if that made it much smaller. For
+    /// a daemon that runs for months; undo does not need it.
     pub fn prune(&mut self) {
-        for pid in self.journal.records().pids() {
-            let start = self.census.process(pid);
-            let threads: Vec<TaskKey> = self.keys_of(pid);
-            // Threads of a living process stay, even those that ended: newer ones may have their masks.
-            if start.is_none() {
-                for key in threads {
-                    self.journal.records_mut().forget_thread(key);
+        self.unpark();
+        let recorded = self.journal.records().recorded();
+        let followed: BTreeSet<ProcessKey> = self.programs.values().flatten().copied().collect();
+        let mut ended = Vec::new();
+        for process in recorded {
+            match self.census.process(process.pid) {
+                Seen::Here(start) if process.start == UNKNOWN || process.start == start => {
+                    self.prune_threads(process);
                 }
+                // What cannot be looked at may be there.
+                Seen::Hidden(_) => {}
+                Seen::Here(_) | Seen::Gone => ended.push(process),
             }
-            for (owner, began) in self.journal.records().page_owners(pid) {
-                if start != Some(began) {
-                    self.journal.records_mut().forget_owner(owner);
+        }
+        // Children that outlive their makers have masks of ours, and their makers' rows say what
+        // they had before.
+        let (heard, unheard): (Vec<_>, Vec<_>) = ended
+            .into_iter()
+            .partition(|process| followed.contains(process));
+        self.journal.records_mut().condense(&heard, |_| true);
+        for process in &heard {
+            if self.journal.records().heritage(*process).is_none() {
+                self.journal.records_mut().forget_process(*process);
+                self.lineages.remove(process);
+                for program in self.programs.values_mut() {
+                    program.remove(process);
                 }
             }
         }
+        for process in &unheard {
+            self.journal.records_mut().forget_all_threads(*process);
+            self.journal.records_mut().forget_process(*process);
+        }
+        for process in heard.iter().chain(&unheard) {
+            let owner = Owner::Process(process.pid, process.start);
+            self.journal.records_mut().forget_owner(owner);
+        }
         let census = &self.census;
         self.processes
-            .retain(|&pid, _| census.process(pid).is_some());
+            .retain(|&pid, &mut start| match census.process(pid) {
+                Seen::Here(now) => now == start,
+                Seen::Hidden(_) => true,
+                Seen::Gone => false,
+            });
         self.prune_objects();
         if self.journal.wants_rewrite() {
             let written = self.journal.rewrite();
@@ -121,31 +167,40 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    /// Drops shared memory that nobody maps. One who maps it stands for all until it ends; only then all processes
-    /// are looked at.
+    /// Drops rows of threads of a living process that have ended, but for one of each kind: newer
+    /// threads may have their masks.
+    fn prune_threads(&mut self, process: ProcessKey) {
+        let Seen::Here(tids) = self.census.threads(process.pid) else {
+            return;
+        };
+        let ended = |key: TaskKey| tids.binary_search(&key.tid).is_err();
+        self.journal.records_mut().condense(&[process], ended);
+    }
+
+    /// Drops shared memory that nobody maps. One who maps it stands for all until it ends; only
+    /// then all processes are looked at.
     fn prune_objects(&mut self) {
         let mut lost = self.journal.records().objects();
         self.mappers.retain(|object, _| lost.contains(object));
         lost.retain(|object| match self.mappers.get(object) {
-            Some(&(pid, start)) => self.census.process(pid) != Some(start),
+            Some(&(pid, start)) => match self.census.process(pid) {
+                Seen::Here(now) => now != start,
+                Seen::Hidden(_) => false,
+                Seen::Gone => true,
+            },
             None => true,
         });
-        let processes = match lost.is_empty() {
-            true => Vec::new(),
-            false => self.census.processes(),
-        };
-        for &(pid, _) in &processes {
-            let Some(start) = self.census.process(pid).filter(|_| !lost.is_empty()) else {
-                continue;
-            };
-            for range in self.census.shared(pid) {
-                if let Some(at) = lost.iter().position(|&object| object == range.object) {
-                    self.mappers.insert(lost.swap_remove(at), (pid, start));
-                }
-            }
+        if lost.is_empty() {
+            return;
         }
-        // Where not even we are listed nothing is known.
-        if !processes.is_empty() {
+        let (found, all) = self.mappings(None, &lost);
+        for (object, mappings) in found {
+            if let Some(first) = mappings.first() {
+                self.mappers.insert(object, (first.pid, first.start));
+            }
+            lost.retain(|&other| other != object);
+        }
+        if all {
             for object in lost {
                 self.journal
                     .records_mut()
@@ -154,9 +209,103 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    pub(crate) fn keys_of(&self, pid: Pid) -> Vec<TaskKey> {
-        let threads = self.journal.records().threads_of(pid);
-        threads.map(|(key, _)| key).collect()
+    /// Where these processes, or all of the machine, map these objects, the oldest process first:
+    /// it has most of the pages. And whether all of them could be asked.
+    pub(crate) fn mappings(
+        &self,
+        among: Option<&BTreeSet<Pid>>,
+        objects: &[ObjectId],
+    ) -> (BTreeMap<ObjectId, Vec<Mapped>>, bool) {
+        let mut mappings: BTreeMap<ObjectId, Vec<Mapped>> = BTreeMap::new();
+        if objects.is_empty() {
+            return (mappings, true);
+        }
+        let mut all = true;
+        let pids: Vec<Pid> = match (among, self.census.processes()) {
+            (Some(pids), _) => pids.iter().copied().collect(),
+            (None, Seen::Here(processes)) => processes.into_iter().map(|(pid, _)| pid).collect(),
+            // Where not even we are listed nothing is known.
+            (None, _) => return (mappings, false),
+        };
+        for pid in pids {
+            let (start, ranges) = match (self.census.process(pid), self.census.shared(pid)) {
+                (Seen::Here(start), Seen::Here(ranges)) => (start, ranges),
+                (Seen::Hidden(_), _) | (_, Seen::Hidden(_)) => {
+                    all = false;
+                    continue;
+                }
+                _ => continue,
+            };
+            for range in ranges {
+                if objects.contains(&range.object) {
+                    let mapped = Mapped { start, pid, range };
+                    mappings.entry(range.object).or_default().push(mapped);
+                }
+            }
+        }
+        for mappings in mappings.values_mut() {
+            mappings.sort_by_key(|mapped| (mapped.start, mapped.pid, mapped.range.start));
+        }
+        (mappings, all)
+    }
+
+    /// Takes processes for part of a program that something is changed of, and writes that down, so
+    /// that the next start finds their threads even if their parents have ended by then. Costs
+    /// nothing for those that are known.
+    pub fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]) {
+        let Some(program) = self.programs.get(&attachment) else {
+            return;
+        };
+        let fresh = processes.iter().filter(|known| !program.contains(known));
+        let fresh: Vec<ProcessKey> = fresh.copied().collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let rows = fresh.iter().copied().map(Row::Process).collect();
+        // A change that cannot be written down is not made; these were made by the program itself.
+        if self.write(rows).is_ok() {
+            for process in fresh {
+                self.join(attachment, process);
+            }
+        }
+    }
+
+    /// Notes that a process is part of a program, and which processes are above it.
+    fn join(&mut self, attachment: AttachmentId, process: ProcessKey) {
+        self.programs.entry(attachment).or_default().insert(process);
+        if !self.lineages.contains_key(&process) {
+            let lineage = self.lineage_now(process.pid);
+            self.lineages.insert(process, lineage);
+        }
+    }
+
+    /// The processes above one, as it was first seen or else as it is now.
+    pub(crate) fn lineage(&self, process: ProcessKey) -> Vec<ProcessKey> {
+        let known = self.lineages.get(&process).cloned();
+        known.unwrap_or_else(|| self.lineage_now(process.pid))
+    }
+
+    fn lineage_now(&self, pid: Pid) -> Vec<ProcessKey> {
+        let mut lineage = Vec::new();
+        let mut below = pid;
+        while lineage.len() < ANCESTORS_MAX
+            && let Seen::Here(pid) = self.census.parent(below)
+            && pid.0 > 1
+            && let Seen::Here(start) = self.census.process(pid)
+        {
+            lineage.push(ProcessKey { pid, start });
+            below = pid;
+        }
+        lineage
+    }
+
+    /// Forgets that processes are part of programs; their rows are forgotten as they are undone.
+    pub(crate) fn forget_processes(&mut self, over: impl Fn(ProcessKey) -> bool) {
+        self.programs.retain(|_, program| {
+            program.retain(|&process| !over(process));
+            !program.is_empty()
+        });
+        self.lineages.retain(|&process, _| !over(process));
     }
 
     /// Keeps the error of a write for who asks.
@@ -170,28 +319,36 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    fn bind(&mut self, key: TaskKey, cpus: &CpuSet) -> Result<(), Refusal> {
+    fn bind(
+        &mut self,
+        attachment: AttachmentId,
+        key: TaskKey,
+        cpus: &CpuSet,
+    ) -> Result<(), Refusal> {
+        let held = self.kernel.hold(key.pid).map_err(refusal::of_affinity)?;
+        let start = self.census.process(key.pid).known()?;
         self.check(key)?;
-        let now = self
-            .kernel
-            .affinity(key.tid)
-            .map_err(refusal::of_affinity)?;
-        let allowed = self.census.allowed(key.pid, key.tid).ok_or(Refusal::Gone)?;
+        let now = self.mask(key.tid)?;
+        let allowed = self.census.allowed(key.pid, key.tid).known()?;
         let wanted = cpus.intersection(&allowed);
         if wanted.is_empty() {
             return Err(Refusal::NotAllowed);
         }
-        self.write_bind(key, now, &allowed, &wanted)?;
-        self.kernel
-            .set_affinity(key.tid, Mask::These(&wanted))
-            .map_err(refusal::of_affinity)?;
-        let taken = self
-            .kernel
-            .affinity(key.tid)
-            .map_err(refusal::of_affinity)?;
-        // The number may have changed hands between the look and the call; then this was another's.
+        let process = ProcessKey {
+            pid: key.pid,
+            start,
+        };
+        self.join(attachment, process);
+        self.write_bind((attachment, process), key, &now, (&allowed, &wanted))?;
+        // The disk takes its time, in which the number may change hands, or someone may set another
+        // mask.
         self.check(key)?;
-        if taken == wanted {
+        if self.mask(key.tid)? != now {
+            return Err(Refusal::ChangedByOther);
+        }
+        self.parked.remove(&key);
+        self.set(key, held.as_ref(), Mask::These(&wanted), &now)?;
+        if self.mask(key.tid)? == wanted {
             Ok(())
         } else {
             Err(Refusal::ChangedByOther)
@@ -200,42 +357,94 @@ impl<K: Kernel, C: Census> Live<K, C> {
 
     /// Whether the thread is still the one that is meant.
     fn check(&self, key: TaskKey) -> Result<(), Refusal> {
-        if self.census.thread(key.pid, key.tid) == Some(key.start) {
+        if self.census.thread(key.pid, key.tid).known()? == key.start {
             Ok(())
         } else {
             Err(Refusal::Gone)
         }
     }
 
-    fn write_bind(
+    pub(crate) fn mask(&mut self, tid: Tid) -> Result<CpuSet, Refusal> {
+        self.kernel.affinity(tid).map_err(refusal::of_affinity)
+    }
+
+    /// Gives a thread, which was compared with its start just now, a mask. Puts it right if it was
+    /// another thread that had got the number in that moment: `before` is the mask that was read
+    /// last.
+    pub(crate) fn set(
         &mut self,
         key: TaskKey,
-        now: CpuSet,
-        allowed: &CpuSet,
-        wanted: &CpuSet,
+        held: Option<&K::Hold>,
+        mask: Mask<'_>,
+        before: &CpuSet,
     ) -> Result<(), Refusal> {
-        let row = match self.journal.records().thread(key) {
-            Some(record) if !is_known(record, &now, allowed) => {
-                return Err(Refusal::ChangedByOther);
+        self.kernel
+            .set_affinity(key.tid, mask)
+            .map_err(refusal::of_affinity)?;
+        let held = held.and_then(|held| self.kernel.has(held, key.pid, key.tid).ok());
+        let meant = match held {
+            Some(meant) => meant,
+            None => match self.census.thread(key.pid, key.tid) {
+                Seen::Here(start) => start == key.start,
+                Seen::Gone => false,
+                // Whose it was cannot be told: most likely the one that is meant.
+                Seen::Hidden(errno) => return Err(Refusal::Hidden(errno)),
+            },
+        };
+        if meant {
+            return Ok(());
+        }
+        if let Mask::These(set) = mask
+            && self.mask(key.tid).is_ok_and(|now| now == *set)
+        {
+            // A failure means that it has ended as well.
+            let _ended = self.kernel.set_affinity(key.tid, Mask::These(before));
+        }
+        Err(Refusal::Gone)
+    }
+
+    fn write_bind(
+        &mut self,
+        (attachment, process): (AttachmentId, ProcessKey),
+        key: TaskKey,
+        now: &CpuSet,
+        (allowed, wanted): (&CpuSet, &CpuSet),
+    ) -> Result<(), Refusal> {
+        let at = self.census.now().known()?;
+        let set = wanted.clone();
+        let mut rows = Vec::new();
+        match self.journal.records().thread(key) {
+            Some(record) if !is_known(record, now, allowed) => {
+                // It may have another thread's mask of ours: it was made by that one, and we died
+                // or failed before it got its own.
+                if self
+                    .inherited((attachment, process), key, now, allowed)
+                    .is_none()
+                {
+                    return Err(Refusal::ChangedByOther);
+                }
+                rows.push(Row::Again { key, at, set });
             }
             Some(record) if record.set_exactly(wanted) => return Ok(()),
             Some(record) if record.set.len() >= MASKS_MAX => return Err(Refusal::Journal),
-            Some(_) => Row::Again {
-                key,
-                at: self.census.now(),
-                set: wanted.clone(),
-            },
-            None => Row::Bind {
-                key,
-                at: self.census.now(),
-                origin: self.origin(key, now, allowed),
-                set: wanted.clone(),
-            },
-        };
-        self.write(vec![row])
+            Some(_) => rows.push(Row::Again { key, at, set }),
+            None => {
+                if !self.journal.records().knows(process) {
+                    rows.push(Row::Process(process));
+                }
+                let origin = self.origin((attachment, process), key, now, allowed);
+                rows.push(Row::Bind {
+                    key,
+                    at,
+                    origin,
+                    set,
+                });
+            }
+        }
+        self.write(rows)
     }
 
-    fn write(&mut self, rows: Vec<Row>) -> Result<(), Refusal> {
+    pub(crate) fn write(&mut self, rows: Vec<Row>) -> Result<(), Refusal> {
         let written = self.journal.record(rows);
         if self.note(written) {
             Ok(())
@@ -244,48 +453,89 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    /// What a thread had before us: its mask, or its maker's if it has its mask from us. A mask that is
-    /// the whole cpuset may be ours, but is more likely none at all.
-    fn origin(&self, key: TaskKey, mask: CpuSet, allowed: &CpuSet) -> Origin {
-        let judged = Origin::judge(mask, allowed);
+    /// What a thread had before us: its mask, or its maker's if it has its mask from us. A mask
+    /// that is the whole cpuset may be ours, but is more likely none at all.
+    fn origin(
+        &self,
+        of: (AttachmentId, ProcessKey),
+        key: TaskKey,
+        mask: &CpuSet,
+        allowed: &CpuSet,
+    ) -> Origin {
+        let judged = Origin::judge(mask.clone(), allowed);
         match judged.kind {
             Kind::Unset => judged,
-            Kind::User => self.inherited(key, &judged.mask, allowed).unwrap_or(judged),
+            Kind::User => self.inherited(of, key, mask, allowed).unwrap_or(judged),
         }
     }
 
-    /// What a thread's maker had, if the thread has its mask from us through its maker: from a thread of
-    /// its process, or of the nearest process above that we bound threads of.
-    pub(crate) fn inherited(
+    /// What a thread's maker had, if the thread has its mask from us through its maker: a thread of
+    /// its process, of a process above, or, where its maker's process has ended, of any process of
+    /// the program. And what a thread had that goes on as this one by exec.
+    fn inherited(
         &self,
+        (attachment, process): (AttachmentId, ProcessKey),
         key: TaskKey,
         mask: &CpuSet,
         allowed: &CpuSet,
     ) -> Option<Origin> {
-        let mut pid = key.pid;
-        for _ in 0..ANCESTORS_MAX {
-            let records = self.journal.records();
-            if let Some(origin) = records.origin_passed_on(pid, key, mask, allowed) {
-                return Some(origin.clone());
-            }
-            pid = self.census.parent(pid).filter(|parent| parent.0 > 1)?;
+        let program = self.programs.get(&attachment).into_iter().flatten();
+        let lineage = self.lineage(process);
+        let makers = std::iter::once(&process).chain(&lineage).chain(program);
+        let mut heritages = makers.filter_map(|&maker| self.journal.records().heritage(maker));
+        let inherited = heritages.find_map(|heritage| {
+            let shown = heritage.shown_in(allowed);
+            shown.origin_for(key.start, mask).cloned()
+        });
+        if inherited.is_some() || key.tid.0 != key.pid.0 {
+            return inherited;
         }
-        None
+        let alive = self.census.threads(key.pid).known().ok()?;
+        self.lost_to_exec((process, &alive), key, mask, allowed)
+    }
+
+    /// What a thread had that called exec: it goes on with the number and the start of the first
+    /// thread, and all others have ended. So the first thread has a mask that another got, and of
+    /// those that were recorded by then none lives.
+    pub(crate) fn lost_to_exec(
+        &self,
+        (process, alive): (ProcessKey, &[Tid]),
+        key: TaskKey,
+        mask: &CpuSet,
+        allowed: &CpuSet,
+    ) -> Option<Origin> {
+        if key.tid.0 != key.pid.0 {
+            return None;
+        }
+        let records = self.journal.records();
+        let others = || {
+            let others = records.threads_of(process);
+            others.filter(|(other, _)| other.tid != key.tid)
+        };
+        let lives = |other: TaskKey| alive.binary_search(&other.tid).is_ok();
+        let ended = others().filter(|(other, _)| !lives(*other));
+        let (_, caller) = ended
+            .filter(|(_, record)| record.set_exactly(mask) || record.set_within(mask, allowed))
+            .max_by_key(|(_, record)| record.set.last().map(|(at, _)| *at))?;
+        let (began, _) = caller.set.first()?;
+        let survivor = others().any(|(other, _)| lives(other) && other.start < *began);
+        (!survivor).then(|| caller.origin.clone())
     }
 
     fn move_pages(
         &mut self,
-        (pid, object): (Pid, Option<ObjectId>),
+        (attachment, pid, object): (AttachmentId, Pid, Option<ObjectId>),
         pages: &[u64],
         (node, reach): (NodeId, Reach),
     ) -> Result<Outcome, Refusal> {
-        let start = self.census.process(pid).ok_or(Refusal::Gone)?;
+        let start = self.census.process(pid).known()?;
         // The action knows the process by its number alone; the first start seen is the one meant.
         if *self.processes.entry(pid).or_insert(start) != start {
             return Err(Refusal::Gone);
         }
+        self.join(attachment, ProcessKey { pid, start });
         let owner = object.map_or(Owner::Process(pid, start), Owner::Object);
-        let names = self.names(pid, pages, object);
+        let names = self.names(pid, pages, object)?;
         let mut places = residency(&mut self.kernel, pid, pages)?;
         for (place, name) in places.iter_mut().zip(&names) {
             if name.is_none() {
@@ -306,7 +556,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
             let addresses: Vec<u64> = batch.iter().map(|&index| pages[index]).collect();
-            let moved = self.move_batch(pid, &addresses, (node, reach));
+            let moved = self.move_batch((pid, start), &addresses, (node, reach));
             spent += moved.spent;
             if let Some(refusal) = moved.refusal {
                 if rest.len() == moving.len() && !moved.any_on(node) {
@@ -326,16 +576,21 @@ impl<K: Kernel, C: Census> Live<K, C> {
         })
     }
 
-    /// What pages are recorded as: their addresses, or where they are in the object. None where the process has
-    /// something else there by now.
-    fn names(&self, pid: Pid, pages: &[u64], object: Option<ObjectId>) -> Vec<Option<u64>> {
+    /// What pages are recorded as: their addresses, or where they are in the object. None where the
+    /// process has something else there by now.
+    fn names(
+        &self,
+        pid: Pid,
+        pages: &[u64],
+        object: Option<ObjectId>,
+    ) -> Result<Vec<Option<u64>>, Refusal> {
         let Some(object) = object else {
-            return pages.iter().copied().map(Some).collect();
+            return Ok(pages.iter().copied().map(Some).collect());
         };
-        let mut ranges = self.census.shared(pid);
+        let mut ranges = self.census.shared(pid).known()?;
         ranges.retain(|range| range.object == object);
         let name = |&page| ranges.iter().find_map(|range| range.offset_of(page));
-        pages.iter().map(name).collect()
+        Ok(pages.iter().map(name).collect())
     }
 
     /// Writes where pages are that leave their nodes, unless it is known where they were at first.
@@ -355,14 +610,30 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.write(page_rows(owner, fresh.into_iter()))
     }
 
-    /// Moves pages with one call, timed, and tells what became of each.
+    /// Moves pages of a process with one call, timed, and tells what became of each. Journal and
+    /// earlier batches take their time, so whose number it is by now is compared first.
     pub(crate) fn move_batch(
         &mut self,
-        pid: Pid,
+        (pid, start): (Pid, StartTicks),
         pages: &[u64],
         (node, reach): (NodeId, Reach),
     ) -> Moved {
         let mut statuses = vec![UNTRIED; pages.len()];
+        let there = self.census.process(pid).known();
+        let there = there.and_then(|now| {
+            if now == start {
+                Ok(())
+            } else {
+                Err(Refusal::Gone)
+            }
+        });
+        if let Err(refusal) = there {
+            return Moved {
+                pages: vec![PageOutcome::Refused(refusal); pages.len()],
+                refusal: Some(refusal),
+                spent: Duration::ZERO,
+            };
+        }
         let before = (self.clock)();
         let called = self
             .kernel
@@ -370,9 +641,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let spent = (self.clock)().since(before);
         self.pacer.note(pages.len(), spent);
         self.pause_max = self.pause_max.max(spent);
-        // The kernel stops at the first page that it cannot move and tells nothing of the rest. And of
-        // several addresses in one huge page it moves the first, and calls the others busy although
-        // they came along. So it is asked.
+        // The kernel stops at the first page that it cannot move and tells nothing of the rest. And
+        // of several addresses in one huge page it moves the first, and calls the others busy
+        // although they came along. So it is asked.
         if statuses.iter().any(|&status| status < 0)
             && let Ok(places) = residency(&mut self.kernel, pid, pages)
             && let Ok(there) = i32::try_from(node.0)
@@ -403,11 +674,17 @@ impl<K: Kernel, C: Census> Live<K, C> {
 impl<K: Kernel, C: Census> Host for Live<K, C> {
     fn perform(&mut self, action: &Action) -> Outcome {
         match action {
-            Action::Bind { task, cpus, .. } => match self.bind(*task, cpus) {
+            Action::Bind {
+                attachment,
+                task,
+                cpus,
+                ..
+            } => match self.bind(*attachment, *task, cpus) {
                 Ok(()) => Outcome::Bound,
                 Err(refusal) => Outcome::Refused(refusal),
             },
             Action::MovePages {
+                attachment,
                 pid,
                 pages,
                 node,
@@ -415,11 +692,20 @@ impl<K: Kernel, C: Census> Host for Live<K, C> {
                 object,
                 ..
             } => {
-                let moved = self.move_pages((*pid, *object), pages, (*node, *reach));
+                let moved = self.move_pages((*attachment, *pid, *object), pages, (*node, *reach));
                 moved.unwrap_or_else(Outcome::Refused)
             }
         }
     }
+}
+
+/// Shared memory in a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped {
+    /// When the process began.
+    pub start: StartTicks,
+    pub pid: Pid,
+    pub range: SharedRange,
 }
 
 /// What became of one call.
@@ -469,6 +755,6 @@ fn standing(place: PageStatus) -> PageOutcome {
 const UNTRIED: i32 = i32::MIN;
 /// How far up a mask is looked for.
 const ANCESTORS_MAX: usize = 32;
-/// Different masks of one thread: twice the cores of the largest machine. Beyond it something is wrong,
-/// and the thread is left where it is.
+/// Different masks of one thread: twice the cores of the largest machine. Beyond it something is
+/// wrong, and the thread is left where it is.
 const MASKS_MAX: usize = 2048;

@@ -4,24 +4,25 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::unistd::Uid;
 use numad_core::{Host as _, Outcome, PageOutcome, Refusal, SharedRange, Time};
-use procfs::{Presence, Reader};
+use procfs::{Presence, ReadError, Reader};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::fake::{bind_action, move_action, scratch, set};
 use crate::{
-    Census, Journal, JournalLimits, Kernel as _, Linux, Live, Mask, Moment, PageStatus, Scope,
-    residency,
+    Census, Durability, Journal, JournalLimits, Kernel as _, Linux, Live, Mask, PageStatus, Scope,
+    Seen, residency,
 };
 
 /// Distance of the pages looked at: a multiple of the page size of every architecture.
@@ -30,67 +31,81 @@ const STRIDE_COUNT: usize = 64;
 
 /// What the daemon does as well: answers from `/proc`.
 #[derive(Debug)]
-struct Machine(Reader);
+pub(crate) struct Machine(Reader);
 
-impl Census for Machine {
-    fn process(&self, pid: Pid) -> Option<StartTicks> {
-        self.0.process_start(pid).ok()?.here()
-    }
-
-    fn thread(&self, pid: Pid, tid: Tid) -> Option<StartTicks> {
-        self.0.start(pid, tid).ok()?.here()
-    }
-
-    fn threads(&self, pid: Pid) -> Vec<TaskKey> {
-        let threads = self.0.threads(pid).ok().and_then(Presence::here);
-        let threads = threads.unwrap_or_default().into_iter();
-        threads.map(|thread| thread.key).collect()
-    }
-
-    fn allowed(&self, pid: Pid, tid: Tid) -> Option<CpuSet> {
-        self.0.allowed(pid, tid).ok()?.here()
-    }
-
-    fn parent(&self, pid: Pid) -> Option<Pid> {
-        Some(self.0.stat(pid).ok()?.here()?.parent)
-    }
-
-    fn processes(&self) -> Vec<(Pid, Pid)> {
-        self.0.parents().unwrap()
-    }
-
-    /// The processes here share nothing; the scenario `shared-memory` has some that do.
-    fn shared(&self, _pid: Pid) -> Vec<SharedRange> {
-        Vec::new()
-    }
-
-    fn now(&self) -> Moment {
-        Moment {
-            ticks: self.0.now().unwrap(),
-            newest: self.0.newest().unwrap(),
-        }
+/// An answer in three kinds, as the daemon gives it.
+fn seen<T>(read: Result<Presence<T>, ReadError>) -> Seen<T> {
+    match read {
+        Ok(Presence::Here(value)) => Seen::Here(value),
+        Ok(Presence::Gone) => Seen::Gone,
+        Err(error) => Seen::Hidden(error.errno()),
     }
 }
 
-fn live(directory: &Path) -> Live<Linux, Machine> {
+impl Census for Machine {
+    fn process(&self, pid: Pid) -> Seen<StartTicks> {
+        seen(self.0.process_start(pid))
+    }
+
+    fn thread(&self, pid: Pid, tid: Tid) -> Seen<StartTicks> {
+        seen(self.0.start(pid, tid))
+    }
+
+    fn threads(&self, pid: Pid) -> Seen<Vec<Tid>> {
+        seen(self.0.tids(pid))
+    }
+
+    fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        seen(self.0.allowed(pid, tid))
+    }
+
+    fn parent(&self, pid: Pid) -> Seen<Pid> {
+        seen(self.0.stat(pid).map(|stat| stat.map(|stat| stat.parent)))
+    }
+
+    fn processes(&self) -> Seen<Vec<(Pid, Pid)>> {
+        seen(self.0.parents().map(Presence::Here))
+    }
+
+    /// The processes here share nothing; the scenario `shared-memory` has some that do.
+    fn shared(&self, _pid: Pid) -> Seen<Vec<SharedRange>> {
+        Seen::Here(Vec::new())
+    }
+
+    fn now(&self) -> Seen<StartTicks> {
+        Seen::Here(self.0.now().unwrap())
+    }
+}
+
+pub(crate) fn live(directory: &Path) -> Live<Linux, Machine> {
+    live_with(directory, Durability::Disk)
+}
+
+fn live_with(directory: &Path, durability: Durability) -> Live<Linux, Machine> {
     let reader = Reader::new("/");
     let boot = reader.boot_id().unwrap();
-    let journal = Journal::open(directory, &boot, JournalLimits::default()).unwrap();
+    let limits = JournalLimits {
+        durability,
+        ..JournalLimits::default()
+    };
+    let journal = Journal::open(directory, &boot, limits).unwrap();
     let begin = Instant::now();
     let clock = move || Time(u64::try_from(begin.elapsed().as_nanos()).unwrap());
     Live::new(journal, Linux, Machine(reader), clock)
 }
 
 /// Another process, killed when dropped.
-struct Other {
+pub(crate) struct Other {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Other {
-    fn start(role: &str, arguments: &[(&str, String)], uid: Option<u32>) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
+    pub(crate) fn start(role: &str, arguments: &[(&str, String)], uid: Option<u32>) -> Self {
+        // By a descriptor: another user may not be let into the folder, as into root's home.
+        let program = File::open(env::current_exe().unwrap()).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
         command
             .args(["--exact", "privileged::plays_a_role", "--nocapture"])
             .env("NUMAD_TEST_ROLE", role)
@@ -112,12 +127,12 @@ impl Other {
         other
     }
 
-    fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         Pid(self.child.id())
     }
 
     /// The rest of the next line that begins with a word.
-    fn wait_for(&mut self, word: &str) -> String {
+    pub(crate) fn wait_for(&mut self, word: &str) -> String {
         loop {
             let mut line = String::new();
             assert!(
@@ -137,7 +152,7 @@ impl Other {
     }
 
     fn threads(&self) -> Vec<TaskKey> {
-        Machine(Reader::new("/")).threads(self.pid())
+        keys_of(self.pid())
     }
 
     fn masks(&self) -> BTreeMap<TaskKey, String> {
@@ -153,18 +168,25 @@ impl Drop for Other {
     }
 }
 
+pub(crate) fn keys_of(pid: Pid) -> Vec<TaskKey> {
+    let threads = Reader::new("/").threads(pid).unwrap();
+    let threads = threads.here().unwrap_or_default().into_iter();
+    threads.map(|thread| thread.key).collect()
+}
+
 fn mask(tid: Tid) -> String {
     Linux.affinity(tid).unwrap().to_string()
 }
 
 /// The processors that this process may use, one by one; root and at least two are needed.
-fn ground() -> Option<Vec<CpuId>> {
+pub(crate) fn ground() -> Option<Vec<CpuId>> {
     if !Uid::effective().is_root() {
         println!("skipped: needs root");
         return None;
     }
     let own = Pid(std::process::id());
-    let allowed = Machine(Reader::new("/")).allowed(own, Tid(own.0)).unwrap();
+    let allowed = Machine(Reader::new("/")).allowed(own, Tid(own.0));
+    let allowed = allowed.known().unwrap();
     if allowed.len() < 2 {
         println!("skipped: needs two processors");
         return None;
@@ -172,7 +194,7 @@ fn ground() -> Option<Vec<CpuId>> {
     Some(allowed.iter().collect())
 }
 
-fn only(cpu: CpuId) -> CpuSet {
+pub(crate) fn only(cpu: CpuId) -> CpuSet {
     [cpu].into_iter().collect()
 }
 
@@ -183,19 +205,22 @@ fn plays_a_role() {
         Ok("threads") => role_threads(),
         Ok("mover") => role_mover(),
         Ok("stranger") => role_stranger(),
-        _ => {}
+        Ok(role) => crate::chaos::play(role),
+        Err(_) => {}
     }
 }
 
-/// 64 threads that wait, and more on demand.
+/// 64 threads that wait, or as many as are wanted, and more on demand.
 fn role_threads() {
     let mut kept = Vec::new();
     let mut spawn = || {
         let (sender, receiver) = mpsc::channel::<()>();
-        thread::spawn(move || receiver.recv());
+        let small = thread::Builder::new().stack_size(64 << 10);
+        small.spawn(move || receiver.recv()).unwrap();
         kept.push(sender);
     };
-    (0..63).for_each(|_| spawn());
+    let count = env::var("NUMAD_TEST_THREADS").map_or(64, |count| count.parse().unwrap());
+    (1..count).for_each(|_| spawn());
     let buffer = vec![1_u8; STRIDE_COUNT * STRIDE];
     println!("ready");
     let mut children = Vec::new();
@@ -223,7 +248,7 @@ fn role_mover() {
     println!("ready");
     let cpus: Vec<CpuId> = cpus.iter().collect();
     for &cpu in cpus.iter().cycle() {
-        for key in live.census.threads(target) {
+        for key in keys_of(target) {
             assert_eq!(live.perform(&bind_action(key, &only(cpu))), Outcome::Bound);
             println!("bound");
         }
@@ -243,11 +268,18 @@ fn role_stranger() {
 }
 
 /// Half of the threads get a mask of their own.
+/// Gives every other thread a mask of its own, and waits until the clock of starts has gone on: a thread that got its mask
+/// in the tick in which we give another the same could have it from that one.
 fn pin_some(other: &Other, cpu: CpuId) {
     for key in other.threads().iter().step_by(2) {
         Linux
             .set_affinity(key.tid, Mask::These(&only(cpu)))
             .unwrap();
+    }
+    let now = || Reader::new("/").now().unwrap();
+    let then = now();
+    while now() <= then {
+        thread::yield_now();
     }
 }
 
@@ -276,7 +308,8 @@ fn privileged_64_threads_are_put_back_at_the_next_start() {
         before.len(),
         begin.elapsed()
     );
-    assert_eq!(usize::try_from(report.threads_restored), Ok(before.len()));
+    let restored = usize::try_from(report.threads_restored);
+    assert_eq!(restored, Ok(before.len()), "{report:?}");
     assert!(report.is_complete(), "{report:?}");
     assert_eq!(other.masks(), before);
     fs::remove_dir_all(directory).unwrap();
@@ -350,11 +383,50 @@ fn privileged_newborns_of_bound_threads_are_put_back() {
     .unwrap();
 }
 
+/// Processor time of this thread so far.
+fn own_time() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    nix::time::clock_gettime(clock).unwrap().into()
+}
+
+/// Half of the threads are bound, with rows; the others have their masks from their maker, without. A cost that grows with
+/// the square of the threads would show as four times as much for each.
+#[test]
+fn privileged_an_undo_takes_as_long_for_each_of_many_threads() {
+    let Some(cpus) = ground() else { return };
+    let mut each = Vec::new();
+    for count in [1000, 4000] {
+        let directory = scratch("privileged");
+        let environment = [("NUMAD_TEST_THREADS", (count / 2).to_string())];
+        let mut other = Other::start("threads", &environment, None);
+        let before = mask(Tid(other.pid().0));
+        let mut live = live_with(&directory, Durability::Kernel);
+        for key in other.threads() {
+            live.perform(&bind_action(key, &only(cpus[1])));
+        }
+        for _ in 0..count / 2 {
+            other.tell("spawn");
+        }
+        let began = own_time();
+        let report = live.undo(&Scope::All);
+        let spent = own_time() - began;
+        each.push(spent / count);
+        println!(
+            "undo of {count} threads: {:?} of a processor for each",
+            spent / count
+        );
+        assert!(report.threads_restored >= u64::from(count), "{report:?}");
+        assert!(other.masks().values().all(|mask| *mask == before));
+        fs::remove_dir_all(directory).unwrap();
+    }
+    assert!(each[1] < each[0] * 2, "{each:?}");
+}
+
 /// A cpuset of the mounted version, removed when dropped.
-struct Group(PathBuf);
+pub(crate) struct Group(PathBuf);
 
 impl Group {
-    fn new(cpus: &str) -> Option<Self> {
+    pub(crate) fn new(cpus: &str) -> Option<Self> {
         let top = Path::new("/sys/fs/cgroup/cpuset");
         let unified = Path::new("/sys/fs/cgroup");
         let controllers = fs::read_to_string(unified.join("cgroup.subtree_control"));
@@ -368,7 +440,9 @@ impl Group {
                 return None;
             }
         };
-        let group = Self(top.join(format!("numad-test-{}", std::process::id())));
+        // Numbers of processes are the same again in another namespace.
+        let (own, now) = (std::process::id(), Reader::new("/").now().unwrap().0);
+        let group = Self(top.join(format!("numad-test-{own}-{now}")));
         fs::create_dir(&group.0).unwrap();
         let above = ["cpuset.mems", "cpuset.mems.effective"];
         let mems = above
@@ -379,8 +453,16 @@ impl Group {
         Some(group)
     }
 
-    fn write(&self, file: &str, text: &str) {
+    pub(crate) fn write(&self, file: &str, text: &str) {
         fs::write(self.0.join(file), text).unwrap();
+    }
+}
+
+impl Group {
+    /// Whether no process is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        let members = fs::read_to_string(self.0.join("cgroup.procs"));
+        members.is_ok_and(|members| members.is_empty())
     }
 }
 
@@ -525,6 +607,55 @@ fn privileged_pages_are_put_back_where_there_are_nodes() {
         "{report:?}"
     );
     assert_eq!(residency(&mut Linux, other.pid(), &pages).unwrap(), before);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// A file system that cannot be written: what its journal says is undone even so, and the journal says it still.
+#[test]
+fn privileged_a_read_only_disk_does_not_stop_undo() {
+    let Some(cpus) = ground() else { return };
+    let directory = scratch("privileged");
+    let mount = |options: &str| {
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", options, "none"]);
+        let status = command.arg(&directory).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !mount("size=64k") {
+        println!("skipped: needs to mount a tmpfs");
+        fs::remove_dir_all(directory).unwrap();
+        return;
+    }
+    let other = Other::start("threads", &[], None);
+    let before = other.masks();
+    let mut first = live(&directory);
+    for key in other.threads() {
+        assert_eq!(
+            first.perform(&bind_action(key, &only(cpus[1]))),
+            Outcome::Bound
+        );
+    }
+    drop(first);
+    assert!(mount("remount,ro"));
+    let (reader, limits) = (Reader::new("/"), JournalLimits::default());
+    let boot = reader.boot_id().unwrap();
+    let error = Journal::open(&directory, &boot, limits).unwrap_err();
+    assert!(matches!(error, crate::OpenError::Io(..)), "{error}");
+    for _ in 0..2 {
+        let journal = Journal::open_for_undo(&directory, &boot, limits).unwrap();
+        let mut live = Live::new(journal, Linux, Machine(reader.clone()), || Time(0));
+        let report = live.undo(&Scope::All);
+        assert!(report.is_complete(), "{report:?}");
+        assert_eq!(usize::try_from(report.threads_restored), Ok(before.len()));
+        assert_eq!(other.masks(), before);
+        let error = live.take_write_error().unwrap();
+        assert_eq!(error.source.raw_os_error(), Some(libc::EROFS));
+    }
+    assert!(mount("remount,rw"));
+    assert!(live(&directory).undo(&Scope::All).is_complete());
+    assert_eq!(live(&directory).journal().open_rows(), 0);
+    let unmounted = Command::new("umount").arg(&directory).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
     fs::remove_dir_all(directory).unwrap();
 }
 

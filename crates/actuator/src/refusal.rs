@@ -56,6 +56,11 @@ pub(crate) const fn remedy(refusal: Refusal) -> &'static str {
         Refusal::NotPermitted => "; run as root or grant CAP_SYS_NICE and CAP_SYS_PTRACE",
         Refusal::NoMemory => "; free memory on that node and undo again",
         Refusal::Busy => "; undo again later",
+        Refusal::Journal => "; make room on its disk and undo again",
+        Refusal::Hidden(libc::EMFILE | libc::ENFILE) => {
+            "; raise the limit of open files and undo again"
+        }
+        Refusal::Hidden(_) => "; undo again as root",
         Refusal::Shared => "; undo again when the process that shares it has ended",
         Refusal::NotAllowed | Refusal::NoSuchNode => {
             "; allow the node in the target's cpuset and undo again"

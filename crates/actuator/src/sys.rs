@@ -1,9 +1,10 @@
-//! The room for raw system calls: affinity masks of any size, and `move_pages`.
+//! The room for raw system calls: affinity masks of any size, `move_pages`, and who has a number.
 //!
 //! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors, and neither
-//! has `move_pages`. Nothing in here decides, converts units, or loops.
+//! has `move_pages`, `pidfd_open` or `tgkill`. Nothing in here decides, converts units, or loops.
 
 use std::mem::size_of_val;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::ptr;
 
 use libc::{c_int, c_long, c_void, pid_t};
@@ -77,6 +78,23 @@ pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> 
         )
     };
     Errno::result(result).map(drop)
+}
+
+/// A descriptor of a process, closed on exec.
+pub(crate) fn pidfd_open(pid: pid_t) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call takes numbers alone.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let raw = c_int::try_from(Errno::result(result)?).map_err(|_too_large| Errno::EBADF)?;
+    // SAFETY: the kernel has just made it for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Whether a thread of this number is one of this process. Sends nothing: signal 0 only asks.
+pub(crate) fn is_thread_of(pid: pid_t, tid: pid_t) -> bool {
+    // SAFETY: the call takes numbers alone.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    // Without the right to send it a signal the answer is EPERM, and it is there.
+    Errno::result(result) != Err(Errno::ESRCH)
 }
 
 /// Moves pages, each to its node: those that no other process maps, with `all` the others too. Statuses

@@ -108,7 +108,7 @@ pub fn policies() -> &'static [&'static dyn PolicyFactory] {
 }
 
 /// Every section but those of policies.
-pub const SECTIONS: &[Section] = &[DAEMON, OVERHEAD, SAMPLING, ENGINE, EVIDENCE, ACCESS];
+pub const SECTIONS: &[Section] = &[DAEMON, OVERHEAD, SAMPLING, ENGINE, EVIDENCE, ACCESS, LIMITS];
 
 const DAEMON: Section = Section {
     name: "daemon",
@@ -148,7 +148,7 @@ const DAEMON: Section = Section {
                 1,
                 1024,
                 64,
-                "Most programs under a policy at a time.",
+                "Most programs under a policy at a time. Root and the admin group have as many again, which users cannot take.",
             ),
             effect: Effect::AtOnce,
             rule: Rule::None,
@@ -159,7 +159,40 @@ const DAEMON: Section = Section {
                 1,
                 1024,
                 64,
-                "Most connections to the socket at a time; more are turned away.",
+                "Most connections of users to the socket at a time; more are turned away. Root and the admin group have their own, see `limits.admin_connections_max`.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "experiments_max",
+                1,
+                1024,
+                16,
+                "Most experiments (`numadctl ab`) that run or wait at a time.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "kept_max",
+                0,
+                100_000,
+                256,
+                "Experiments that are kept in `state_dir` after their end, and as many stories of attachments (`numadctl history`). When there are more, the oldest of the user who has most goes first.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "kept_mib_max",
+                1,
+                65_536,
+                64,
+                "Most that these experiments may take together, and as much the stories, in MiB.",
             ),
             effect: Effect::AtOnce,
             rule: Rule::None,
@@ -172,6 +205,113 @@ const DAEMON: Section = Section {
             ),
             effect: Effect::AtOnce,
             rule: Rule::PolicyName,
+        },
+    ],
+};
+
+const LIMITS: Section = Section {
+    name: "limits",
+    help: "What one user may take of the daemon. None of this holds for root and the admin group, except \
+           for `admin_connections_max`.",
+    entries: &[
+        Entry {
+            spec: integer(
+                "admin_connections_max",
+                1,
+                1024,
+                32,
+                "Connections kept for root and the admin group.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_connections_max",
+                1,
+                1024,
+                16,
+                "Most connections of one user at a time, and so most requests in flight; never more than half of `daemon.connections_max`.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_attachments_max",
+                1,
+                1024,
+                16,
+                "Most programs of one user under a policy at a time; never more than half of `daemon.attachments_max`.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_threads_max",
+                1,
+                1_000_000,
+                2048,
+                "Most threads of all programs that one user attached. A process that exceeds it is refused, or leaves its program and is put back.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_experiments_max",
+                1,
+                1024,
+                4,
+                "Most experiments of one user that run or wait at a time; never more than half of `daemon.experiments_max`.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_slice_min_ms",
+                10,
+                3_600_000,
+                1_000,
+                "Shortest slice of an experiment of a user, in milliseconds: each ends with an undo.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_experiment_h_max",
+                1,
+                8_760,
+                24,
+                "Longest experiment of a user, in hours: others wait for its end.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_requests_per_s",
+                1,
+                10_000,
+                20,
+                "Requests of one user in a second; two seconds' worth may come at once. Further ones wait.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
+            spec: integer(
+                "user_share_percent",
+                1,
+                100,
+                5,
+                "Most processor time that requests of one user may take, in percent of one processor. Further requests wait until the time is made up for, at most 10 s.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
         },
     ],
 };
@@ -212,12 +352,21 @@ const SAMPLING: Section = Section {
         Entry {
             spec: choice(
                 "source",
-                &["auto", "pebs", "ibs", "spe", "faults"],
+                &["auto", "pebs", "ibs", "spe", "faults", "feed"],
                 "auto",
-                "Where samples come from: `pebs`, `ibs` and `spe` are sampled by processors of Intel, AMD and Arm, `faults` are page faults; `auto` takes the best that this machine has.",
+                "Where samples come from: `pebs`, `ibs` and `spe` are sampled by processors of Intel, AMD and Arm, `faults` are page faults, `feed` is what another program writes to `sampling.feed`; `auto` takes the best that this machine itself has.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,
+        },
+        Entry {
+            spec: text(
+                "feed",
+                "/run/numad/feed",
+                "Path of the FIFO or Unix socket that the source `feed` reads, in the format of recordings; only root or the daemon's own user may be able to write there.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::SocketPath,
         },
         Entry {
             spec: choice(
@@ -308,12 +457,21 @@ const SAMPLING: Section = Section {
         Entry {
             spec: choice(
                 "counters",
-                &["auto", "off"],
+                &["auto", "off", "feed"],
                 "auto",
-                "Whether processor time, instructions, cycles and the bandwidth of memory are counted beside the samples; `auto` counts what this machine has, `off` leaves all counters to others.",
+                "Whether processor time, instructions, cycles and the bandwidth of memory are counted beside the samples; `auto` counts what this machine has, `off` leaves all counters to others, `feed` takes instructions and cycles from `sampling.counters_feed`.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,
+        },
+        Entry {
+            spec: text(
+                "counters_feed",
+                "/run/numad/counters",
+                "Path of the file in which another program tells instructions and cycles, one line `process PID instructions NUMBER cycles NUMBER` for each process; only root or the daemon's own user may be able to write there.",
+            ),
+            effect: Effect::Restart,
+            rule: Rule::AbsolutePath,
         },
     ],
 };
@@ -396,6 +554,13 @@ const ENGINE: Section = Section {
             &["node", "core"],
             "node",
             "Whether a placed thread may run on all processors of its node or on one core.",
+        )),
+        per_program(choice(
+            "resolution",
+            &["block", "page"],
+            "block",
+            "Whether memory is judged by blocks that are used alike, pages that were never sampled included, or by single \
+             pages, as the papers do.",
         )),
         per_program(SettingSpec {
             name: "move_threads",

@@ -149,6 +149,7 @@ fn every_setting_is_read() {
                 && config.engine == defaults.engine
                 && config.evidence == defaults.evidence
                 && config.access == defaults.access
+                && config.limits == defaults.limits
                 && config.overhead == defaults.overhead
                 && config.sampling == defaults.sampling;
             // `auto` is what the source `faults` resolves to as well, but it is another choice.
@@ -231,7 +232,7 @@ fn unknown_names_get_the_nearest_known_one() {
     );
     refused(
         "[x.y]\n",
-        "f0:1: section `[x]` is not known; there are daemon, overhead, sampling, engine, evidence, access, policy",
+        "f0:1: section `[x]` is not known; there are daemon, overhead, sampling, engine, evidence, access, limits, policy",
     );
     refused(
         "[policy.delok]\n",

@@ -1,7 +1,7 @@
 //! Settings as the daemon uses them: checked, typed, in one value that does not change.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use numad_core::{
@@ -32,6 +32,8 @@ pub struct Config {
     pub evidence: Evidence,
     /// Who may do what.
     pub access: Access,
+    /// What one user may take of the daemon.
+    pub limits: Limits,
     /// Settings of each policy, by its name.
     policies: BTreeMap<&'static str, Settings>,
     values: Values,
@@ -50,6 +52,12 @@ pub struct Daemon {
     pub attachments_max: usize,
     /// Most connections at a time, at least 1.
     pub connections_max: usize,
+    /// Most experiments that run or wait at a time, at least 1.
+    pub experiments_max: usize,
+    /// Files of experiments that are kept after their end.
+    pub kept_max: usize,
+    /// Most bytes of them.
+    pub kept_bytes_max: u64,
     /// Name of a policy that is in the registry.
     pub default_policy: String,
 }
@@ -81,6 +89,8 @@ pub struct Overhead {
 pub struct Sampling {
     /// Where samples come from.
     pub source: SourceChoice,
+    /// Where the source `feed` reads.
+    pub feed: PathBuf,
     /// What provokes faults.
     pub provoke: Provoke,
     /// Pages of each processor's ring, a power of two.
@@ -99,6 +109,10 @@ pub struct Sampling {
     pub clear_pause_max: Duration,
     /// Whether anything is counted beside the samples.
     pub counters: bool,
+    /// Whether another program counts instructions and cycles.
+    pub counters_fed: bool,
+    /// The file in which it tells them.
+    pub counters_feed: PathBuf,
 }
 
 /// Where samples come from.
@@ -114,6 +128,8 @@ pub enum SourceChoice {
     Spe,
     /// Page faults.
     Faults,
+    /// What another program samples.
+    Feed,
 }
 
 /// What provokes faults on memory that is already mapped.
@@ -129,6 +145,10 @@ pub enum Provoke {
 
 /// Section `engine`.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct Engine {
     /// How the length of windows follows what happens.
     pub interval: IntervalKind,
@@ -152,6 +172,8 @@ pub struct Engine {
     pub headroom: f64,
     /// Bind to one core instead of a whole node.
     pub bind_core: bool,
+    /// Decide about memory by blocks, else by single pages.
+    pub by_blocks: bool,
     /// Move threads.
     pub move_threads: bool,
     /// Move pages.
@@ -187,6 +209,29 @@ pub struct Access {
     pub users: Users,
     /// Group whose members may do all; none when there is no such group.
     pub admin_group: Option<String>,
+}
+
+/// Section `limits`. All are at least 1, and hold for one user at a time but for the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of all admins together.
+    pub admin_connections_max: usize,
+    /// Connections.
+    pub user_connections_max: usize,
+    /// Attached programs.
+    pub user_attachments_max: usize,
+    /// Threads of all attached programs.
+    pub user_threads_max: usize,
+    /// Experiments that run or wait.
+    pub user_experiments_max: usize,
+    /// Shortest slice of an experiment, in milliseconds.
+    pub user_slice_min_ms: u64,
+    /// Longest experiment, in hours.
+    pub user_experiment_h_max: u64,
+    /// Requests in a second.
+    pub user_requests_per_s: u32,
+    /// Processor time of requests, in percent of one processor.
+    pub user_share_percent: u32,
 }
 
 /// What users without special rights may do.
@@ -250,10 +295,32 @@ impl Config {
             hold: engine.hold,
             headroom: engine.headroom,
             bind_core: engine.bind_core,
+            by_blocks: engine.by_blocks,
             move_threads: engine.move_threads,
             move_pages: engine.move_pages,
             ..AttachOptions::default()
         }
+    }
+
+    /// The same with another socket, and another state directory, as a command line may name them.
+    #[must_use]
+    pub fn placed(self, socket: Option<&Path>, state_dir: Option<&Path>) -> Self {
+        let mut values = self.values;
+        for (name, path) in [("daemon.socket", socket), ("daemon.state_dir", state_dir)] {
+            if let Some(path) = path {
+                let text = path.to_string_lossy().into_owned();
+                values.0.insert(name.to_owned(), SettingValue::Text(text));
+            }
+        }
+        let mut config = Self::from_values(values, schema::policies());
+        // Not every path is a text.
+        if let Some(socket) = socket {
+            config.daemon.socket = socket.to_owned();
+        }
+        if let Some(state_dir) = state_dir {
+            config.daemon.state_dir = state_dir.to_owned();
+        }
+        config
     }
 
     /// Every setting by full name, as in `engine.hold_ms` and `policy.deloc.strict`.
@@ -282,6 +349,7 @@ impl Config {
             engine: engine(&values),
             evidence: evidence(&values),
             access: access(&values),
+            limits: limits(&values),
             policies: policies
                 .iter()
                 .map(|policy| (policy.name(), values.of_policy(*policy)))
@@ -303,6 +371,9 @@ fn daemon(values: &Values) -> Daemon {
         },
         attachments_max: values.number("daemon.attachments_max"),
         connections_max: values.number("daemon.connections_max"),
+        experiments_max: values.number("daemon.experiments_max"),
+        kept_max: values.number("daemon.kept_max"),
+        kept_bytes_max: values.number::<u64>("daemon.kept_mib_max") << 20,
         default_policy: values.text("daemon.default_policy").to_owned(),
     }
 }
@@ -314,8 +385,10 @@ fn sampling(values: &Values) -> Sampling {
             "ibs" => SourceChoice::Ibs,
             "spe" => SourceChoice::Spe,
             "faults" => SourceChoice::Faults,
+            "feed" => SourceChoice::Feed,
             _auto => SourceChoice::Auto,
         },
+        feed: values.text("sampling.feed").into(),
         provoke: match values.text("sampling.provoke") {
             "soft-dirty" => Provoke::SoftDirty,
             "off" => Provoke::Off,
@@ -329,6 +402,8 @@ fn sampling(values: &Values) -> Sampling {
         clear_interval_min: values.duration("sampling.clear_interval_min_ms"),
         clear_pause_max: values.duration("sampling.clear_pause_max_ms"),
         counters: values.text("sampling.counters") != "off",
+        counters_fed: values.text("sampling.counters") == "feed",
+        counters_feed: values.text("sampling.counters_feed").into(),
     }
 }
 
@@ -348,6 +423,7 @@ fn engine(values: &Values) -> Engine {
         hold: values.duration("engine.hold_ms"),
         headroom: values.percent("engine.headroom_percent"),
         bind_core: values.text("engine.bind") == "core",
+        by_blocks: values.text("engine.resolution") == "block",
         move_threads: values.bool("engine.move_threads"),
         move_pages: values.bool("engine.move_pages"),
         page_slots: values.number("engine.page_slots"),
@@ -370,6 +446,20 @@ fn access(values: &Values) -> Access {
             _own => Users::Own,
         },
         admin_group: (!group.is_empty()).then(|| group.to_owned()),
+    }
+}
+
+fn limits(values: &Values) -> Limits {
+    Limits {
+        admin_connections_max: values.number("limits.admin_connections_max"),
+        user_connections_max: values.number("limits.user_connections_max"),
+        user_attachments_max: values.number("limits.user_attachments_max"),
+        user_threads_max: values.number("limits.user_threads_max"),
+        user_experiments_max: values.number("limits.user_experiments_max"),
+        user_slice_min_ms: values.number("limits.user_slice_min_ms"),
+        user_experiment_h_max: values.number("limits.user_experiment_h_max"),
+        user_requests_per_s: values.number("limits.user_requests_per_s"),
+        user_share_percent: values.number("limits.user_share_percent"),
     }
 }
 

@@ -13,6 +13,12 @@ const SAID_BACK_CHARACTERS_MAX: usize = 200;
 /// `Usage`, with what is wrong and where, on one line.
 pub fn request<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let body = if body.is_empty() { b"{}" } else { body };
+    // A list would be taken for the fields in their order, and an empty one for none of them: for undo
+    // that would be undo of everything.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        let message = "the request's body makes no sense: it must be an object, `{...}`";
+        return Err(Failure::new(ErrorKind::Usage, message).remedy("see /v1/openapi.json"));
+    }
     serde_json::from_slice(body).map_err(|error| {
         let said: String = error
             .to_string()
@@ -48,6 +54,14 @@ mod tests {
         let attach: AttachRequest = request(br#"{"target":{"pids":[7]}}"#).unwrap();
         assert_eq!(attach.target, Target::Pids(vec![7]));
         assert!(!attach.dry_run);
+    }
+
+    #[test]
+    fn a_list_is_no_request() {
+        for body in [&b"[]"[..], b" [7]", b"[null]", b"null", b"7", b" "] {
+            refused::<UndoRequest>(body, "must be an object");
+            refused::<AttachRequest>(body, "must be an object");
+        }
     }
 
     #[track_caller]

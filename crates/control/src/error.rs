@@ -26,11 +26,13 @@ pub enum ErrorKind {
     Kernel,
     /// A limit is reached; try again later.
     Busy,
+    /// A program of the user that was run failed: a command under comparison, a metric.
+    Program,
 }
 
 impl ErrorKind {
     /// Every kind, in the order of exit codes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Internal,
         Self::Usage,
         Self::Configuration,
@@ -40,6 +42,7 @@ impl ErrorKind {
         Self::Conflict,
         Self::Kernel,
         Self::Busy,
+        Self::Program,
     ];
 
     /// The exit code of a command that ends in it.
@@ -55,6 +58,7 @@ impl ErrorKind {
             Self::Conflict => 7,
             Self::Kernel => 8,
             Self::Busy => 9,
+            Self::Program => 10,
         }
     }
 
@@ -71,6 +75,15 @@ impl ErrorKind {
             Self::Conflict => 409,
             Self::Kernel => 502,
             Self::Busy => 503,
+            Self::Program => 412,
+        }
+    }
+
+    /// Characters of a message: settings files may have many mistakes, everything else has one.
+    const fn message_max(self) -> usize {
+        match self {
+            Self::Configuration => 16_384,
+            _ => 1_024,
         }
     }
 
@@ -89,6 +102,7 @@ impl ErrorKind {
             Self::Conflict => "it is so already, or contradicts what is so",
             Self::Kernel => "the kernel refused",
             Self::Busy => "a limit is reached; try again later",
+            Self::Program => "a program that numadctl ran for you, or a metric's command, failed",
         }
     }
 }
@@ -111,7 +125,7 @@ impl Failure {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: shown(&message.into(), kind),
             remedy: String::new(),
         }
     }
@@ -120,10 +134,36 @@ impl Failure {
     #[must_use]
     pub fn remedy(self, remedy: impl Into<String>) -> Self {
         Self {
-            remedy: remedy.into(),
+            remedy: shown(&remedy.into(), self.kind),
             ..self
         }
     }
+}
+
+/// Text of others may stand in it: escaped where it would change what a terminal shows, and cut. Mistakes in settings have
+/// a line each.
+fn shown(text: &str, kind: ErrorKind) -> String {
+    let most = kind.message_max();
+    let lines = kind == ErrorKind::Configuration;
+    let mut line = String::with_capacity(text.len().min(most));
+    for (count, character) in text.chars().enumerate() {
+        if count == most {
+            line.push_str("...");
+            break;
+        }
+        let breaks = character.is_control() && !(lines && character == '\n');
+        if breaks || changes_direction(character) {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+/// Marks of the order of writing, and separators of lines and paragraphs.
+const fn changes_direction(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// One line.
@@ -145,4 +185,17 @@ impl std::error::Error for Failure {}
 pub struct ErrorBody {
     /// The failure.
     pub error: Failure,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_cut_and_escaped() {
+        let long = Failure::new(ErrorKind::Usage, "x".repeat(60_000)).remedy("y".repeat(60_000));
+        assert!(long.to_string().len() < 2_100);
+        let told = Failure::new(ErrorKind::Usage, "`a\n\u{1b}[2J\u{202e}b\u{7f}`").to_string();
+        assert_eq!(told, "`a\\n\\u{1b}[2J\\u{202e}b\\u{7f}`");
+    }
 }

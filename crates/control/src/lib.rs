@@ -3,14 +3,26 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::{Path, PathBuf};
+
 pub mod decode;
 pub mod error;
+pub mod experiment;
 pub mod rows;
+pub mod story;
 
 pub use error::{ErrorBody, ErrorKind, Failure};
 
 /// Where the daemon listens unless told otherwise.
 pub const SOCKET_DEFAULT: &str = "/run/numad/numad.sock";
+
+/// Where the daemon listens for root and the admin group alone: beside the socket for everyone.
+#[must_use]
+pub fn admin_socket(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".admin");
+    PathBuf::from(name)
+}
 
 /// Environment variable that names another socket, for both programs.
 pub const SOCKET_VARIABLE: &str = "NUMAD_SOCKET";

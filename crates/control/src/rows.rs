@@ -12,8 +12,17 @@
 //! | `GET /v1/recordings` | | a list of [`RecordingRow`] |
 //! | `POST /v1/recordings` | [`RecordRequest`] | the recording as it is made, until it ends |
 //! | `DELETE /v1/recordings/{id}` | | [`RecordingRow`] |
+//! | `GET /v1/experiments` | | a list of [`ExperimentRow`](crate::experiment::ExperimentRow) |
+//! | `POST /v1/experiments` | [`ExperimentRequest`](crate::experiment::ExperimentRequest) | [`ExperimentRow`](crate::experiment::ExperimentRow) |
+//! | `GET /v1/experiments/{id}` | | [`Experiment`](crate::experiment::Experiment) |
+//! | `GET /v1/experiments/{id}/turn?after=N` | | [`ExperimentRow`](crate::experiment::ExperimentRow), when something happened since turn N, or after 10 s |
+//! | `POST /v1/experiments/{id}/readings` | [`ReadingRequest`](crate::experiment::ReadingRequest) | [`ExperimentRow`](crate::experiment::ExperimentRow) |
+//! | `DELETE /v1/experiments/{id}` | | [`Experiment`](crate::experiment::Experiment) |
+//! | `GET /v1/history` | | a list of [`StoryRow`](crate::story::StoryRow) |
+//! | `GET /v1/history/{id}` | | [`Story`](crate::story::Story) |
 //! | `GET /v1/policies` | | a list of [`PolicyRow`] |
 //! | `POST /v1/undo` | [`UndoRequest`] | [`UndoReport`] |
+//! | `GET /v1/journal` | | [`JournalReport`] |
 //! | `POST /v1/reload` | | [`ReloadReport`] |
 //! | `GET /v1/doctor` | | a list of [`Finding`] |
 //! | `GET /v1/config` | | [`ConfigText`] |
@@ -39,6 +48,9 @@ pub struct AttachRequest {
     /// Decide and tell, but change nothing.
     #[serde(default)]
     pub dry_run: bool,
+    /// Detach after so many milliseconds by itself, for whoever may not be there to do it; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
 }
 
 /// How a program is named.
@@ -377,6 +389,10 @@ pub struct UndoReport {
     pub threads_gone: u64,
     /// Threads left alone because someone else changed them since.
     pub threads_left: u64,
+    /// Threads that have no affinity for now, because their cpuset has none of the processors of their own. They stay in
+    /// the journal, and get it back when the cpuset has one of them again.
+    #[serde(default)]
+    pub threads_parked: u64,
     /// Pages that are where they were.
     pub pages_restored: u64,
     /// Pages that are gone.
@@ -387,6 +403,85 @@ pub struct UndoReport {
     pub pages_left: u64,
     /// What could not be undone, one sentence each.
     pub failed: Vec<String>,
+}
+
+/// What the undo journal holds: everything that is changed and not undone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JournalReport {
+    /// Directory that it is kept in.
+    pub directory: String,
+    /// By process, ascending; of users who are no admins those that are theirs and live.
+    pub processes: Vec<JournalRow>,
+    /// By memory that processes share; for admins alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<JournalMemory>,
+    /// Lines that are damaged.
+    #[serde(default)]
+    pub damaged: u64,
+    /// Whether it is of an earlier boot of the machine: all that it could undo ended with that.
+    #[serde(default)]
+    pub stale: bool,
+}
+
+/// What is changed of one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JournalRow {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, in clock ticks since the machine started; 0 where an earlier version wrote the journal.
+    pub start: u64,
+    /// Its name; absent when it has ended or cannot be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Threads that got a mask; of those that have ended some are counted too.
+    pub threads: u64,
+    /// Those of them that have no mask for now, because their cpuset has none of the processors of their own.
+    pub parked: u64,
+    /// What they had and what they got, most threads first.
+    pub masks: Vec<JournalMask>,
+    /// Private pages that were moved.
+    pub pages: u64,
+    /// Seconds since the first of its threads got a mask; absent when none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_s: Option<f64>,
+}
+
+impl JournalRow {
+    /// A row of these masks, without a name; a process that began at `start`.
+    #[must_use]
+    pub fn new((pid, start): (u32, u64), masks: Vec<JournalMask>) -> Self {
+        let waiting = masks.iter().filter(|mask| mask.got.is_none());
+        Self {
+            pid,
+            start,
+            threads: masks.iter().map(|mask| mask.threads).sum(),
+            parked: waiting.map(|mask| mask.threads).sum(),
+            masks,
+            ..Self::default()
+        }
+    }
+}
+
+/// Threads that had the same mask and got the same mask.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalMask {
+    /// What they had; absent where they had no mask of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub had: Option<String>,
+    /// What they got last; absent where they have none for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub got: Option<String>,
+    /// How many.
+    pub threads: u64,
+}
+
+/// Moved pages of memory that processes share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalMemory {
+    /// The memory, as in `memory 0:1 2066`: its kind, device and inode.
+    pub memory: String,
+    /// How many.
+    pub pages: u64,
 }
 
 /// What a reload changed.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Command, FromArgMatches};
 
+use crate::advise::Need;
+
 /// What was typed.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -26,6 +28,14 @@ pub struct Options {
     /// Check the settings, and end
     #[arg(long, action = ArgAction::SetTrue)]
     pub check_config: bool,
+
+    /// Print the nodes that a guest of so many processors and MiB should have, and end
+    ///
+    /// The answer is a list such as `0-1`: the fewest nodes, near each other, whose processors and memory are
+    /// free. libvirt asks this for guests with automatic placement. It works without a running daemon; a
+    /// daemon that runs adds what its attachments use.
+    #[arg(short = 'w', long = "where", value_name = "NCPUS[:MB]", conflicts_with_all = ["undo", "check_config"])]
+    pub guest: Option<Need>,
 }
 
 /// The definition.
@@ -46,7 +56,8 @@ pub fn command() -> Command {
              numad                                      serve with the settings of /etc/numad\n  \
              numad --socket /tmp/n.sock --state-dir /tmp/n   serve beside the system's own\n  \
              numad --check-config --config new.toml     check a settings file\n  \
-             numad --undo                               put everything back without serving\n\n\
+             numad --undo                               put everything back without serving\n  \
+             numad -w 4:8192                            nodes for a guest of 4 processors and 8 GiB\n\n\
              SIGHUP reads the settings again. SIGTERM and SIGINT put everything back and end.",
         )
 }
@@ -75,6 +86,11 @@ mod tests {
     }
 
     #[test]
+    fn what_documents_show_is_a_command() {
+        testkit::docs::check("numad", &command());
+    }
+
+    #[test]
     fn every_flag_is_read() {
         let line = [
             "numad",
@@ -93,14 +109,26 @@ mod tests {
             state_dir: Some("c".into()),
             undo: true,
             check_config: false,
+            guest: None,
         };
         assert_eq!(options, expected);
     }
 
     #[test]
+    fn a_guest_is_read_as_libvirt_writes_it() {
+        let options = Options::read(["numad", "-w", "4:8192"]).unwrap();
+        let need = Need { cpus: 4, mib: 8192 };
+        assert_eq!(options.guest, Some(need));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         for line in [
-            &["numad", "--undo", "--check-config"][..],
+            &["numad", "-w"][..],
+            &["numad", "-w", "0"],
+            &["numad", "-w", "4:x"],
+            &["numad", "-w", "4", "--undo"],
+            &["numad", "--undo", "--check-config"],
             &["numad", "stray"],
         ] {
             assert_eq!(Options::read(line).unwrap_err().exit_code(), 2);

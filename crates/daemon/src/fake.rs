@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use actuator::{Breathe, ProcessKey};
 use config::{Config, Loaded, Paths};
-use control::rows::{Finding, Target, UndoReport};
+use control::rows::{Finding, JournalMemory, JournalReport, JournalRow, Target, UndoReport};
 use control::{ErrorKind, Failure};
 use numad_core::{
     AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram,
     ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Sample, ServedBy, Time,
 };
+use procfs::Rights;
 use sampler::counters::{
     Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, Flow, Gauge, Plan, Planned,
     Reading, Whom,
@@ -23,8 +25,10 @@ use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid};
 use crate::log::{Level, Log};
 use crate::scratch::Scratch;
 use crate::server::Gate;
+use crate::shelf::Shelf;
 use crate::steward::{
-    Asked, Hand, Machine, Meters, Opener, OwnUsage, Parts, ProcessFacts, Scope, Steward, gate_of,
+    Asked, Experiments, Finder, Hand, Machine, Meters, Opener, OwnUsage, Parts, ProcessFacts,
+    Scope, Steward, Stories, Survey, Unfit, gate_of,
 };
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -52,15 +56,38 @@ pub(crate) struct State {
     pub(crate) look_costs: Duration,
     pub(crate) clients_used: Duration,
     pub(crate) source_open: bool,
+    /// Threads that wait for their own mask until the journal is tidied.
+    pub(crate) waiting: usize,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
     pub(crate) done: Vec<Action>,
-    pub(crate) undone: Vec<Scope>,
+    /// Processes that joined programs.
+    pub(crate) joined: Vec<ProcessKey>,
+    /// The processes of each undo; none for everything.
+    pub(crate) undone: Vec<Option<Vec<Pid>>>,
     pub(crate) forgotten: Vec<AttachmentId>,
     pub(crate) named: Vec<Pid>,
+    pub(crate) unfit: Vec<(AttachmentId, Pid, Unfit)>,
     /// Counters of the hardware are there.
     pub(crate) hardware: bool,
     pub(crate) counters_open: usize,
+}
+
+impl State {
+    fn unfit_of(&self, asked: &Asked) -> Vec<(AttachmentId, Pid, Unfit)> {
+        let Some(whom) = asked.only_of.or(asked.shown_to) else {
+            return Vec::new();
+        };
+        let processes = asked
+            .members
+            .iter()
+            .filter_map(|(pid, _)| self.processes.get(pid));
+        let closed =
+            processes.filter_map(|process| Some((process.pid, whom.refused(&process.rights)?)));
+        closed
+            .map(|(pid, why)| (asked.attachment, pid, Unfit::Closed(why)))
+            .collect()
+    }
 }
 
 impl World {
@@ -91,7 +118,8 @@ impl World {
             start,
             command: format!("program{pid}"),
             uid,
-            sole: true,
+            rights: Rights::ordinary(uid, uid),
+            threads,
             kernel: false,
         };
         let tasks = (0..threads).map(|number| ObservedTask {
@@ -139,6 +167,13 @@ impl World {
         }
     }
 
+    /// From now on these may look into a process.
+    pub(crate) fn set_rights(&self, pid: u32, rights: Rights) {
+        if let Some(process) = self.state().processes.get_mut(&Pid(pid)) {
+            process.rights = rights;
+        }
+    }
+
     /// One process makes another.
     pub(crate) fn fork(&self, parent: u32, pid: u32) {
         let mut state = self.state();
@@ -175,7 +210,11 @@ impl World {
         let (sender, gate) = watch::channel(gate_of(&loaded.config));
         let paths = settings.paths();
         let topology = topology::synthetic::parse("2x2@10,21").unwrap();
-        let steward = Steward::new(Parts {
+        let log = Log::to_stderr(Level::Error);
+        let shelf = Shelf::open(settings.experiments()).unwrap();
+        let experiments = Experiments::new(shelf, &log);
+        let stories = Stories::new(Shelf::open(settings.stories()).unwrap(), &log);
+        let parts = Parts {
             topology: Arc::new(topology),
             page_bytes: PAGE_BYTES,
             machine: Box::new(self.clone()),
@@ -186,10 +225,10 @@ impl World {
             files: loaded.files,
             loader: Box::new(move || config::load(&paths)),
             clock,
-            log: Log::to_stderr(Level::Error),
+            log,
             gate: sender,
-        });
-        (steward, gate)
+        };
+        (Steward::new(parts, experiments, stories), gate)
     }
 }
 
@@ -214,6 +253,16 @@ impl Settings {
 
     pub(crate) fn file(&self) -> PathBuf {
         self.scratch.path().join("numad.toml")
+    }
+
+    /// Where experiments are kept.
+    pub(crate) fn experiments(&self) -> PathBuf {
+        self.scratch.path().join("experiments")
+    }
+
+    /// Where stories are kept.
+    pub(crate) fn stories(&self) -> PathBuf {
+        self.scratch.path().join("history")
     }
 
     fn paths(&self) -> Paths {
@@ -311,24 +360,42 @@ impl Machine for World {
         Ok(self.state().processes.get(&pid).cloned())
     }
 
-    fn find(&mut self, target: &Target) -> Result<Vec<Pid>, Failure> {
-        match target {
+    fn finder(&mut self, target: &Target) -> Finder {
+        let state = self.state();
+        let named = state.named.iter();
+        let found: Vec<_> = named
+            .filter_map(|pid| state.processes.get(pid).cloned())
+            .collect();
+        let target = target.clone();
+        Box::new(move || match target {
             Target::Unit(unit) => {
                 let message = format!("there is no control group or unit `{unit}`");
                 Err(Failure::new(ErrorKind::NotFound, message))
             }
-            _ => Ok(self.state().named.clone()),
-        }
+            _ => Ok(found),
+        })
     }
 
     fn observe(&mut self, programs: &[Asked]) -> Observation {
         let mut state = self.state();
         state.used = state.used + state.look_costs;
+        state.unfit = programs
+            .iter()
+            .flat_map(|asked| state.unfit_of(asked))
+            .collect();
+        let left_out = |asked: &Asked, pid: &Pid| {
+            let unfit = state.unfit.iter();
+            asked.only_of.is_some()
+                && unfit
+                    .clone()
+                    .any(|(id, unfit, _)| (id, unfit) == (&asked.attachment, pid))
+        };
         let programs = programs.iter().map(|asked| ObservedProgram {
             attachment: asked.attachment,
             tasks: asked
                 .members
                 .iter()
+                .filter(|(pid, _)| !left_out(asked, pid))
                 .filter_map(|(pid, _)| state.threads.get(pid))
                 .flatten()
                 .cloned()
@@ -348,6 +415,10 @@ impl Machine for World {
             lost: 0,
             ..Observation::default()
         }
+    }
+
+    fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)> {
+        std::mem::take(&mut self.state().unfit)
     }
 
     fn forget(&mut self, attachment: AttachmentId) {
@@ -372,13 +443,29 @@ impl Machine for World {
         self.state().used
     }
 
-    fn findings(&mut self, _config: &Config) -> Vec<Finding> {
-        vec![Finding {
-            level: "ok".to_owned(),
-            subject: "kernel".to_owned(),
-            text: "Linux 6.18".to_owned(),
-            remedy: "none".to_owned(),
-        }]
+    fn allowed(&mut self, pid: Pid) -> CpuSet {
+        let state = self.state();
+        let first = state.threads.get(&pid).and_then(|threads| threads.first());
+        first.map(|task| task.affinity.clone()).unwrap_or_default()
+    }
+
+    fn date_s(&mut self) -> u64 {
+        1_700_000_000
+    }
+
+    fn waited(&mut self) -> Option<Duration> {
+        Some(self.state().now.since(Time(0)) / 4)
+    }
+
+    fn findings(&mut self, _config: &Config) -> Survey {
+        Box::new(|| {
+            vec![Finding {
+                level: "ok".to_owned(),
+                subject: "kernel".to_owned(),
+                text: "Linux 6.18".to_owned(),
+                remedy: "none".to_owned(),
+            }]
+        })
     }
 }
 
@@ -404,9 +491,15 @@ impl Host for World {
 }
 
 impl Hand for World {
-    fn undo(&mut self, scope: &Scope) -> UndoReport {
+    fn undo(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
+        breathe();
         let mut state = self.state();
-        state.undone.push(scope.clone());
+        state.undone.push(match scope {
+            Scope::All => None,
+            Scope::Processes(pids) | Scope::Program(_, pids) => {
+                Some(pids.keys().copied().collect())
+            }
+        });
         let threads_restored = u64::try_from(state.done.len()).unwrap();
         state.done.clear();
         UndoReport {
@@ -415,10 +508,39 @@ impl Hand for World {
         }
     }
 
-    fn tidy(&mut self) {}
+    fn follow(&mut self, _attachment: AttachmentId, processes: &[ProcessKey]) {
+        self.state().joined.extend(processes);
+    }
+
+    fn tidy(&mut self) {
+        self.state().waiting = 0;
+    }
+
+    fn waits(&self) -> bool {
+        self.state().waiting > 0
+    }
 
     fn open_rows(&self) -> u64 {
         u64::try_from(self.state().done.len()).unwrap()
+    }
+
+    /// As if each process had got one change.
+    fn journal(&self) -> JournalReport {
+        let row = |pid| JournalRow {
+            pages: 1,
+            ..JournalRow::new((pid, 0), Vec::new())
+        };
+        JournalReport {
+            directory: "/state".to_owned(),
+            processes: self
+                .state()
+                .processes
+                .keys()
+                .map(|pid| row(pid.0))
+                .collect(),
+            shared: vec![JournalMemory::default()],
+            ..JournalReport::default()
+        }
     }
 
     fn take_pause_max_ns(&mut self) -> u64 {
@@ -445,8 +567,8 @@ impl Opener for World {
         "faults (none yet)".to_owned()
     }
 
-    fn findings(&mut self, _config: &Config) -> Vec<Finding> {
-        Vec::new()
+    fn findings(&mut self, _config: &Config) -> Survey {
+        Box::new(Vec::new)
     }
 }
 

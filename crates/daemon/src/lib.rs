@@ -10,8 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod cli;
 pub mod clock;
+pub mod descriptors;
 #[cfg(test)]
 mod fake;
 pub mod live;
@@ -21,6 +23,8 @@ pub mod peer;
 #[cfg(test)]
 mod scratch;
 pub mod server;
+pub mod shelf;
 pub mod socket;
 pub mod start;
 pub mod steward;
+pub mod trusted;

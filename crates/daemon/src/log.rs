@@ -1,9 +1,11 @@
 //! Lines on standard error, for people and for the system log.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,11 +60,26 @@ impl Level {
     }
 }
 
-/// Writes lines up to a level. Copies share the level.
+/// Writes lines up to a level. Copies share the level, and the count of lines that users cause.
 #[derive(Clone, Debug)]
 pub struct Log {
     most: Arc<AtomicU8>,
     prefixed: bool,
+    caused: Arc<Mutex<BTreeMap<u32, Caused>>>,
+}
+
+/// Lines that one user causes in a minute; what is more is counted and told once.
+const CAUSED_MAX: u32 = 30;
+/// That minute.
+const CAUSED_TIME: Duration = Duration::from_secs(60);
+/// Users that are counted; when there are more, those whose minute is over are forgotten.
+const CAUSED_USERS_MAX: usize = 256;
+
+/// Lines that one user has caused since a moment.
+#[derive(Clone, Copy, Debug)]
+struct Caused {
+    since: Instant,
+    count: u32,
 }
 
 impl Log {
@@ -73,6 +90,7 @@ impl Log {
         Self {
             most: Arc::new(AtomicU8::new(level.rank())),
             prefixed: std::env::var_os("JOURNAL_STREAM").is_some(),
+            caused: Arc::default(),
         }
     }
 
@@ -100,6 +118,43 @@ impl Log {
     /// A rare change of state.
     pub fn info(&self, line: fmt::Arguments<'_>) {
         self.write(Level::Info, line);
+    }
+
+    /// As [`Self::info`], of something that a user caused; none for admins. One user cannot fill the
+    /// log.
+    pub fn info_by(&self, user: Option<u32>, line: fmt::Arguments<'_>) {
+        let Some(user) = user else {
+            return self.info(line);
+        };
+        let (may, left_out) = self.may_cause(user, Instant::now());
+        if left_out > 0 {
+            self.info(format_args!(
+                "{left_out} more lines about user {user} were left out"
+            ));
+        }
+        if may {
+            self.info(line);
+        }
+    }
+
+    /// Whether a user may cause one more line, and how many were left out in a minute that is over.
+    fn may_cause(&self, user: u32, now: Instant) -> (bool, u32) {
+        let mut caused = self.caused.lock().unwrap_or_else(PoisonError::into_inner);
+        if caused.len() >= CAUSED_USERS_MAX && !caused.contains_key(&user) {
+            caused.retain(|_, caused| now.duration_since(caused.since) < CAUSED_TIME);
+        }
+        let fresh = Caused {
+            since: now,
+            count: 0,
+        };
+        let known = caused.entry(user).or_insert(fresh);
+        let mut left_out = 0;
+        if now.duration_since(known.since) >= CAUSED_TIME {
+            left_out = known.count.saturating_sub(CAUSED_MAX);
+            *known = fresh;
+        }
+        known.count = known.count.saturating_add(1);
+        (known.count <= CAUSED_MAX, left_out)
     }
 
     /// Everything else.
@@ -153,6 +208,23 @@ mod tests {
             "<3>a\u{fffd}b\u{fffd}[m\n",
         );
         check(Level::Info, false, "serving", "numad: info: serving\n");
+    }
+
+    #[test]
+    fn one_user_causes_so_many_lines_a_minute() {
+        let log = Log::to_stderr(Level::Error);
+        let mut now = Instant::now();
+        let said = (0..1000).filter(|_| log.may_cause(7, now).0).count();
+        assert_eq!(said, 30);
+        assert_eq!(log.may_cause(8, now), (true, 0));
+        now += CAUSED_TIME;
+        assert_eq!(log.may_cause(7, now), (true, 970));
+        assert_eq!(log.may_cause(7, now), (true, 0));
+        for user in 1000..3000 {
+            log.may_cause(user, now);
+            now += CAUSED_TIME;
+        }
+        assert!(log.caused.lock().unwrap().len() <= CAUSED_USERS_MAX + 1);
     }
 
     #[test]

@@ -11,16 +11,19 @@ use numad::cli::Options;
 fn main() -> ExitCode {
     let options = match Options::read(std::env::args_os()) {
         Ok(options) => options,
-        Err(said) => {
-            // Help and version go to standard output and are no mistake.
-            let code = if said.use_stderr() {
-                ErrorKind::Usage.exit_code()
-            } else {
-                0
-            };
-            return said
+        Err(refused) if refused.use_stderr() => {
+            let text = refused.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let what = first.strip_prefix("error: ").unwrap_or(first);
+            let line = format!("numad: {what}; see `numad --help`\n");
+            drop(io::stderr().lock().write_all(line.as_bytes()));
+            return ExitCode::from(ErrorKind::Usage.exit_code());
+        }
+        // Help and version go to standard output and are no mistake.
+        Err(answer) => {
+            return answer
                 .print()
-                .map_or(ExitCode::FAILURE, |()| ExitCode::from(code));
+                .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
         }
     };
     match numad::start::run(&options) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use control::{ErrorKind, Failure};
 use nix::unistd::{Gid, Group, Uid, User};
+use procfs::{Closed, Rights};
 
 /// What the kernel says of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +15,21 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+impl Credentials {
+    /// Why these may not look into a process of such rights, as `ptrace(2)` decides it; none if they may.
+    #[must_use]
+    pub fn refused(self, rights: &Rights) -> Option<Closed> {
+        rights.closed_to(self.uid, self.gid)
+    }
+}
+
 /// Someone who asks, judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The user.
     pub uid: u32,
+    /// The group.
+    pub gid: u32,
     /// Whether everything may be asked: root, and members of the admin group.
     pub admin: bool,
 }
@@ -27,8 +38,18 @@ impl Peer {
     /// The daemon itself, as when a signal asks.
     pub const DAEMON: Self = Self {
         uid: 0,
+        gid: 0,
         admin: true,
     };
+
+    /// With whose rights processes are looked into; none for admins, who may look into all.
+    #[must_use]
+    pub fn confinement(self) -> Option<Credentials> {
+        (!self.admin).then_some(Credentials {
+            uid: self.uid,
+            gid: self.gid,
+        })
+    }
 
     /// Whether what belongs to this user may be seen and changed.
     #[must_use]
@@ -99,12 +120,22 @@ impl Access {
         if admin || self.users == Users::Own {
             return Ok(Peer {
                 uid: credentials.uid,
+                gid: credentials.gid,
                 admin,
             });
         }
         let message = format!("user `{}` may not use this daemon", credentials.uid);
         let remedy = "set access.users = \"own\", or join the admin group";
         Err(Failure::new(ErrorKind::NotPermitted, message).remedy(remedy))
+    }
+
+    /// Permission bits and group of the admins' own socket file.
+    #[must_use]
+    pub fn admin_mode(&self) -> (u32, Option<Gid>) {
+        match self.admin_gid {
+            Some(gid) => (0o660, Some(Gid::from_raw(gid))),
+            None => (0o600, None),
+        }
     }
 
     /// Permission bits and group of the socket file.
@@ -155,6 +186,7 @@ mod tests {
     fn others_own_what_is_theirs() {
         let peer = Peer {
             uid: 7,
+            gid: 7,
             admin: false,
         };
         assert!(peer.owns(7) && !peer.owns(0));

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use config::{Loaded, Paths};
+use config::{Config, ConfigError, Loaded, Paths};
 use control::rows::UndoReport;
 use control::{ErrorKind, Failure};
 use procfs::Reader;
-use sampler::counters::{KernelCounters, Plan};
+use sampler::counters::{FedCounters, KernelCounters, Plan};
 use sampler::kernel::KernelSettings;
 use sampler::pmu::Pmus;
 use tokio::runtime;
@@ -19,23 +19,30 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use topology::{Measured, Topology};
 
+use crate::advise::{self, Need};
 use crate::cli::Options;
-use crate::clock;
 use crate::live::{LiveHand, LiveOpener, Look};
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::peer::Peer;
 use crate::server::{Gate, Limits, Server, kernel_witness};
-use crate::socket::Socket;
+use crate::shelf::Shelf;
+use crate::socket::{Audience, Socket};
 use crate::steward::{
-    Hand, Line, Meters, Parts, Scope, Steward, gate_of, level_of, line, undo_text,
+    Experiments, Hand, Lane, Line, Meters, Parts, Scope, Steward, Stories, gate_of, level_of, line,
+    undo_text,
 };
+use crate::trusted::{self, Trust};
+use crate::{clock, descriptors};
 
 /// Does what the command line asks, to its end.
 ///
 /// # Errors
 /// What is in the way, with the exit code in its kind.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    if let Some(need) = options.guest {
+        return say(&advise(need, options)?);
+    }
     let loaded = load(options)?;
     if options.check_config {
         return say(&format!("settings are in order: {}", files(&loaded)));
@@ -44,17 +51,29 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let log = Log::to_stderr(level_of(&loaded.config));
     abort_on_panic(log.clone());
     step_forward(&log);
+    descriptors::take_all();
     let reader = Reader::new("/");
-    let state_dir = options.state_dir.clone();
-    let state_dir = state_dir.unwrap_or_else(|| loaded.config.daemon.state_dir.clone());
+    let state_dir = loaded.config.daemon.state_dir.clone();
+    must_be_trusted(&state_dir)?;
+    if options.undo && !state_dir.exists() {
+        let message = format!("there is no state directory `{}`", state_dir.display());
+        return Err(Failure::new(ErrorKind::NotFound, message)
+            .remedy("name the --state-dir of the daemon whose changes are to be undone"));
+    }
+    if options.undo {
+        let mut hand = LiveHand::open_for_undo(&state_dir, &reader, &log)?;
+        hand.pause_at_most(loaded.config.overhead.move_pause_max);
+        let (report, result) = hand.undo_and_end();
+        say(&undo_text(&report))?;
+        return result;
+    }
     let mut hand = LiveHand::open(&state_dir, &reader, &log)?;
     hand.pause_at_most(loaded.config.overhead.move_pause_max);
-    let left_behind = hand.undo(&Scope::All);
-    if options.undo {
-        return say_undone(&left_behind);
-    }
+    let left_behind = hand.undo(&Scope::All, &mut || {});
     tell_left_behind(&log, &left_behind);
     let topology = machine(&state_dir, &log)?;
+    let experiments = shelf(&state_dir, EXPERIMENTS)?;
+    let stories = shelf(&state_dir, HISTORY)?;
     let parts = Wiring {
         options,
         loaded,
@@ -62,16 +81,56 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         reader,
         topology,
         hand,
+        experiments,
+        stories,
     };
     parts.serve()
 }
 
+/// Which nodes a guest should have. Wrong settings keep no guest from starting: of them only the
+/// socket matters here.
+fn advise(need: Need, options: &Options) -> Result<String, Failure> {
+    let socket = options.socket.clone().unwrap_or_else(|| {
+        load(options).map_or_else(
+            |_wrong| PathBuf::from(control::SOCKET_DEFAULT),
+            |loaded| loaded.config.daemon.socket,
+        )
+    });
+    let topology = topology::load("this").map_err(|error| undescribed(&error))?;
+    advise::advice(need, &topology, &Reader::new("/"), &socket)
+}
+
 /// Settings as files and command line say.
 fn load(options: &Options) -> Result<Loaded, Failure> {
-    config::load(&paths(options)).map_err(|error| {
+    placed_settings(options).map_err(|error| {
         let problems = error.to_string().replace('\n', "; ");
         Failure::new(ErrorKind::Configuration, problems)
     })
+}
+
+/// Settings of files that are relied on, with what the command line says instead.
+fn placed_settings(options: &Options) -> Result<Loaded, ConfigError> {
+    let paths = paths(options);
+    trusted::settings(&paths)?;
+    let mut loaded = config::load(&paths)?;
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let socket = options.socket.as_ref().map(absolute);
+    let state_dir = options.state_dir.as_ref().map(absolute);
+    loaded.config = loaded
+        .config
+        .placed(socket.as_deref(), state_dir.as_deref());
+    Ok(loaded)
+}
+
+/// What stands in the state directory decides about threads of everyone.
+fn must_be_trusted(state_dir: &Path) -> Result<(), Failure> {
+    Trust::of_this_process()
+        .directory(state_dir)
+        .map_err(|distrust| {
+            let message = format!("the state directory is not relied on: {distrust}");
+            Failure::new(ErrorKind::Prerequisite, message)
+                .remedy("name a --state-dir that nobody but root or numad can change")
+        })
 }
 
 fn paths(options: &Options) -> Paths {
@@ -123,13 +182,7 @@ const BLOCK_BYTES: i32 = 1 << 20;
 
 /// This machine, with what `numadctl characterize` measured of it.
 fn machine(state_dir: &Path, log: &Log) -> Result<Arc<Topology>, Failure> {
-    let topology = topology::load("this").map_err(|error| {
-        Failure::new(
-            ErrorKind::Prerequisite,
-            format!("this machine cannot be described: {error}"),
-        )
-        .remedy("mount /sys and /proc")
-    })?;
+    let topology = topology::load("this").map_err(|error| undescribed(&error))?;
     let measured = Measured::read(state_dir, topology.fingerprint());
     let topology = match measured {
         Ok(Some(measured)) => {
@@ -137,6 +190,12 @@ fn machine(state_dir: &Path, log: &Log) -> Result<Arc<Topology>, Failure> {
             log.info(format_args!(
                 "goes by bandwidths that were measured, of {pairs} pairs of nodes"
             ));
+            if let Some(busy) = measured.busy_percent {
+                log.warn(format_args!(
+                    "these were measured while others used {busy} % of the processors, so they are too \
+                     low; measure again with `numadctl characterize --again`"
+                ));
+            }
             topology.with_measured(&measured)
         }
         Ok(None) => topology,
@@ -146,6 +205,24 @@ fn machine(state_dir: &Path, log: &Log) -> Result<Arc<Topology>, Failure> {
         }
     };
     Ok(Arc::new(topology))
+}
+
+fn undescribed(error: &topology::LoadError) -> Failure {
+    let message = format!("this machine cannot be described: {error}");
+    Failure::new(ErrorKind::Prerequisite, message).remedy("mount /sys and /proc")
+}
+
+/// Where experiments, and stories of attachments, are kept in the state directory.
+const EXPERIMENTS: &str = "experiments";
+const HISTORY: &str = "history";
+
+fn shelf(state_dir: &Path, name: &str) -> Result<Shelf, Failure> {
+    let directory = state_dir.join(name);
+    Shelf::open(directory.clone()).map_err(|error| {
+        let message = format!("`{}` cannot be used: {error}", directory.display());
+        Failure::new(ErrorKind::Prerequisite, message)
+            .remedy("make room in the state directory, and see to whom it belongs")
+    })
 }
 
 fn tell_left_behind(log: &Log, report: &UndoReport) {
@@ -160,15 +237,6 @@ fn tell_left_behind(log: &Log, report: &UndoReport) {
             undo_text(report)
         ));
     }
-}
-
-fn say_undone(report: &UndoReport) -> Result<(), Failure> {
-    say(&undo_text(report))?;
-    if report.failed.is_empty() {
-        return Ok(());
-    }
-    let message = format!("`{}` changes could not be undone", report.failed.len());
-    Err(Failure::new(ErrorKind::Kernel, message).remedy("see above, and try again as root"))
 }
 
 fn say(line: &str) -> Result<(), Failure> {
@@ -192,12 +260,16 @@ struct Wiring<'a> {
     reader: Reader,
     topology: Arc<Topology>,
     hand: LiveHand,
+    experiments: Shelf,
+    stories: Shelf,
 }
 
 /// What runs on the server's thread.
 struct Front {
     socket: Socket,
     listener: UnixListener,
+    /// The same for admins alone.
+    admins: Option<(Socket, UnixListener)>,
     gate: watch::Receiver<Gate>,
     line: Line,
     notifier: Notifier,
@@ -221,7 +293,22 @@ impl Wiring<'_> {
             Signals::new().map_err(|error| internal("signals cannot be listened to", &error))?
         };
         let gate = gate_of(&self.loaded.config);
-        let (socket, listener) = Socket::listen(&self.socket_path(), &gate.access)?;
+        let wanted = self.loaded.config.daemon.connections_max;
+        if gate.connections_max < wanted {
+            log.warn(format_args!(
+                "serving {} connections of users at a time instead of {wanted}: the rest of {} file \
+                 descriptors is kept for undo; raise `LimitNOFILE`",
+                gate.connections_max,
+                descriptors::limit()
+            ));
+        }
+        let path = self.loaded.config.daemon.socket.clone();
+        let (socket, listener) = Socket::listen(&path, Audience::Everyone, &gate.access)?;
+        let own = control::admin_socket(&path);
+        let admins = Socket::listen(&own, Audience::Admins, &gate.access);
+        let admins = admins.map_err(|failure| {
+            log.warn(format_args!("admins share the socket of users: {failure}"));
+        });
         let (gate_sender, gate) = watch::channel(gate);
         let mut steward = self.steward(gate_sender);
         let (line, orders) =
@@ -234,6 +321,7 @@ impl Wiring<'_> {
         let front = Front {
             socket,
             listener,
+            admins: admins.ok(),
             gate,
             line,
             notifier,
@@ -251,18 +339,13 @@ impl Wiring<'_> {
         ended
     }
 
-    fn socket_path(&self) -> PathBuf {
-        self.options
-            .socket
-            .clone()
-            .unwrap_or_else(|| self.loaded.config.daemon.socket.clone())
-    }
-
     fn steward(self, gate: watch::Sender<Gate>) -> Steward {
         let page_bytes = page_bytes();
-        let paths = paths(self.options);
+        let options = self.options.clone();
         let residency = LiveHand::residency();
         let topology = self.topology;
+        let experiments = Experiments::new(self.experiments, &self.log);
+        let stories = Stories::new(self.stories, &self.log);
         let look = Look::new(
             self.reader.clone(),
             Arc::clone(&topology),
@@ -270,29 +353,36 @@ impl Wiring<'_> {
             page_bytes,
             self.log.clone(),
         );
-        Steward::new(Parts {
+        let parts = Parts {
             opener: Box::new(LiveOpener::new(Arc::clone(&topology), &self.reader)),
-            meters: meters(&self.reader, &topology),
+            meters: meters(&self.reader, &topology, &self.loaded.config),
             topology,
             page_bytes,
             machine: Box::new(look),
             hand: Box::new(self.hand),
             config: self.loaded.config,
             files: self.loaded.files,
-            loader: Box::new(move || config::load(&paths)),
+            loader: Box::new(move || placed_settings(&options)),
             clock: Box::new(clock::monotonic),
             log: self.log,
             gate,
-        })
+        };
+        Steward::new(parts, experiments, stories)
     }
 }
 
-/// Counters of this machine.
-fn meters(reader: &Reader, topology: &Topology) -> Meters {
+/// Counters of this machine, or where another program tells what it counts.
+fn meters(reader: &Reader, topology: &Topology, config: &Config) -> Meters {
     let pmus = Pmus::read(reader.root());
-    let opener = KernelCounters::new(KernelSettings::read(reader.root()));
+    let kernel = KernelCounters::new(KernelSettings::read(reader.root()));
     let plan = Plan::new(&pmus, topology);
-    Meters::new(Box::new(opener), plan, Plan::cores(&pmus))
+    let sampling = &config.sampling;
+    if sampling.counters_fed {
+        let fed = FedCounters::new(&sampling.counters_feed, Box::new(kernel));
+        // One line for a process, whatever kinds of cores it runs on.
+        return Meters::new(Box::new(fed), plan, Vec::new());
+    }
+    Meters::new(Box::new(kernel), plan, Plan::cores(&pmus))
 }
 
 fn page_bytes() -> u64 {
@@ -320,8 +410,16 @@ impl Front {
     /// Serves until told to end. Another signal while everything is put back changes nothing:
     /// the handlers stay, and nobody listens to them any more.
     async fn run(self, mut signals: Signals) -> Result<(), Failure> {
-        let listener = tokio::net::UnixListener::from_std(self.listener)
-            .map_err(|error| internal("the socket cannot be listened to", &error))?;
+        let listened = |listener| {
+            tokio::net::UnixListener::from_std(listener)
+                .map_err(|error| internal("the socket cannot be listened to", &error))
+        };
+        let listener = listened(self.listener)?;
+        let (mut sockets, mut admins) = (vec![self.socket], None);
+        if let Some((socket, listener)) = self.admins {
+            sockets.push(socket);
+            admins = Some(listened(listener)?);
+        }
         let mut gate = self.gate.clone();
         let server = Server {
             line: self.line.clone(),
@@ -330,8 +428,8 @@ impl Front {
             witness: kernel_witness(),
             log: self.log.clone(),
         };
-        let server = tokio::spawn(server.serve(listener));
-        let path = self.socket.path().display().to_string();
+        let server = tokio::spawn(server.serve(listener, admins));
+        let path = sockets[0].path().display().to_string();
         self.log.info(format_args!("serving on {path}"));
         tell(
             &self.log,
@@ -344,12 +442,12 @@ impl Front {
                 _ = signals.hangup.recv() => {
                     tell(&self.log, self.notifier.reloading(clock::monotonic()));
                     // The steward has logged what came of it.
-                    drop(self.line.ask(|steward| steward.reload(Peer::DAEMON)).await);
+                    drop(self.line.ask(Lane::Admins, |steward| steward.reload(Peer::DAEMON)).await);
                     tell(&self.log, self.notifier.ready(&format!("serving on {path}")));
                 }
                 Ok(()) = gate.changed() => {
                     let access = gate.borrow_and_update().access.clone();
-                    if let Err(refused) = self.socket.open_to(&access) {
+                    for refused in sockets.iter().filter_map(|socket| socket.open_to(&access).err()) {
                         self.log.error(format_args!("permissions of the socket stay: {refused}"));
                     }
                 }
@@ -357,7 +455,7 @@ impl Front {
         }
         tell(&self.log, self.notifier.stopping());
         server.abort();
-        drop(self.socket);
+        drop(sockets);
         let report = self.line.stop().await?;
         for failed in &report.failed {
             self.log.error(format_args!("not undone: {failed}"));

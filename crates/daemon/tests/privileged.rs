@@ -60,6 +60,7 @@ fn helper() {
     match std::env::var(ROLE).as_deref() {
         Ok("program") => be_a_program(),
         Ok("client") => be_a_client(),
+        Ok("asker") => be_an_asker(),
         _ => {}
     }
 }
@@ -98,6 +99,87 @@ fn be_a_client() {
         ("POST", "/v1/reload", ""),
     ] {
         println!("answer {}", ask(&socket, method, path, body).0);
+    }
+}
+
+/// Asks what stands in its input, one request a line: method, path, body. Prints status and answer.
+fn be_an_asker() {
+    let socket = PathBuf::from(std::env::var_os(SOCKET).unwrap());
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let mut parts = line.splitn(3, ' ');
+        let mut part = || parts.next().unwrap_or_default().to_owned();
+        let (method, path, body) = (part(), part(), part());
+        let (status, answer) = ask(&socket, &method, &path, &body);
+        println!("answer {status} {answer}");
+    }
+}
+
+/// Another user, who asks.
+struct User(Child, BufReader<std::process::ChildStdout>);
+
+impl User {
+    /// Runs a copy of this binary, since the original may lie where nobody else can start it.
+    fn start(house: &House, uid: u32) -> Self {
+        let copy = house.folder.join("asker");
+        if !copy.exists() {
+            fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        }
+        let mut command = Command::new(copy);
+        command
+            .args(["--exact", "helper", "--nocapture"])
+            .env(ROLE, "asker")
+            .env(SOCKET, house.socket())
+            .current_dir("/")
+            .uid(uid)
+            .gid(uid)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = start_copied(&mut command);
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Self(child, answers)
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let input = self.0.stdin.as_mut().unwrap();
+        writeln!(input, "{method} {path} {body}").unwrap();
+        loop {
+            let mut line = String::new();
+            assert!(self.1.read_line(&mut line).unwrap() > 0, "the asker ended");
+            if let Some((_, answer)) = line.split_once("answer ") {
+                let (status, text) = answer.split_once(' ').unwrap();
+                return (status.parse().unwrap(), serde_json::from_str(text).unwrap());
+            }
+        }
+    }
+
+    fn attach(&mut self, pid: u32) -> (u16, Value) {
+        let body = format!("{{\"target\":{{\"pids\":[{pid}]}},\"policy\":\"none\"}}");
+        self.ask("POST", "/v1/attachments", &body)
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// Starts a program that was copied a moment ago: a process that another test has just forked may still
+/// have the copy open for writing, until it execs.
+fn start_copied(command: &mut Command) -> Child {
+    let began = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ExecutableFileBusy
+                    && began.elapsed() < PATIENCE =>
+            {
+                thread::sleep(Duration::from_millis(10));
+            }
+            started => return started.unwrap(),
+        }
     }
 }
 
@@ -371,12 +453,10 @@ fn privileged_a_program_that_ends_leaves_the_list() {
         (200, Some("ended")),
         "{events}"
     );
-    let (_, status) = house.ask("GET", "/v1/status", "");
-    assert_eq!(
-        status["journal_open"].as_u64(),
-        Some(0),
-        "rows of the gone are closed"
-    );
+    wait_until("rows of the gone are closed", || {
+        let (_, status) = house.ask("GET", "/v1/status", "");
+        status["journal_open"].as_u64() == Some(0)
+    });
 }
 
 #[test]
@@ -497,4 +577,164 @@ fn privileged_another_user_gets_nothing_of_roots() {
         .filter_map(|line| line.split("answer ").nth(1))
         .collect();
     assert_eq!(answers, ["200", "403", "403", "403"], "{told}");
+}
+
+/// Copies of `sleep` that the kernel keeps their users from looking into, and one that it does not.
+fn closed_programs(house: &House) -> Vec<(&'static str, PathBuf)> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut made = Vec::new();
+    for (name, mode) in [
+        ("open", 0o755),
+        ("setgid", 0o2755),
+        ("setuid", 0o4755),
+        ("unreadable", 0o711),
+        ("capable", 0o755),
+    ] {
+        let path = house.folder.join(name);
+        fs::copy("/bin/sleep", &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        if name == "capable" {
+            let set = Command::new("setcap")
+                .arg("cap_net_raw=ep")
+                .arg(&path)
+                .status();
+            if !set.is_ok_and(|status| status.success()) {
+                println!("skipped: no capability could be given to a file");
+                continue;
+            }
+        }
+        made.push((name, path));
+    }
+    made
+}
+
+#[test]
+fn privileged_what_the_kernel_hides_from_a_user_is_not_told() {
+    if !privileged() {
+        return;
+    }
+    let mut house = House::new(EAGER);
+    house.start();
+    let mut user = User::start(&house, NOBODY);
+    for (name, path) in closed_programs(&house) {
+        let run = |program: &Path| {
+            let mut command = Command::new(program);
+            command.arg("1000").current_dir("/").uid(NOBODY).gid(NOBODY);
+            Program(start_copied(&mut command))
+        };
+        let program = run(&path);
+        let pid = program.0.id();
+        // Until exec is over it is still a copy of this process.
+        wait_until("the program runs", || {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .unwrap()
+                .trim()
+                == name
+        });
+        let expected = if name == "open" { 200 } else { 403 };
+        let (status, answer) = user.attach(pid);
+        assert_eq!(status, expected, "{name}: {answer}");
+        if name == "open" {
+            continue;
+        }
+        let body = format!("{{\"target\":{{\"pids\":[{pid}]}},\"for_ms\":100}}");
+        let (status, answer) = user.ask("POST", "/v1/recordings", &body);
+        assert_eq!(status, 403, "{name}: {answer}");
+        // One that becomes such a program is let go.
+        let mut shell = Command::new("/bin/sh");
+        let script = format!("read word; exec {} 1000", path.display());
+        shell
+            .args(["-c", &script])
+            .current_dir("/")
+            .uid(NOBODY)
+            .gid(NOBODY);
+        let mut shell = Program(shell.stdin(Stdio::piped()).spawn().unwrap());
+        let pid = shell.0.id();
+        wait_until("the shell runs", || {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .unwrap()
+                .trim()
+                == "sh"
+        });
+        let (status, answer) = user.attach(pid);
+        assert_eq!(status, 200, "{name}: {answer}");
+        let id = answer["id"].as_u64().unwrap();
+        writeln!(shell.0.stdin.as_mut().unwrap(), "go").unwrap();
+        wait_until("it is let go", || {
+            user.ask("GET", &format!("/v1/attachments/{id}"), "").0 != 200
+        });
+        let (_, events) = user.ask("GET", &format!("/v1/attachments/{id}/events"), "");
+        assert!(
+            events.to_string().contains("left alone"),
+            "{name}: {events}"
+        );
+    }
+    assert_eq!(house.stop(Signal::SIGTERM), Some(0));
+}
+
+/// Nobody but root may connect where root is answered, so nobody can crowd it.
+#[test]
+fn privileged_root_has_a_socket_of_its_own() {
+    use std::os::unix::fs::PermissionsExt;
+    if !privileged() {
+        return;
+    }
+    let mut house = House::new("");
+    house.start();
+    let own = house.folder.join("numad.sock.admin");
+    let mode = fs::metadata(&own).unwrap().permissions().mode();
+    assert_eq!(mode & 0o007, 0, "{mode:o}");
+    assert_eq!(ask(&own, "GET", "/v1/status", "").0, 200);
+    assert_eq!(house.stop(Signal::SIGTERM), Some(0));
+    assert!(!own.exists());
+}
+
+/// A user who could write rows into the journal could have root's threads bound.
+#[test]
+fn privileged_what_others_can_change_is_not_relied_on() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    if !privileged() {
+        return;
+    }
+    let house = House::new("");
+    let state = house.folder.join("state");
+    let settings = house.folder.join("numad.toml");
+    let refused = |code: i32, word: &str| {
+        for undo in [false, true] {
+            let mut command = house.command();
+            if undo {
+                command.arg("--undo");
+            }
+            let output = command.stderr(Stdio::piped()).output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{told}");
+            assert!(told.contains(word) && told.lines().count() == 1, "{told}");
+        }
+    };
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
+    refused(4, "belongs to user 65534");
+    chown(&state, Some(0), Some(0)).unwrap();
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
+    refused(4, "everyone");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&settings, fs::Permissions::from_mode(0o666)).unwrap();
+    refused(3, "numad.toml");
+}
+
+#[test]
+fn privileged_undo_of_a_directory_that_is_not_there_is_told() {
+    if !privileged() {
+        return;
+    }
+    let house = House::new("");
+    let output = house
+        .command()
+        .arg("--undo")
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(6), "{told}");
+    assert!(told.contains("there is no state directory"), "{told}");
 }

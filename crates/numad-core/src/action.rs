@@ -121,6 +121,8 @@ pub enum Refusal {
     Journal,
     /// This kernel lacks the call or the feature.
     Unsupported,
+    /// It cannot be looked at, by error number; nothing was changed.
+    Hidden(i32),
     /// Anything else, by error number.
     Other(i32),
 }
@@ -138,6 +140,7 @@ impl fmt::Display for Refusal {
             Self::ChangedByOther => f.write_str("changed by someone else"),
             Self::Journal => f.write_str("the journal could not be written"),
             Self::Unsupported => f.write_str("not supported by this kernel"),
+            Self::Hidden(errno) => write!(f, "cannot be looked at (error {errno})"),
             Self::Other(errno) => write!(f, "error {errno}"),
         }
     }

@@ -29,17 +29,20 @@ mod orders;
 mod outcome;
 mod pace;
 mod page_judge;
+mod pieces;
 mod queue;
 mod registry;
 mod sharing;
 mod show;
 mod sync;
+mod thin;
 mod traffic;
 mod trial;
 mod window;
 
 pub use crate::interval::{IntervalError, IntervalLaw};
 pub use options::{AttachError, AttachOptions, EngineOptions, Totals, WantedPage};
+pub use thin::SAMPLES_KEPT;
 
 use attachment::Attachment;
 use queue::Events;
@@ -107,6 +110,13 @@ impl Engine {
         }
     }
 
+    /// Numbers attachments from `first` on, so that numbers of an earlier run are not given again.
+    pub const fn number_from(&mut self, first: u32) {
+        if first > self.next_id {
+            self.next_id = first;
+        }
+    }
+
     /// Puts a program under a policy.
     ///
     /// # Errors
@@ -167,6 +177,18 @@ impl Engine {
             self.scratch = Scratch::default();
         }
         true
+    }
+
+    /// A process takes no further part in its program: its threads and pages are forgotten, and what is
+    /// recorded of it from now on is ignored. What was changed of it is undone by whoever keeps the
+    /// journal.
+    pub fn handle_parting(&mut self, pid: Pid) {
+        let Some(process) = self.registry.processes.find(pid.0) else {
+            return;
+        };
+        if let Some(attachment) = &mut self.places[process.place as usize] {
+            attachment.expel(&mut self.registry, pid, process.slot);
+        }
     }
 
     /// Takes one record of a source. Records of programs that are not attached are ignored.

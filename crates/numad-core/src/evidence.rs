@@ -209,14 +209,17 @@ pub fn ln_plans(tasks: usize, moved: usize, nodes: usize) -> f64 {
 }
 
 /// Natural logarithm of a number from 1 on; 0 below that.
-fn ln(number: f64) -> f64 {
-    let (mut mantissa, mut twos) = (number, 0.0);
-    while mantissa > 1.5 {
+pub(crate) fn ln(number: f64) -> f64 {
+    if number <= 1.0 || number.is_nan() {
+        return 0.0;
+    }
+    // The exponent is read where it stands, for taking it off by halves would cost more than all the rest.
+    let bits = number.to_bits();
+    let mut twos = (bits >> EXPONENT) as f64 - 1023.0;
+    let mut mantissa = f64::from_bits(bits & ((1 << EXPONENT) - 1) | 1.0_f64.to_bits());
+    if mantissa > 1.5 {
         mantissa /= 2.0;
         twos += 1.0;
-    }
-    if number <= 1.0 {
-        return 0.0;
     }
     // 2 artanh of something between -1/7 and 1/5; each term adds more than a digit.
     let base = (mantissa - 1.0) / (mantissa + 1.0);
@@ -227,6 +230,9 @@ fn ln(number: f64) -> f64 {
     }
     twos * std::f64::consts::LN_2 + 2.0 * sum
 }
+
+/// Bits of a number below its exponent.
+const EXPONENT: u32 = f64::MANTISSA_DIGITS - 1;
 
 /// The number of standard deviations that a normal variable stays below with this probability.
 fn quantile(probability: f64) -> f64 {

@@ -451,6 +451,8 @@ fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64, f64)) {
 pub(crate) struct PageWish<'a> {
     /// None when it is not tracked any more.
     pub page: Option<&'a Page>,
+    /// Pages that would go, where it stands for more than itself and not all of them rest.
+    pub pages: u64,
     /// By position.
     pub node: usize,
     /// It is shared memory that is not the program's alone.
@@ -460,7 +462,7 @@ pub(crate) struct PageWish<'a> {
     /// It was moved before, and the window before did not want it on this node; nor does it follow a thread
     /// that uses it most and has moved since.
     pub unconfirmed: bool,
-    /// Pages beside it are wanted on the same node, and together they are sure.
+    /// The block of memory that it is part of is sure.
     pub backed: bool,
     /// Wanted there because all use it alike, and one node has more than its part of such.
     pub evens: bool,
@@ -473,8 +475,8 @@ pub(crate) struct PageGain {
     pub scale: Scale,
     /// Accesses of the window times how much nearer they get.
     pub saved: f64,
-    /// It goes to relieve a controller, for the sake of all.
-    pub is_relief: bool,
+    /// How many pages may go, of those that it stands for the first.
+    pub pages: u64,
 }
 
 /// What pages are judged by.
@@ -503,25 +505,32 @@ impl PageCase<'_> {
         free: &mut [u64],
     ) -> Vec<Result<PageGain, Veto>> {
         let mut taken = BTreeSet::new();
+        let mut budget = u64::try_from(self.options.page_moves_max).unwrap_or(u64::MAX);
+        let page_bytes = self.program.page_bytes;
         let mut loads = self.pressure.map(Pressure::loads);
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
         let relief = self.relief(&wishes);
         wishes
             .into_iter()
             .map(|wish| {
-                let (page, gain) = self.alone(wish, loads.as_ref(), &relief)?;
+                let (page, mut gain) = self.alone(wish, loads.as_ref(), &relief)?;
                 let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
-                let left = room
-                    .checked_sub(self.program.page_bytes)
-                    .ok_or(Veto::NoRoom)?;
-                let within = taken.len() < self.options.page_moves_max;
-                if !(within && taken.insert(page.key)) {
+                // What is too much for one window goes as far as it may, and on with the next.
+                gain.pages = wish.pages.min(*room / page_bytes);
+                if gain.pages == 0 {
+                    return Err(Veto::NoRoom);
+                }
+                gain.pages = gain.pages.min(budget);
+                if gain.pages == 0 || !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
-                *room = left;
+                budget -= gain.pages;
+                *room -= gain.pages * page_bytes;
+                let part = gain.pages as f64 / wish.pages as f64;
+                gain.saved *= part;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
-                    loads.moved(page.weight() as f64, self.window_ns(), ways);
+                    loads.moved(page.weight() as f64 * part, self.window_ns(), ways);
                 }
                 Ok(gain)
             })
@@ -580,7 +589,7 @@ impl PageCase<'_> {
             let gain = PageGain {
                 scale: Scale::default(),
                 saved: way(self.program, page, home),
-                is_relief: true,
+                pages: 0,
             };
             return Ok((page, gain));
         }
@@ -601,7 +610,7 @@ impl PageCase<'_> {
         let gain = PageGain {
             scale,
             saved: self.saved(page, (home, wish.node), loads),
-            is_relief: false,
+            pages: 0,
         };
         Ok((page, gain))
     }
@@ -694,7 +703,8 @@ impl PageCase<'_> {
     /// Whether the page is reached sooner there, by enough.
     fn pays(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> bool {
         let saved = self.saved(page, moved, loads);
-        cost::page_plan_pays(&self.prices, saved, 1, self.program.window)
+        let pages = usize::try_from(page.span).unwrap_or(usize::MAX);
+        cost::page_plan_pays(&self.prices, saved, pages, self.program.window)
     }
 }
 

@@ -28,7 +28,9 @@ mod tables;
 pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
-pub use engine::{AttachError, AttachOptions, Engine, EngineOptions, Totals, WantedPage};
+pub use engine::{
+    AttachError, AttachOptions, Engine, EngineOptions, SAMPLES_KEPT, Totals, WantedPage,
+};
 pub use evening::Evenness;
 pub use event::{Event, EventKind, WindowSummary};
 pub use evidence::{Certainty, Evidence};

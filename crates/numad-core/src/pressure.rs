@@ -247,7 +247,8 @@ impl ThreadPlan<'_> {
             let to = self.follows(page);
             to.is_some() && to != page.home.map(usize::from)
         };
-        let pages = self.program.pages.iter().filter(goes).count();
+        let pages = self.program.pages.iter().filter(goes);
+        let pages: u64 = pages.map(|page| page.span).sum();
         tasks as f64 * self.prices.task_move_ns + pages as f64 * self.prices.page_move_ns
     }
 }

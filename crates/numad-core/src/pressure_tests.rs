@@ -49,6 +49,7 @@ impl Scene {
                 accessor_count: 1,
                 samples: 1,
                 forgotten: 0,
+                span: 1,
             }
         });
         let mut live = CommMatrix::new(4);
@@ -160,6 +161,7 @@ impl Scene {
             .map(|&(page, node)| PageWish {
                 page: Some(&self.pages[page]),
                 node,
+                pages: 1,
                 barred: false,
                 held: false,
                 unconfirmed: false,

@@ -126,6 +126,7 @@ struct Candidate {
     samples: u32,
     key: PageKey,
     slot: u32,
+    span: u64,
     node: usize,
     there: u8,
     mean: f64,
@@ -169,10 +170,12 @@ impl DataMapping {
         let mut free = program.free_bytes.to_vec();
         self.proposed.clear();
         for found in candidates {
-            let Some(left) = free[found.node].checked_sub(program.page_bytes) else {
+            // Of what stands for many pages as many go as there is room for.
+            if free[found.node] < program.page_bytes {
                 continue;
-            };
-            free[found.node] = left;
+            }
+            let bytes = found.span.saturating_mul(program.page_bytes);
+            free[found.node] = free[found.node].saturating_sub(bytes);
             self.proposed.push((found.key, found.slot));
             out.push(Proposal::MovePage {
                 page: found.key,
@@ -263,6 +266,7 @@ impl DataMapping {
                     samples: page.samples,
                     key: page.key,
                     slot: page.slot,
+                    span: page.span,
                     node,
                     there,
                     mean,

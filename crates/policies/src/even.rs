@@ -52,7 +52,8 @@ pub(crate) fn propose(
                 there_percent: percent(parts.1),
             },
         });
-        free[node] -= program.page_bytes;
+        let bytes = page.span.saturating_mul(program.page_bytes);
+        free[node] = free[node].saturating_sub(bytes);
         evened.push((page.key, page.slot));
     }
     evened

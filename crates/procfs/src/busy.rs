@@ -1,5 +1,9 @@
 //! How busy the processors are.
 
+use std::collections::BTreeMap;
+
+use topology::CpuId;
+
 use crate::error::{Cause, ParseError, ReadError};
 use crate::reader::Reader;
 
@@ -43,6 +47,42 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Time that each processor has spent so far; those that are offline are missing.
+    ///
+    /// # Errors
+    /// As [`Self::processor_time`].
+    pub fn processor_times(&self) -> Result<BTreeMap<CpuId, ProcessorTime>, ReadError> {
+        let times = self.parsed("proc/stat", parse_processor_times)?;
+        Ok(times.here().unwrap_or_default())
+    }
+}
+
+/// Reads the lines of `/proc/stat` that are of one processor each, as in `cpu3 10 0 ...`.
+///
+/// # Errors
+/// When such a line is something else.
+pub fn parse_processor_times(bytes: &[u8]) -> Result<BTreeMap<CpuId, ProcessorTime>, ParseError> {
+    let mut times = BTreeMap::new();
+    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+        let Some(rest) = line
+            .strip_prefix(b"cpu")
+            .filter(|rest| rest.first() != Some(&b' '))
+        else {
+            continue;
+        };
+        let wrong = || ParseError::new(number, line, "is not the time of a processor");
+        let text = std::str::from_utf8(rest).map_err(|_no_text| wrong())?;
+        let mut words = text.split_ascii_whitespace();
+        let cpu = words.next().and_then(|word| word.parse().ok());
+        let cpu = cpu
+            .filter(|&cpu| cpu <= topology::set::ID_MAX)
+            .ok_or_else(wrong)?;
+        times.insert(CpuId(cpu), spent(words).ok_or_else(wrong)?);
+    }
+    Ok(times)
+}
+
 /// Reads the first line of `/proc/stat`: `cpu`, then user, nice, system, idle, iowait, irq, softirq, steal.
 ///
 /// # Errors
@@ -58,20 +98,22 @@ pub fn parse_processor_time(bytes: &[u8]) -> Result<ProcessorTime, ParseError> {
     if words.next() != Some("cpu") {
         return Err(wrong());
     }
+    spent(words).ok_or_else(wrong)
+}
+
+/// The sum of user, nice, system, idle, iowait, irq, softirq and steal; none where it is not that.
+fn spent<'a>(words: impl Iterator<Item = &'a str>) -> Option<ProcessorTime> {
     let mut time = ProcessorTime::default();
     let mut count = 0;
     // What follows steal is time of guests, which is in user time already.
     for (place, word) in words.take(8).enumerate() {
-        let ticks: u64 = word.parse().map_err(|_no_number| wrong())?;
+        let ticks: u64 = word.parse().ok()?;
         time.all = time.all.saturating_add(ticks);
         let idle = place == 3 || place == 4;
         time.busy = time.busy.saturating_add(if idle { 0 } else { ticks });
         count += 1;
     }
-    if count < 4 {
-        return Err(wrong());
-    }
-    Ok(time)
+    (count >= 4).then_some(time)
 }
 
 #[cfg(test)]
@@ -93,6 +135,29 @@ mod tests {
         assert_eq!(after.share_since(&after), None);
         // A counter that went back is no time, and never a share beyond all.
         assert_eq!(before.share_since(&after), None);
+    }
+
+    #[test]
+    fn each_processor_has_its_line() {
+        let tree = Tree::new("busy-each");
+        tree.file(
+            "proc/stat",
+            "cpu  9 9 9 9\ncpu0 1 0 1 8\ncpu10 5 0 0 5 0 0 0 0\nintr 5\n",
+        );
+        let times = tree.reader().processor_times().unwrap();
+        let seen: Vec<(u32, u64, u64)> = times
+            .iter()
+            .map(|(cpu, time)| (cpu.0, time.busy, time.all))
+            .collect();
+        assert_eq!(seen, [(0, 2, 10), (10, 5, 10)]);
+        for damaged in [
+            "cpux 1 2 3 4",
+            "cpu0 1 2",
+            "cpu99999999 1 2 3 4",
+            "cpu1 a b c d",
+        ] {
+            parse_processor_times(damaged.as_bytes()).unwrap_err();
+        }
     }
 
     #[test]

@@ -57,6 +57,17 @@ impl fmt::Display for ReadError {
     }
 }
 
+impl ReadError {
+    /// The kernel's error number; `EIO` where the text is to blame.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match &self.cause {
+            Cause::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Cause::Text(_) => libc::EIO,
+        }
+    }
+}
+
 impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {

@@ -16,6 +16,16 @@ pub struct NodeMemory {
     pub free_bytes: u64,
     /// Pages of files, most of which the kernel can drop when it needs room.
     pub file_bytes: u64,
+    /// Of these, the pages of shared memory, which it cannot drop.
+    pub shared_bytes: u64,
+}
+
+impl NodeMemory {
+    /// What the kernel can make free when it needs room.
+    #[must_use]
+    pub const fn droppable_bytes(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.shared_bytes)
+    }
 }
 
 impl Reader {
@@ -43,7 +53,7 @@ impl Reader {
 /// # Errors
 /// Names the line that makes no sense, or says that the total is missing.
 pub fn parse_meminfo(node: NodeId, bytes: &[u8]) -> Result<NodeMemory, ParseError> {
-    let (mut total, mut free, mut file) = (None, None, None);
+    let (mut total, mut free, mut file, mut shared) = (None, None, None, None);
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
         let mut words = line
             .split(u8::is_ascii_whitespace)
@@ -53,6 +63,7 @@ pub fn parse_meminfo(node: NodeId, bytes: &[u8]) -> Result<NodeMemory, ParseErro
             Some(b"MemTotal:") => &mut total,
             Some(b"MemFree:") => &mut free,
             Some(b"FilePages:") => &mut file,
+            Some(b"Shmem:") => &mut shared,
             _ => continue,
         };
         let kibibytes: Option<u64> = words
@@ -70,6 +81,7 @@ pub fn parse_meminfo(node: NodeId, bytes: &[u8]) -> Result<NodeMemory, ParseErro
             total_bytes,
             free_bytes,
             file_bytes: file.unwrap_or(0),
+            shared_bytes: shared.unwrap_or(0),
         }),
         _ => Err(ParseError::new(
             1,
@@ -95,7 +107,8 @@ mod tests {
                 &format!("sys/devices/system/node/node{node}/meminfo"),
                 &format!(
                     "\nNode {node} MemTotal:  2048 kB\nNode {node} MemFree:   1{node} kB\n\
-                     Node {node} FilePages: 3 kB\nNode {node} HugePages_Total:     0\n"
+                     Node {node} FilePages: 3 kB\nNode {node} Shmem: 1 kB\n\
+                     Node {node} HugePages_Total:     0\n"
                 ),
             );
         }
@@ -108,6 +121,7 @@ mod tests {
             (nodes[1].free_bytes, nodes[1].file_bytes),
             (18 << 10, 3 << 10)
         );
+        assert_eq!(nodes[1].droppable_bytes(), 2 << 10);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use crate::error::{Presence, ReadError};
 use crate::maps::{self, Mapping, SharedMaps};
 use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
+use crate::rights::Rights;
 use crate::stat::{self, Stat, TaskRun};
-use crate::status::{self, Status, Uids};
+use crate::status::{self, Status};
 
 /// A process, as those need it who want to attach to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +21,10 @@ pub struct Process {
     pub start: StartTicks,
     /// The process that made it, or took it over; 0 for none.
     pub parent: Pid,
-    /// On whose behalf it acts.
-    pub uids: Uids,
+    /// On whose behalf it acts, and who may look into it.
+    pub rights: Rights,
+    /// Its threads; 0 where the kernel does not say.
+    pub threads: u32,
     /// Its name, lossily decoded; at most 15 bytes.
     pub name: String,
     /// Whether it is part of the kernel.
@@ -53,29 +56,50 @@ impl Reader {
         let Presence::Here(stat) = self.stat(pid)? else {
             return Ok(Presence::Gone);
         };
-        let status = self.parsed(format!("proc/{pid}/status"), status::parse)?;
-        if stat.run == TaskRun::Ended && self.threads(pid)? == Presence::Gone {
+        // What is left of a first thread that has ended has no memory, so nobody but root may look into it.
+        let Some(alive) = self.first_alive(&stat, pid)? else {
             return Ok(Presence::Gone);
-        }
-        Ok(match status {
+        };
+        let folder = match alive.0 == pid.0 {
+            true => format!("proc/{pid}"),
+            false => format!("proc/{pid}/task/{alive}"),
+        };
+        let status = self.parsed(format!("{folder}/status"), status::parse)?;
+        // After the ids: whoever takes other rights in between is not dumpable any more.
+        let owner = self.owner(format!("{folder}/status"))?;
+        Ok(match (status, owner) {
             // The number of a mere thread answers in /proc too, but is no process.
-            Presence::Here(status) if status.pid == pid => Presence::Here(Process {
-                pid,
-                start: stat.start,
-                parent: stat.parent,
-                uids: status.uids,
-                name: stat.name,
-                kernel_thread: stat.kernel_thread,
-            }),
+            (Presence::Here(status), Presence::Here(owner)) if status.pid == pid => {
+                Presence::Here(Process {
+                    pid,
+                    start: stat.start,
+                    parent: stat.parent,
+                    rights: Rights::new(&status, owner),
+                    threads: status.threads,
+                    name: stat.name,
+                    kernel_thread: stat.kernel_thread,
+                })
+            }
             _ => Presence::Gone,
         })
     }
 
-    /// The line of a process in `stat`, whatever state it is in.
+    /// The line of a process's first thread in `stat`, whatever state it is in.
+    ///
+    /// Reading it takes as long for a process of 10,000 threads as for one of a single thread: the line of the
+    /// process itself holds sums over all of them ([`Self::whole_stat`]).
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
+        self.parsed(format!("proc/{pid}/task/{pid}/stat"), stat::parse)
+    }
+
+    /// The line of a whole process in `stat`, with the processor time of all its threads; the kernel visits each.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn whole_stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
         self.parsed(format!("proc/{pid}/stat"), stat::parse)
     }
 
@@ -85,13 +109,33 @@ impl Reader {
     /// When it exists and cannot be read.
     pub fn process_start(&self, pid: Pid) -> Result<Presence<StartTicks>, ReadError> {
         Ok(match self.stat(pid)? {
-            Presence::Here(stat)
-                if stat.run != TaskRun::Ended || self.threads(pid)? != Presence::Gone =>
-            {
+            Presence::Here(stat) if self.first_alive(&stat, pid)?.is_some() => {
                 Presence::Here(stat.start)
             }
             _ => Presence::Gone,
         })
+    }
+
+    /// The first thread of a process that lives, if one does: it outlives those that have ended.
+    fn first_alive(&self, first: &Stat, pid: Pid) -> Result<Option<Tid>, ReadError> {
+        if first.run != TaskRun::Ended {
+            return Ok(Some(Tid(pid.0)));
+        }
+        for tid in self.tids(pid)?.here().unwrap_or_default() {
+            if self.start(pid, tid)? != Presence::Gone {
+                return Ok(Some(tid));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Numbers of the threads of a process, ascending, at most [`THREADS_MAX`]; some may have ended.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn tids(&self, pid: Pid) -> Result<Presence<Vec<Tid>>, ReadError> {
+        let tids = self.numbered(format!("proc/{pid}/task"), "", THREADS_MAX)?;
+        Ok(tids.map(|tids| tids.into_iter().map(Tid).collect()))
     }
 
     /// When a thread began; gone also if it has ended or belongs to another process.
@@ -111,13 +155,12 @@ impl Reader {
     /// # Errors
     /// When one exists and cannot be read.
     pub fn threads(&self, pid: Pid) -> Result<Presence<Vec<Thread>>, ReadError> {
-        let path = format!("proc/{pid}/task");
-        let Presence::Here(tids) = self.numbered(path, "", THREADS_MAX)? else {
+        let Presence::Here(tids) = self.tids(pid)? else {
             return Ok(Presence::Gone);
         };
         let mut threads = Vec::with_capacity(tids.len());
         for tid in tids {
-            if let Presence::Here(thread) = self.thread(pid, Tid(tid))? {
+            if let Presence::Here(thread) = self.thread(pid, tid)? {
                 threads.push(thread);
             }
         }
@@ -185,13 +228,18 @@ impl Reader {
         Ok(numbers.into_iter().map(Pid).collect())
     }
 
-    /// Every process with the process that made it, or took it over. Those that cannot be read are left out.
+    /// Every process with the process that made it, or took it over.
     ///
     /// # Errors
-    /// When `/proc` cannot be read.
+    /// When `/proc` or one of them cannot be read.
     pub fn parents(&self) -> Result<Vec<(Pid, Pid)>, ReadError> {
-        let parent = |pid| Some((pid, self.stat(pid).ok()?.here()?.parent));
-        Ok(self.pids()?.into_iter().filter_map(parent).collect())
+        let mut parents = Vec::new();
+        for pid in self.pids()? {
+            if let Presence::Here(stat) = self.stat(pid)? {
+                parents.push((pid, stat.parent));
+            }
+        }
+        Ok(parents)
     }
 
     /// Every process with exactly this name, by ascending number; none of the kernel's.
@@ -250,6 +298,7 @@ const NAME_BYTES: usize = 15;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Closed;
     use crate::tree::Tree;
 
     fn stat(id: u32, name: &str, state: char, parent: u32, start: u64) -> String {
@@ -267,7 +316,7 @@ mod tests {
             (11, "solver", 'R', 7),
         ] {
             tree.file(
-                &format!("proc/{pid}/stat"),
+                &format!("proc/{pid}/task/{pid}/stat"),
                 &stat(pid, name, state, parent, 50),
             );
             tree.file(
@@ -275,13 +324,12 @@ mod tests {
                 &format!("Tgid:\t{pid}\nUid:\t5\t5\t5\t5\n"),
             );
         }
-        tree.file("proc/7/task/7/stat", &stat(7, "a", 'S', 1, 50));
         tree.file("proc/7/task/8/stat", &stat(8, "b", 'R', 1, 51));
         tree.file("proc/7/task/10/stat", &stat(10, "c", 'X', 1, 52));
-        tree.file("proc/13/stat", &stat(13, "leaderless", 'Z', 1, 60));
         tree.file("proc/13/status", "Tgid:\t13\nUid:\t5\t5\t5\t5\n");
         tree.file("proc/13/task/13/stat", &stat(13, "a", 'Z', 1, 60));
         tree.file("proc/13/task/14/stat", &stat(14, "a", 'S', 1, 61));
+        tree.file("proc/13/task/14/status", "Tgid:\t13\nUid:\t5\t5\t5\t5\n");
         tree.file("proc/7/task/8/schedstat", "123456789 5 1\n");
         tree
     }
@@ -292,7 +340,7 @@ mod tests {
         let reader = tree.reader();
         let process = reader.process(Pid(7)).unwrap().here().unwrap();
         assert_eq!(process.name, "a b) (c");
-        assert!(process.uids.all(5) && !process.kernel_thread);
+        assert!(process.rights.uids.all(5) && !process.kernel_thread);
         let threads = reader.threads(Pid(7)).unwrap().here().unwrap();
         let tids: Vec<u32> = threads.iter().map(|thread| thread.key.tid.0).collect();
         assert_eq!(tids, [7, 8]);
@@ -338,9 +386,9 @@ mod tests {
     #[test]
     fn damage_names_the_file() {
         let tree = tree();
-        tree.file("proc/7/stat", "7 (a");
+        tree.file("proc/7/task/7/stat", "7 (a");
         let error = tree.reader().process(Pid(7)).unwrap_err();
-        assert!(error.to_string().contains("proc/7/stat"), "{error}");
+        assert!(error.to_string().contains("task/7/stat"), "{error}");
     }
 
     #[test]
@@ -349,6 +397,14 @@ mod tests {
         let own = Pid(std::process::id());
         let process = reader.process(own).unwrap().here().unwrap();
         assert!(!process.kernel_thread);
+        let gids = process.rights.gids.unwrap();
+        let (uid, gid) = (process.rights.uids.real, gids.real);
+        // A process with capabilities is nobody's but root's.
+        let refused = process.rights.closed_to(uid, gid);
+        assert!(
+            matches!(refused, None | Some(Closed::Capabilities)),
+            "{refused:?}"
+        );
         let threads = reader.threads(own).unwrap().here().unwrap();
         assert_eq!(threads[0].key.start, process.start);
         assert!(reader.maps(own).unwrap().here().unwrap().len() > 5);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
@@ -35,6 +36,13 @@ impl Reader {
     pub(crate) fn bytes(&self, path: impl AsRef<Path>) -> Result<Presence<Vec<u8>>, ReadError> {
         let path = self.path(path);
         presence(read_bounded(&path)).map_err(|source| failed(path, source))
+    }
+
+    /// The user that a file belongs to.
+    pub(crate) fn owner(&self, path: impl AsRef<Path>) -> Result<Presence<u32>, ReadError> {
+        let path = self.path(path);
+        presence(fs::symlink_metadata(&path).map(|found| found.uid()))
+            .map_err(|source| failed(path, source))
     }
 
     /// A file's bytes, understood.
@@ -107,7 +115,8 @@ pub(crate) const fn failed(path: PathBuf, source: io::Error) -> ReadError {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // With room to begin with: else the library feels its way in five calls to the end of a line of `stat`.
+    let mut bytes = Vec::with_capacity(FILE_BYTES_USUAL);
     let taken = File::open(path)?
         .take(FILE_BYTES_MAX + 1)
         .read_to_end(&mut bytes)?;
@@ -117,6 +126,8 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What most files fit into: a `status` has 1.5 KiB.
+const FILE_BYTES_USUAL: usize = 4096;
 /// The largest file that is read. A `numa_maps` of 65,530 mappings (the kernel's default limit) with
 /// long file names is about 13 MB; more than this is taken for damage.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -80,6 +80,12 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
     })
 }
 
+/// How long ago something began, on the clock of starts.
+#[must_use]
+pub fn age(began: StartTicks, now: StartTicks) -> Duration {
+    ticks_to_time(now.0.saturating_sub(began.0))
+}
+
 /// Ticks as a duration.
 fn ticks_to_time(ticks: u64) -> Duration {
     Duration::from_millis(ticks.saturating_mul(1000 / TICKS_PER_SECOND))

@@ -9,17 +9,23 @@ use crate::error::ParseError;
 pub struct Status {
     /// The process it belongs to.
     pub pid: Pid,
-    /// On whose behalf it acts.
-    pub uids: Uids,
+    /// Users on whose behalf it acts.
+    pub uids: Ids,
+    /// The same for groups; none where the kernel does not say.
+    pub gids: Option<Ids>,
+    /// Capabilities that it has or can take, a bit each; none where the kernel does not say.
+    pub capabilities: Option<u64>,
+    /// Threads of its process; 0 where the kernel does not say.
+    pub threads: u32,
     /// Processors it may run on: its affinity within its cpuset, those offline included.
     pub cpus_allowed: CpuSet,
     /// Nodes it may allocate on: its cpuset's.
     pub mems_allowed: NodeSet,
 }
 
-/// On whose behalf a process acts.
+/// On whose behalf a process acts: users, or groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uids {
+pub struct Ids {
     /// Who started it.
     pub real: u32,
     /// Whose rights it has.
@@ -28,11 +34,21 @@ pub struct Uids {
     pub saved: u32,
 }
 
-impl Uids {
-    /// Whether it is this user's alone: no set-user-id program that has, or can take, another's rights.
+impl Ids {
+    /// Whether it is this one's alone: no set-id program that has, or can take, another's rights.
     #[must_use]
-    pub const fn all(self, uid: u32) -> bool {
-        self.real == uid && self.effective == uid && self.saved == uid
+    pub const fn all(self, id: u32) -> bool {
+        self.real == id && self.effective == id && self.saved == id
+    }
+}
+
+impl From<[u32; 3]> for Ids {
+    fn from([real, effective, saved]: [u32; 3]) -> Self {
+        Self {
+            real,
+            effective,
+            saved,
+        }
     }
 }
 
@@ -45,7 +61,8 @@ impl Uids {
 /// Names the line that makes no sense, or says which is missing.
 pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut pid = None;
-    let mut uids = None;
+    let (mut uids, mut gids, mut capabilities) = (None, None, None);
+    let mut threads = 0;
     let mut cpus_allowed = CpuSet::new();
     let mut mems_allowed = NodeSet::new();
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
@@ -57,21 +74,23 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
         match key {
             b"Tgid" => pid = Some(Pid(numbers::<1>(number, value)?[0])),
             b"Uid" => uids = Some(numbers::<3>(number, value)?),
+            b"Gid" => gids = Some(numbers::<3>(number, value)?),
+            b"Threads" => threads = numbers::<1>(number, value)?[0],
+            b"CapPrm" => capabilities = Some(hexadecimal(number, value)?),
             b"Cpus_allowed_list" => cpus_allowed = list(number, value, CpuSet::parse_list)?,
             b"Mems_allowed_list" => mems_allowed = list(number, value, NodeSet::parse_list)?,
             _ => {}
         }
     }
-    let (Some(pid), Some([real, effective, saved])) = (pid, uids) else {
+    let (Some(pid), Some(uids)) = (pid, uids) else {
         return Err(ParseError::new(1, bytes, "has no `Tgid` or no `Uid`"));
     };
     Ok(Status {
         pid,
-        uids: Uids {
-            real,
-            effective,
-            saved,
-        },
+        uids: uids.into(),
+        gids: gids.map(Into::into),
+        capabilities,
+        threads,
         cpus_allowed,
         mems_allowed,
     })
@@ -88,6 +107,13 @@ pub(crate) fn parse_capabilities(bytes: &[u8]) -> Result<u64, ParseError> {
         .and_then(|value| std::str::from_utf8(value).ok())
         .and_then(|value| u64::from_str_radix(value.trim(), 16).ok())
         .ok_or_else(|| ParseError::new(1, bytes, "has no `CapEff` that is a number"))
+}
+
+fn hexadecimal(line: usize, value: &[u8]) -> Result<u64, ParseError> {
+    std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| u64::from_str_radix(text, 16).ok())
+        .ok_or_else(|| ParseError::new(line, value, "is no hexadecimal number"))
 }
 
 fn numbers<const N: usize>(line: usize, value: &[u8]) -> Result<[u32; N], ParseError> {
@@ -129,6 +155,8 @@ mod tests {
         let status = parse(REAL).unwrap();
         assert_eq!(status.pid, Pid(22931));
         assert!(status.uids.all(0) && !status.uids.all(1000));
+        assert!(status.gids.unwrap().all(0) && status.threads == 1);
+        assert_eq!(status.capabilities, Some(0x1ff_feff_ffff));
         assert_eq!(status.cpus_allowed.to_string(), "0-1");
         assert_eq!(status.mems_allowed.to_string(), "0");
     }

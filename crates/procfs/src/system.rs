@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use topology::{CpuSet, Pid, StartTicks, Tid};
+use topology::{CpuSet, Pid, StartTicks};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
 use crate::reader::Reader;
@@ -147,17 +147,21 @@ impl Reader {
             .ok_or_else(|| self.damaged(PATH, &text, "is not a time in seconds"))
     }
 
-    /// The number that was given to a process or thread last; numbers ascend until they wrap.
+    /// How long, since the start of the machine, some thread waited for a processor; gone where the kernel does not tell.
     ///
     /// # Errors
-    /// When it cannot be read or is no number.
-    pub fn newest(&self) -> Result<Tid, ReadError> {
-        const PATH: &str = "proc/loadavg";
-        let text = self.required(PATH)?;
-        let last = text.split_whitespace().nth(4);
-        last.and_then(|last| last.parse().ok())
-            .map(Tid)
-            .ok_or_else(|| self.damaged(PATH, &text, "does not end in a number"))
+    /// When it exists and cannot be read.
+    pub fn processor_pressure(&self) -> Result<Presence<Duration>, ReadError> {
+        const PATH: &str = "proc/pressure/cpu";
+        let Presence::Here(text) = self.text(PATH)? else {
+            return Ok(Presence::Gone);
+        };
+        let some = text.lines().find_map(|line| line.strip_prefix("some "));
+        let total = some.and_then(|some| some.rsplit_once("total="));
+        let micros = total.and_then(|(_, total)| total.trim().parse().ok());
+        micros
+            .map(|micros| Presence::Here(Duration::from_micros(micros)))
+            .ok_or_else(|| self.damaged(PATH, &text, "tells no total of `some`"))
     }
 
     /// Processors online now; gone where the machine does not tell.
@@ -191,7 +195,7 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn usage(&self, pid: Pid) -> Result<Presence<Usage>, ReadError> {
-        Ok(self.stat(pid)?.map(|stat| Usage {
+        Ok(self.whole_stat(pid)?.map(|stat| Usage {
             cpu_time: stat.cpu_time,
             resident_pages: stat.resident_pages,
         }))
@@ -296,7 +300,7 @@ mod tests {
         tree.file("sys/kernel/sched_ext/root/ops", "scx_lavd\n");
         for (pid, name) in [(3, "numad"), (4, "numad"), (5, "irqbalance")] {
             tree.file(
-                &format!("proc/{pid}/stat"),
+                &format!("proc/{pid}/task/{pid}/stat"),
                 &format!(
                     "{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 9 0 5 0 0 0 0 0 0 0 0 0 \
                      0 0 0 0 0 17 6 0\n"
@@ -331,14 +335,28 @@ mod tests {
     }
 
     #[test]
+    fn pressure_is_a_time() {
+        let tree = Tree::new("pressure");
+        assert_eq!(tree.reader().processor_pressure().unwrap(), Presence::Gone);
+        let text =
+            "some avg10=97.85 avg60=96.88 avg300=96.89 total=1770140597\nfull avg10=0.00 total=0\n";
+        tree.file("proc/pressure/cpu", text);
+        let waited = tree.reader().processor_pressure().unwrap().here().unwrap();
+        assert_eq!(waited, Duration::from_micros(1_770_140_597));
+        for damaged in ["", "some", "some total=x", "full total=1", "some total=-1"] {
+            tree.file("proc/pressure/cpu", damaged);
+            tree.reader().processor_pressure().unwrap_err();
+        }
+    }
+
+    #[test]
     fn the_live_machine_reads() {
         let reader = Reader::new("/");
         assert_eq!(reader.boot_id().unwrap().len(), 36);
         let own = Pid(std::process::id());
-        let start = reader.start(own, Tid(own.0)).unwrap();
+        let start = reader.start(own, topology::Tid(own.0)).unwrap();
         assert!(start.here().unwrap() <= reader.now().unwrap());
         assert!(reader.usage(own).unwrap().here().unwrap().resident_pages > 0);
-        assert!(reader.newest().unwrap().0 > 0);
         reader.sched_ext().unwrap();
         reader.perf_event_paranoid().unwrap();
         reader.rivals(own).unwrap();

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use numad_core::{AccessKind, Record, ServedBy, Time};
+use numad_core::{AccessKind, Record, SAMPLES_KEPT, ServedBy, Time};
 use topology::{CpuSet, Pid};
 
 use crate::attr::{self, EventAttr};
@@ -307,7 +307,11 @@ impl Source for Faults {
         let faults = std::mem::take(&mut self.faults_untold);
         let faults = faults.saturating_mul(self.live.rate().period);
         self.provoker.faulted(now, faults);
-        self.provoker.poll(now)
+        let live = &mut self.live;
+        // Each page that is written faults once. Of many it is enough to see some.
+        self.provoker.poll(now, &mut |pages| {
+            live.enough((pages / u64::from(SAMPLES_KEPT)).max(1));
+        })
     }
 
     fn stirred(&mut self, now: Time, pid: Pid) {

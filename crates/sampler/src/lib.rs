@@ -3,7 +3,7 @@
 //! A [`Source`] delivers [`numad_core::Record`]s: accesses that were seen, threads coming and going,
 //! and how much was lost. [`Pebs`], [`Ibs`] and [`Spe`] read what processors of Intel, AMD and Arm sample
 //! by themselves; [`Faults`] reads the kernel's page-fault event on every processor and needs no
-//! hardware counters; [`Replay`] reads a [`recording`].
+//! hardware counters; [`Feed`] reads what another program samples; [`Replay`] reads a [`recording`].
 //!
 //! From the kernel to a record it goes: [`ring`] (the memory shared with the kernel; the only
 //! `unsafe` code here) → [`decode`] (bytes to values; total, fuzzed) → [`filter`] (only attached
@@ -23,6 +23,7 @@ pub mod counters;
 pub mod data_source;
 pub mod decode;
 pub mod faults;
+pub mod feed;
 pub mod filter;
 pub mod ibs;
 pub mod kernel;
@@ -46,6 +47,7 @@ pub mod spe;
 pub mod survey;
 
 pub use faults::{FaultOptions, Faults};
+pub use feed::{Feed, FeedError};
 pub use ibs::Ibs;
 pub use law::ClearOptions;
 pub use live::Range;

@@ -348,14 +348,28 @@ impl<R: Reading> Live<R> {
         };
         self.told = (lost, throttled);
         let change = self.law.next(now, &seen)?;
-        self.plan.set_period(change.to);
+        self.follow_law();
+        Some(change)
+    }
+
+    /// One sample for each so many events tells enough of what comes next.
+    pub(crate) fn enough(&mut self, period: u64) {
+        let before = self.law.period();
+        self.law.enough(period);
+        if self.law.period() != before {
+            self.follow_law();
+        }
+    }
+
+    /// Has the events sample as often as the law says.
+    fn follow_law(&mut self) {
+        self.plan.set_period(self.law.period());
         for listener in &mut self.listeners {
             // What cannot be told is opened again with the next refresh, at the new rate.
             if listener.events.follow(&*self.kernel, &self.plan).is_err() {
                 listener.retiring = true;
             }
         }
-        Some(change)
     }
 
     /// Samples that the busiest processor took since this was asked the last time.

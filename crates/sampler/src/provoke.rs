@@ -266,25 +266,32 @@ impl Provoker {
         self.law.faulted(now, faults);
     }
 
-    /// Clears one process if it is its turn; says when the next turn is.
-    pub fn poll(&mut self, now: Time) -> Option<Time> {
+    /// Clears one process if it is its turn, and tells before of how many pages that is; says when the next turn is.
+    pub fn poll(&mut self, now: Time, before: &mut dyn FnMut(u64)) -> Option<Time> {
         if let Some(pid) = self.law.due(now) {
             match self.clear.resident_pages(pid) {
                 None => self.remove(pid),
-                Some(pages) if self.law.admit(now, pid, pages) => match self.clear.clear(pid) {
-                    Ok(took) => self.law.cleared(now, pid, pages, took),
-                    Err(error) => {
-                        if !is_gone(&error) {
-                            self.denied = error.raw_os_error();
-                            self.unprovoked += 1;
-                        }
-                        self.remove(pid);
-                    }
-                },
+                Some(pages) if self.law.admit(now, pid, pages) => {
+                    before(pages);
+                    self.clear(now, pid, pages);
+                }
                 Some(_) => {}
             }
         }
         self.law.deadline()
+    }
+
+    fn clear(&mut self, now: Time, pid: Pid, pages: u64) {
+        match self.clear.clear(pid) {
+            Ok(took) => self.law.cleared(now, pid, pages, took),
+            Err(error) => {
+                if !is_gone(&error) {
+                    self.denied = error.raw_os_error();
+                    self.unprovoked += 1;
+                }
+                self.remove(pid);
+            }
+        }
     }
 
     /// What keeps it from doing more, one sentence each.
@@ -293,8 +300,8 @@ impl Provoker {
         let mut notes = Vec::new();
         if self.law.skipped() > 0 {
             notes.push(format!(
-                "{} processes are not provoked because clearing so many pages would hold them too long",
-                self.law.skipped()
+                "{} not provoked because clearing so many pages would hold them too long",
+                processes_are(self.law.skipped())
             ));
         }
         if self.unprovoked > 0 {
@@ -307,13 +314,22 @@ impl Provoker {
                     )
                 },
             );
-            notes.push(format!(
-                "{} processes are not provoked: {why}",
-                self.unprovoked
-            ));
+            let processes_are = processes_are(self.unprovoked);
+            notes.push(format!("{processes_are} not provoked: {why}"));
         }
         notes
     }
+}
+
+/// `1 process is`, `2 processes are`.
+fn processes_are(count: impl fmt::Display) -> String {
+    let count = count.to_string();
+    let noun = if count == "1" {
+        "process is"
+    } else {
+        "processes are"
+    };
+    format!("{count} {noun}")
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -114,6 +114,8 @@ impl fmt::Display for RateChange {
 pub struct RateLaw {
     options: RateOptions,
     period: u64,
+    /// Shorter ones would tell nothing that anybody could use, see [`Self::enough`].
+    enough: u64,
     /// When it changed last, and whether that was a way back.
     changed: Option<(Time, Why)>,
     /// A period that was tried and too short, with the events per second at which it was.
@@ -128,6 +130,7 @@ impl RateLaw {
         let mut law = Self {
             options,
             period: 1,
+            enough: 1,
             changed: None,
             too_short: None,
             last: None,
@@ -138,8 +141,17 @@ impl RateLaw {
 
     /// Events for each sample.
     #[must_use]
-    pub const fn period(&self) -> u64 {
-        self.period
+    pub fn period(&self) -> u64 {
+        match self.options.fixed {
+            true => self.period,
+            false => self.within(self.period.max(self.enough)),
+        }
+    }
+
+    /// With one sample for each so many events there are enough of what comes next; what costs or losses ask for
+    /// may be rarer still.
+    pub fn enough(&mut self, period: u64) {
+        self.enough = period;
     }
 
     /// Whether the period stays as it is.
@@ -177,17 +189,19 @@ impl RateLaw {
             }
             _ => return None,
         };
+        let current = self.period();
         if to == self.period {
             return None;
         }
         let came_back = matches!(self.changed, Some((at, Why::Room)) if now.since(at) < WATCHED);
         if why != Why::Room && came_back {
-            self.too_short = Some((self.period, events_per_second(seen, self.period)));
+            self.too_short = Some((current, events_per_second(seen, current)));
         }
-        let from = std::mem::replace(&mut self.period, to);
+        self.period = to;
         self.changed = Some((now, why));
         self.last = Some(why);
-        Some(RateChange { from, to, why })
+        let (from, to) = (current, self.period());
+        (from != to).then_some(RateChange { from, to, why })
     }
 
     /// What sampling costs and may cost, of the machine or of its busiest processor, whichever is
@@ -220,14 +234,14 @@ impl RateLaw {
                 factor *= 2;
             }
         }
-        self.within(self.period.saturating_mul(factor))
+        self.within(self.period().saturating_mul(factor))
     }
 
     fn has_room(&self, seen: &RateInput, cost: Cost) -> bool {
         let at_ease = seen.fill_permille < EASE_PERMILLE && cost.spent <= cost.allowed / 8 * 3;
         let barred = self.too_short.is_some_and(|(period, events)| {
             self.within(self.period / 2) <= period
-                && events_per_second(seen, self.period) > events / 2
+                && events_per_second(seen, self.period()) > events / 2
         });
         at_ease && !barred
     }

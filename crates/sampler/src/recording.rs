@@ -16,6 +16,7 @@ mod survey;
 mod write;
 
 pub use read::RecordingReader;
+pub(crate) use read::{Block, Front, WRONG_END, front_block, front_header};
 pub use survey::{SeenThread, Survey, THREADS_MAX};
 pub use write::{RecordingWriter, WriteError};
 
@@ -49,6 +50,19 @@ pub struct Header {
     pub source: String,
     /// The machine, in any form that `topology` reads; empty if it was not recorded.
     pub topology: String,
+}
+
+impl Header {
+    /// Whether its samples are page faults, which stand for no known number of accesses: taken by
+    /// numad, or imported from events of `perf` that all are faults.
+    #[must_use]
+    pub fn of_faults(&self) -> bool {
+        let Some(events) = self.source.strip_prefix("imported from perf") else {
+            return self.source.starts_with("faults");
+        };
+        let names = events.split_once(": ").map_or("", |(_, names)| names);
+        !names.is_empty() && names.split(", ").all(|name| name.contains("fault"))
+    }
 }
 
 /// One thing in a recording.

@@ -3,20 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use numad_core::cost::with_estimates;
+use numad_core::cost::{ACCESSES_PER_BUSY_SECOND, Prices, with_estimates};
 use numad_core::event::WindowSummary;
 use numad_core::{
     Action, AttachError, AttachOptions, AttachSpec, AttachmentId, Certainty, CommMatrix, Engine,
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
 };
-use topology::{NodeId, Origin, Pid, TaskKey, Topology};
+use topology::{BandwidthGraph, NodeId, Origin, Pid, TaskKey, Topology};
 
+use crate::conditions::Source;
 use crate::judge::Judge;
+use crate::scenario::Bandwidth;
 use crate::stage::{Asked, Stage};
 use crate::story::Story;
+use crate::world::PAGE_BYTES;
 
 /// Pages whose place is looked up per window and program, as a daemon on a budget would.
-const WANTED_PAGES_MAX: usize = 16_384;
+const WANTED_PAGES_MAX: usize = 4096;
 
 /// What a run needs beside a stage.
 pub(crate) struct Setup<'a> {
@@ -327,9 +330,35 @@ const fn attachment_of(action: &Action) -> AttachmentId {
     }
 }
 
+/// A machine as the engine knows it.
+pub(crate) fn known(topology: &Arc<Topology>, bandwidth: Bandwidth) -> Arc<Topology> {
+    match bandwidth {
+        Bandwidth::Measured => characterized(topology),
+        Bandwidth::Unknown => unmeasured(topology),
+    }
+}
+
+/// A machine as the engine knows it where nobody measured it: by what its firmware says.
+fn unmeasured(topology: &Topology) -> Arc<Topology> {
+    let mut graph = BandwidthGraph::default();
+    for ((from, to), mut link) in topology.bandwidth().iter() {
+        let figures = [
+            &mut link.read_mbps,
+            &mut link.write_mbps,
+            &mut link.loaded_mbps,
+            &mut link.latency_ns,
+        ];
+        for figure in figures {
+            *figure = figure.filter(|figure| figure.origin != Origin::Measured);
+        }
+        *graph.link_mut(from, to) = link;
+    }
+    Arc::new(topology.clone().with_bandwidth(graph))
+}
+
 /// A machine as the engine knows it once `numadctl characterize` was run on it: what the model estimates
 /// of a made-up machine is what is measured there.
-pub(crate) fn characterized(topology: &Topology) -> Arc<Topology> {
+fn characterized(topology: &Topology) -> Arc<Topology> {
     let filled = with_estimates(topology.clone());
     let mut graph = filled.bandwidth().clone();
     for ((from, to), _) in filled.bandwidth().iter() {
@@ -344,6 +373,27 @@ pub(crate) fn characterized(topology: &Topology) -> Arc<Topology> {
         }
     }
     Arc::new(filled.with_bandwidth(graph))
+}
+
+/// Prices where a sample is a fault: it stands for the uses that it does not show, the page once all over,
+/// line by line.
+pub(crate) fn priced_by_faults(prices: &mut Prices, page_bytes: u64) {
+    let lines = u32::try_from(page_bytes / LINE_BYTES).unwrap_or(u32::MAX);
+    prices.accesses_per_amount = f64::from(lines);
+    prices.accesses_per_busy_second = ACCESSES_PER_BUSY_SECOND;
+}
+
+/// Bytes in a cache line of every processor this runs on but a few; only an estimate rests on it.
+const LINE_BYTES: u64 = 64;
+
+/// The same for a made-up source.
+pub(crate) fn attach_options_for(factory: &dyn PolicyFactory, source: Source) -> AttachOptions {
+    let mut options = attach_options(factory);
+    match source {
+        Source::Period => {}
+        Source::Faults => priced_by_faults(&mut options.prices, PAGE_BYTES),
+    }
+    options
 }
 
 /// The daemon's defaults for a policy.

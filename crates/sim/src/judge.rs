@@ -225,6 +225,7 @@ mod tests {
     use numad_core::{Host, Reach, Reason, SpaceId};
 
     use super::*;
+    use crate::conditions::Conditions;
     use crate::fault::Faults;
     use crate::workload::Workload;
     use crate::world::{World, WorldSpec};
@@ -244,6 +245,7 @@ mod tests {
                 faults: Faults::NONE,
                 cgroup_cpus: CpuSet::parse_list("0,2-3").unwrap(),
                 seed: 1,
+                conditions: Conditions::default(),
                 balancing: false,
             });
             let mut judge = Judge::default();
@@ -353,6 +355,7 @@ mod tests {
             faults: Faults::NONE,
             cgroup_cpus: CpuSet::new(),
             seed: 1,
+            conditions: Conditions::default(),
             balancing: false,
         });
         court.options.task_moves_max = 3;

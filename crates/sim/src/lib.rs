@@ -7,11 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
+mod condition_arguments;
+pub mod conditions;
 mod driver;
 pub mod fault;
 mod json;
 mod judge;
 pub mod matrix;
+mod matrix_command;
 mod paper;
 mod picture;
 pub mod random;
@@ -27,6 +31,7 @@ mod tests;
 pub mod workload;
 pub mod world;
 
+pub use conditions::Conditions;
 pub use driver::{Snapshot, WindowRow};
 pub use fault::{Fault, Faults};
 pub use replay::{ReplayReport, ReplaySpec, replay};

@@ -7,11 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::matrix::{Choice, Done, MACHINES_QUICK, Matrix, Plan, WINDOWS, WINDOWS_QUICK};
+use crate::scenario::Bandwidth;
+use crate::{RunError, RunErrorKind};
 use clap::Args;
-use sim::matrix::{Choice, Done, MACHINES_QUICK, Matrix, Plan, WINDOWS, WINDOWS_QUICK};
-use sim::{RunError, RunErrorKind};
 
-use crate::Failure;
+use crate::cli::Failure;
+use crate::condition_arguments::ConditionArguments;
 
 /// Every policy on every workload on every machine, in one table.
 ///
@@ -29,6 +31,11 @@ pub(crate) struct MatrixArguments {
     /// Which machines, joined by commas [default: all]
     #[arg(long, value_name = "A,B")]
     machines: Option<String>,
+    /// Memory of a thread, sizes such as 8M,1G,64G joined by commas [default: 512K]
+    #[arg(long, value_name = "SIZES")]
+    memory: Option<String>,
+    #[command(flatten)]
+    conditions: ConditionArguments,
     /// Seeds of each cell, whose figures are means [default: 1]
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
@@ -50,7 +57,7 @@ pub(crate) struct MatrixArguments {
 }
 
 const EXAMPLES: &str = "\
-Example:
+EXAMPLE:
   numad-sim matrix --policies deloc,balance --machines 2x16 --seeds 3 -o /tmp/matrix
 
 Exit codes: 0 done, whatever the checks say; 1 a rule was broken, which is a mistake in numad, or a file
@@ -63,7 +70,7 @@ const BROKEN_MAX: usize = 8;
 const THREADS_MAX: usize = 1024;
 
 pub(crate) fn run(arguments: &MatrixArguments, out: &mut impl Write) -> Result<u8, Failure> {
-    let plan = Plan::new(&arguments.choice())?;
+    let plan = Plan::new(&arguments.choice()?)?;
     let threads = match arguments.threads {
         Some(0) => {
             let message = "`0` threads: must be at least 1";
@@ -171,9 +178,12 @@ fn cannot_write(path: &Path, error: &io::Error) -> RunError {
 }
 
 impl MatrixArguments {
-    fn choice(&self) -> Choice {
+    fn choice(&self) -> Result<Choice, RunError> {
         let quick = |normal: u32, quick: u32| if self.quick { quick } else { normal };
-        Choice {
+        Ok(Choice {
+            memory: self.memory.clone(),
+            conditions: self.conditions.conditions()?,
+            bandwidth: self.conditions.bandwidth()?,
             policies: self.policies.clone(),
             workloads: self.workloads.clone(),
             machines: self
@@ -184,7 +194,7 @@ impl MatrixArguments {
             windows: self
                 .windows
                 .unwrap_or_else(|| quick(WINDOWS, WINDOWS_QUICK)),
-        }
+        })
     }
 
     /// The command that gives the same figures; where they are written to is nobody's business.
@@ -194,6 +204,7 @@ impl MatrixArguments {
             ("--policies", &self.policies),
             ("--workloads", &self.workloads),
             ("--machines", &self.machines),
+            ("--memory", &self.memory),
         ];
         for (flag, list) in lists {
             if let Some(list) = list {
@@ -207,6 +218,12 @@ impl MatrixArguments {
             if let Some(number) = number {
                 command.push_str(&format!(" {flag} {number}"));
             }
+        }
+        if let Ok(conditions) = self.conditions.conditions() {
+            command.push_str(&conditions.to_string());
+        }
+        if let Ok(bandwidth @ Bandwidth::Unknown) = self.conditions.bandwidth() {
+            command.push_str(&format!(" --bandwidth {bandwidth}"));
         }
         if self.quick {
             command.push_str(" --quick");

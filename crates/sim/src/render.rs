@@ -86,11 +86,12 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let scenario = &report.scenario;
     let nodes = report.topology.nodes().len();
     let line = format!(
-        "SIMULATED machine {} ({nodes} nodes, {} cpus), {} threads of {}, policy {}, {} s, faults {}",
+        "SIMULATED machine {} ({nodes} nodes, {} cpus), {} threads of {}{}, policy {}, {} s, faults {}",
         scenario.topology,
         report.topology.usable().len(),
         scenario.threads.unwrap_or(0),
         scenario.workload,
+        scenario.conditions,
         scenario.policy,
         scenario.seconds,
         scenario.faults.names(),
@@ -188,6 +189,11 @@ impl Report {
             ("topology", json::text(&scenario.topology)),
             ("workload", json::text(&scenario.workload.to_string())),
             ("threads", scenario.threads.unwrap_or(0).to_string()),
+            (
+                "conditions",
+                json::text(scenario.conditions.to_string().trim_start()),
+            ),
+            ("bandwidth", json::text(&scenario.bandwidth.to_string())),
             ("seconds", scenario.seconds.to_string()),
             ("policy", json::text(&scenario.policy)),
             (

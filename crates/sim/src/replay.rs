@@ -37,9 +37,6 @@ const SLICE: Duration = Duration::from_millis(10);
 const PAGE_BYTES_MIN: u64 = 4096;
 const PAGE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes in a cache line of every processor this runs on but a few; only an estimate rests on it.
-const LINE_BYTES: u64 = 64;
-
 /// What to replay, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplaySpec {
@@ -252,11 +249,8 @@ fn options(spec: &ReplaySpec, survey: &Survey, factory: &dyn PolicyFactory) -> A
             max: window,
         };
     }
-    if survey.header.source.starts_with("faults") {
-        // A fault stands for the uses that it does not show: the page once all over, line by line.
-        let lines = u32::try_from(survey.header.page_bytes / LINE_BYTES).unwrap_or(u32::MAX);
-        options.prices.accesses_per_amount = f64::from(lines);
-        options.prices.accesses_per_busy_second = numad_core::cost::ACCESSES_PER_BUSY_SECOND;
+    if survey.header.of_faults() {
+        driver::priced_by_faults(&mut options.prices, survey.header.page_bytes);
     }
     options
 }

@@ -9,7 +9,7 @@ use topology::{Reason, Topology};
 
 use crate::driver::{self, Run, Setup, Snapshot, WindowRow};
 use crate::fault::Faults;
-use crate::scenario::{SECONDS_MAX, Scenario, THREADS_MAX};
+use crate::scenario::{MEMORY_MAX, SECONDS_MAX, Scenario, THREADS_MAX};
 use crate::stage::Simulation;
 use crate::story::Story;
 use crate::world::{PAGE_BYTES, Totals, World, WorldSpec};
@@ -127,6 +127,7 @@ impl std::error::Error for RunError {}
 /// When the machine, the policy, its settings or the size of the run make no sense.
 pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     let topology = Arc::new(load(&scenario.topology)?);
+    let topology = scenario.conditions.machine(&topology);
     let usable = topology.usable().len();
     let mut scenario = scenario.clone();
     let threads = *scenario.threads.get_or_insert(usable);
@@ -138,6 +139,7 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
             topology: Arc::clone(&topology),
             workload: scenario.workload,
             threads,
+            conditions: scenario.conditions,
             faults: scenario.faults,
             cgroup_cpus: scenario.cgroup_cpus.clone(),
             seed: scenario.seed,
@@ -182,14 +184,14 @@ fn simulate(
 ) -> Result<(Run, Totals, bool), RunError> {
     let build = builder(factory, settings, scenario.seed)?;
     let duration = Duration::from_secs(u64::from(scenario.seconds));
-    let topology = driver::characterized(&world.topology);
+    let topology = driver::known(&world.topology, scenario.bandwidth);
     let stage = Simulation::new(World::new(world), world.threads, duration);
     let mut stage = stage.counted(scenario.counters);
     let setup = Setup {
         topology,
         page_bytes: PAGE_BYTES,
         programs: stage.programs(),
-        options: driver::attach_options(factory),
+        options: driver::attach_options_for(factory, scenario.conditions.source),
         look_first: false,
         policy: &build,
     };
@@ -273,6 +275,13 @@ fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Resul
         let seconds = scenario.seconds;
         return usage(format!(
             "`{seconds}` seconds: must be from 1 to {SECONDS_MAX}"
+        ));
+    }
+    let memory = scenario.conditions.memory;
+    if memory.bytes().saturating_mul(threads as u64) > MEMORY_MAX {
+        return usage(format!(
+            "memory `{memory}` for each of {threads} threads: must be at most {} TiB in all",
+            MEMORY_MAX >> 40
         ));
     }
     let cpus = &scenario.cgroup_cpus;

@@ -1,9 +1,11 @@
 //! What is to be simulated, as typed or as named in a table.
 
 use std::fmt;
+use std::str::FromStr;
 
 use topology::CpuSet;
 
+use crate::conditions::Conditions;
 use crate::fault::{Fault, Faults};
 use crate::workload::Workload;
 
@@ -24,12 +26,46 @@ pub struct Scenario {
     pub settings: Vec<(String, String)>,
     /// All randomness comes from here.
     pub seed: u64,
+    /// How much memory programs have, and how it is touched and sampled.
+    pub conditions: Conditions,
     /// What goes wrong.
     pub faults: Faults,
     /// Processors that the programs' cgroup allows; empty means all.
     pub cgroup_cpus: CpuSet,
     /// Whether the machine counts instructions, cycles and the bandwidth of memory.
     pub counters: bool,
+    /// What is known of the machine's bandwidth.
+    pub bandwidth: Bandwidth,
+}
+
+/// What the engine knows of the bandwidth of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bandwidth {
+    /// Everything, as where `numadctl characterize` was run: what the simulated machine really has.
+    Measured,
+    /// Nothing but what its description says, as on most machines and in every guest.
+    Unknown,
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "measured",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "measured" => Ok(Self::Measured),
+            "unknown" => Ok(Self::Unknown),
+            _ => Err(format!("bandwidth `{text}`: must be measured or unknown")),
+        }
+    }
 }
 
 impl Default for Scenario {
@@ -41,6 +77,9 @@ impl Default for Scenario {
 
 /// Most threads of a run: what the product promises to cope with.
 pub const THREADS_MAX: usize = 10_000;
+
+/// Most memory of a run: what the addresses of a program can hold with room between its pieces.
+pub const MEMORY_MAX: u64 = 64 << 40;
 
 /// Longest run in simulated seconds.
 pub const SECONDS_MAX: u32 = 3600;
@@ -77,9 +116,11 @@ impl NamedScenario {
             policy: policy.to_owned(),
             settings: Vec::new(),
             seed,
+            conditions: Conditions::default(),
             faults: faults.fold(Faults::NONE, |all, &fault| all.with(fault)),
             cgroup_cpus: CpuSet::new(),
             counters: false,
+            bandwidth: Bandwidth::Measured,
         }
     }
 }

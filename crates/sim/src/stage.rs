@@ -10,7 +10,7 @@ use numad_core::{
 use topology::{CpuSet, NodeId, Pid, TaskKey, Topology};
 
 use crate::fault::Fault;
-use crate::world::{Placement, Totals, World, whole};
+use crate::world::{Totals, World, whole};
 
 /// A machine as an oracle sees it.
 pub(crate) trait View {
@@ -98,9 +98,6 @@ pub(crate) struct Simulation {
     pids: Vec<Pid>,
     /// What each program had done when it was measured, and when that was.
     readings: Vec<(Totals, Duration)>,
-    /// First home of every page, for judging undo.
-    first_homes: BTreeMap<(usize, usize), NodeId>,
-    phase: usize,
     counters: Option<Counters>,
 }
 
@@ -117,8 +114,6 @@ impl Simulation {
     pub(crate) fn new(world: World, threads: usize, duration: Duration) -> Self {
         let pids = world.pids();
         Self {
-            first_homes: world.placement().homes.into_iter().collect(),
-            phase: world.phase(),
             readings: vec![(world.totals().clone(), Duration::ZERO); pids.len()],
             pids,
             threads,
@@ -175,27 +170,15 @@ impl Simulation {
         self.pids.iter().map(|&pid| vec![pid]).collect()
     }
 
-    /// Pages that were touched in this step, in which a phase began, are where they are by themselves.
-    fn note_first_homes(&mut self) {
-        if self.phase != self.world.phase() {
-            self.phase = self.world.phase();
-            for (page, home) in self.world.placement().homes {
-                self.first_homes.entry(page).or_insert(home);
-            }
-        }
-    }
-
     /// Puts everything back; whether everything is where it would be had the engine never been. Nobody
     /// sets masks in a world but the engine and rivals; whose masks stay is the rivals' business, and pages
     /// that the kernel moves by itself are the kernel's.
     pub(crate) fn undo(&mut self) -> bool {
         self.world.undo();
-        let Placement { masks, homes } = self.world.placement();
+        let masks = self.world.masks();
         let rivals = self.world.faults().has(Fault::Rival);
         let masks = rivals || masks.iter().all(|(_, mask)| mask.is_none());
-        let first =
-            |(page, home): &((usize, usize), NodeId)| self.first_homes.get(page) == Some(home);
-        masks && (self.world.balances() || homes.iter().all(first))
+        masks && (self.world.balances() || self.world.is_as_touched())
     }
 }
 
@@ -233,7 +216,6 @@ impl Stage for Simulation {
             return false;
         }
         self.world.step(records);
-        self.note_first_homes();
         true
     }
 

@@ -7,6 +7,7 @@ use numad_core::policy::{PageKey, SpaceId};
 use numad_core::{AttachOptions, Policy, Program, Proposal, Reason, Time};
 use topology::CpuSet;
 
+use crate::conditions::Conditions;
 use crate::driver::{self, Setup};
 use crate::fault::{Fault, Faults};
 use crate::random::Random;
@@ -45,7 +46,11 @@ fn scenario(topology: &str, workload: &str, policy: &str, seed: u64) -> Scenario
 fn partners_are_together(report: &Report) -> bool {
     let threads = report.scenario.threads.unwrap();
     let workload: Workload = report.scenario.workload;
-    let plan = workload.blueprint(threads, &mut Random::new(report.scenario.seed, 1));
+    let plan = workload.blueprint(
+        threads,
+        &report.scenario.conditions,
+        &mut Random::new(report.scenario.seed, 1),
+    );
     let after = &report.after[0].threads;
     let place = |thread: usize| after[thread].1;
     assert_eq!(after.len(), threads, "not all threads take part");
@@ -275,6 +280,7 @@ fn no_policy_can_make_the_engine_break_a_rule() {
             faults,
             cgroup_cpus: CpuSet::new(),
             seed,
+            conditions: Conditions::default(),
             balancing: false,
         };
         let duration = Duration::from_secs(6);

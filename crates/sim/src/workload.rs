@@ -4,10 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::conditions::{Conditions, Touch};
 use crate::random::Random;
 
+mod access;
 mod pattern;
 
+pub use access::Access;
 pub use pattern::{Link, PATTERNS, Pattern};
 
 /// A kind of program, as typed after `--workload`.
@@ -31,6 +34,14 @@ pub enum Workload {
     Stream,
     /// Slices as in `Slices`, whose threads take all the bandwidth they get.
     Flood,
+    /// Slices as in `Slices`, of which little is hot and most is cold.
+    Zipf,
+    /// Slices as in `Slices`, in pieces that are dealt out in turn.
+    Strided,
+    /// Shuffled pairs as in `Pairs`, whose memory grows to eight times what it was at first.
+    Growing,
+    /// Half of everything in one heap, in which small objects of all threads lie side by side.
+    Heap,
     /// Ranks on a grid that talk as a numerical kernel does.
     Pattern(&'static Pattern),
 }
@@ -46,6 +57,10 @@ pub const WORKLOADS: &[&str] = &[
     "two",
     "stream",
     "flood",
+    "zipf",
+    "strided",
+    "growing",
+    "heap",
     "stencil",
     "cg",
     "mg",
@@ -94,6 +109,10 @@ impl FromStr for Workload {
             ("two", None) => Ok(Self::Two),
             ("stream", None) => Ok(Self::Stream),
             ("flood", None) => Ok(Self::Flood),
+            ("zipf", None) => Ok(Self::Zipf),
+            ("strided", None) => Ok(Self::Strided),
+            ("growing", None) => Ok(Self::Growing),
+            ("heap", None) => Ok(Self::Heap),
             (word, None) if let Some(pattern) = pattern::named(word) => Ok(Self::Pattern(pattern)),
             _ => Err(format!(
                 "there is no workload `{text}`; there are {}",
@@ -116,6 +135,10 @@ impl fmt::Display for Workload {
             Self::Two => f.pad("two"),
             Self::Stream => f.pad("stream"),
             Self::Flood => f.pad("flood"),
+            Self::Zipf => f.pad("zipf"),
+            Self::Strided => f.pad("strided"),
+            Self::Growing => f.pad("growing"),
+            Self::Heap => f.pad("heap"),
             Self::Pattern(pattern) => f.pad(pattern.name),
         }
     }
@@ -151,11 +174,31 @@ pub struct RegionPlan {
     /// Which program it belongs to.
     pub program: usize,
     /// How many pages.
-    pub pages: usize,
-    /// Which thread touches it first, so that it is allocated where that thread runs.
+    pub pages: u64,
+    /// Which thread touches it first, so that it is allocated where that thread runs; while that one
+    /// has not started, whoever comes first.
     pub toucher: usize,
+    /// All who use it touch it first, in equal parts.
+    pub by_all: bool,
     /// Which part of its accesses is answered by the cache of another thread that uses it.
     pub transfer: f64,
+    /// Which of its pages are used how much.
+    pub access: Access,
+    /// Its pieces take turns with those of others.
+    pub lane: Option<Lane>,
+    /// It grows to its size from an eighth, within this time.
+    pub grows: Option<Duration>,
+}
+
+/// How regions take turns in one piece of memory. They are numbered in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Which of them this is.
+    pub at: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Pages of one before it is the turn of the next.
+    pub pages: u64,
 }
 
 /// What threads do for a while.
@@ -170,10 +213,10 @@ pub struct PhasePlan {
 
 /// Pages of a thread's own memory. At a thousand samples a second and half of them here, a window of
 /// half a second sees each page twice.
-const SLICE_PAGES: usize = 128;
+const SLICE_PAGES: u64 = 128;
 
 /// Pages that a group shares.
-const SHARED_PAGES: usize = 64;
+const SHARED_PAGES: u64 = 64;
 
 /// Part of a thread's accesses that goes to shared memory, in workloads that share.
 const SHARED_PART: f64 = 0.5;
@@ -192,13 +235,27 @@ const OVERLAP: f64 = 4.0;
 /// A hog streams: with local memory at 90 ns it takes 7 GB/s.
 const HOG_OVERLAP: f64 = 10.0;
 
+/// Pages in a piece of `strided`: 64 KiB, as where loops are dealt out in chunks.
+const PIECE_PAGES: u64 = 16;
+
+/// How long memory of `growing` grows.
+const GROWS: Duration = Duration::from_secs(8);
+
+/// Pages of the heap for each thread: as much as it has for itself.
+const HEAP_PAGES: u64 = SLICE_PAGES;
+
 /// How many partner changes `phases` has before it starts over.
 const PHASES: usize = 3;
 
 impl Workload {
-    /// What it means for this many threads.
+    /// What it means for this many threads under these conditions.
     #[must_use]
-    pub fn blueprint(self, threads: usize, random: &mut Random) -> Blueprint {
+    pub fn blueprint(
+        self,
+        threads: usize,
+        conditions: &Conditions,
+        random: &mut Random,
+    ) -> Blueprint {
         let mut builder = Builder::new(threads);
         match self {
             Self::Slices => builder.slices(0..threads),
@@ -220,13 +277,56 @@ impl Workload {
                 builder.streams(0..threads);
                 builder.slices(0..threads);
             }
+            Self::Zipf => {
+                builder.slices(0..threads);
+                builder.each_region(|_, region| region.access = Access::HotAndCold);
+            }
+            Self::Strided => {
+                builder.slices(0..threads);
+                builder.each_region(|at, region| {
+                    region.lane = Some(Lane {
+                        at,
+                        of: threads,
+                        pages: PIECE_PAGES,
+                    });
+                });
+            }
+            Self::Growing => {
+                builder.groups(2, 0..threads, random);
+                builder.each_region(|_, region| region.grows = Some(GROWS));
+            }
+            Self::Heap => builder.heap(),
             Self::Pattern(pattern) => builder.pattern(pattern, random),
         }
-        builder.plan
+        builder.plan.under(conditions)
     }
 }
 
 impl Blueprint {
+    /// The same with as much memory as is asked for, touched by whom is asked for.
+    fn under(mut self, conditions: &Conditions) -> Self {
+        let factor = conditions.memory.factor();
+        let mut first = vec![usize::MAX; self.programs()];
+        for (thread, plan) in self.threads.iter().enumerate() {
+            first[plan.program] = first[plan.program].min(thread);
+        }
+        for region in &mut self.regions {
+            region.pages *= factor;
+            match conditions.touch {
+                Touch::Own => {}
+                Touch::One => region.toucher = first[region.program],
+                Touch::All => region.by_all = true,
+            }
+        }
+        self
+    }
+
+    /// Pages of all regions.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.regions.iter().map(|region| region.pages).sum()
+    }
+
     /// Threads that share memory with this one in a phase, ascending. An oracle: it knows what the
     /// engine has to find out.
     #[must_use]
@@ -277,14 +377,24 @@ impl Builder {
         }
     }
 
-    fn region(&mut self, pages: usize, toucher: usize, transfer: f64) -> usize {
+    fn region(&mut self, pages: u64, toucher: usize, transfer: f64) -> usize {
         self.plan.regions.push(RegionPlan {
             program: self.plan.threads[toucher].program,
             pages,
             toucher,
+            by_all: false,
             transfer,
+            access: Access::Even,
+            lane: None,
+            grows: None,
         });
         self.plan.regions.len() - 1
+    }
+
+    /// Changes regions, by their number.
+    fn each_region(&mut self, change: impl Fn(usize, &mut RegionPlan)) {
+        let regions = self.plan.regions.iter_mut().enumerate();
+        regions.for_each(|(number, region)| change(number, region));
     }
 
     fn begin_phase(&mut self) {
@@ -350,6 +460,19 @@ impl Builder {
         }
     }
 
+    /// Objects of all threads, allocated in turn; the first thread touched what they lie in.
+    fn heap(&mut self) {
+        let threads = self.plan.threads.len();
+        self.private(0..threads);
+        self.begin_phase();
+        let heap = self.region(HEAP_PAGES * threads as u64, 0, 0.0);
+        self.plan.regions[heap].access = Access::Objects;
+        for thread in 0..threads {
+            self.use_region(thread, heap, SHARED_PART);
+            self.plan.phases[0].barriers[thread] = Some(heap);
+        }
+    }
+
     /// The second half of the threads is another program.
     fn two(&mut self, random: &mut Random) {
         let threads = self.plan.threads.len();
@@ -407,7 +530,7 @@ mod tests {
     fn blueprint(text: &str, threads: usize, seed: u64) -> Blueprint {
         let workload: Workload = text.parse().unwrap();
         assert_eq!(workload.to_string().parse(), Ok(workload));
-        workload.blueprint(threads, &mut Random::new(seed, 0))
+        workload.blueprint(threads, &Conditions::default(), &mut Random::new(seed, 0))
     }
 
     #[track_caller]
@@ -441,6 +564,10 @@ mod tests {
             "two",
             "stream",
             "flood",
+            "zipf",
+            "strided",
+            "growing",
+            "heap",
             "stencil",
             "cg",
             "mg",

@@ -5,15 +5,20 @@
 //! do the same, bit for bit.
 
 mod balancing;
+mod extents;
+mod faults;
+mod growth;
 mod host;
 mod imagine;
 mod mishaps;
 mod pace;
 mod samples;
+mod space;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +26,20 @@ use numad_core::cost::{MachineModel, Prices};
 use numad_core::{Record, Time};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid, Topology};
 
+use crate::conditions::{Conditions, STARTS_S, Source};
 use crate::fault::Faults;
 use crate::random::Random;
 use crate::scheduler::{Runnable, Scheduler};
 use crate::workload::{Blueprint, Workload};
 
 use balancing::Balancing;
-pub use host::Placement;
+use extents::Extents;
+use faults::Faulting;
+pub use host::{Mapping, Placement};
 pub(crate) use imagine::{Imagined, Layout};
 pub use pace::Totals;
 pub(crate) use samples::whole;
+use space::Space;
 
 /// Length of a step: a fifth of the shortest window of any interval law.
 pub const STEP: Duration = Duration::from_millis(10);
@@ -41,11 +50,8 @@ const STEP_NS: u64 = 10_000_000;
 /// Bytes in a page of every world.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Where the first region begins, and how far regions are apart: no region reaches the next, and all
-/// addresses look like those of a real program.
-const BASE: u64 = 0x7f00_0000_0000;
-const REGION_SHIFT: u32 = 24;
-const _: () = assert!((1 << REGION_SHIFT) / PAGE_BYTES >= 4096);
+/// Moving a page of 2 MiB: copying at 5 GB/s, which is also behind the price of a small one.
+const HUGE_MOVE_NS: f64 = 420_000.0;
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -56,6 +62,8 @@ pub struct WorldSpec {
     pub workload: Workload,
     /// How many threads.
     pub threads: usize,
+    /// How much memory it has, and how that is touched and sampled.
+    pub conditions: Conditions,
     /// What goes wrong.
     pub faults: Faults,
     /// Processors that the programs' cgroup allows; empty means all.
@@ -74,12 +82,16 @@ pub struct World {
     model: MachineModel,
     prices: Prices,
     plan: Blueprint,
+    conditions: Conditions,
+    space: Space,
     faults: Faults,
     cgroup_cpus: CpuSet,
     scheduler: Scheduler,
     threads: Vec<Thread>,
     regions: Vec<Region>,
     online: CpuSet,
+    /// Last-level cache of each processor, by position, where a node has several.
+    caches: Vec<Option<usize>>,
     /// Memory in use on each node, by position.
     used_bytes: Vec<u64>,
     /// Time that passed, and what the clock shows.
@@ -95,10 +107,16 @@ pub struct World {
     sampling: Random,
     mishaps: Random,
     losing_steps: u32,
+    /// Accesses per sample.
+    period: u64,
+    /// Time that moving one page takes from its program.
+    page_move_ns: f64,
     next_start: u64,
     /// Regions in use in this phase, by program.
     in_use: Vec<Vec<usize>>,
     balancing: Option<Balancing>,
+    /// Set where faults are the source of samples.
+    faulting: Option<Faulting>,
 }
 
 /// A thread, or the place of one that ended.
@@ -107,6 +125,8 @@ struct Thread {
     key: TaskKey,
     name: String,
     program: usize,
+    /// When it starts.
+    start_ns: u64,
     alive: bool,
     /// The mask that was set; none where nobody set one.
     affinity: Option<CpuSet>,
@@ -123,9 +143,15 @@ struct Thread {
 #[derive(Debug)]
 struct Region {
     /// Position of the node of each page; none until it is touched.
-    homes: Vec<Option<u16>>,
+    homes: Extents<u16>,
+    /// The same when each was touched, whoever moved it since.
+    first_homes: Extents<u16>,
+    /// Pages that there are so far.
+    present: u64,
     /// Pages on each node, by position.
-    on: Vec<u32>,
+    on: Vec<u64>,
+    /// How much they are used: out of date once homes changed, until rates are computed.
+    heat: Vec<f64>,
     /// Threads that use it in this phase.
     users: Vec<usize>,
 }
@@ -134,8 +160,8 @@ struct Region {
 #[derive(Debug, Default)]
 struct Journal {
     masks: BTreeMap<TaskKey, Option<CpuSet>>,
-    /// By region and page.
-    homes: BTreeMap<(usize, usize), u16>,
+    /// By region.
+    homes: BTreeMap<usize, Extents<u16>>,
 }
 
 impl World {
@@ -143,24 +169,43 @@ impl World {
     #[must_use]
     pub fn new(spec: &WorldSpec) -> Self {
         let topology = Arc::clone(&spec.topology);
-        let plan = spec
-            .workload
-            .blueprint(spec.threads, &mut Random::new(spec.seed, 1));
+        let plan = spec.workload.blueprint(
+            spec.threads,
+            &spec.conditions,
+            &mut Random::new(spec.seed, 1),
+        );
         let nodes = topology.nodes().len();
         let regions = plan.regions.iter().map(|region| Region {
-            homes: vec![None; region.pages],
+            homes: Extents::default(),
+            first_homes: Extents::default(),
+            present: growth::pages_at(region, 0),
             on: vec![0; nodes],
+            heat: vec![0.0; nodes],
             users: Vec::new(),
         });
+        let model = MachineModel::new(&topology);
         let mut world = Self {
-            model: MachineModel::new(&topology),
+            space: Space::new(
+                &plan,
+                spec.conditions.sparse,
+                &mut Random::new(spec.seed, 6),
+            ),
+            conditions: spec.conditions,
+            period: samples::period(&plan, &model, spec.conditions.samples_per_s),
+            model,
             prices: Prices::default(),
+            page_move_ns: if spec.conditions.huge {
+                HUGE_MOVE_NS / spec.conditions.unit_pages() as f64
+            } else {
+                Prices::default().page_move_ns
+            },
             faults: spec.faults,
             cgroup_cpus: spec.cgroup_cpus.clone(),
             scheduler: Scheduler::new(&topology),
             threads: Vec::new(),
             regions: regions.collect(),
             online: topology.usable(),
+            caches: caches_within_nodes(&topology),
             used_bytes: vec![0; nodes],
             elapsed_ns: 0,
             // No clock starts at zero; a machine has been up for a while.
@@ -178,11 +223,13 @@ impl World {
             in_use: Vec::new(),
             balancing: spec
                 .balancing
-                .then(|| Balancing::new(&plan, nodes, spec.seed)),
+                .then(|| Balancing::new(&plan, &spec.conditions, nodes, spec.seed)),
+            faulting: (spec.conditions.source == Source::Faults)
+                .then(|| Faulting::new(plan.regions.len())),
             topology,
             plan,
         };
-        world.start_threads();
+        world.list_threads(&mut Random::new(spec.seed, 7));
         world.schedule();
         world.enter_phase();
         world
@@ -193,7 +240,10 @@ impl World {
         if !self.faults.is_none() {
             self.mishap(records);
         }
+        self.start_threads(records);
         self.turn_phase();
+        self.grow();
+        self.protect();
         self.balance();
         if self.stale {
             self.stale = false;
@@ -284,13 +334,19 @@ impl World {
         self.balancing.is_some()
     }
 
-    fn start_threads(&mut self) {
+    fn list_threads(&mut self, random: &mut Random) {
         let mut started = vec![0_u32; self.plan.programs()];
         for plan in self.plan.threads.clone() {
             let pid = pid_of(plan.program);
             let number = started[plan.program];
             started[plan.program] += 1;
             self.next_start += 1;
+            // A program begins with its first thread.
+            let start_ns = if self.conditions.staggered && number > 0 {
+                random.bits() % (u64::from(STARTS_S) * 1_000_000_000)
+            } else {
+                0
+            };
             self.threads.push(Thread {
                 key: TaskKey {
                     pid,
@@ -299,7 +355,8 @@ impl World {
                 },
                 name: format!("worker-{number}"),
                 program: plan.program,
-                alive: true,
+                start_ns,
+                alive: start_ns == 0,
                 affinity: None,
                 runnable: Runnable {
                     cpu: None,
@@ -393,6 +450,10 @@ impl World {
                 self.in_use[plan.program].push(region);
             }
         }
+        self.touch_all();
+    }
+
+    fn touch_all(&mut self) {
         for region in 0..self.regions.len() {
             if !self.regions[region].users.is_empty() {
                 self.touch(region);
@@ -403,14 +464,57 @@ impl World {
     /// First touch: pages without a home get one where the toucher runs, or as near as there is
     /// memory.
     fn touch(&mut self, region: usize) {
-        let from = self.threads[self.plan.regions[region].toucher].node;
-        for page in 0..self.regions[region].homes.len() {
-            if self.regions[region].homes[page].is_none()
+        let there = &self.regions[region];
+        let (pages, plan) = (0..there.present, &self.plan.regions[region]);
+        if there.homes.gaps(pages.clone()).is_empty() {
+            return;
+        }
+        let node_of = |thread: usize| {
+            let there = &self.threads[thread];
+            there.alive.then_some(there.node)
+        };
+        let parts: Vec<(Range<u64>, usize)> = if plan.by_all {
+            let (users, end) = (there.users.len() as u64, pages.end);
+            let users = (0..).zip(&there.users).map(|(part, &user)| {
+                let from = end * part / users..end * (part + 1) / users;
+                Some((from, node_of(user)?))
+            });
+            users.flatten().collect()
+        } else {
+            // Whoever comes first, while the one that was to touch it has not started.
+            let someone = || there.users.iter().find_map(|&user| node_of(user));
+            let node = node_of(plan.toucher).or_else(someone);
+            node.map(|node| (pages, node)).into_iter().collect()
+        };
+        for (pages, node) in parts {
+            self.touch_pages(region, pages, node);
+        }
+    }
+
+    fn touch_pages(&mut self, region: usize, pages: Range<u64>, from: usize) {
+        for gap in self.regions[region].homes.gaps(self.units(region, pages)) {
+            let mut left = gap;
+            while !left.is_empty()
                 && let Some(node) = self.nearest_memory(from)
             {
-                self.settle_page(region, page, node);
+                let room = self.free_bytes(node) / PAGE_BYTES;
+                let end = left.end.min(left.start.saturating_add(room));
+                let here = left.start..end;
+                self.settle_pages(region, here.clone(), node);
+                if let Ok(home) = u16::try_from(node) {
+                    self.regions[region].first_homes.fill(here, home);
+                }
+                left.start = end;
             }
         }
+    }
+
+    /// The pages of a region that are in one unit of memory with some of these: all huge pages they lie
+    /// in, as far as the region goes.
+    fn units(&self, region: usize, pages: Range<u64>) -> Range<u64> {
+        let (unit, most) = (self.conditions.unit_pages(), self.regions[region].present);
+        let end = pages.end.next_multiple_of(unit).min(most);
+        (pages.start / unit * unit).min(end)..end
     }
 
     fn nearest_memory(&self, from: usize) -> Option<usize> {
@@ -425,18 +529,40 @@ impl World {
             .saturating_sub(self.used_bytes[node])
     }
 
-    /// Puts a page on a node, wherever it was.
-    fn settle_page(&mut self, region: usize, page: usize, node: usize) {
+    /// Puts pages on a node, wherever they were.
+    fn settle_pages(&mut self, region: usize, pages: Range<u64>, node: usize) {
+        let Ok(home) = u16::try_from(node) else {
+            return;
+        };
         let there = &mut self.regions[region];
-        if let Some(home) = there.homes[page].map(usize::from) {
-            there.on[home] -= 1;
-            self.used_bytes[home] -= PAGE_BYTES;
+        let count = pages.end - pages.start;
+        for (run, home) in there.homes.within(pages.clone()) {
+            let (home, count) = (usize::from(home), run.end - run.start);
+            there.on[home] -= count;
+            self.used_bytes[home] -= count * PAGE_BYTES;
         }
-        there.homes[page] = u16::try_from(node).ok();
-        there.on[node] += 1;
-        self.used_bytes[node] += PAGE_BYTES;
+        there.homes.set(pages, home);
+        there.on[node] += count;
+        self.used_bytes[node] += count * PAGE_BYTES;
         self.stale = true;
     }
+}
+
+/// The last-level cache of each processor, by position; none where all processors of its node share it, or
+/// nothing is known.
+fn caches_within_nodes(topology: &Topology) -> Vec<Option<usize>> {
+    let last = topology.caches().iter().map(|cache| cache.level).max();
+    let cache_of = |cpu: &topology::Cpu| {
+        let node = topology.node(cpu.node?)?;
+        topology.caches().iter().position(|cache| {
+            // A cache of one core is its own, and not where cores meet.
+            Some(cache.level) == last
+                && cache.cpus.contains(cpu.id)
+                && topology.cores_in(&cache.cpus) > 1
+                && !node.cpus.is_subset(&cache.cpus)
+        })
+    };
+    topology.cpus().iter().map(cache_of).collect()
 }
 
 fn pid_of(program: usize) -> Pid {
@@ -446,19 +572,6 @@ fn pid_of(program: usize) -> Pid {
 
 /// Pids of programs are this far apart, so that their threads' numbers do not meet.
 const PID_GAP: u32 = 100_000;
-
-/// The first address of a page.
-fn address_of(region: usize, page: usize) -> u64 {
-    BASE + ((region as u64) << REGION_SHIFT) + page as u64 * PAGE_BYTES
-}
-
-/// The region and page that an address lies in, if any region can reach there.
-fn locate(address: u64) -> Option<(usize, usize)> {
-    let offset = address.checked_sub(BASE)?;
-    let region = usize::try_from(offset >> REGION_SHIFT).ok()?;
-    let page = usize::try_from((offset & ((1 << REGION_SHIFT) - 1)) / PAGE_BYTES).ok()?;
-    Some((region, page))
-}
 
 /// The processor of a thread, by number; the first where it never had one.
 fn cpu_id(topology: &Topology, runnable: &Runnable) -> CpuId {

@@ -66,6 +66,29 @@ fn the_picture_shows_before_why_after_and_undo() {
 }
 
 #[test]
+fn programs_have_as_much_memory_as_is_asked_for() {
+    let large = [
+        "--workload",
+        "slices",
+        "--seconds",
+        "2",
+        "--memory",
+        "64G",
+        "--huge",
+    ];
+    let more = ["--samples", "5000", "--bandwidth", "unknown", "--json"];
+    let json = text(&numad_sim(&[&large[..], &more].concat()).stdout);
+    for words in [
+        "\"conditions\":\"--memory 64G --huge --samples 5000\"",
+        "\"bandwidth\":\"unknown\"",
+        "\"undo_complete\":true",
+        "\"violations\":[]",
+    ] {
+        assert!(json.contains(words), "{json}");
+    }
+}
+
+#[test]
 fn mistakes_are_one_line_and_an_exit_code() {
     refused(&["--nosuch"], 2, "unexpected argument '--nosuch' found");
     refused(&["--seed", "x"], 2, "for '--seed <SEED>'");
@@ -74,6 +97,17 @@ fn mistakes_are_one_line_and_an_exit_code() {
     refused(&["--policy", "x\ny\u{1b}[31m"], 6, r"`x\ny\u{1b}[31m`");
     refused(&["--workload", "pears"], 2, "`pears`");
     refused(&["--fault", "flood"], 2, "`flood`");
+    refused(&["--memory", "96"], 2, "memory `96`: must be a number with");
+    refused(
+        &["--memory", "1T", "--threads", "99"],
+        2,
+        "at most 64 TiB in all",
+    );
+    refused(&["--touch", "none"], 2, "touch `none`: must be own, one");
+    refused(&["--source", "pebs"], 2, "source `pebs`: must be period");
+    refused(&["--samples", "0"], 2, "0 is not in 1..=10000000");
+    refused(&["--bandwidth", "much"], 2, "bandwidth `much`: must be");
+    refused(&["matrix", "--memory", "1G,x"], 2, "memory `x`");
     refused(&["--set", "strict"], 2, "NAME=VALUE");
     refused(&["--cpus", "0-"], 2, "cpus `0-`");
     refused(
@@ -125,7 +159,7 @@ fn a_matrix_is_the_same_however_many_threads_run_it() {
 fn help_has_an_example_and_the_list_is_complete() {
     let help = text(&numad_sim(&["--help"]).stdout);
     assert!(
-        help.contains("Example:") && help.contains("Exit codes:"),
+        help.contains("EXAMPLE:") && help.contains("Exit codes:"),
         "{help}"
     );
     let list = text(&numad_sim(&["--list"]).stdout);

@@ -2,11 +2,12 @@
 //!
 //! [`Scene`] builds what a policy sees, by hand or at random from a seed; [`jury::judge`] asks one
 //! policy everything that every policy must get right. [`tree`] unpacks machines that are kept as one
-//! text each.
+//! text each. [`docs`] finds the command lines that documents show.
 
 #![forbid(unsafe_code)]
 
 mod dice;
+pub mod docs;
 pub mod jury;
 mod machines;
 mod random;

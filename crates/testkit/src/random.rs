@@ -193,6 +193,7 @@ fn random_page(dice: &mut Dice, scene: &Scene) -> Page {
         accessor_count: u8::try_from(order.len()).unwrap_or_default(),
         samples: u32::try_from(dice.below(50)).unwrap_or_default(),
         forgotten: 0,
+        span: 1,
     }
 }
 

@@ -141,6 +141,7 @@ impl Scene {
             accessor_count: u8::try_from(accessors.len()).expect("a page remembers few"),
             samples: 1,
             forgotten: 0,
+            span: 1,
         });
         self
     }

@@ -16,69 +16,88 @@ const FIGURES_MAX: usize = 1 << 15;
 
 /// What hwloc told, in its own terms.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub struct Draft {
     /// In hwloc's logical order.
-    pub(crate) nodes: Vec<DraftNode>,
+    pub nodes: Vec<DraftNode>,
     /// Every processor that there is an object for, in any order.
-    pub(crate) cpus: Vec<CpuId>,
+    pub cpus: Vec<CpuId>,
     /// Those of them that are said to be offline.
-    pub(crate) offline: CpuSet,
+    pub offline: CpuSet,
     /// Those of them that are said to be isolated; only our own files say so.
-    pub(crate) isolated: CpuSet,
+    pub isolated: CpuSet,
     /// The processors of each core.
-    pub(crate) cores: Vec<CpuSet>,
+    pub cores: Vec<CpuSet>,
     /// The processors of each package.
-    pub(crate) packages: Vec<CpuSet>,
-    pub(crate) caches: Vec<Cache>,
+    pub packages: Vec<CpuSet>,
+    /// The caches.
+    pub caches: Vec<Cache>,
     /// All memory, for a machine that names no node.
-    pub(crate) memory_bytes: u64,
-    pub(crate) distances: Option<DraftDistances>,
-    pub(crate) figures: Vec<DraftFigure>,
-    pub(crate) notes: Vec<Note>,
+    pub memory_bytes: u64,
+    /// What it tells of distances.
+    pub distances: Option<DraftDistances>,
+    /// What it tells of bandwidth and latency.
+    pub figures: Vec<DraftFigure>,
+    /// What was odd.
+    pub notes: Vec<Note>,
 }
 
 /// A memory node.
 #[derive(Clone, Debug)]
-pub(crate) struct DraftNode {
-    pub(crate) id: NodeId,
+pub struct DraftNode {
+    /// Its number.
+    pub id: NodeId,
     /// The processors it is near to. hwloc 2 says so of memory-only nodes as well, for which these
     /// are not their processors.
-    pub(crate) near: CpuSet,
-    pub(crate) memory_bytes: u64,
+    pub near: CpuSet,
+    /// Its size.
+    pub memory_bytes: u64,
     /// Whether it is said to be another kind of memory than main memory (HBM, NVM, a GPU's).
-    pub(crate) special: bool,
+    pub special: bool,
 }
 
 /// A matrix of distances, row by row.
 #[derive(Clone, Debug)]
-pub(crate) struct DraftDistances {
-    pub(crate) order: Vec<NodeId>,
-    pub(crate) values: Vec<u32>,
+pub struct DraftDistances {
+    /// The nodes, in the order of rows and columns.
+    pub order: Vec<NodeId>,
+    /// The distances.
+    pub values: Vec<u32>,
 }
 
 /// What a memory attribute says.
 #[derive(Clone, Debug)]
-pub(crate) struct DraftFigure {
-    pub(crate) kind: FigureKind,
-    pub(crate) target: NodeId,
-    pub(crate) initiators: Rc<CpuSet>,
-    pub(crate) value: u64,
+pub struct DraftFigure {
+    /// Which attribute.
+    pub kind: FigureKind,
+    /// The memory.
+    pub target: NodeId,
+    /// The processors that access it.
+    pub initiators: Rc<CpuSet>,
+    /// In MB/s or nanoseconds.
+    pub value: u64,
 }
 
 /// The memory attributes that are understood, general ones before those that refine them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum FigureKind {
+pub enum FigureKind {
+    /// Bytes read and written.
     Bandwidth,
+    /// Time of an access.
     Latency,
+    /// Time of a write.
     WriteLatency,
+    /// Time of a read.
     ReadLatency,
+    /// Bytes read.
     ReadBandwidth,
+    /// Bytes written.
     WriteBandwidth,
 }
 
 impl FigureKind {
     /// The kind of hwloc's attribute of this name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "Bandwidth" => Self::Bandwidth,
             "ReadBandwidth" => Self::ReadBandwidth,
@@ -93,7 +112,8 @@ impl FigureKind {
 
 impl DraftNode {
     /// Whether hwloc's subtype of a node names another kind of memory than main memory.
-    pub(crate) fn is_special(subtype: &str) -> bool {
+    #[must_use]
+    pub fn is_special(subtype: &str) -> bool {
         ["HBM", "MCDRAM", "NVM", "SPM", "GPUMemory", "CXL"]
             .iter()
             .any(|kind| subtype.starts_with(kind))
@@ -102,7 +122,10 @@ impl DraftNode {
 
 impl Draft {
     /// Makes the machine.
-    pub(crate) fn finish(mut self) -> Result<Topology, Contradiction> {
+    ///
+    /// # Errors
+    /// Names what cannot all be true.
+    pub fn finish(mut self) -> Result<Topology, Contradiction> {
         self.add_memory_if_untold();
         self.add_node_if_none();
         let owners = self.owners()?;

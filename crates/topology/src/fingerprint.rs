@@ -10,10 +10,10 @@ use crate::machine::{CacheKind, Topology};
 /// The hardware in 64 bits; prints as 16 hexadecimal digits.
 ///
 /// Equal for the same hardware whatever is online, isolated or noted, and across kernels: it covers
-/// the numbers of the processors that are present, which node each belongs to, the memory of each
-/// node (rounded, because kernels reserve different amounts), distances told by firmware, and the
-/// sizes of caches by level and kind. It leaves out what a processor tells only while online (its
-/// core and package) and figures of bandwidth, which may be measured anew.
+/// the numbers of the processors that are present, which node each belongs to, distances told by
+/// firmware, and the sizes of caches by level and kind. It leaves out how much memory a node has, which
+/// changes when memory is plugged in, what a processor tells only while online (its core and package),
+/// and figures of bandwidth, which may be measured anew.
 ///
 /// It changes when a whole node goes offline, when every processor with one size of cache does, and,
 /// on kernels before 2.6.33, when any processor does: then the machine does not tell of them.
@@ -65,10 +65,9 @@ impl Topology {
 
     /// The text that is hashed. Changing it changes every fingerprint: raise its number then.
     fn write_canonical(&self, out: &mut impl fmt::Write) -> fmt::Result {
-        writeln!(out, "topology 1")?;
+        writeln!(out, "topology 2")?;
         for node in self.nodes() {
-            let memory = rounded(node.memory_bytes);
-            writeln!(out, "node {} cpus {} memory {memory}", node.id, node.cpus)?;
+            writeln!(out, "node {} cpus {}", node.id, node.cpus)?;
         }
         let homeless = self.cpus().iter().filter(|cpu| cpu.node.is_none());
         for cpu in homeless {
@@ -88,15 +87,6 @@ impl Topology {
         }
         Ok(())
     }
-}
-
-/// Up to a sixteenth of the power of two below: kernels report up to a few percent less than is
-/// built in, never more.
-fn rounded(bytes: u64) -> u64 {
-    let step = bytes
-        .checked_ilog2()
-        .map_or(1, |log| 1 << log.saturating_sub(4));
-    bytes.checked_next_multiple_of(step).unwrap_or(u64::MAX)
 }
 
 /// FNV-1a. The standard hasher promises no fixed result across versions of Rust.
@@ -135,7 +125,7 @@ mod tests {
     #[test]
     fn it_never_changes() {
         let shown = synthetic::parse("2x4x2@10,21").unwrap().fingerprint();
-        assert_eq!(shown.to_string(), "81e60953b960a0a5");
+        assert_eq!(shown.to_string(), "ec901661532784da");
     }
 
     #[test]
@@ -149,12 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_rounded_up_in_steps() {
-        for (megabytes, expected) in [(0, 0), (31_714, 31_744), (31_728, 31_744), (97_728, 98_304)]
-        {
-            assert_eq!(rounded(megabytes << 20), expected << 20, "{megabytes} MB");
-        }
-        assert_eq!(rounded(u64::MAX), u64::MAX);
-        assert_eq!(rounded(17), 17);
+    fn memory_that_is_plugged_in_changes_nothing() {
+        let machine = synthetic::parse("2x4@10,21").unwrap();
+        let text = crate::render::xml(&machine);
+        let bytes = machine.nodes()[0].memory_bytes;
+        let more = text.replace(&bytes.to_string(), &(bytes * 3).to_string());
+        assert_ne!(text, more);
+        let read = |text: &str| crate::xml::parse(text).unwrap().fingerprint();
+        assert_eq!(read(&text), read(&more));
     }
 }

@@ -7,10 +7,8 @@
 
 pub mod bandwidth;
 pub mod distance;
-mod draft;
+pub mod draft;
 mod fingerprint;
-#[cfg(feature = "hwloc")]
-pub mod hwloc;
 pub mod ids;
 pub mod load;
 mod machine;

@@ -8,6 +8,9 @@
 //! end
 //! ```
 //!
+//! A line `busy 37` after the fingerprint says that others used 37 % of the processors meanwhile, so that
+//! figures are too low.
+//!
 //! A line for each pair: node of the processors, node of the memory, MB/s when no other node is active,
 //! MB/s when all are, latency of an idle machine in nanoseconds; `-` where nothing was measured. The
 //! name of the file holds the fingerprint of the hardware, so that other hardware finds nothing.
@@ -37,6 +40,8 @@ const NODE_MAX: u32 = 1023;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
     fingerprint: Fingerprint,
+    /// What others used of the processors meanwhile, in percent, when that was too much for good figures.
+    pub busy_percent: Option<u8>,
     links: BTreeMap<(NodeId, NodeId), MeasuredLink>,
 }
 
@@ -74,6 +79,7 @@ impl Measured {
     pub const fn new(fingerprint: Fingerprint) -> Self {
         Self {
             fingerprint,
+            busy_percent: None,
             links: BTreeMap::new(),
         }
     }
@@ -100,6 +106,9 @@ impl Measured {
         let shown =
             |figure: Option<u64>| figure.map_or("-".to_owned(), |figure| figure.to_string());
         let mut text = format!("{TITLE}\nfingerprint {}\n", self.fingerprint);
+        if let Some(busy) = self.busy_percent {
+            text.push_str(&format!("busy {busy}\n"));
+        }
         for ((from, to), link) in self.iter() {
             text.push_str(&format!(
                 "link {from} {to} alone {} loaded {} idle {}\n",
@@ -125,7 +134,7 @@ impl Measured {
         })?;
         let mut lines = (1..).zip(text.lines());
         if lines.next().map(|(_, line)| line) != Some(TITLE) {
-            return Err(damage(1, "is not `numad bandwidth 1`"));
+            return Err(damage(1, "is no file of measured bandwidth"));
         }
         let fingerprint = lines
             .next()
@@ -134,6 +143,11 @@ impl Measured {
         let mut last = 2;
         for (number, line) in lines.by_ref() {
             last = number;
+            let busy = line.strip_prefix("busy ").filter(|_| number == 3);
+            if let Some(busy) = busy.and_then(|busy| busy.parse().ok()) {
+                measured.busy_percent = Some(busy);
+                continue;
+            }
             if line == "end" {
                 return match lines.next() {
                     None => Ok(measured),
@@ -299,7 +313,7 @@ mod tests {
             (
                 "numad bandwidth 1",
                 "numad bandwidth 2",
-                "line 1 is not `numad",
+                "line 1 is no file of measured",
             ),
             ("fingerprint ", "fingerprint +", "line 2 is no fingerprint"),
             ("alone 24100", "alone 0", "line 3 is not `link"),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! machine   = shape [ "@" distances ]
-//! shape     = NODES "x" CORES [ "x" THREADS ] [ "+" MEMORY ]
+//! shape     = NODES "x" CORES [ "x" THREADS ] [ ":" CACHES ] [ "+" MEMORY ]
 //! distances = "10," REMOTE           every other node equally far
 //!           | row { ";" row }        one row per node, a figure per node in each
 //! row       = FIGURE { "," FIGURE }
@@ -13,21 +13,25 @@
 //! | `4x16` | 4 nodes of 16 cores, 20 apart |
 //! | `4x16@10,21` | the same, 21 apart |
 //! | `2x8x2` | 2 nodes of 8 cores of 2 threads |
+//! | `1x64:8` | one node of 64 cores, of which every eight share a last-level cache |
 //! | `2x8+1` | 2 nodes of 8 cores, and node 2 that is memory alone |
 //! | `2x4@10,21;31,10` | every distance given; node 1 to node 0 is 31 |
 //!
 //! Each node is a package and has 16 GiB. Processors are numbered node by node, core by core, thread
 //! by thread; nodes of memory alone come last. Distances are in the scale of ACPI: local is 10,
-//! remote from 11 to 254. There are no caches, and nothing is known of bandwidth.
+//! remote from 11 to 254. There are no caches but those that are asked for, of which each node has so
+//! many, and nothing is known of bandwidth.
 
 use crate::bandwidth::BandwidthGraph;
 use crate::distance::{LOCAL, REMOTE_DEFAULT, UNREACHABLE};
 use crate::ids::{CoreId, CpuId, NodeId, PackageId};
-use crate::machine::{Contradiction, Cpu, Node, Parts, Topology};
+use crate::machine::{Cache, CacheKind, Contradiction, Cpu, Node, Parts, Topology};
 use crate::set::CpuSet;
 
 /// Memory of each made-up node.
 pub const NODE_BYTES: u64 = 16 << 30;
+/// Each made-up last-level cache: what eight cores of a server share.
+const CACHE_BYTES: u64 = 32 << 20;
 /// The most nodes; four times what the product promises to serve, and a matrix that stays small.
 const NODES_MAX: u32 = 256;
 /// The most processors; sixteen times what the product promises to serve.
@@ -39,7 +43,7 @@ pub fn looks_like(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
         && text
             .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"x@,;+".contains(&byte))
+            .all(|byte| byte.is_ascii_digit() || b"x@,;+:".contains(&byte))
 }
 
 /// Reads the short form.
@@ -62,6 +66,16 @@ pub fn parse(text: &str) -> Result<Topology, Contradiction> {
         notes: Vec::new(),
     };
     let per_node = shape.cores * shape.threads;
+    let per_cache = per_node / shape.caches.unwrap_or(1);
+    if shape.caches.is_some() {
+        let first = (0..shape.nodes * per_node).step_by(per_cache as usize);
+        parts.caches.extend(first.map(|first| Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            size_bytes: CACHE_BYTES,
+            cpus: (first..first + per_cache).map(CpuId).collect(),
+        }));
+    }
     for node in 0..shape.all_nodes() {
         let cpus: CpuSet = if node < shape.nodes {
             (node * per_node..(node + 1) * per_node)
@@ -92,6 +106,8 @@ struct Shape {
     nodes: u32,
     cores: u32,
     threads: u32,
+    /// Last-level caches of each node, where they are told.
+    caches: Option<u32>,
     memory_only: u32,
 }
 
@@ -100,6 +116,10 @@ impl Shape {
         let (shape, memory_only) = match text.split_once('+') {
             Some((shape, memory)) => (shape, number(memory, "number of memory nodes", NODES_MAX)?),
             None => (text, 0),
+        };
+        let (shape, caches) = match shape.split_once(':') {
+            Some((shape, caches)) => (shape, Some(number(caches, "number of caches", CPUS_MAX)?)),
+            None => (shape, None),
         };
         let fields: Vec<&str> = shape.split('x').collect();
         let (nodes, cores, threads) = match fields[..] {
@@ -115,8 +135,16 @@ impl Shape {
             nodes: number(nodes, "number of nodes", NODES_MAX)?,
             cores: number(cores, "number of cores", CPUS_MAX)?,
             threads: number(threads, "number of threads", CPUS_MAX)?,
+            caches,
             memory_only,
         };
+        if caches.is_some_and(|caches| !shape.cores.is_multiple_of(caches)) {
+            return Err(Contradiction(format!(
+                "`{text}`: {} cores cannot share {} caches evenly",
+                shape.cores,
+                caches.unwrap_or(0)
+            )));
+        }
         if shape.all_nodes() > NODES_MAX {
             return Err(Contradiction(format!(
                 "{} nodes are more than {NODES_MAX}",
@@ -205,6 +233,23 @@ fn number(text: &str, what: &str, most: u32) -> Result<u32, Contradiction> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn caches_are_shared_by_as_many_cores_each() {
+        let topology = parse("2x8x2:4@10,21").unwrap();
+        let caches = topology.caches();
+        assert_eq!(caches.len(), 8);
+        assert_eq!(caches[5].cpus.to_string(), "20-23");
+        assert!(looks_like("1x64:8") && parse("1x8").unwrap().caches().is_empty());
+        for (text, words) in [
+            ("1x8:3", "8 cores cannot share 3 caches"),
+            ("1x8:0", "`0`"),
+            ("1x8:", "``"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.0.contains(words), "{}", error.0);
+        }
+    }
 
     #[track_caller]
     fn check(text: &str, nodes: &[&str], cores: usize, rows: &[&[u32]]) {

@@ -15,5 +15,6 @@ pub mod plan;
 mod processes;
 mod run;
 
-pub use plan::{Kind, Plan};
+pub use memory::{Layout, Pages};
+pub use plan::{Kind, Manner, Plan};
 pub use run::{Options, run};

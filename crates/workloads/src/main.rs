@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use workloads::{Kind, Options};
+use workloads::{Kind, Layout, Options, Pages};
 
 /// A parallel program whose sharing is known, for trying numad on.
 #[derive(Debug, Parser)]
@@ -17,18 +17,25 @@ use workloads::{Kind, Options};
     after_help = "Example: numad-workload pairs --threads 8 --seconds 30"
 )]
 struct Arguments {
-    /// Pattern of sharing: slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes.
+    /// Pattern of sharing: slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf,
+    /// growing, strided, heap.
     kind: Kind,
     /// Number of worker threads, or processes.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: u16,
-    /// Size of each shared region in KiB.
-    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(4..))]
-    region_kib: u32,
+    /// Size of each region, in KiB or with K, M or G behind it: a thread's own memory, or what a group shares.
+    #[arg(long, alias = "region-kib", default_value = "256K", value_parser = kib)]
+    region: usize,
+    /// Small pages by which each region begins behind a boundary of a huge page.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..512))]
+    offset_pages: u16,
+    /// What pages regions are made of: small, huge, or any, as the kernel is set up.
+    #[arg(long, default_value = "small", value_parser = pages)]
+    pages: Pages,
     /// Seconds to run; without it, until it is stopped.
     #[arg(long)]
     seconds: Option<u32>,
-    /// Seconds until partners change (phases).
+    /// Seconds until partners change (phases), or memory grows (growing).
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     phase_seconds: u32,
     /// Decides who shares with whom.
@@ -37,9 +44,6 @@ struct Arguments {
     /// Give shared pages back after every so many rounds; 0 keeps them.
     #[arg(long, default_value_t = 64)]
     release_rounds: u64,
-    /// Let memory lie in huge pages if the kernel likes.
-    #[arg(long)]
-    huge_pages: bool,
     /// Processors of each node, as 0-1/2-3: threads place themselves and their memory as well as one
     /// can who knows the pattern. What a policy can reach at best.
     #[arg(long, value_name = "CPUS/CPUS", value_parser = nodes)]
@@ -48,6 +52,29 @@ struct Arguments {
 
 /// Processors of each node.
 type Nodes = Vec<Vec<usize>>;
+
+/// Kibibytes.
+fn kib(text: &str) -> Result<usize, String> {
+    let (number, factor) = match text.char_indices().last() {
+        Some((at, 'K')) => (&text[..at], 1),
+        Some((at, 'M')) => (&text[..at], 1 << 10),
+        Some((at, 'G')) => (&text[..at], 1 << 20),
+        _ => (text, 1),
+    };
+    let kib = number.parse::<usize>().ok();
+    kib.and_then(|number| number.checked_mul(factor))
+        .filter(|kib| *kib >= 4)
+        .ok_or_else(|| "a size is 4K or more, such as 256K, 32M or 1G".to_owned())
+}
+
+fn pages(text: &str) -> Result<Pages, String> {
+    match text {
+        "small" => Ok(Pages::Small),
+        "huge" => Ok(Pages::Huge),
+        "any" => Ok(Pages::Any),
+        _ => Err("there are small, huge and any".to_owned()),
+    }
+}
 
 fn nodes(text: &str) -> Result<Nodes, String> {
     text.split('/')
@@ -67,14 +94,17 @@ fn main() -> ExitCode {
     let options = Options {
         kind: arguments.kind,
         threads: usize::from(arguments.threads),
-        region_kib: usize::try_from(arguments.region_kib).unwrap_or(usize::MAX),
+        region_kib: arguments.region,
         length: arguments
             .seconds
             .map(|seconds| Duration::from_secs(seconds.into())),
         phase: Duration::from_secs(arguments.phase_seconds.into()),
         seed: arguments.seed,
         release_rounds: arguments.release_rounds,
-        huge_pages: arguments.huge_pages,
+        layout: Layout {
+            pages: arguments.pages,
+            offset_pages: usize::from(arguments.offset_pages),
+        },
         oracle: arguments.oracle.unwrap_or_default(),
     };
     let kind = options.kind;
@@ -92,5 +122,17 @@ fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn what_documents_show_is_a_command() {
+        testkit::docs::check("numad-workload", &Arguments::command());
     }
 }

@@ -16,8 +16,37 @@ const PAGE_BYTES_MIN: usize = 4096;
 /// Bytes in a cache line; one word of each is touched.
 const LINE_BYTES: usize = 64;
 
+/// A walk of a region: Knuth's multiplier for a linear congruential sequence, which visits every line of a power of
+/// two of them, and most of any other number.
+const CHAIN_FACTOR: usize = 0x5851_f42d_4c95_7f2d;
+const CHAIN_STEP: usize = 0x1405_7b7e_f767_814f;
+
 /// What regions are for.
 const ACCESS: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
+
+/// What kind of pages private memory is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// Small ones, so that a page is what the tables call a page.
+    #[default]
+    Small,
+    /// Huge ones, if the kernel gives them to who asks.
+    Huge,
+    /// As the kernel is set up.
+    Any,
+}
+
+/// How private memory is laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Of what pages.
+    pub pages: Pages,
+    /// Small pages between a boundary of a huge page and its beginning.
+    pub offset_pages: usize,
+}
+
+/// Bytes in a huge page, of the smallest kind that any machine has.
+const HUGE_BYTES: usize = 2 << 20;
 
 /// A mapping of whole pages, zero at first.
 #[derive(Debug)]
@@ -33,21 +62,53 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps that many bytes; of small pages, so that a page is what the tables call a page, unless huge
-    /// ones are welcome.
-    pub(crate) fn map(bytes: NonZeroUsize, huge_pages: bool) -> io::Result<Self> {
-        Self::anonymous(bytes, MapFlags::MAP_PRIVATE, huge_pages)
+    /// Maps that many bytes, rounded up to whole pages.
+    pub(crate) fn map(bytes: NonZeroUsize, layout: Layout) -> io::Result<Self> {
+        let mapped = if layout.offset_pages == 0 {
+            Self::anonymous(bytes, MapFlags::MAP_PRIVATE)?
+        } else {
+            Self::at_offset(bytes, layout.offset_pages * PAGE_BYTES_MIN)?
+        };
+        match layout.pages {
+            Pages::Small => mapped.advised(MmapAdvise::MADV_NOHUGEPAGE),
+            Pages::Huge => mapped.advised(MmapAdvise::MADV_HUGEPAGE),
+            Pages::Any => Ok(mapped),
+        }
+    }
+
+    /// Maps bytes that begin so far behind a boundary of a huge page, and gives the rest of a larger mapping back.
+    fn at_offset(bytes: NonZeroUsize, offset: usize) -> io::Result<Self> {
+        let bytes = bytes.get().next_multiple_of(PAGE_BYTES_MIN);
+        let offset = offset % HUGE_BYTES;
+        let whole = NonZeroUsize::MIN.saturating_add(bytes + offset + HUGE_BYTES - 1);
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+        let first = unsafe { mman::mmap_anonymous(None, whole, ACCESS, MapFlags::MAP_PRIVATE) }?;
+        let address = first.addr().get();
+        let before = address.next_multiple_of(HUGE_BYTES) + offset - address;
+        let after = whole.get() - before - bytes;
+        // SAFETY: `before + bytes` is at most what was just mapped.
+        let start = unsafe { first.byte_add(before) };
+        // SAFETY: as above; this is the end of what stays.
+        let end = unsafe { start.byte_add(bytes) };
+        for (at, length) in [(first, before), (end, after)] {
+            if length >= PAGE_BYTES_MIN {
+                // SAFETY: this part of our own new mapping is reached by nobody.
+                unsafe { mman::munmap(at, length) }?;
+            }
+        }
+        let bytes = NonZeroUsize::MIN.saturating_add(bytes - 1);
+        Ok(Self { start, bytes })
     }
 
     /// The same, shared with processes that are forked afterwards.
     pub(crate) fn map_shared(bytes: NonZeroUsize) -> io::Result<Self> {
-        Self::anonymous(bytes, MapFlags::MAP_SHARED, false)
+        Self::anonymous(bytes, MapFlags::MAP_SHARED)?.advised(MmapAdvise::MADV_NOHUGEPAGE)
     }
 
-    fn anonymous(bytes: NonZeroUsize, flags: MapFlags, huge_pages: bool) -> io::Result<Self> {
+    fn anonymous(bytes: NonZeroUsize, flags: MapFlags) -> io::Result<Self> {
         // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
         let start = unsafe { mman::mmap_anonymous(None, bytes, ACCESS, flags) }?;
-        Self { start, bytes }.of_pages(huge_pages)
+        Ok(Self { start, bytes })
     }
 
     /// Maps an object that other processes map too.
@@ -56,15 +117,10 @@ impl Region {
         // SAFETY: a new mapping at an address of the kernel's choice; what others write to the object is only
         // reached as atomics here too.
         let start = unsafe { mman::mmap(None, bytes, ACCESS, flags, object, 0) }?;
-        Self { start, bytes }.of_pages(false)
+        Self { start, bytes }.advised(MmapAdvise::MADV_NOHUGEPAGE)
     }
 
-    fn of_pages(self, huge: bool) -> io::Result<Self> {
-        let advice = if huge {
-            MmapAdvise::MADV_HUGEPAGE
-        } else {
-            MmapAdvise::MADV_NOHUGEPAGE
-        };
+    fn advised(self, advice: MmapAdvise) -> io::Result<Self> {
         self.advise(advice).or_else(|error| {
             // A kernel without huge pages has nothing to switch off.
             if error.raw_os_error() == Some(libc::EINVAL) {
@@ -76,19 +132,67 @@ impl Region {
         Ok(self)
     }
 
+    /// Lines that it has.
+    pub(crate) const fn lines(&self) -> usize {
+        self.bytes.get() / LINE_BYTES
+    }
+
     /// Adds one to a word of every line, `times` over; from the last to the first if `backwards`.
     pub(crate) fn sweep(&self, times: usize, backwards: bool) {
-        let lines = self.bytes.get() / LINE_BYTES;
+        self.sweep_first(self.lines(), times, backwards);
+    }
+
+    /// The same with its first lines alone.
+    pub(crate) fn sweep_first(&self, lines: usize, times: usize, backwards: bool) {
         for _ in 0..times {
             for step in 0..lines {
-                let line = if backwards { lines - 1 - step } else { step };
-                let word = self.word(line * LINE_BYTES);
-                word.store(
-                    word.load(Ordering::Relaxed).wrapping_add(1),
-                    Ordering::Relaxed,
-                );
+                self.add(if backwards { lines - 1 - step } else { step });
             }
         }
+    }
+
+    /// Adds one to a word of every line of every so many pieces, from the piece `index` on.
+    pub(crate) fn sweep_dealt(&self, piece_lines: usize, index: usize, of: usize) {
+        for first in self.dealt(piece_lines, index, of) {
+            (first..(first + piece_lines).min(self.lines())).for_each(|line| self.add(line));
+        }
+    }
+
+    /// Touches one of so many pieces dealt out in turn first.
+    pub(crate) fn touch_dealt(&self, piece_lines: usize, index: usize, of: usize) {
+        for first in self.dealt(piece_lines, index, of) {
+            for line in first..(first + piece_lines).min(self.lines()) {
+                self.word(line * LINE_BYTES).store(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The first line of each piece of one of those they are dealt out to.
+    fn dealt(
+        &self,
+        piece_lines: usize,
+        index: usize,
+        of: usize,
+    ) -> impl Iterator<Item = usize> + use<> {
+        (index * piece_lines..self.lines()).step_by(piece_lines * of)
+    }
+
+    /// Adds one to a word of a line.
+    pub(crate) fn add(&self, line: usize) {
+        let word = self.word(line * LINE_BYTES);
+        let more = word.load(Ordering::Relaxed).wrapping_add(1);
+        word.store(more, Ordering::Relaxed);
+    }
+
+    /// Reads so many lines, each of which only the one before leads to. Returns where it came.
+    pub(crate) fn chase(&self, from: usize, steps: usize) -> usize {
+        let lines = self.lines();
+        (0..steps).fold(from % lines, |line, _| {
+            // All words of what is only read are the same; the odd factor leads from line to line like chance.
+            let read = self.word(line * LINE_BYTES).load(Ordering::Relaxed);
+            let next = line.wrapping_mul(CHAIN_FACTOR).wrapping_add(CHAIN_STEP);
+            (next ^ usize::from(read == u64::MAX)) % lines
+        })
     }
 
     /// Touches one of so many equal parts, so that its pages come to the node of the calling thread. Only

@@ -21,7 +21,47 @@ pub enum Kind {
     SharedProcesses,
     /// One half of the threads streams through memory of its own; the other half works in pairs.
     Hog,
+    /// One half of the threads streams through memory of its own and writes; the other half follows chains through
+    /// memory of its own and only reads.
+    Readers,
+    /// As slices, but a few pages of each are used most and most are hardly used.
+    Zipf,
+    /// As slices, of which an eighth is there at first and an eighth more in each phase.
+    Growing,
+    /// One piece of memory, dealt out to all threads in turn, four pages at a time.
+    Strided,
+    /// One heap, in which small objects of all threads lie side by side on every page.
+    Heap,
 }
+
+/// How a thread uses its regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Adds to every line, again and again.
+    Sweep,
+    /// Adds to every line once in a round.
+    Stream,
+    /// Follows a chain of lines, and only reads.
+    Chase,
+    /// Adds to lines by Zipf's law.
+    Zipf,
+    /// Sweeps as much as there is by now.
+    Grow,
+    /// Sweeps so many lines of every so many: those that were dealt out to it.
+    Dealt {
+        /// Lines in a piece.
+        lines: usize,
+        /// Which piece is its own, of each `of`.
+        index: usize,
+        /// Threads that they are dealt out to.
+        of: usize,
+    },
+}
+
+/// Lines in what `strided` deals out at once: four pages of 4 KiB.
+const STRIDE_LINES: usize = 256;
+/// Lines in an object of `heap`.
+const OBJECT_LINES: usize = 2;
 
 /// Which regions each thread sweeps in one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +70,13 @@ pub struct Plan {
     pub regions: usize,
     /// For each thread, the regions it sweeps in every round.
     pub sweeps: Vec<Vec<usize>>,
-    /// For each thread, whether it streams instead of working within its cache.
-    pub streams: Vec<bool>,
+    /// For each thread, how it uses them.
+    pub manners: Vec<Manner>,
 }
 
 impl Kind {
     /// The words that [`Kind::from_str`] understands.
-    pub const WORDS: &'static str =
-        "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes";
+    pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf, growing, strided, heap";
 
     /// The plan of one phase; only [`Kind::Phases`] differs from phase to phase.
     #[must_use]
@@ -45,19 +84,21 @@ impl Kind {
         let phase = if self == Self::Phases { phase } else { 0 };
         let order = shuffled(threads, seed.wrapping_add(phase));
         let (grouped, streaming) = match self {
-            Self::Hog => order.split_at(threads / 2),
+            Self::Hog | Self::Readers => order.split_at(threads / 2),
             _ => (order.as_slice(), [].as_slice()),
         };
         let size = match self {
-            Self::Slices => 1,
+            Self::Slices | Self::Readers | Self::Zipf | Self::Growing => 1,
             Self::Pairs | Self::Phases | Self::Hog | Self::SharedProcesses => 2,
             Self::Groups(size) => size.max(1),
-            Self::AllShared => threads.max(1),
+            Self::AllShared | Self::Strided | Self::Heap => threads.max(1),
         };
         let mut plan = Plan {
             regions: 0,
             sweeps: vec![Vec::new(); threads],
-            streams: vec![false; threads],
+            manners: (0..threads)
+                .map(|index| self.manner(index, threads))
+                .collect(),
         };
         for group in grouped.chunks(size).chain(streaming.chunks(1)) {
             for &thread in group {
@@ -66,9 +107,31 @@ impl Kind {
             plan.regions += 1;
         }
         for &thread in streaming {
-            plan.streams[thread] = true;
+            plan.manners[thread] = Manner::Stream;
         }
         plan
+    }
+
+    /// How a thread works that does not stream.
+    const fn manner(self, index: usize, of: usize) -> Manner {
+        let lines = match self {
+            Self::Readers => return Manner::Chase,
+            Self::Zipf => return Manner::Zipf,
+            Self::Growing => return Manner::Grow,
+            Self::Strided => STRIDE_LINES,
+            Self::Heap => OBJECT_LINES,
+            _ => return Manner::Sweep,
+        };
+        Manner::Dealt { lines, index, of }
+    }
+
+    /// Whether the first thread touches all memory first, so that it all lies on one node.
+    #[must_use]
+    pub const fn is_prepared(self) -> bool {
+        matches!(
+            self,
+            Self::Slices | Self::Readers | Self::Zipf | Self::Strided | Self::Heap
+        )
     }
 }
 
@@ -116,6 +179,11 @@ impl fmt::Display for Kind {
             Self::Phases => f.write_str("phases"),
             Self::Hog => f.write_str("hog"),
             Self::SharedProcesses => f.write_str("shared-processes"),
+            Self::Readers => f.write_str("readers"),
+            Self::Zipf => f.write_str("zipf"),
+            Self::Growing => f.write_str("growing"),
+            Self::Strided => f.write_str("strided"),
+            Self::Heap => f.write_str("heap"),
         }
     }
 }
@@ -131,6 +199,11 @@ impl FromStr for Kind {
             "phases" => Ok(Self::Phases),
             "hog" => Ok(Self::Hog),
             "shared-processes" => Ok(Self::SharedProcesses),
+            "readers" => Ok(Self::Readers),
+            "zipf" => Ok(Self::Zipf),
+            "growing" => Ok(Self::Growing),
+            "strided" => Ok(Self::Strided),
+            "heap" => Ok(Self::Heap),
             _ => text
                 .strip_prefix("groups:")
                 .and_then(|size| size.parse().ok())
@@ -154,7 +227,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 }
 
 /// Steele, Lea and Flood's `SplitMix64`: one step of a sequence that is good enough to shuffle.
-fn splitmix(state: &mut u64) -> u64 {
+pub(crate) fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -184,6 +257,8 @@ mod tests {
         sizes("groups:4", 8, &[4, 4]);
         sizes("all-shared", 8, &[8]);
         sizes("hog", 8, &[2, 2]);
+        sizes("readers", 8, &[]);
+        sizes("heap", 8, &[8]);
         sizes("pairs", 7, &[2, 2, 2]);
     }
 
@@ -227,6 +302,11 @@ mod tests {
             "phases",
             "hog",
             "shared-processes",
+            "readers",
+            "zipf",
+            "growing",
+            "strided",
+            "heap",
         ] {
             assert_eq!(word.parse::<Kind>().unwrap().to_string(), word);
         }

@@ -12,8 +12,8 @@ use nix::sys::signal::{self, Signal};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 
-use crate::memory::{self, Region};
-use crate::run::{Options, SWEEPS_PER_ROUND, joined, region_bytes, tell_partners};
+use crate::memory::{self, Layout, Region};
+use crate::run::{Options, joined, region_bytes, sweeps_per_round, tell_partners};
 
 /// Name of the objects, as it stands in the maps of those who map them.
 const OBJECT: &CStr = c"numad-workload";
@@ -43,10 +43,10 @@ impl Drop for Children {
 
 /// As [`crate::run()`], with processes for threads.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
-    if !options.oracle.is_empty() || options.huge_pages {
+    if !options.oracle.is_empty() || options.layout != Layout::default() {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "processes take neither an oracle nor huge pages",
+            "processes take neither an oracle nor pages of another kind",
         ));
     }
     let plan = options.kind.plan(options.threads, options.seed, 0);
@@ -57,6 +57,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
             _ => object(bytes).map(Memory::Object),
         })
         .collect::<io::Result<_>>()?;
+    prepare(&memory, bytes)?;
     let rounds = Region::map_shared(NonZeroUsize::MIN.saturating_add(options.threads * 64))?;
     let mut children = Children::default();
     for (index, regions) in plan.sweeps.iter().enumerate() {
@@ -76,6 +77,25 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
     watch(options, &rounds, out)
 }
 
+/// Touches all memory, in a process of its own that ends before the others begin: so it all lies on one node, and is in
+/// no page table.
+fn prepare(memory: &[Memory], bytes: NonZeroUsize) -> io::Result<()> {
+    let child = memory::in_child(|| {
+        for memory in memory {
+            match memory {
+                Memory::Inherited(region) => region.store_to_each_page(),
+                Memory::Object(object) => {
+                    if let Ok(region) = Region::map_object(object, bytes) {
+                        region.store_to_each_page();
+                    }
+                }
+            }
+        }
+    })?;
+    waitpid(child, None)?;
+    Ok(())
+}
+
 fn object(bytes: NonZeroUsize) -> io::Result<OwnedFd> {
     let object = memfd_create(OBJECT, MFdFlags::MFD_CLOEXEC)?;
     let length = i64::try_from(bytes.get()).map_err(io::Error::other)?;
@@ -89,7 +109,7 @@ fn work(options: &Options, index: usize, memory: &[&Memory], rounds: &Region) {
     let Some(gap) = NonZeroUsize::new((index + 1) << 20) else {
         return;
     };
-    let Ok(_gap) = Region::map(gap, false) else {
+    let Ok(_gap) = Region::map(gap, Layout::default()) else {
         return;
     };
     let bytes = NonZeroUsize::new(options.region_kib.saturating_mul(1024));
@@ -111,7 +131,7 @@ fn work(options: &Options, index: usize, memory: &[&Memory], rounds: &Region) {
     for round in 1u64.. {
         for region in &regions {
             region.store_to_each_page();
-            region.sweep(SWEEPS_PER_ROUND, index % 2 == 1);
+            region.sweep(sweeps_per_round(region), index % 2 == 1);
         }
         rounds.count(index);
         if options.release_rounds > 0 && round.is_multiple_of(options.release_rounds) {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::memory::{self, Region};
-use crate::plan::{Kind, Plan};
+use crate::memory::{self, Layout, Region};
+use crate::plan::{Kind, Manner, Plan, splitmix};
 use crate::processes;
 
 /// How a workload is carried out.
@@ -32,15 +32,22 @@ pub struct Options {
     /// Give a region's pages back after every so many rounds, as programs do that free their
     /// buffers; 0 keeps them, and `slices` always keeps them.
     pub release_rounds: u64,
-    /// Let regions lie in huge pages if the kernel likes.
-    pub huge_pages: bool,
+    /// How regions are laid out.
+    pub layout: Layout,
     /// Processors of each node, if threads shall place themselves and their memory as well as can be
     /// done by one who knows the plan.
     pub oracle: Vec<Vec<usize>>,
 }
 
-/// Sweeps over a region per round: work between two releases, as a solver reads what it exchanged.
-pub(crate) const SWEEPS_PER_ROUND: usize = 64;
+/// Most sweeps over a region in a round: work between two releases, as a solver reads what it exchanged.
+const SWEEPS_MAX: usize = 64;
+
+/// Lines used in a round, by and large: 64 sweeps over 256 KiB. More, and threads with much memory would learn of a new
+/// phase long after it began.
+const LINES_PER_ROUND: usize = SWEEPS_MAX * (256 << 10) / 64;
+
+/// Parts in which memory grows.
+const GROWN_IN: u64 = 8;
 
 /// Most bytes that regions may have in all.
 const TOTAL_BYTES_MAX: usize = 64 << 30;
@@ -82,8 +89,7 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
         options,
     };
     let options = &shared.options;
-    if options.kind == Kind::Slices && options.oracle.is_empty() {
-        // All memory is first touched here, so that it all lies on one node.
+    if options.kind.is_prepared() && options.oracle.is_empty() {
         shared
             .regions
             .iter()
@@ -107,7 +113,7 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
 fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
     let bytes = region_bytes(options, count)?;
     (0..count)
-        .map(|_| Region::map(bytes, options.huge_pages))
+        .map(|_| Region::map(bytes, options.layout))
         .collect()
 }
 
@@ -131,26 +137,18 @@ fn work(shared: &Shared, index: usize) {
     let (mut phase, mut plan) = (0, plan_of(options, 0));
     if !options.oracle.is_empty() {
         settle(shared, &plan, index);
-        for &region in &plan.sweeps[index] {
-            let (part, of) = plan.share(index, region);
-            shared.regions[region].touch_part(part, of);
-        }
+        touch_own(shared, &plan, index);
         shared.start.wait();
     }
+    let mut walk = Walk::new(options, index);
     while !shared.stop.load(Ordering::Relaxed) {
         let now = shared.phase.load(Ordering::Relaxed);
         if now != phase {
             (phase, plan) = (now, plan_of(options, now));
             settle(shared, &plan, index);
         }
-        let times = if plan.streams[index] {
-            1
-        } else {
-            SWEEPS_PER_ROUND
-        };
         for &region in &plan.sweeps[index] {
-            // Partners come from opposite ends, so that each touches some pages first.
-            shared.regions[region].sweep(times, index % 2 == 1);
+            walk.round(&shared.regions[region], plan.manners[index], now);
         }
         let round = shared.rounds[index].fetch_add(1, Ordering::Relaxed) + 1;
         let releases = options.kind != Kind::Slices && options.release_rounds > 0;
@@ -161,6 +159,83 @@ fn work(shared: &Shared, index: usize) {
             }
         }
     }
+}
+
+/// Touches what is this thread's first, so that it lies where the thread is.
+fn touch_own(shared: &Shared, plan: &Plan, index: usize) {
+    for &region in &plan.sweeps[index] {
+        match plan.manners[index] {
+            // Pieces of whole pages; smaller ones lie on pages of all.
+            Manner::Dealt { lines, index, of } if lines * 64 >= 4096 => {
+                shared.regions[region].touch_dealt(lines, index, of);
+            }
+            _ => {
+                let (part, of) = plan.share(index, region);
+                shared.regions[region].touch_part(part, of);
+            }
+        }
+    }
+}
+
+/// How often a region is swept in a round.
+pub(crate) fn sweeps_per_round(region: &Region) -> usize {
+    (LINES_PER_ROUND / region.lines().max(1)).clamp(1, SWEEPS_MAX)
+}
+
+/// What a worker remembers from round to round.
+#[derive(Debug)]
+struct Walk {
+    /// Partners come from opposite ends, so that each touches some pages first.
+    backwards: bool,
+    /// Where a chain has come to.
+    at: usize,
+    random: u64,
+}
+
+impl Walk {
+    fn new(options: &Options, index: usize) -> Self {
+        Self {
+            backwards: index % 2 == 1,
+            at: 0,
+            random: options.seed ^ (index as u64) << 32,
+        }
+    }
+
+    fn round(&mut self, region: &Region, manner: Manner, phase: u64) {
+        let lines = region.lines();
+        match manner {
+            Manner::Sweep => region.sweep(sweeps_per_round(region), self.backwards),
+            Manner::Stream => region.sweep(1, self.backwards),
+            Manner::Chase => self.at = region.chase(self.at, LINES_PER_ROUND),
+            Manner::Zipf => {
+                for _ in 0..LINES_PER_ROUND {
+                    region.add(zipf(&mut self.random, lines));
+                }
+            }
+            Manner::Grow => region.sweep_first(grown(lines, phase), 1, self.backwards),
+            Manner::Dealt {
+                lines: piece,
+                index,
+                of,
+            } => region.sweep_dealt(piece, index, of),
+        }
+    }
+}
+
+/// Lines that have grown by this phase.
+fn grown(lines: usize, phase: u64) -> usize {
+    let parts = usize::try_from((phase + 1).min(GROWN_IN)).unwrap_or(1);
+    (lines * parts).div_ceil(8)
+}
+
+/// A line by Zipf's law with exponent 1, to a factor of two: each power of two of lines is as likely as any other.
+fn zipf(random: &mut u64, lines: usize) -> usize {
+    let drawn = splitmix(random);
+    let powers = u64::from(lines.max(1).ilog2()) + 1;
+    let power = drawn % powers;
+    let within = (drawn >> 32) & ((1 << power) - 1);
+    let line = usize::try_from((1 << power) - 1 + within).unwrap_or(0);
+    line % lines
 }
 
 /// Binds the calling thread to where the oracle wants it.
@@ -226,6 +301,9 @@ fn watch(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
         thread::sleep(TICK);
         let phase = began.elapsed().as_nanos() / options.phase.as_nanos().max(1);
         let phase = u64::try_from(phase).unwrap_or(u64::MAX);
+        if options.kind == Kind::Growing && phase != shared.phase.load(Ordering::Relaxed) {
+            grow(shared, phase);
+        }
         if options.kind == Kind::Phases && shared.phase.swap(phase, Ordering::Relaxed) != phase {
             tell_partners(&plan_of(options, phase), &tids, out)?;
         }
@@ -243,6 +321,17 @@ fn watch(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The first thread fills what comes to be, as a loader does, and then the others learn of it.
+fn grow(shared: &Shared, phase: u64) {
+    if shared.options.oracle.is_empty() && phase < GROWN_IN {
+        for region in &shared.regions {
+            (grown(region.lines(), phase - 1)..grown(region.lines(), phase))
+                .for_each(|line| region.add(line));
+        }
+    }
+    shared.phase.store(phase, Ordering::Relaxed);
 }
 
 pub(crate) fn tell_partners(plan: &Plan, tids: &[i32], out: &mut dyn Write) -> io::Result<()> {
@@ -278,12 +367,18 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::Phases => "phases",
         Kind::Hog => "hog",
         Kind::SharedProcesses => "process",
+        Kind::Readers => "readers",
+        Kind::Zipf => "zipf",
+        Kind::Growing => "growing",
+        Kind::Strided => "strided",
+        Kind::Heap => "heap",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Pages;
 
     #[test]
     fn a_short_run_tells_who_its_threads_and_partners_are() {
@@ -295,7 +390,7 @@ mod tests {
             phase: Duration::from_secs(1),
             seed: 7,
             release_rounds: 1,
-            huge_pages: false,
+            layout: Layout::default(),
             oracle: vec![vec![0]],
         };
         let mut told = Vec::new();
@@ -308,6 +403,44 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_works_on_memory_of_any_layout() {
+        for kind in [
+            "slices", "hog", "readers", "zipf", "growing", "strided", "heap",
+        ] {
+            for (pages, offset_pages) in [(Pages::Small, 3), (Pages::Huge, 0), (Pages::Any, 511)] {
+                let options = Options {
+                    kind: kind.parse().unwrap(),
+                    threads: 3,
+                    region_kib: 100,
+                    length: Some(Duration::from_millis(60)),
+                    phase: Duration::from_millis(5),
+                    seed: 7,
+                    release_rounds: 0,
+                    layout: Layout {
+                        pages,
+                        offset_pages,
+                    },
+                    oracle: Vec::new(),
+                };
+                run(options, &mut Vec::new()).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn few_lines_are_used_most() {
+        let (mut random, lines) = (1, 1 << 16);
+        let mut first = 0;
+        for _ in 0..10_000 {
+            let line = zipf(&mut random, lines);
+            assert!(line < lines);
+            first += u32::from(line < lines / 256);
+        }
+        assert!((4_000..6_500).contains(&first), "{first}");
+        assert_eq!((grown(80, 0), grown(80, 7), grown(80, 99)), (10, 80, 80));
+    }
+
+    #[test]
     fn memory_beyond_reason_is_refused() {
         let options = Options {
             kind: Kind::Slices,
@@ -317,7 +450,7 @@ mod tests {
             phase: Duration::from_secs(1),
             seed: 0,
             release_rounds: 0,
-            huge_pages: true,
+            layout: Layout::default(),
             oracle: Vec::new(),
         };
         assert_eq!(
@@ -336,7 +469,7 @@ mod tests {
             phase: Duration::from_secs(1),
             seed: 0,
             release_rounds: 1,
-            huge_pages: false,
+            layout: Layout::default(),
             oracle: Vec::new(),
         };
         assert_eq!(

@@ -10,11 +10,10 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use tokio::net::UnixStream;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 use super::Client;
+use crate::waiting::Interrupts;
 
 /// How long nothing may come. The daemon sends something every second.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -67,7 +66,8 @@ impl Client {
 
     /// Asks, and gives the recording's number and its bytes.
     async fn begin(&self, body: Bytes) -> Result<(String, Incoming), Failure> {
-        let stream = UnixStream::connect(&self.socket)
+        let stream = self
+            .connect()
             .await
             .map_err(|error| Failure::from(self.no_connection(&error)))?;
         let failed = |error: hyper::Error| self.broken(&error);
@@ -155,36 +155,5 @@ impl Client {
         // One that has ended by itself meanwhile is not there any more.
         status == hyper::StatusCode::NOT_FOUND
             || serde_json::from_slice::<RecordingRow>(&bytes).is_ok()
-    }
-}
-
-/// Signals that end a recording.
-struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Interrupts {
-    fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                let text = format!("cannot listen to signals: {error}");
-                Failure::new(ErrorKind::Kernel, text)
-            })
-        };
-        Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
     }
 }

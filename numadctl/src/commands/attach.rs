@@ -1,6 +1,7 @@
 //! `attach` and `run`.
 
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,17 @@ use std::process;
 
 use control::rows::{AttachRequest, Attachment, Target, UndoReport};
 use control::{ErrorKind, Failure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::compare::exit_code;
+use super::history;
 
 use crate::cli::{Attach, Run, Under};
 use crate::client::Client;
 use crate::output::Output;
-use crate::render;
+use crate::waiting::{Waiting, Woken};
+use crate::{render, stopped};
 
 pub(super) fn attach(
     client: &Client,
@@ -27,13 +34,74 @@ pub(super) fn attach(
     out.text(&render::attachment::attached(&row))
 }
 
+/// Starts the program, waits for its end, and tells what was done and gained. Gives the program's exit code.
+fn run_and_tell(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Result<u8, Failure> {
+    let (name, rest) = arguments.command.split_first().ok_or_else(no_command)?;
+    let program = find_program(name)?;
+    let cannot = |error: io::Error| {
+        let program = program.display();
+        Failure::new(
+            ErrorKind::Kernel,
+            format!("cannot start `{program}`: {error}"),
+        )
+    };
+    let mut waiting = Waiting::new(client.runtime())?;
+    let mut child = stopped::command(&program, rest).spawn().map_err(cannot)?;
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let attached = stopped::wait(pid, &mut waiting).and_then(|()| {
+        let request = request(Target::Pids(vec![child.id()]), &arguments.under)?;
+        Ok(client.post::<Attachment>("/v1/attachments", &request)?)
+    });
+    let row = match attached {
+        Ok(row) => row,
+        Err(failure) => {
+            // It has not begun.
+            drop(child.kill());
+            drop(child.wait());
+            return Err(failure);
+        }
+    };
+    stopped::let_go(pid)?;
+    let status = loop {
+        match waiting.child(&mut child, None)? {
+            Woken::Ended(status) => break status,
+            // Ctrl-C of a terminal goes to the program as well; what goes to numadctl alone is passed on.
+            Woken::Interrupted(Signal::SIGINT) if io::stdin().is_terminal() => {}
+            Woken::Interrupted(signal) => {
+                let _gone_already = kill(pid, signal);
+            }
+            Woken::Late => {}
+        }
+    };
+    tell(client, row.id, err);
+    let code = exit_code(status);
+    Ok(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// What was done and gained. It has ended: whatever goes wrong here is not its failure.
+fn tell(client: &Client, id: u32, err: &mut Output<'_>) {
+    // Ends the attachment, if the daemon has not seen yet that the program did.
+    drop(client.delete::<UndoReport>(&format!("/v1/attachments/{id}")));
+    if let Ok(story) = history::story(client, id) {
+        let gained = render::story::gained(&story.row);
+        let line = format!("numadctl: {gained}; `numadctl report id:{id}` tells more\n");
+        drop(err.text(&line));
+    }
+}
+
+fn no_command() -> Failure {
+    Failure::new(ErrorKind::Usage, "no command is given").remedy("name it after `--`")
+}
+
 /// Attaches this very process, then becomes the command: process number and start time survive, so
 /// the program is under its policy from its first instruction and there is no moment in which it
 /// runs and is not.
-pub(super) fn run(client: &Client, arguments: &Run) -> Result<(), Failure> {
-    let (name, rest) = arguments.command.split_first().ok_or_else(|| {
-        Failure::new(ErrorKind::Usage, "no command is given").remedy("name it after `--`")
-    })?;
+pub(super) fn run(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Result<u8, Failure> {
+    let in_terminal = || io::stderr().is_terminal() && !arguments.no_wait;
+    if arguments.wait || in_terminal() {
+        return run_and_tell(client, arguments, err);
+    }
+    let (name, rest) = arguments.command.split_first().ok_or_else(no_command)?;
     // Looked up before anything is attached, so that a typo leaves nothing behind.
     let program = find_program(name)?;
     let request = request(Target::Pids(vec![process::id()]), &arguments.under)?;
@@ -66,11 +134,12 @@ fn request(target: Target, under: &Under) -> Result<AttachRequest, Failure> {
         policy: under.policy.clone(),
         set,
         dry_run: under.dry_run,
+        for_ms: under.for_ms,
     })
 }
 
 /// What the shell would start: a path if there is a slash in it, else the first in `PATH`.
-fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+pub(super) fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = Path::new(name).display();
     if name.as_encoded_bytes().contains(&b'/') {
         let path = PathBuf::from(name);

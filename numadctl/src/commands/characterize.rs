@@ -3,7 +3,7 @@
 use std::fs::DirBuilder;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use characterize::{Effort, Observer, Plan, PlanError, Progress, RunError};
@@ -14,6 +14,7 @@ use procfs::{ProcessorTime, ReadError, Reader};
 use serde_json::json;
 use topology::{CpuSet, Measured, NodeId, Topology};
 
+use super::state_directory;
 use crate::cli::Characterize;
 use crate::fresh::{Fresh, cannot_write};
 use crate::output::Output;
@@ -38,7 +39,7 @@ pub(super) fn characterize(
 ) -> Result<(), Failure> {
     let topology = topology::load("this").map_err(|error| super::topo::refused(&error))?;
     let fingerprint = topology.fingerprint();
-    let directory = directory(arguments)?;
+    let directory = state_directory(arguments.directory.as_deref())?;
     let known = if arguments.again {
         None
     } else {
@@ -58,21 +59,11 @@ pub(super) fn characterize(
     watch.begin()?;
     let measured = characterize::run(&plan, fingerprint, &mut watch);
     watch.end()?;
-    let measured = measured.map_err(|error| watch.why(&error))?;
+    let mut measured = measured.map_err(|error| watch.why(&error))?;
+    measured.busy_percent = watch.busy_percent();
     keep(fresh, &measured)?;
     let remedy = "the daemon uses it from its next start on";
     show(arguments, topology, &measured, (&directory, remedy), out)
-}
-
-fn directory(arguments: &Characterize) -> Result<PathBuf, Failure> {
-    if let Some(directory) = &arguments.directory {
-        return Ok(directory.clone());
-    }
-    let loaded = config::load(&config::Paths::default()).map_err(|error| {
-        let problems = error.to_string().replace('\n', "; ");
-        Failure::new(ErrorKind::Configuration, problems)
-    })?;
-    Ok(loaded.config.daemon.state_dir)
 }
 
 fn plan(topology: &Topology, reader: &Reader) -> Result<Plan, Failure> {
@@ -139,11 +130,15 @@ fn show(
         return out.json(&json!({
             "fingerprint": measured.fingerprint().to_string(),
             "file": file.display().to_string(),
+            "busy_percent": measured.busy_percent,
             "bandwidth": value["bandwidth"].take(),
         }));
     }
+    let busy = measured.busy_percent.map_or_else(String::new, |busy| {
+        format!("\nmeasured while others used {busy} % of the processors: figures are too low\n")
+    });
     out.text(&format!(
-        "{}\nkept in `{}`; {remark}\n",
+        "{}{busy}\nkept in `{}`; {remark}\n",
         topology::render::bandwidth_text(&known),
         file.display()
     ))
@@ -163,6 +158,8 @@ struct Watch<'a, 'b> {
     told: Option<Instant>,
     looked: Instant,
     patience: Duration,
+    /// The most that others used while figures were taken.
+    busiest: f64,
     failure: Option<Failure>,
 }
 
@@ -176,17 +173,30 @@ impl<'a, 'b> Watch<'a, 'b> {
             told: None,
             looked: Instant::now(),
             patience: PATIENCE,
+            busiest: 0.0,
             failure: None,
         }
     }
 
     /// Refuses a busy machine.
     fn begin(&mut self) -> Result<(), Failure> {
-        let busy = if self.force { 0.0 } else { self.look()? };
-        if busy > BUSY_MAX {
+        let busy = self.look()?;
+        self.busiest = self.busiest.max(busy);
+        if busy > BUSY_MAX && !self.force {
             return Err(busy_machine(busy));
         }
         Ok(())
+    }
+
+    /// What others used, in percent, if that was too much for good figures.
+    fn busy_percent(&self) -> Option<u8> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "clamped to 0..=100 first"
+        )]
+        let percent = (self.busiest * 100.0).round().clamp(0.0, 100.0) as u8;
+        (self.busiest > BUSY_MAX).then_some(percent)
     }
 
     /// Leaves the line that changed.
@@ -211,7 +221,12 @@ impl<'a, 'b> Watch<'a, 'b> {
 
     /// Waits until the machine is quiet, as long as patience lasts.
     fn yield_to_others(&mut self) -> Result<(), Failure> {
-        if self.force || self.looked.elapsed() < LOOK_EVERY {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        if self.force {
+            let busy = self.look()?;
+            self.busiest = self.busiest.max(busy);
             return Ok(());
         }
         loop {

@@ -67,6 +67,10 @@ fn load(file: Option<&Path>) -> Result<(config::Paths, config::Loaded), Failure>
     let paths = file.map_or_else(config::Paths::default, config::Paths::named);
     let named: PathBuf = paths.file().to_owned();
     match config::load(&paths) {
+        Ok(loaded) if file.is_some() && loaded.files.is_empty() => Err(Failure::new(
+            ErrorKind::NotFound,
+            format!("there is no file `{}`, nor a drop-in", named.display()),
+        )),
         Ok(loaded) => Ok((paths, loaded)),
         Err(_) if file.is_some() && !named.exists() => Err(Failure::new(
             ErrorKind::NotFound,

@@ -8,12 +8,16 @@ use control::{ErrorKind, Failure};
 use sampler::machine::Facts;
 use sampler::survey::survey;
 
-use crate::cli::Plain;
+use crate::cli::Doctor;
 use crate::client::{CallError, Client};
 use crate::output::Output;
-use crate::render;
+use crate::{render, second_reader, terminal};
 
-pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+pub(super) fn doctor(
+    client: &Client,
+    arguments: Doctor,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
     let mut findings = match client.get::<Vec<Finding>>("/v1/doctor") {
         Ok(findings) => findings,
         Err(CallError::Down(failure)) => {
@@ -29,10 +33,12 @@ pub(super) fn doctor(client: &Client, plain: Plain, out: &mut Output<'_>) -> Res
         Err(CallError::Failed(failure)) => return Err(failure),
     };
     findings.push(readers_agree());
-    if plain.json {
+    findings.extend(other_numad(Path::new("/")));
+    if arguments.plain.json {
         out.json(&findings)?;
     } else {
-        out.text(&render::doctor::text(&findings))?;
+        let width = terminal::prose();
+        out.text(&render::doctor::text(&findings, arguments.verbose, width))?;
     }
     let missing = findings
         .iter()
@@ -60,6 +66,21 @@ fn from_here(root: &Path) -> Vec<Finding> {
     findings.extend(hardware(root));
     findings.push(settings());
     findings
+}
+
+/// The program of the same name that distributions package. Its settings file tells of it: ours has
+/// another name.
+fn other_numad(root: &Path) -> Option<Finding> {
+    root.join("etc/numad.conf").exists().then(|| {
+        finding(
+            "limited",
+            "other numad",
+            "the distribution's package `numad` is installed, another program with the same name, \
+             service and manual page"
+                .to_owned(),
+            "remove it (`apt remove numad` or `dnf remove numad`); only one of the two may place a program",
+        )
+    })
 }
 
 /// What the processor and the kernel offer to the daemon, which may listen to whole processors
@@ -153,33 +174,27 @@ fn extensible_scheduler(root: &Path) -> Option<Finding> {
 /// The daemon reads /sys itself and links no C library; here is the place to ask a second reader.
 fn readers_agree() -> Finding {
     let subject = "topology";
-    let machines = topology::load("this").map_err(|error| error.to_string());
-    let second = topology::hwloc::this_machine().map_err(|error| error.to_string());
-    let seen = machines.and_then(|first| second.map(|second| (first, second)));
-    let (first, second) = match seen {
-        Ok(seen) => seen,
-        Err(error) => {
-            let remedy = "say so with the output of `numadctl topo --json`";
-            return finding("limited", subject, error, remedy);
-        }
+    let report = "send the output of `numadctl topo --json` to numad's authors";
+    let first = match topology::load("this") {
+        Ok(first) => first,
+        Err(error) => return finding("limited", subject, error.to_string(), report),
+    };
+    let second = match second_reader::this_machine() {
+        None => return finding("ok", subject, first.summary(), ""),
+        Some(Ok(second)) => second,
+        Some(Err(error)) => return finding("limited", subject, error, report),
     };
     if online_nodes(&first) == online_nodes(&second) {
-        return finding(
-            "ok",
-            subject,
-            format!("{}; hwloc agrees", first.summary()),
-            "",
-        );
+        let text = format!("{}; hwloc agrees", first.summary());
+        return finding("ok", subject, text, "");
     }
+    let (ours, theirs) = (first.summary(), second.summary());
     finding(
         "limited",
         subject,
-        format!(
-            "numad reads {}, hwloc reads {}",
-            first.summary(),
-            second.summary()
-        ),
-        "say so with the output of `numadctl topo --json` and `numadctl topo --json --source hwloc`",
+        format!("numad reads {ours}, hwloc reads {theirs}"),
+        "send the output of `numadctl topo --json` and `numadctl topo --json --source hwloc` to \
+         numad's authors",
     )
 }
 
@@ -207,6 +222,7 @@ fn settings() -> Finding {
         }
         Err(error) => {
             let count = error.problems.len().saturating_add(error.more);
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
             let first = error
                 .problems
                 .first()
@@ -215,7 +231,10 @@ fn settings() -> Finding {
             finding(
                 "missing",
                 "settings",
-                format!("wrong in {count} places, the first: {first}"),
+                format!(
+                    "wrong in {}, the first: {first}",
+                    render::units::count(count, "place")
+                ),
                 "`numadctl config check` lists them; the daemon does not start with wrong settings",
             )
         }
@@ -262,6 +281,18 @@ mod tests {
         for (line, wanted) in lines.iter().zip(wanted) {
             assert!(line.starts_with(wanted), "{line} is not {wanted}");
         }
+    }
+
+    #[test]
+    fn the_other_numad_is_known_by_its_settings_file() {
+        let root = std::env::temp_dir().join(format!("numadctl-other-{}", std::process::id()));
+        fs::create_dir_all(root.join("etc")).unwrap();
+        let before = other_numad(&root);
+        fs::write(root.join("etc/numad.conf"), "").unwrap();
+        let after = other_numad(&root);
+        drop(fs::remove_dir_all(&root));
+        assert_eq!(before, None);
+        assert_eq!(after.unwrap().level, "limited");
     }
 
     #[test]

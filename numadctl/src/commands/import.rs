@@ -3,9 +3,12 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use control::{ErrorKind, Failure};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, poll};
 use sampler::perf_data::{self, ImportError, ImportOptions, PerfDataError, Reader, Summary};
 use sampler::{Header, RecordingWriter};
 
@@ -59,10 +62,17 @@ fn open(file: &Path, shown: &str) -> Result<(File, bool), Failure> {
         let owned = io::stdin().as_fd().try_clone_to_owned();
         owned.map(File::from)
     } else {
-        File::open(file)
+        // A pipe would be waited for until someone writes into it, which may be never.
+        File::options()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(file)
     }
     .map_err(refused)?;
     let about = input.metadata().map_err(refused)?;
+    if about.file_type().is_fifo() && file != Path::new("-") {
+        wait_for_writer(&input, shown)?;
+    }
     if about.is_dir() {
         let text = format!("{shown} is a directory, as `perf record --threads` makes them");
         return Err(Failure::new(ErrorKind::Usage, text)
@@ -70,6 +80,28 @@ fn open(file: &Path, shown: &str) -> Result<(File, bool), Failure> {
     }
     Ok((input, about.is_file()))
 }
+
+/// Waits until something comes out of a pipe, or its writers have gone; from then on reading waits.
+fn wait_for_writer(pipe: &File, shown: &str) -> Result<(), Failure> {
+    let failed = |errno: nix::errno::Errno| {
+        Failure::new(
+            ErrorKind::Kernel,
+            format!("cannot read {shown}: {}", errno.desc()),
+        )
+    };
+    let mut waiting = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut waiting, WRITER_WAIT_MS).map_err(failed)? == 0 {
+        let text = format!("nobody writes into the pipe {shown}");
+        return Err(Failure::new(ErrorKind::NotFound, text)
+            .remedy("start what writes into it first, or name a file"));
+    }
+    let flags = OFlag::from_bits_retain(fcntl(pipe, FcntlArg::F_GETFL).map_err(failed)?);
+    fcntl(pipe, FcntlArg::F_SETFL(flags & !OFlag::O_NONBLOCK)).map_err(failed)?;
+    Ok(())
+}
+
+/// How long a pipe may stay silent before it has a writer; `perf` writes at once.
+const WRITER_WAIT_MS: u16 = 5_000;
 
 fn transfer(
     reader: Reader<File>,

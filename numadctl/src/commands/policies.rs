@@ -7,6 +7,7 @@ use crate::cli::{Policies, PoliciesAction};
 use crate::client::{CallError, Client};
 use crate::output::Output;
 use crate::render;
+use crate::terminal;
 
 pub(super) fn list(
     client: &Client,
@@ -24,13 +25,13 @@ pub(super) fn list(
     };
     match &arguments.action {
         None if arguments.plain.json => out.json(&rows),
-        None => out.text(&render::policies::list(&rows)),
+        None => out.text(&render::policies::list(&rows, terminal::prose())),
         Some(PoliciesAction::Show { name, plain }) => {
             let row = find(&rows, name)?;
             if plain.json {
                 return out.json(row);
             }
-            out.text(&render::policies::page(row))
+            out.text(&render::policies::page(row, terminal::prose()))
         }
     }
 }

@@ -10,10 +10,10 @@ use control::{ErrorKind, Failure};
 use numad_core::Support;
 use sim::{ReplayReport, ReplaySpec, RunError, RunErrorKind};
 
-use super::{show::width, write_drawing};
+use super::write_drawing;
 use crate::cli::{Form, Replay};
 use crate::output::Output;
-use crate::render;
+use crate::{render, terminal};
 
 pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Failure> {
     let spec = ReplaySpec {
@@ -39,7 +39,8 @@ pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Fai
             write_drawing(&file, &drawing, out)?;
         }
         Some(Form::Text) => {
-            out.text(&render::matrix::picture(&matrix(&report), width(0)))?;
+            let picture = render::matrix::picture(&matrix(&report), terminal::columns(0));
+            out.text(&terminal::drawn(picture))?;
         }
         None => out.text(&sim::replay::Table(&report).to_string())?,
     }

@@ -3,17 +3,15 @@
 use std::time::Duration;
 
 use control::rows::{self, AttachmentDetail, EventRow};
+use control::story::Story;
 use control::{ErrorKind, Failure};
 
 use crate::cli::{Explain, Form, Matrix, Status, Which};
 use crate::client::Client;
 use crate::output::Output;
-use crate::{find, render};
+use crate::{find, render, terminal};
 
-use super::write_drawing;
-
-/// Width of pictures where nobody says how wide the terminal is.
-const WIDTH_DEFAULT: usize = 80;
+use super::{history, write_drawing};
 
 /// Moves the cursor home and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -37,7 +35,7 @@ pub(super) fn status(
             if redraw {
                 out.raw(CLEAR)?;
             }
-            out.text(&render::status::text(&status))?;
+            out.text(&render::status::text(&status, terminal::columns(0)))?;
         }
         left = left.map(|left| left.saturating_sub(1));
         if left == Some(0) || out.closed() {
@@ -58,6 +56,13 @@ pub(super) fn explain(
     let which = arguments.one.which;
     let found = find::attachment(client, which)
         .and_then(|id| Ok((id, client.get(&format!("/v1/attachments/{id}"))?)));
+    let found = match found {
+        Err(failure) => match history::instead(client, which, failure) {
+            Ok(story) => return explain_story(&story, arguments, out),
+            Err(failure) => Err(failure),
+        },
+        found => found,
+    };
     let (id, detail): (u32, Option<AttachmentDetail>) = match (found, which) {
         (Ok((id, detail)), _) => (id, Some(detail)),
         // What was done to a program that has ended is remembered for a while, by its number.
@@ -73,8 +78,23 @@ pub(super) fn explain(
         return out.json(&serde_json::json!({ "detail": detail, "events": events }));
     }
     match detail {
-        Some(detail) => out.text(&render::explain::text(&detail, &events)),
-        None => out.text(&render::explain::ended(id, &events)),
+        Some(detail) if arguments.brief => {
+            out.text(&render::explain::brief(&detail, &events, terminal::prose()))
+        }
+        Some(detail) => out.text(&render::explain::text(&detail, &events, terminal::prose())),
+        None => out.text(&render::explain::ended(id, &events, terminal::prose())),
+    }
+}
+
+fn explain_story(story: &Story, arguments: &Explain, out: &mut Output<'_>) -> Result<(), Failure> {
+    if arguments.one.plain.json {
+        let (detail, events) = (&story.detail, &story.events);
+        return out.json(&serde_json::json!({ "detail": detail, "events": events }));
+    }
+    let width = terminal::prose();
+    match arguments.brief {
+        true => out.text(&(render::story::gained(&story.row) + "\n")),
+        false => out.text(&render::story::text(story, width)),
     }
 }
 
@@ -87,9 +107,22 @@ pub(super) fn matrix(
     arguments: &Matrix,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let id = find::attachment(client, arguments.which)?;
     let word = arguments.window.word();
-    let matrix: rows::Matrix = client.get(&format!("/v1/attachments/{id}/matrix?window={word}"))?;
+    let found = find::attachment(client, arguments.which).and_then(|id| {
+        let matrix = client.get(&format!("/v1/attachments/{id}/matrix?window={word}"))?;
+        Ok((id, matrix))
+    });
+    let (id, matrix): (u32, rows::Matrix) = match found {
+        Ok(found) => found,
+        Err(failure) => {
+            let story = history::instead(client, arguments.which, failure)?;
+            let (id, missing) = (story.row.id, "no matrix is kept of attachment");
+            let matrix = story
+                .matrix
+                .ok_or_else(|| Failure::new(ErrorKind::NotFound, format!("{missing} `{id}`")))?;
+            (id, matrix)
+        }
+    };
     if !render::matrix::is_square(&matrix) {
         return Err(Failure::new(
             ErrorKind::Internal,
@@ -101,14 +134,9 @@ pub(super) fn matrix(
         Form::Json => out.json(&matrix),
         Form::Csv => out.text(&render::matrix::csv(&matrix)),
         Form::Svg(file) => write_drawing(&file, &render::matrix_svg::drawing(&matrix), out),
-        Form::Text => out.text(&render::matrix::picture(&matrix, width(arguments.width))),
-    }
-}
-
-pub(super) fn width(wanted: usize) -> usize {
-    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
-    match wanted {
-        0 => columns().unwrap_or(WIDTH_DEFAULT),
-        wanted => wanted,
+        Form::Text => {
+            let picture = render::matrix::picture(&matrix, terminal::columns(arguments.width));
+            out.text(&terminal::drawn(picture))
+        }
     }
 }

@@ -1,14 +1,12 @@
 //! `topo`.
 
-use std::path::Path;
-
 use config::Config;
 use control::{ErrorKind, Failure};
 use topology::{Measured, Topology};
 
 use crate::cli::{Form, Source, Topo};
 use crate::output::Output;
-use crate::render;
+use crate::{render, second_reader};
 
 use super::write_drawing;
 
@@ -19,7 +17,7 @@ pub(super) fn topo(
 ) -> Result<(), Failure> {
     let mut topology = match arguments.source {
         Source::Sysfs => topology::load(&arguments.spec).map_err(|error| refused(&error))?,
-        Source::Hwloc => through_hwloc(&arguments.spec)?,
+        Source::Hwloc => second_reader::read(&arguments.spec)?,
     };
     if arguments.spec == "this" {
         topology = with_measured(topology, err)?;
@@ -50,21 +48,7 @@ fn with_measured(topology: Topology, err: &mut Output<'_>) -> Result<Topology, F
     }
 }
 
-fn through_hwloc(spec: &str) -> Result<Topology, Failure> {
-    if spec == "this" {
-        return topology::hwloc::this_machine().map_err(|error| refused(&error));
-    }
-    let path = Path::new(spec);
-    if path.is_file() {
-        return topology::hwloc::from_xml(path).map_err(|error| refused(&error));
-    }
-    Err(
-        Failure::new(ErrorKind::Usage, format!("hwloc cannot read `{spec}` here"))
-            .remedy("it reads `this` machine and XML files; leave `--source hwloc` out"),
-    )
-}
-
-pub(super) fn refused(error: &topology::LoadError) -> Failure {
+pub(crate) fn refused(error: &topology::LoadError) -> Failure {
     let kind = match error.reason {
         topology::load::Reason::Unknown | topology::load::Reason::Missing => ErrorKind::NotFound,
         topology::load::Reason::Unreadable(_) => ErrorKind::NotPermitted,

@@ -4,7 +4,7 @@ use control::rows::{Attachment, UndoReport};
 
 use super::units::count;
 
-/// One line: what was attached, as what, and where to look next.
+/// What was attached, as what, and, on a line of its own that no terminal breaks, where to look next.
 #[must_use]
 pub fn attached(row: &Attachment) -> String {
     let processes = match row.pids.as_slice() {
@@ -21,7 +21,7 @@ pub fn attached(row: &Attachment) -> String {
         ""
     };
     format!(
-        "attached {processes} ({}) as {} under policy {}{dry}; see `numadctl explain {}`\n",
+        "attached {processes} ({}) as {} under policy {}{dry}\nsee `numadctl explain {}`\n",
         row.command, row.id, row.policy, row.id
     )
 }
@@ -45,6 +45,12 @@ pub fn undone(report: &UndoReport) -> String {
         let threads = count(report.threads_left, "thread");
         text.push_str(&format!(
             "left alone: {threads} that someone else changed since\n"
+        ));
+    }
+    if report.threads_parked > 0 {
+        let threads = count(report.threads_parked, "thread");
+        text.push_str(&format!(
+            "put back when their cpuset allows it: {threads}, without an affinity until then\n"
         ));
     }
     if report.pages_left > 0 {

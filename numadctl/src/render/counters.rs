@@ -2,32 +2,31 @@
 
 use control::rows::{Counts, MemoryRow, Status};
 
-use super::units::seconds;
+use super::units::{count, seconds};
+use super::wrap::labelled;
 
 /// One line for each node, link and meter that is counted; nothing where none is.
 #[must_use]
-pub fn machine(status: &Status) -> String {
+pub fn machine(status: &Status, width: usize) -> String {
     let mut text = String::new();
     for row in &status.memory {
         if let Some(flows) = flows(row) {
-            text.push_str(&format!("memory   {}: {flows}{}\n", nodes(row), waits(row)));
+            let flows = format!("{}: {flows}{}", nodes(row), waits(row));
+            text.push_str(&labelled("memory", &flows, width));
         }
     }
     for row in &status.links {
         let (link, package, sent) = (&row.link, row.package, rate(row.sent));
-        text.push_str(&format!(
-            "link     {link} of package {package}: {sent} sent\n"
-        ));
+        let sent = format!("{link} of package {package}: {sent} sent");
+        text.push_str(&labelled("link", &sent, width));
     }
     for row in &status.power {
         let whose = match row.domain.as_str() {
             "memory" => "memory of package",
             _ => "package",
         };
-        text.push_str(&format!(
-            "power    {whose} {}: {:.1} W\n",
-            row.package, row.watts
-        ));
+        let watts = format!("{whose} {}: {:.1} W", row.package, row.watts);
+        text.push_str(&labelled("power", &watts, width));
     }
     text
 }
@@ -72,10 +71,10 @@ pub fn program(counts: &Counts) -> Option<String> {
         parts.push(format!("{} of processor time", seconds(cpu_s)));
     }
     if let Some(faults) = counts.faults {
-        parts.push(format!("{faults} page faults"));
+        parts.push(count(faults, "page fault"));
     }
     if let Some(switches) = counts.switches {
-        parts.push(format!("{switches} context switches"));
+        parts.push(count(switches, "context switch"));
     }
     if !parts.is_empty() && counts.coverage < 0.995 {
         parts.push(format!(

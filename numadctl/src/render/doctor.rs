@@ -2,25 +2,67 @@
 
 use control::rows::Finding;
 
-/// One paragraph for each finding, with its remedy below.
+use super::units::count;
+use super::wrap::wrapped;
+
+/// Where texts begin, behind the level.
+const INDENT: usize = 9;
+
+/// The verdict in one line, then each finding with its remedy below, what is missing first. What is
+/// as it should be is only counted, unless `verbose`. In lines of at most `width`.
 #[must_use]
-pub fn text(findings: &[Finding]) -> String {
-    let level = findings
+pub fn text(findings: &[Finding], verbose: bool, width: usize) -> String {
+    let of = |level: &str| -> Vec<&Finding> {
+        let found = findings.iter().filter(|finding| finding.level == level);
+        found.collect()
+    };
+    let (missing, limited) = (of("missing"), of("limited"));
+    let fine: Vec<&Finding> = findings
         .iter()
-        .map(|finding| finding.level.chars().count())
-        .max()
-        .unwrap_or(0);
-    findings
+        .filter(|finding| finding.level != "missing" && finding.level != "limited")
+        .collect();
+    let number = |list: &[&Finding]| u64::try_from(list.len()).unwrap_or(u64::MAX);
+    let mut text = match (missing.is_empty(), limited.is_empty()) {
+        (false, _) => format!("not ready: {} missing\n", count(number(&missing), "thing")),
+        (true, false) => format!("ready, with {}\n", count(number(&limited), "limit")),
+        (true, true) => "ready, and nothing is missing\n".to_owned(),
+    };
+    for finding in missing.iter().chain(&limited) {
+        push(&mut text, finding, width);
+    }
+    if verbose {
+        for finding in &fine {
+            push(&mut text, finding, width);
+        }
+    } else if !fine.is_empty() {
+        let checks = count(number(&fine), "check");
+        let are = if fine.len() == 1 { "is" } else { "are" };
+        text.push_str(&format!(
+            "{checks} {are} fine; `numadctl doctor --verbose` shows all\n"
+        ));
+    }
+    text
+}
+
+fn push(text: &mut String, finding: &Finding, width: usize) {
+    let room = width.saturating_sub(INDENT);
+    let what = format!("{}: {}", finding.subject, finding.text);
+    for (number, line) in wrapped(&what, room).iter().enumerate() {
+        let level = if number == 0 {
+            finding.level.as_str()
+        } else {
+            ""
+        };
+        text.push_str(&format!("{level:<INDENT$}{line}\n"));
+    }
+    if finding.remedy.is_empty() {
+        return;
+    }
+    for (number, line) in wrapped(&finding.remedy, room.saturating_sub(3))
         .iter()
-        .map(|finding| {
-            let mut text = format!(
-                "{:<level$}  {}: {}\n",
-                finding.level, finding.subject, finding.text
-            );
-            if !finding.remedy.is_empty() {
-                text.push_str(&format!("{:level$}  -> {}\n", "", finding.remedy));
-            }
-            text
-        })
-        .collect()
+        .enumerate()
+    {
+        let arrow = if number == 0 { "->" } else { "" };
+        text.push_str(&format!("{:INDENT$}{arrow:<3}{line}\n", ""));
+    }
 }

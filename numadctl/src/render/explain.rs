@@ -5,34 +5,76 @@ use control::rows::{AttachmentDetail, EventRow, Evidence, ThreadRow};
 use super::counters;
 use super::table::{Side, table};
 use super::units::{bytes, count, nanoseconds, seconds, share};
-use super::wrap::{WIDTH, labelled, wrapped};
+use super::wrap::{labelled, wrapped};
 
-/// Everything about one program.
+/// Three sentences: what was seen, what was done, and what was not. In lines of at most `width`.
 #[must_use]
-pub fn text(detail: &AttachmentDetail, events: &[EventRow]) -> String {
-    let mut text = head(detail);
+pub fn brief(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> String {
+    let row = &detail.attachment;
+    let last = |kinds: &[&str]| {
+        let found = events
+            .iter()
+            .rfind(|row| kinds.contains(&row.kind.as_str()));
+        found.map(|row| row.text.as_str())
+    };
+    let seen = format!(
+        "{} has been under policy {} for {}: {} in {} show how {} of {} share memory.",
+        row.command,
+        row.policy,
+        seconds(row.attached_s),
+        count(row.samples, "sample"),
+        count(row.windows, "window"),
+        row.tasks,
+        count(row.threads.into(), "thread"),
+    );
+    let ledger = &row.ledger;
+    let order = last(&["ordered"]).map_or_else(
+        || "nothing has been ordered yet".to_owned(),
+        |order| format!("the last order was: {order}"),
+    );
+    let done = format!(
+        "Done so far: {} bound, {} ({}) moved; {order}.",
+        count(ledger.threads_bound.into(), "thread"),
+        count(ledger.pages_moved, "page"),
+        bytes(ledger.bytes_moved),
+    );
+    let refused = last(&["dropped", "failed", "hands_off"]).unwrap_or("nothing was refused");
+    let not_done = format!(
+        "Not done: {refused}; `numadctl detach {}` puts everything back.",
+        row.id
+    );
+    let sentences = [seen, done, not_done];
+    let lines = sentences.iter().flat_map(|line| wrapped(line, width));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Everything about one program, in lines of at most `width` where words allow it.
+#[must_use]
+pub fn text(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> String {
+    let mut text = head(detail, width);
     text.push_str("\nthreads\n");
     text.push_str(&threads(&detail.threads));
     if events.is_empty() {
         text.push_str("\nno window has been judged yet\n");
     } else {
         text.push_str("\nevents, oldest first\n");
-        text.push_str(&told(events));
+        text.push_str(&told(events, width));
     }
     text
 }
 
 /// What is remembered of a program that has ended.
 #[must_use]
-pub fn ended(id: u32, events: &[EventRow]) -> String {
+pub fn ended(id: u32, events: &[EventRow], width: usize) -> String {
     format!(
         "attachment {id} has ended; events, oldest first\n{}",
-        told(events)
+        told(events, width)
     )
 }
 
-fn told(events: &[EventRow]) -> String {
-    let rows: Vec<Vec<String>> = events.iter().flat_map(event_rows).collect();
+fn told(events: &[EventRow], width: usize) -> String {
+    let rows = events.iter().flat_map(|event| event_rows(event, width));
+    let rows: Vec<Vec<String>> = rows.collect();
     let columns = [
         ("AT", Side::Right),
         ("KIND", Side::Left),
@@ -42,18 +84,18 @@ fn told(events: &[EventRow]) -> String {
 }
 
 /// What an event says, in as many rows as it takes.
-fn event_rows(event: &EventRow) -> Vec<Vec<String>> {
-    // What time (an hour in), kind, and the space between columns leave.
-    const TEXT_WIDTH: usize = WIDTH - 22;
+fn event_rows(event: &EventRow, width: usize) -> Vec<Vec<String>> {
+    // What time (an hour in), kind, and the space between columns take.
+    const BESIDE: usize = 22;
     let mut at = format!("{:.1} s", event.at_s);
     let mut kind = event.kind.clone();
-    wrapped(&event.text, TEXT_WIDTH)
+    wrapped(&event.text, width.saturating_sub(BESIDE))
         .into_iter()
         .map(|line| vec![std::mem::take(&mut at), std::mem::take(&mut kind), line])
         .collect()
 }
 
-fn head(detail: &AttachmentDetail) -> String {
+fn head(detail: &AttachmentDetail, width: usize) -> String {
     let row = &detail.attachment;
     let ledger = &row.ledger;
     let pids: Vec<String> = row.pids.iter().map(ToString::to_string).collect();
@@ -76,7 +118,7 @@ fn head(detail: &AttachmentDetail) -> String {
         seconds(row.attached_s)
     );
     if !settings.is_empty() {
-        text.push_str(&labelled("settings", &settings.join(" ")));
+        text.push_str(&labelled("settings", &settings.join(" "), width));
     }
     let seen = format!(
         "{} in {} by {}, {} in the last one; {} lost on the machine; {} tracked; \
@@ -89,29 +131,32 @@ fn head(detail: &AttachmentDetail) -> String {
         count(row.pages.into(), "page"),
         row.window_ms,
     );
-    text.push_str(&labelled("seen", &seen));
-    text.push_str(&labelled("evidence", &evidence(&row.evidence)));
-    text.push_str(&format!(
-        "done      {} bound now, {} in all; {} ({}) moved, {} refused\n",
+    text.push_str(&labelled("seen", &seen, width));
+    text.push_str(&labelled("evidence", &evidence(&row.evidence), width));
+    let done = format!(
+        "{} bound now, {} in all; {} ({}) moved, {} refused",
         count(ledger.threads_bound.into(), "thread"),
         count(ledger.thread_moves, "move"),
         count(ledger.pages_moved, "page"),
         bytes(ledger.bytes_moved),
         ledger.pages_refused,
-    ));
-    text.push_str(&format!(
-        "cost      {} in system calls that moved pages, the longest {}\n",
+    );
+    text.push_str(&labelled("done", &done, width));
+    let cost = format!(
+        "{} in system calls that moved pages, the longest {}",
         nanoseconds(ledger.spent_ns),
         nanoseconds(ledger.pause_max_ns),
-    ));
-    text.push_str(&format!(
-        "effect    mean distance of communication {} (10 is all local), local accesses {}\n",
+    );
+    text.push_str(&labelled("cost", &cost, width));
+    let effect = format!(
+        "mean distance of communication {} (10 is all local), local accesses {}",
         row.distance
             .map_or_else(|| "-".to_owned(), |distance| format!("{distance:.1}")),
         share(row.local_share),
-    ));
+    );
+    text.push_str(&labelled("effect", &effect, width));
     if let Some(counted) = row.counts.as_ref().and_then(counters::program) {
-        text.push_str(&labelled("counted", &counted));
+        text.push_str(&labelled("counted", &counted, width));
     }
     text
 }

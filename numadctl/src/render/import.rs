@@ -7,7 +7,7 @@ use sampler::perf_data::Summary;
 use serde_json::{Value, json};
 
 use super::units::{bytes, count, nanoseconds, seconds};
-use super::wrap::labelled;
+use super::wrap::{WIDTH, labelled};
 
 /// What went into the recording, what did not and why, for people.
 #[must_use]
@@ -24,29 +24,29 @@ pub fn text(summary: &Summary, output: &Path, size_bytes: u64) -> String {
             output.display(),
             bytes(size_bytes)
         ),
+        WIDTH,
     );
     for (name, samples) in summary.events.iter().filter(|(_, samples)| *samples > 0) {
         text.push_str(&labelled(
             "event",
             &format!("`{name}`: {}", count(*samples, "sample")),
+            WIDTH,
         ));
     }
-    let lifecycle = format!(
-        "seen to come, go or take a name {} times",
-        summary.lifecycle
-    );
-    text.push_str(&labelled("threads", &lifecycle));
+    let times = count(summary.lifecycle, "time");
+    let lifecycle = format!("seen to come, go or take a name {times}");
+    text.push_str(&labelled("threads", &lifecycle, WIDTH));
     let machine = if summary.machine {
         "nodes and processors are in the recording; perf notes no distances"
     } else {
         "not in the file"
     };
-    text.push_str(&labelled("machine", machine));
+    text.push_str(&labelled("machine", machine, WIDTH));
     for line in left_out(summary) {
-        text.push_str(&labelled("left out", &line));
+        text.push_str(&labelled("left out", &line, WIDTH));
     }
     for line in warnings(summary) {
-        text.push_str(&labelled("note", &line));
+        text.push_str(&labelled("note", &line, WIDTH));
     }
     text
 }

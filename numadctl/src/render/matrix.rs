@@ -2,6 +2,8 @@
 
 use control::rows::Matrix;
 
+use super::units::count;
+
 /// Shades from nothing to most.
 pub const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
@@ -28,8 +30,8 @@ pub(crate) struct Bin {
     pub(crate) node: Option<u32>,
 }
 
-/// Puts tasks of a node together, nodes ascending and unknown last, and makes bins of them until
-/// there are at most `bins_max`. A bin has tasks of one node, unless there are more nodes than
+/// Puts tasks of a node together, nodes ascending and unknown last, those that share memory next to
+/// each other, and makes bins of them until there are at most `bins_max`. A bin has tasks of one node, unless there are more nodes than
 /// bins: then nodes are given up and every bin's node is unknown.
 pub(crate) fn bins(matrix: &Matrix, bins_max: usize) -> Vec<Bin> {
     let mut order: Vec<usize> = (0..matrix.tids.len()).collect();
@@ -37,6 +39,9 @@ pub(crate) fn bins(matrix: &Matrix, bins_max: usize) -> Vec<Bin> {
         let node = matrix.nodes[task];
         (node.is_none(), node, matrix.tids[task])
     });
+    for node in order.chunk_by_mut(|&one, &other| matrix.nodes[one] == matrix.nodes[other]) {
+        put_partners_together(matrix, node);
+    }
     let mut groups: Vec<&[usize]> = order
         .chunk_by(|&one, &other| matrix.nodes[one] == matrix.nodes[other])
         .collect();
@@ -58,6 +63,25 @@ pub(crate) fn bins(matrix: &Matrix, bins_max: usize) -> Vec<Bin> {
         .collect()
 }
 
+/// Begins with the first task; then always the task that shares most with one of those before it.
+/// A group of tasks that share more with each other than with the rest is therefore together.
+fn put_partners_together(matrix: &Matrix, tasks: &mut [usize]) {
+    let between = |one: usize, other: usize| matrix.rows[one][other].max(matrix.rows[other][one]);
+    // How much each task shares at most with one of those that have their position.
+    let mut strongest = vec![0; matrix.tids.len()];
+    for position in 1..tasks.len() {
+        let last = tasks[position - 1];
+        let rest = &mut tasks[position..];
+        for &task in &*rest {
+            strongest[task] = strongest[task].max(between(last, task));
+        }
+        let most = rest.iter().map(|&task| strongest[task]).max();
+        let next = rest.iter().position(|&task| Some(strongest[task]) == most);
+        // The others keep their order, so that equal amounts leave the tasks as they were.
+        rest[..=next.unwrap_or(0)].rotate_right(1);
+    }
+}
+
 /// Mean amount between the tasks of two bins; a task's talk with itself is not counted.
 pub(crate) fn mean(matrix: &Matrix, one: &Bin, other: &Bin) -> u64 {
     let pairs = one
@@ -65,12 +89,12 @@ pub(crate) fn mean(matrix: &Matrix, one: &Bin, other: &Bin) -> u64 {
         .iter()
         .flat_map(|&task| other.tasks.iter().map(move |&partner| (task, partner)))
         .filter(|(task, partner)| task != partner);
-    let (mut sum, mut count) = (0u128, 0u128);
+    let (mut sum, mut pairs_seen) = (0u128, 0u128);
     for (task, partner) in pairs {
         sum += u128::from(matrix.rows[task][partner]);
-        count += 1;
+        pairs_seen += 1;
     }
-    u64::try_from(sum / count.max(1)).unwrap_or(u64::MAX)
+    u64::try_from(sum / pairs_seen.max(1)).unwrap_or(u64::MAX)
 }
 
 /// Mean amounts of all pairs of bins, and the largest.
@@ -102,10 +126,13 @@ pub fn shade(amount: u64, most: u64) -> char {
 #[must_use]
 pub fn picture(matrix: &Matrix, width: usize) -> String {
     let mut text = format!(
-        "communication, {}: {} threads, {} samples\n",
+        "communication, {}: {}, {}\n",
         matrix.window,
-        matrix.tids.len(),
-        matrix.samples
+        count(
+            u64::try_from(matrix.tids.len()).unwrap_or(u64::MAX),
+            "thread"
+        ),
+        count(matrix.samples, "sample")
     );
     if matrix.tids.is_empty() {
         text.push_str("no thread takes part yet\n");

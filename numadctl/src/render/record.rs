@@ -5,7 +5,7 @@ use std::path::Path;
 use sampler::recording::{Ending, Survey};
 
 use super::units::{bytes, count, seconds};
-use super::wrap::labelled;
+use super::wrap::{WIDTH, labelled};
 
 /// Seconds from the first to the last time in it.
 #[must_use]
@@ -25,17 +25,14 @@ pub fn summary(file: &Path, size: u64, survey: &Survey) -> String {
         seconds(duration_s(survey)),
         bytes(size)
     );
-    format!("{}{}", labelled("file", &file), contents(survey))
+    format!("{}{}", labelled("file", &file, WIDTH), contents(survey))
 }
 
 /// What is in it, and where that came from.
 #[must_use]
 pub fn contents(survey: &Survey) -> String {
     let many = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    let processes = match survey.processes().len() {
-        1 => "1 process".to_owned(),
-        some => format!("{some} processes"),
-    };
+    let processes = count(many(survey.processes().len()), "process");
     let held = format!(
         "{} of {} in {processes}, {} lost",
         count(survey.samples, "sample"),
@@ -46,7 +43,11 @@ pub fn contents(survey: &Survey) -> String {
         "" => "not told",
         told => told,
     };
-    format!("{}{}", labelled("holds", &held), labelled("source", source))
+    format!(
+        "{}{}",
+        labelled("holds", &held, WIDTH),
+        labelled("source", source, WIDTH)
+    )
 }
 
 /// Whether it is whole.

@@ -35,6 +35,29 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
+/// A date in UTC, as in `2026-11-23 04:10`.
+#[must_use]
+pub fn date(unix_s: u64) -> String {
+    let (days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    // Years that begin in March, in eras of 400: the leap day is the last of its year.
+    let day = days + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = match month {
+        0..10 => (month + 3, 0),
+        _ => (month - 9, 1),
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}",
+        year + era * 400 + later,
+        seconds / 3600,
+        seconds / 60 % 60
+    )
+}
+
 /// Nanoseconds, as in `1.25 ms`.
 #[must_use]
 pub fn nanoseconds(count: u64) -> String {
@@ -47,10 +70,14 @@ pub fn nanoseconds(count: u64) -> String {
     format!("{}.{:02} {name}", count / unit, count % unit * 100 / unit)
 }
 
-/// A count with its noun: `1 thread`, `2 threads`.
+/// A count with its noun: `1 thread`, `2 threads`, `2 processes`, `2 context switches`.
 #[must_use]
 pub fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match noun {
+        _ if number == 1 => "",
+        hissing if hissing.ends_with("ss") || hissing.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{number} {noun}{plural}")
 }
 
@@ -65,6 +92,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_is_singular() {
+        for (number, noun, text) in [
+            (0, "thread", "0 threads"),
+            (1, "thread", "1 thread"),
+            (1, "process", "1 process"),
+            (2, "process", "2 processes"),
+            (3, "context switch", "3 context switches"),
+        ] {
+            assert_eq!(count(number, noun), text);
+        }
+    }
+
+    #[test]
     fn bytes_have_one_decimal() {
         for (count, text) in [
             (0, "0 B"),
@@ -75,6 +115,20 @@ mod tests {
             (u64::MAX, "16383.9 PiB"),
         ] {
             assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (unix_s, text) in [
+            (0, "1970-01-01 00:00"),
+            (951_782_399, "2000-02-28 23:59"),
+            (951_782_400, "2000-02-29 00:00"),
+            (951_868_800, "2000-03-01 00:00"),
+            (1_700_000_000, "2023-11-14 22:13"),
+            (4_107_542_400, "2100-03-01 00:00"),
+        ] {
+            assert_eq!(date(unix_s), text);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Long lines, broken where words end.
 
-/// How wide what people read may be.
-pub const WIDTH: usize = 100;
+/// Fits every terminal; for answers that do not go by its width.
+pub const WIDTH: usize = 80;
 
 /// The text in lines of at most this many characters; a longer word has a line of its own.
 #[must_use]
@@ -26,12 +26,15 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A label, and a text that stands beside it however many lines it has.
+/// A label, and a text that stands beside it in lines of at most `width`, however many it takes.
 #[must_use]
-pub fn labelled(label: &str, text: &str) -> String {
+pub fn labelled(label: &str, text: &str, width: usize) -> String {
     const MARGIN: usize = 10;
     let mut told = String::new();
-    for (number, line) in wrapped(text, WIDTH - MARGIN).iter().enumerate() {
+    for (number, line) in wrapped(text, width.saturating_sub(MARGIN))
+        .iter()
+        .enumerate()
+    {
         let label = if number == 0 { label } else { "" };
         told.push_str(&format!("{label:MARGIN$}{line}\n"));
     }
@@ -52,9 +55,9 @@ mod tests {
 
     #[test]
     fn what_is_labelled_is_at_most_as_wide_as_a_page() {
-        let told = labelled("seen", &"twelve chars ".repeat(20));
+        let told = labelled("seen", &"twelve chars ".repeat(20), 100);
         assert!(told.starts_with("seen      twelve chars"), "{told}");
-        assert!(told.lines().count() == 3 && told.lines().all(|line| line.len() <= WIDTH));
+        assert!(told.lines().count() == 3 && told.lines().all(|line| line.len() <= 100));
         assert!(
             told.lines()
                 .skip(1)

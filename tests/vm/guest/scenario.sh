@@ -56,6 +56,23 @@ clear_pause_max_ms = 500
 SETTINGS
 }
 
+# feed PERIOD [MORE]: numad samples as a machine with counters does: numatruth takes one of PERIOD accesses that leave
+# the processors' own caches, and feeder hands them on. With `--speed /run/numad/counters`, numad also learns how fast
+# programs are by the model. To be called before start_numad, in scenarios that
+# expect something of the ground truth.
+feed() {
+    [ -e "$config" ] || default_settings
+    # Below [sampling], which comes last.
+    grep -q '^source = "feed"' "$config" || echo 'source = "feed"' >>"$config"
+    case "$*" in
+        *--speed*) grep -q '^counters = ' "$config" || echo 'counters = "feed"' >>"$config" ;;
+    esac
+    mkdir -p /run/numad
+    feeder /run/numad/feed --period "$@" 2>/out/feeder &
+    feeder=$!
+    within 5 [ -p /run/numad/feed ] || fail "no feed: $(cat /out/feeder)"
+}
+
 # For services, of which it is asked what we cost. Samples are as rare as they can be to be enough: a processor that
 # is a hundred times slower does in twenty seconds what a real one does in a fifth, and a page fault takes as much of
 # it as of a real one.

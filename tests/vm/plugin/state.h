@@ -33,6 +33,8 @@ static unsigned no_memory = 0;
 /* Count for each thread and page, too. */
 static unsigned with_pages = 0;
 static char report_path[512] = "numatruth.json";
+/* From node to node, in tenths of the own memory's; 0 where nothing was said. */
+static unsigned distances[NODES_MAX * NODES_MAX];
 
 /* ---- state ---- */
 
@@ -91,6 +93,9 @@ struct cpu {
     uint64_t stream_next[STREAMS];
     unsigned stream_oldest;
     GByteArray *register_bytes;
+    /* Accesses until the next is sampled, and the state of what decides on the one after. */
+    uint64_t countdown;
+    uint64_t random;
 } __attribute__((aligned(64)));
 
 static struct cpu cpus[CPUS_MAX];
@@ -117,6 +122,7 @@ static struct {
     int process;
     /* What the guest calls it; -1 if it never said. */
     int64_t name;
+    uint32_t pid;
 } threads[THREADS_MAX];
 static int thread_count;
 

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::compare;
 use crate::guest::{self, Counted, Run, last};
+use crate::held::{Held, hold, homes};
 use crate::image::{self, Image};
 use crate::kit::Kit;
 use crate::machine::Machine;
@@ -30,33 +31,58 @@ pub(crate) struct Source {
     hints: Option<(u32, u32)>,
     /// The settings that make it so.
     settings: &'static str,
+    /// Accesses for each sample of the sampler that stands in for hardware's; none for the kernel's sources.
+    period: Option<u64>,
+    /// Whether they go into a file as they come. The daemon would take more of so slow a machine than one processor.
+    direct: bool,
 }
 
 /// Guest seconds that are counted.
 const SECONDS: u32 = 20;
 
-/// Rates of the two sources that a machine without hardware counters has. Budgets are those of a machine that is
-/// a hundred times slower.
-pub(crate) const SOURCES: [Source; 7] = [
+const fn fed(name: &'static str, period: u64, direct: bool) -> Source {
+    Source {
+        name,
+        hints: None,
+        settings: "",
+        period: Some(period),
+        direct,
+    }
+}
+
+/// Rates of the two sources that a machine without hardware counters has, and of one that has them. Budgets are those
+/// of a machine that is a hundred times slower.
+const SOURCES: [Source; 10] = [
+    fed("sampler, 1 of 300, to a file", 300, true),
+    fed("sampler, 1 of 5,000", 5_000, false),
+    fed("sampler, 1 of 50,000", 50_000, false),
     Source {
         name: "soft-dirty, every 0.5 s",
         hints: None,
         settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500",
+        period: None,
+        direct: false,
     },
     Source {
         name: "soft-dirty, every 2 s",
         hints: None,
         settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 2000",
+        period: None,
+        direct: false,
     },
     Source {
         name: "soft-dirty, every 8 s",
         hints: None,
         settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 8000",
+        period: None,
+        direct: false,
     },
     Source {
         name: "soft-dirty, every 0.5 s, 1 of 16",
         hints: None,
         settings: "clear_budget_percent = 100\nclear_pause_max_ms = 500\nclear_interval_min_ms = 500\nperiod = 16",
+        period: None,
+        direct: false,
     },
     // The kernel's own figures: it looks ever more rarely at what lies well. They are times of a thread's own on a
     // processor, get longer by what a look takes 32 times over, and by the number of threads that share memory, of
@@ -65,16 +91,22 @@ pub(crate) const SOURCES: [Source; 7] = [
         name: "hint faults, as the kernel has it",
         hints: Some((1_000, 60_000)),
         settings: "provoke = \"off\"",
+        period: None,
+        direct: false,
     },
     Source {
         name: "hint faults, about every 2 s",
         hints: Some((100, 250)),
         settings: "provoke = \"off\"",
+        period: None,
+        direct: false,
     },
     Source {
         name: "hint faults, about every 2 s, 1 of 16",
         hints: Some((100, 250)),
         settings: "provoke = \"off\"\nperiod = 16",
+        period: None,
+        direct: false,
     },
 ];
 
@@ -93,6 +125,8 @@ pub(crate) struct Cell {
     seen: Seen,
     /// Processor time of the daemon as a share of the whole machine's.
     overhead: f64,
+    /// What the sampler's samples are beside the counts that they were taken from.
+    held: Option<Held>,
 }
 
 /// How true samples were.
@@ -111,13 +145,13 @@ struct Seen {
 }
 
 /// Accesses of one thread to one page.
-type Uses = BTreeMap<(u32, u64), f64>;
+pub(crate) type Uses = BTreeMap<(u32, u64), f64>;
 
 /// Runs all sources on all workloads that are wanted.
 pub(crate) fn measure(
     kit: &Kit,
     machine: &Machine,
-    workloads: &[String],
+    (workloads, sources): (&[String], &[String]),
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Cell>> {
     let image = image::of(kit, Image::Usual)?;
@@ -127,6 +161,9 @@ pub(crate) fn measure(
             continue;
         }
         for source in SOURCES {
+            if !sources.is_empty() && !sources.iter().any(|word| source.name.contains(word)) {
+                continue;
+            }
             let folder = kit.path("accuracy");
             let place = (machine, image.as_path());
             let cell = run(kit, place, (workload, arguments), source, &folder)
@@ -137,7 +174,7 @@ pub(crate) fn measure(
     }
     if cells.is_empty() {
         let known = WORKLOADS.map(|(name, _)| name).join(", ");
-        bail!("none of these workloads is measured; there are {known}");
+        bail!("none of these workloads is measured by such a source; there are {known}");
     }
     Ok(cells)
 }
@@ -154,7 +191,14 @@ fn run(
         &Run {
             machine,
             image,
-            script: &script(machine, arguments, source),
+            script: &match source {
+                Source {
+                    period: Some(period),
+                    direct: true,
+                    ..
+                } => direct_script(machine, arguments, period),
+                _ => script(machine, arguments, source),
+            },
             truth: Counted::Pages,
             limit: Duration::from_secs(300),
         },
@@ -169,7 +213,12 @@ fn run(
     unpack(&ran.files, folder)?;
     let recording = fs::read(folder.join("out/recording"))?;
     let (_, entries, _) = recording::read(&recording).context("the recording is damaged")?;
-    let matrix: Value = serde_json::from_str(&fs::read_to_string(folder.join("out/matrix"))?)?;
+    let matrix = if source.direct {
+        Matrix::default()
+    } else {
+        let text = fs::read_to_string(folder.join("out/matrix"))?;
+        Matrix::parse(&serde_json::from_str(&text)?)?
+    };
     let truth: Value = serde_json::from_str(&ran.truth.context("there is no ground truth")?)?;
     let ticks: f64 = ran
         .output
@@ -179,14 +228,20 @@ fn run(
         .trim()
         .parse()?;
     let cpus = u32::try_from(machine.nodes * machine.cpus_per_node)?;
+    let truth = true_uses(&truth)?;
+    let held = match source.period {
+        Some(_) => {
+            let homes = homes(&fs::read_to_string(folder.join("out/homes"))?)?;
+            let said = fs::read_to_string(folder.join("out/feeder"))?;
+            Some(hold(&entries, &matrix, &truth, &homes, machine).and_lost(&said)?)
+        }
+        None => None,
+    };
     Ok(Cell {
         workload: workload.to_owned(),
         source: source.name.to_owned(),
-        seen: judge(
-            &Matrix::parse(&matrix)?,
-            &uses_in(&entries),
-            &true_uses(&truth)?,
-        ),
+        held,
+        seen: judge(&matrix, &uses_in(&entries), &truth),
         overhead: ticks / f64::from(100 * SECONDS * cpus),
     })
 }
@@ -202,6 +257,7 @@ budget_percent = 50
 [sampling]
 {settings}
 SETTINGS
+{feed}
 start_numad
 LD_PRELOAD=/lib/mark.so MARK_NOSTART=1 numad-workload {arguments} --threads {threads} --seed 7 --release-rounds 0 --oracle {oracle} >/out/workload &
 program=$!
@@ -217,6 +273,7 @@ sleep {SECONDS}
 uncount
 echo "@ticks $(($(ticks) - before))"
 wait $recorder || fail record
+[ -z "$feeder" ] || {{ kill $feeder; wait $feeder; page-nodes $program >/out/homes; }}
 numadctl matrix $program --json >/out/matrix || fail matrix
 kill $program
 exit 0
@@ -229,6 +286,36 @@ exit 0
             ),
         ),
         settings = source.settings,
+        feed = source
+            .period
+            .map_or_else(|| "feeder=".to_owned(), |period| format!("feed {period}")),
+        oracle = compare::node_lists(machine),
+    )
+}
+
+/// Without the daemon, and with a processor for whoever hands samples on.
+fn direct_script(machine: &Machine, arguments: &str, period: u64) -> String {
+    let threads = machine.nodes * machine.cpus_per_node - 1;
+    format!(
+        r#". /lib/scenario.sh
+autonuma 0
+feed {period}
+cat /run/numad/feed >/out/recording &
+LD_PRELOAD=/lib/mark.so MARK_NOSTART=1 numad-workload {arguments} --threads {threads} --seed 7 --release-rounds 0 --oracle {oracle} >/out/workload &
+program=$!
+within 20 grep -q . /out/workload || fail "the workload says nothing"
+sleep 5
+/bin/mark start
+sleep {SECONDS}
+uncount
+sleep 1
+kill $feeder
+wait $feeder
+page-nodes $program >/out/homes
+echo "@ticks 0"
+kill $program
+exit 0
+"#,
         oracle = compare::node_lists(machine),
     )
 }
@@ -258,7 +345,7 @@ fn unpack(archive: &[u8], folder: &Path) -> Result<()> {
 
 /// The matrix as the daemon tells it.
 #[derive(Clone, Debug, Default)]
-struct Matrix {
+pub(crate) struct Matrix {
     tids: Vec<u32>,
     /// The node that each thread is on.
     nodes: Vec<u32>,
@@ -266,7 +353,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn parse(value: &Value) -> Result<Self> {
+    pub(crate) fn parse(value: &Value) -> Result<Self> {
         let list = |name: &str| {
             value[name]
                 .as_array()
@@ -290,7 +377,7 @@ impl Matrix {
         })
     }
 
-    fn node_of(&self, tid: u32) -> Option<u32> {
+    pub(crate) fn node_of(&self, tid: u32) -> Option<u32> {
         let place = self.tids.iter().position(|&one| one == tid)?;
         self.nodes.get(place).copied()
     }
@@ -311,9 +398,9 @@ fn uses_in(entries: &[Entry]) -> (u64, Uses) {
 }
 
 /// The guest's pages, by which the plugin counts, too.
-const PAGE_BITS: u32 = 12;
+pub(crate) const PAGE_BITS: u32 = 12;
 
-fn true_uses(truth: &Value) -> Result<Uses> {
+pub(crate) fn true_uses(truth: &Value) -> Result<Uses> {
     if truth["pages_dropped"].as_u64() != Some(0) {
         bail!("the ground truth lost pages; there are too many");
     }
@@ -451,7 +538,7 @@ fn partners(seen: &[Vec<f64>], is: &[Vec<f64>]) -> f64 {
     share(right.count(), sharing.len())
 }
 
-fn share(part: usize, of: usize) -> f64 {
+pub(crate) fn share(part: usize, of: usize) -> f64 {
     float_of(part) / float_of(of)
 }
 
@@ -460,12 +547,13 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-fn float_of(number: usize) -> f64 {
+pub(crate) fn float_of(number: usize) -> f64 {
     float(number as u64)
 }
 
-const HEAD: &str = "| workload | source | samples | pages seen | right node | correlation | right partner | cost |\n\
-                    | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+const HEAD: &str = "| workload | source | samples | pages seen | right node | correlation | right partner | cost \
+                    | right thread | right node of a sample | pages as by chance | lost |\n\
+                    | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 
 impl Cell {
     fn line(&self) -> String {
@@ -481,8 +569,16 @@ impl Cell {
         } else {
             "-".to_owned()
         };
+        let held = self.held.map_or_else(
+            || "- | - | - | -".to_owned(),
+            |held| {
+                let shares = [held.threads, held.nodes, held.pages];
+                let shares = shares.map(|share| format!("{:.2} %", 100.0 * share));
+                format!("{} | {}", shares.join(" | "), held.lost)
+            },
+        );
         format!(
-            "| {} | {} | {} | {} | {} | {correlation} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {correlation} | {} | {} | {held} |",
             self.workload,
             self.source,
             self.seen.samples,
@@ -503,6 +599,10 @@ impl Cell {
             "correlation": self.seen.correlation,
             "right_partner": self.seen.partners,
             "overhead": self.overhead,
+            "right_thread": self.held.map(|held| held.threads),
+            "right_node_of_sample": self.held.map(|held| held.nodes),
+            "pages_as_by_chance": self.held.map(|held| held.pages),
+            "lost": self.held.map(|held| held.lost),
         })
     }
 }
@@ -522,11 +622,11 @@ pub(crate) fn write(cells: &[Cell], folder: &PathBuf) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Threads 11 and 12 on node 0 share page 5; 13 on node 1 has page 6.
-    fn world() -> (Matrix, Uses) {
+    pub(crate) fn world() -> (Matrix, Uses) {
         let matrix = Matrix::parse(&json!({
             "tids": [11, 12, 13], "nodes": [0, 0, 1],
             "rows": [[0, 9, 0], [9, 0, 1], [0, 1, 0]],

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -14,8 +15,8 @@ use crate::guest::{self, Counted, Run, last};
 use crate::image::{self, Image, PROGRAMS};
 use crate::kit::Kit;
 use crate::machine::Machine;
-use crate::statistics::{Spread, spread};
 use crate::truth::{Figures, Truth};
+use experiment::student::{Spread, spread};
 
 /// What is run, in the order of the tables: name, arguments of numad-workload, and guest seconds that are counted,
 /// of which the last quarter is the steady one. The user's own programs come after them.
@@ -35,6 +36,18 @@ const WORKLOADS: [(&str, &str, u32); 8] = [
     (PLACED, "pairs --region-kib 1024", SECONDS),
 ];
 
+/// Programs as large as those that people run, where there is much to gain: kind, size of a thread's or a group's memory,
+/// and huge pages. `--workloads real` stands for all of them.
+const REAL: [&str; 7] = [
+    "slices@4M",
+    "slices@32M",
+    "slices@32M/always",
+    "phases@8M",
+    "pairs@8M",
+    "readers@4M",
+    "slices@4M/always",
+];
+
 /// The workload that has nothing to gain: it binds its threads to where the oracle would put them. Left free, the
 /// kernel's scheduler would move them away.
 const PLACED: &str = "placed";
@@ -49,6 +62,124 @@ struct Workload {
     /// Guest seconds that are counted.
     seconds: u32,
     kind: Of,
+    /// How the kernel is told to deal with huge pages; none to leave it.
+    thp: Option<Thp>,
+}
+
+/// When private memory lies in huge pages: the kernel's own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thp {
+    Never,
+    Madvise,
+    Always,
+}
+
+impl Thp {
+    const ALL: [Self; 3] = [Self::Never, Self::Madvise, Self::Always];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Madvise => "madvise",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl Workload {
+    /// `KIND@SIZE` or `KIND@SIZE/THP`: one of numad-workload's kinds with regions of this size.
+    fn sized(text: &str, machine: &Machine) -> Result<Self> {
+        let (kind, size) = text.split_once('@').unwrap_or((text, ""));
+        let (size, thp) = match size.split_once('/') {
+            None => (size, None),
+            Some((size, word)) => {
+                let known = Thp::ALL.into_iter().find(|thp| thp.word() == word);
+                let known = known.with_context(|| {
+                    format!("`{word}` of `{text}` is none of never, madvise, always")
+                })?;
+                (size, Some(known))
+            }
+        };
+        let threads = machine.nodes * machine.cpus_per_node;
+        let mib = size
+            .strip_suffix('M')
+            .and_then(|number| number.parse::<usize>().ok())
+            .filter(|mib| *mib > 0)
+            .with_context(|| format!("`{text}` has no size, such as 4M or 32M"))?;
+        // What the first thread touches first may lie on one node, and the system needs some, too.
+        let room = machine.nodes * machine.node_mib * 2 / 3;
+        if mib.saturating_mul(threads) > room {
+            bail!(
+                "`{text}`: {threads} times {mib} MiB do not fit into the {room} MiB that the guest has for it"
+            );
+        }
+        let (pages, offset) = match thp {
+            None => ("small", ""),
+            // On no boundary, as real heaps are.
+            Some(Thp::Always) => ("any", " --offset-pages 3"),
+            Some(Thp::Never) => ("any", ""),
+            Some(Thp::Madvise) => ("huge", ""),
+        };
+        Ok(Self {
+            name: text.to_owned(),
+            command: format!(
+                "numad-workload {kind} --region {size} --pages {pages}{offset} --phase-seconds {} --threads {threads} \
+                 --release-rounds 0",
+                SECONDS / 2
+            ),
+            seconds: SECONDS,
+            kind: Of::Ours,
+            thp,
+        })
+    }
+}
+
+/// The workloads of these names; those of the usual table if there are none.
+fn chosen(machine: &Machine, names: &[String]) -> Result<Vec<Workload>> {
+    let all = workloads(machine.nodes * machine.cpus_per_node)?;
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        if name == "real" {
+            for text in REAL {
+                chosen.push(Workload::sized(text, machine)?);
+            }
+        } else if name.contains('@') {
+            chosen.push(Workload::sized(name, machine)?);
+        } else {
+            let known = all.iter().find(|one| one.name == *name).cloned();
+            chosen.push(known.with_context(|| format!("there is no workload `{name}`"))?);
+        }
+    }
+    Ok(chosen)
+}
+
+/// Where our policies' samples come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Page faults, as on a machine without hardware counters.
+    Faults,
+    /// The plugin's sampler, as on a machine that has them: one of so many accesses that leave the processors' caches.
+    Sampler(u64),
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "faults" {
+            return Ok(Self::Faults);
+        }
+        let period = text
+            .strip_prefix("sampler:")
+            .and_then(|period| period.parse().ok());
+        let period = period.filter(|period| *period > 0);
+        period.map(Self::Sampler).ok_or_else(|| {
+            format!("`{text}` is neither `faults` nor `sampler:PERIOD`, a period from 1 on")
+        })
+    }
 }
 
 /// Whose program it is.
@@ -69,6 +200,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
         command: format!("numad-workload {arguments} --threads {threads} --release-rounds 0"),
         seconds,
         kind: if name == PLACED { Of::Placed } else { Of::Ours },
+        thp: None,
     });
     let own = image::own_programs()?
         .into_iter()
@@ -80,6 +212,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
             name,
             seconds: SECONDS,
             kind: Of::Theirs,
+            thp: None,
         });
     Ok(ours.into_iter().chain(own).collect())
 }
@@ -92,11 +225,13 @@ pub(crate) struct Contestant {
     prefix: &'static str,
     /// Whether the program places itself.
     oracle: bool,
+    /// Whether it takes part only where somebody names it.
+    only_named: bool,
     after: String,
 }
 
-/// Everybody who takes part; `policies` are ours, `all` for every one there is.
-pub(crate) fn contestants(policies: &[String]) -> Result<Vec<Contestant>> {
+/// Everybody who takes part; `policies` are ours, `all` for every one there is, each once for each of these sources.
+pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec<Contestant>> {
     let policies: Vec<&str> = if policies.iter().any(|name| name == "all") {
         let every = policies::registry().iter();
         every.map(|factory| factory.name()).collect()
@@ -109,6 +244,7 @@ pub(crate) fn contestants(policies: &[String]) -> Result<Vec<Contestant>> {
         before: before.to_owned(),
         prefix,
         oracle: false,
+        only_named: false,
         after: String::new(),
     };
     let mut all = vec![
@@ -122,9 +258,24 @@ pub(crate) fn contestants(policies: &[String]) -> Result<Vec<Contestant>> {
             ..contestant("packaged numad", "autonuma 0", "")
         },
     ];
+    for source in sources {
+        all.extend(policies.iter().map(|policy| Contestant {
+            after: format!("numadctl attach $program --policy {policy} || fail attach"),
+            ..match source {
+                Source::Faults => contestant(policy, "autonuma 0\nstart_numad", ""),
+                Source::Sampler(period) => contestant(
+                    &format!("{policy} sampler:{period}"),
+                    &format!("autonuma 0\nfeed {period}\nstart_numad"),
+                    "",
+                ),
+            }
+        }));
+    }
+    // Both at once, which takes its samples from the kernel's own hint faults.
     all.extend(policies.iter().map(|policy| Contestant {
         after: format!("numadctl attach $program --policy {policy} || fail attach"),
-        ..contestant(policy, "autonuma 0\nstart_numad", "")
+        only_named: true,
+        ..contestant(&format!("autonuma+{policy}"), "autonuma 1\nstart_numad", "")
     }));
     all.push(Contestant {
         oracle: true,
@@ -133,10 +284,28 @@ pub(crate) fn contestants(policies: &[String]) -> Result<Vec<Contestant>> {
     Ok(all)
 }
 
+/// Those of these names; without a name everybody who takes part unasked.
+pub(crate) fn wanted(all: Vec<Contestant>, names: &[String]) -> Result<Vec<Contestant>> {
+    if let Some(name) = names
+        .iter()
+        .find(|name| all.iter().all(|one| one.name != **name))
+    {
+        let known: Vec<&str> = all.iter().map(|one| &*one.name).collect();
+        bail!("nobody is called `{name}`; there are {}", known.join(", "));
+    }
+    let takes_part = |one: &Contestant| match names {
+        [] => !one.only_named,
+        names => names.contains(&one.name),
+    };
+    Ok(all.into_iter().filter(takes_part).collect())
+}
+
 /// What is known of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) figures: Figures,
+    /// The share of local accesses, second by second.
+    pub(crate) locals: Vec<f64>,
     /// Pages that were moved by anyone.
     pub(crate) pages: f64,
     /// Share of the whole machine's time that a placing process took itself.
@@ -177,17 +346,7 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
     let image = image::of(kit, Image::Usual)?;
     fs::create_dir_all(kit.path("compare"))?;
     let mut cells = Vec::new();
-    let threads = wanted.machine.nodes * wanted.machine.cpus_per_node;
-    let mut workloads = workloads(threads)?;
-    if let Some(name) = wanted
-        .workloads
-        .iter()
-        .find(|name| workloads.iter().all(|one| one.name != **name))
-    {
-        bail!("there is no workload `{name}`");
-    }
-    workloads.retain(|one| wanted.workloads.is_empty() || wanted.workloads.contains(&one.name));
-    for workload in &workloads {
+    for workload in &chosen(&wanted.machine, &wanted.workloads)? {
         let takes_part = |one: &&Contestant| workload.kind == Of::Ours || !one.oracle;
         for contestant in wanted.contestants.iter().filter(takes_part) {
             let rows = (1..=wanted.seeds)
@@ -238,12 +397,18 @@ fn one_run(
         ));
     }
     Row::from_json(&fs::read_to_string(&kept)?)
-        .with_context(|| format!("`{}` is damaged; remove it", kept.display()))
+        .with_context(|| {
+            format!(
+                "`{}` is damaged or of an earlier version; remove it, or give --fresh",
+                kept.display()
+            )
+        })
         .map(Some)
 }
 
 fn kept(folder: &Path, machine: &str, workload: &str, contestant: &str, seed: u32) -> PathBuf {
-    let name = format!("{machine}-{workload}-{contestant}-{seed}.json");
+    // Figures of another shape are of an earlier version, and are not read.
+    let name = format!("2-{machine}-{workload}-{contestant}-{seed}.json");
     folder.join(name.replace([':', ' ', '/'], "_"))
 }
 
@@ -260,9 +425,16 @@ fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Mac
         Of::Placed => "settings </dev/null",
         Of::Ours | Of::Theirs => "",
     };
+    let thp = workload.thp.map_or_else(String::new, |thp| {
+        format!(
+            "echo {} >/sys/kernel/mm/transparent_hugepage/enabled || fail thp",
+            thp.word()
+        )
+    });
     format!(
         r#". /lib/scenario.sh
 daemon=
+{thp}
 {settings}
 {before}
 moved() {{ awk '/^pgmigrate_success/{{print $2}}' /proc/vmstat; }}
@@ -329,18 +501,20 @@ fn run(kit: &Kit, wanted: &Wanted, image: &Path, (script, seconds): (&str, u32))
     const TICKS_PER_SECOND: u32 = 100;
     Ok(Row {
         figures: truth.figures(&wanted.machine),
+        locals: truth.locals(&wanted.machine),
         pages: told("@pages ")?,
         overhead: told("@ticks ")? / f64::from(TICKS_PER_SECOND * seconds * cpus),
     })
 }
 
 impl Row {
-    fn to_json(self) -> Value {
+    fn to_json(&self) -> Value {
         let mut object = Map::new();
         for name in Figures::NAMES {
             let figure = self.figures.named(name).unwrap_or(f64::NAN);
             object.insert(name.to_owned(), json!(figure));
         }
+        object.insert("locals".to_owned(), json!(self.locals));
         object.insert("pages".to_owned(), json!(self.pages));
         object.insert("overhead".to_owned(), json!(self.overhead));
         Value::Object(object)
@@ -366,7 +540,16 @@ impl Row {
                 converged: number("converged")?,
                 kernel: number("kernel")?,
                 work: number("work")?,
+                modelled: number("modelled")?,
+                others: number("others")?,
+                system: number("system")?,
             },
+            locals: value["locals"]
+                .as_array()
+                .context("`locals` is no list")?
+                .iter()
+                .map(|share| share.as_f64().unwrap_or(f64::NAN))
+                .collect(),
             pages: number("pages")?,
             overhead: number("overhead")?,
         })
@@ -385,6 +568,7 @@ mod tests {
                 stall: 3.5,
                 ..Figures::default()
             },
+            locals: vec![0.25, 0.5],
             pages: 12.0,
             overhead: 0.01,
         };
@@ -399,8 +583,9 @@ mod tests {
             command: "env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x'".to_owned(),
             seconds: 60,
             kind: Of::Theirs,
+            thp: None,
         };
-        let all = contestants(&["deloc".to_owned()]).unwrap();
+        let all = contestants(&["deloc".to_owned()], &[Source::Faults]).unwrap();
         let text = script(&all[0], &own, 3, &machine);
         assert!(
             text.contains("mark.so  env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x' >/out"),
@@ -415,31 +600,74 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_read_and_what_does_not_fit_is_refused() {
+        let machine = crate::machine::find("ring4").unwrap();
+        let choose = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&machine, &names)
+        };
+        assert_eq!(choose(&["real"]).unwrap().len(), REAL.len());
+        let huge = &choose(&["slices@32M/always"]).unwrap()[0];
+        assert!(
+            huge.command
+                .contains("slices --region 32M --pages any --offset-pages 3"),
+            "{}",
+            huge.command
+        );
+        let text = script(&contestants(&[], &[]).unwrap()[1], huge, 1, &machine);
+        assert!(
+            text.contains("\necho always >/sys/kernel/mm/transparent_hugepage/enabled"),
+            "{text}"
+        );
+        for (name, said) in [
+            ("slices@128M", "do not fit"),
+            ("slices@0M", "no size"),
+            ("slices@4M/sometimes", "never, madvise, always"),
+            ("slice", "no workload"),
+        ] {
+            let error = choose(&[name]).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        assert_eq!("sampler:7".parse(), Ok(Source::Sampler(7)));
+        for wrong in ["sampler", "sampler:0", "sampler:x", ""] {
+            wrong.parse::<Source>().unwrap_err();
+        }
+    }
+
+    #[test]
     fn what_has_nothing_to_gain_places_itself() {
         let machine = crate::machine::find("ring4").unwrap();
         let placed = workloads(8).unwrap();
         let placed = placed.iter().find(|one| one.name == PLACED).unwrap();
-        let text = script(&contestants(&[]).unwrap()[0], placed, 1, &machine);
+        let text = script(&contestants(&[], &[]).unwrap()[0], placed, 1, &machine);
         assert!(text.contains("--oracle 0-1/2-3/4-5/6-7"), "{text}");
         assert!(text.contains("\nsettings </dev/null\n"), "{text}");
     }
 
     #[test]
     fn policies_are_known_and_all_are_all() {
-        let error = contestants(&["delok".to_owned()]).unwrap_err();
+        let error = contestants(&["delok".to_owned()], &[]).unwrap_err();
         assert!(error.to_string().contains("deloc"), "{error}");
-        let some = contestants(&[]).unwrap().len();
-        let all = contestants(&["all".to_owned()]).unwrap().len();
-        assert_eq!(all, some + policies::registry().len());
+        let some = contestants(&[], &[]).unwrap().len();
+        let sources = [Source::Faults, Source::Sampler(1_000)];
+        let all = contestants(&["all".to_owned()], &sources).unwrap();
+        let ours = policies::registry().len();
+        assert_eq!(all.len(), some + 3 * ours);
+        assert_eq!(wanted(all.clone(), &[]).unwrap().len(), some + 2 * ours);
+        let both = ["autonuma".to_owned(), "autonuma+deloc".to_owned()];
+        assert_eq!(wanted(all.clone(), &both).unwrap().len(), 2);
+        let error = wanted(all, &["both".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("autonuma+deloc"), "{error}");
     }
 
     #[test]
     fn names_of_contestants_are_unique() {
-        let mut names: Vec<String> = contestants(&["all".to_owned()])
-            .unwrap()
-            .into_iter()
-            .map(|one| one.name)
-            .collect();
+        let mut names: Vec<String> =
+            contestants(&["all".to_owned()], &[Source::Faults, Source::Sampler(7)])
+                .unwrap()
+                .into_iter()
+                .map(|one| one.name)
+                .collect();
         let count = names.len();
         names.sort();
         names.dedup();

@@ -153,14 +153,25 @@ fn ending_with_us(program: impl AsRef<OsStr>) -> Command {
 fn plugin(kit: &Kit, run: &Run<'_>, report: &Path) -> String {
     let machine = run.machine;
     format!(
-        "{},out={},nodes={},cpn={},memmb={},shift={CLOCK_SHIFT},pages={}",
+        "{},out={},nodes={},cpn={},memmb={},shift={CLOCK_SHIFT},pages={},dist={}",
         kit.path("build/numatruth.so").display(),
         report.display(),
         machine.all_nodes(),
         machine.cpus_per_node,
         machine.node_mib,
         u8::from(run.truth == Counted::Pages),
+        distances(machine),
     )
+}
+
+/// Rows divided by `/`, numbers by `:`.
+fn distances(machine: &Machine) -> String {
+    let row = |row: &Vec<u32>| {
+        let numbers: Vec<String> = row.iter().map(ToString::to_string).collect();
+        numbers.join(":")
+    };
+    let rows: Vec<String> = machine.distance.iter().map(row).collect();
+    rows.join("/")
 }
 
 /// The kept state of a guest that waits for its script; made if there is none yet.
@@ -171,7 +182,9 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
         .command(kit, image, Path::new(""))?
         .hash(&mut hasher);
     let image_name = image.file_stem().unwrap_or_default().to_string_lossy();
-    let prefix = format!("guest-{}-{image_name}-", machine.name);
+    let kernel = kit.kernel()?;
+    let kernel = kernel.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!("guest-{}-{image_name}-{kernel}-", machine.name);
     let kept = kit.path(&format!("{prefix}{:016x}", hasher.finish()));
     if kept.exists() {
         return Ok(kept);
@@ -208,6 +221,8 @@ fn snapshot(kit: &Kit, machine: &Machine, image: &Path) -> Result<PathBuf> {
     let mut monitor = Monitor::connect(&socket)?;
     monitor.ask("qmp_capabilities", "{}")?;
     monitor.ask("migrate-set-parameters", r#"{"max-bandwidth":17179869184}"#)?;
+    // A guest that runs on may write to a page just when it is taken, and the page is kept as it was before.
+    monitor.ask("stop", "{}")?;
     monitor.ask(
         "migrate",
         &format!(r#"{{"uri":"file:{}"}}"#, part.display()),

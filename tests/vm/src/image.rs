@@ -60,6 +60,7 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
         Item::program(kit.path("build/mark")),
         Item::program(kit.path("build/page-nodes")),
         Item::program(kit.path("build/huge-slices")),
+        Item::program(kit.path("build/feeder")),
         Item::new(kit.path("build/mark.so"), "/lib/mark.so"),
         Item::new(
             kit.path("distribution/usr/bin/numad"),

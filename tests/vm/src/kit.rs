@@ -64,9 +64,12 @@ impl Kit {
         ]
     }
 
-    /// The guest's kernel.
+    /// The guest's kernel: the usual one, or that of the version which `NUMAD_VM_KERNEL` names.
     pub(crate) fn kernel(&self) -> Result<PathBuf> {
-        let boot = self.path("kernel/boot");
+        let boot = match std::env::var("NUMAD_VM_KERNEL") {
+            Ok(version) => self.path(&format!("kernel-{version}")),
+            Err(_unset) => self.path("kernel/boot"),
+        };
         let mut kernels: Vec<PathBuf> = fs::read_dir(&boot)
             .with_context(|| format!("cannot look for a kernel in `{}`", boot.display()))?
             .filter_map(|entry| Some(entry.ok()?.path()))

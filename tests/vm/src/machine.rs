@@ -167,6 +167,8 @@ impl Machine {
             "none",
         ]);
         say(&["-rtc", "base=2026-01-01,clock=vm"]);
+        // A state is kept while the guest stands still, and runs when it is taken up again.
+        say(&["-global", "migration.store-global-state=off"]);
         say(&[
             "-kernel",
             &kernel.display().to_string(),
@@ -211,9 +213,13 @@ impl Machine {
     /// Says which node has which memory, processors and distances.
     fn nodes_to(&self, say: &mut impl FnMut(&[&str])) {
         for node in 0..self.all_nodes() {
+            // Shared, so that the ground truth can write samples into it.
             say(&[
                 "-object",
-                &format!("memory-backend-ram,id=m{node},size={}M", self.node_mib),
+                &format!(
+                    "memory-backend-memfd,id=m{node},size={}M,share=on",
+                    self.node_mib
+                ),
             ]);
             let first = node * self.cpus_per_node;
             let cpus = if node < self.nodes {

@@ -7,12 +7,12 @@ mod accuracy;
 mod compare;
 mod cpio;
 mod guest;
+mod held;
 mod image;
 mod kit;
 mod machine;
 mod report;
 mod scenario;
-mod statistics;
 mod truth;
 
 use std::collections::BTreeMap;
@@ -67,6 +67,9 @@ enum Command {
         /// Only these workloads.
         #[arg(long, value_delimiter = ',')]
         workloads: Vec<String>,
+        /// Only sources in whose names one of these words is.
+        #[arg(long, value_delimiter = ',')]
+        sources: Vec<String>,
         /// The machine.
         #[arg(long, default_value = "ring4")]
         machine: String,
@@ -79,9 +82,13 @@ enum Command {
         /// Runs of each cell.
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
         seeds: u32,
-        /// Only these workloads.
+        /// Only these workloads; `KIND@SIZE` and `KIND@SIZE/THP` (slices@32M/always) for other sizes and huge pages, `real`
+        /// for a table of large ones.
         #[arg(long, value_delimiter = ',')]
         workloads: Vec<String>,
+        /// Where our policies' samples come from: faults, sampler:PERIOD.
+        #[arg(long, value_delimiter = ',', default_value = "faults")]
+        sources: Vec<compare::Source>,
         /// Our policies that take part; `all` for every one there is.
         #[arg(
             long,
@@ -152,38 +159,37 @@ impl Command {
             }
             Self::Accuracy {
                 workloads,
+                sources,
                 machine,
                 output,
             } => {
                 let machine = machine::find(&machine)?;
-                let cells = accuracy::measure(&kit, &machine, &workloads, &mut say)?;
+                let cells = accuracy::measure(&kit, &machine, (&workloads, &sources), &mut say)?;
                 say(&accuracy::write(&cells, &output)?);
                 Ok(0)
             }
             Self::Compare {
                 seeds,
                 workloads,
+                sources,
                 policies,
                 only,
                 machine,
                 fresh,
                 output,
             } => {
-                let mut contestants = compare::contestants(&policies)?;
-                contestants.retain(|one| only.is_empty() || only.contains(&one.name));
                 let wanted = compare::Wanted {
                     machine: machine::find(&machine)?,
                     workloads,
-                    contestants,
+                    contestants: compare::wanted(
+                        compare::contestants(&policies, &sources)?,
+                        &only,
+                    )?,
                     seeds,
                     fresh,
                 };
                 let cells = compare::compare(&kit, &wanted, &mut say)?;
-                let table = report::table(&cells);
-                std::fs::create_dir_all(&output)?;
-                std::fs::write(output.join("table.md"), &table)?;
-                std::fs::write(output.join("compare.html"), report::page(&cells, &machine))?;
-                say(&table);
+                say(&report::write(&cells, &machine, &output)?);
                 let failed = cells.iter().map(|cell| cell.failed).sum();
                 Ok(failed)
             }
@@ -367,4 +373,16 @@ fn report(scenario: &Scenario, ran: &Ran, verbose: bool) -> Result<bool> {
 fn say(text: &str) {
     let told = writeln!(std::io::stdout().lock(), "{text}");
     debug_assert!(told.is_ok(), "somebody reads what we say");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn what_documents_show_is_a_command() {
+        testkit::docs::check("cargo run -p numad-vm --", &Arguments::command());
+    }
 }

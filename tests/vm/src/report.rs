@@ -1,9 +1,12 @@
 //! The comparison as a table for people and as one page without anything outside of it.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use crate::compare::{Cell, Row};
-use crate::statistics::Spread;
+use experiment::student::Spread;
 
 /// A column: name, what it tells, and how it is read from a run.
 struct Column {
@@ -14,13 +17,27 @@ struct Column {
     digits: usize,
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 13] = [
     Column {
         name: "local",
         unit: "%",
         about: "share of memory accesses that stay on their node, in the last quarter; counted",
         of: |row| 100.0 * row.figures.steady_local,
         digits: 1,
+    },
+    Column {
+        name: "whole",
+        unit: "%",
+        about: "share of memory accesses that stay on their node, over the whole run; counted",
+        of: |row| 100.0 * row.figures.local,
+        digits: 1,
+    },
+    Column {
+        name: "modelled",
+        unit: "s",
+        about: "a thread's time over the whole run, on average; modelled",
+        of: |row| row.figures.modelled,
+        digits: 2,
     },
     Column {
         name: "imbalance",
@@ -58,6 +75,20 @@ const COLUMNS: [Column; 9] = [
         digits: 0,
     },
     Column {
+        name: "daemon",
+        unit: "M/s",
+        about: "instructions in user mode of everything but the program, in millions a second; counted",
+        of: |row| row.figures.others,
+        digits: 2,
+    },
+    Column {
+        name: "system",
+        unit: "M/s",
+        about: "instructions in the kernel, in millions a second; counted: what is more than under `nothing` is for placement",
+        of: |row| row.figures.system,
+        digits: 2,
+    },
+    Column {
         name: "overhead",
         unit: "%",
         about: "share of the machine that the placing process took; by the kernel, on a guest that is \
@@ -82,9 +113,18 @@ const COLUMNS: [Column; 9] = [
     },
 ];
 
+/// Writes table.md and compare.html; gives the table.
+pub(crate) fn write(cells: &[Cell], machine: &str, folder: &Path) -> io::Result<String> {
+    let table = table(cells);
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("table.md"), &table)?;
+    fs::write(folder.join("compare.html"), page(cells, machine))?;
+    Ok(table)
+}
+
 /// A table in Markdown.
-pub(crate) fn table(cells: &[Cell]) -> String {
-    let mut text = String::from("| workload | placed by |");
+fn table(cells: &[Cell]) -> String {
+    let mut text = String::from("| workload | placed by | near the oracle, s |");
     for column in &COLUMNS {
         let unit = if column.unit.is_empty() {
             String::new()
@@ -93,13 +133,18 @@ pub(crate) fn table(cells: &[Cell]) -> String {
         };
         add(&mut text, format_args!(" {}{unit} |", column.name));
     }
-    text.push_str("\n| --- | --- |");
+    text.push_str("\n| --- | --- | --: |");
     text.push_str(&" --: |".repeat(COLUMNS.len()));
     text.push('\n');
     for cell in cells {
         add(
             &mut text,
-            format_args!("| {} | {} |", cell.workload, cell.contestant),
+            format_args!(
+                "| {} | {} | {} |",
+                cell.workload,
+                cell.contestant,
+                shown(near_oracle(cell, cells), 0)
+            ),
         );
         for column in &COLUMNS {
             add(
@@ -112,8 +157,27 @@ pub(crate) fn table(cells: &[Cell]) -> String {
     text
 }
 
+/// Seconds until a cell's local share was 95 % of the oracle's for good, with the oracle's taken from its own runs, or as
+/// all where it took no part; not a number where that never came.
+fn near_oracle(cell: &Cell, cells: &[Cell]) -> Spread {
+    let oracle = cells
+        .iter()
+        .find(|one| one.workload == cell.workload && one.contestant == "oracle")
+        .map(|one| one.spread(|row| row.figures.steady_local).mean)
+        .filter(|share| share.is_finite());
+    let wanted = 0.95 * oracle.unwrap_or(1.0);
+    cell.spread(|row| {
+        let below = row.locals.iter().rposition(|share| *share < wanted);
+        let first = below.map_or(0, |last| last + 1);
+        if first >= row.locals.len() {
+            return f64::NAN;
+        }
+        u32::try_from(first).map_or(f64::NAN, f64::from)
+    })
+}
+
 /// A page with a plot for each workload and figure.
-pub(crate) fn page(cells: &[Cell], machine: &str) -> String {
+fn page(cells: &[Cell], machine: &str) -> String {
     let mut html = String::from(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>numad compared</title><style>\
          body{font:15px/1.4 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}\
@@ -237,6 +301,7 @@ mod tests {
 
     fn cells() -> Vec<Cell> {
         let row = |local| Row {
+            locals: Vec::new(),
             figures: Figures {
                 steady_local: local,
                 ..Figures::default()
@@ -264,8 +329,23 @@ mod tests {
     fn the_table_has_a_row_for_each_cell() {
         let table = table(&cells());
         assert_eq!(table.lines().count(), 4, "{table}");
-        assert!(table.contains("| pairs | nothing | 25.0 |"), "{table}");
+        assert!(table.contains("| pairs | nothing | - | 25.0 |"), "{table}");
         assert!(table.contains("95.0 ± 63.5"), "{table}");
+    }
+
+    #[test]
+    fn near_the_oracle_is_near_it_for_good() {
+        let mut cells = cells();
+        cells[0].contestant = "oracle".to_owned();
+        cells[0].rows[0].figures.steady_local = 0.8;
+        cells[1].rows.truncate(1);
+        let mut seconds = |locals: &[f64]| {
+            cells[1].rows[0].locals = locals.to_vec();
+            near_oracle(&cells[1], &cells).mean
+        };
+        assert!((seconds(&[0.2, 0.9, 0.5, 0.77, 0.8]) - 3.0).abs() < 1e-9);
+        assert!(seconds(&[0.8, 0.8]).abs() < 1e-9);
+        assert!(seconds(&[0.8, 0.7]).is_nan());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! 20 ms. Times are a model: QEMU runs remote accesses as fast as local ones, so what they would have cost is
 //! computed here, with latencies that stand in [`Latencies`] and with waiting at busy memory controllers.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
@@ -89,11 +91,17 @@ pub(crate) struct Figures {
     pub(crate) kernel: f64,
     /// Instructions of the program itself, in millions a second of the guest's time.
     pub(crate) work: f64,
+    /// Modelled seconds of a thread of the program, on average.
+    pub(crate) modelled: f64,
+    /// Instructions in user mode that are not the program's, and those of the kernel, in millions a second of the
+    /// guest's time.
+    pub(crate) others: f64,
+    pub(crate) system: f64,
 }
 
 impl Figures {
     /// Names, in the order in which they are shown.
-    pub(crate) const NAMES: [&'static str; 9] = [
+    pub(crate) const NAMES: [&'static str; 12] = [
         "local",
         "steady_local",
         "imbalance",
@@ -103,6 +111,9 @@ impl Figures {
         "converged",
         "kernel",
         "work",
+        "modelled",
+        "others",
+        "system",
     ];
 
     /// A figure by its name.
@@ -117,6 +128,9 @@ impl Figures {
             "converged" => self.converged,
             "kernel" => self.kernel,
             "work" => self.work,
+            "modelled" => self.modelled,
+            "others" => self.others,
+            "system" => self.system,
             _ => bail!(
                 "there is no figure `{name}`; there are {}",
                 Self::NAMES.join(", ")
@@ -179,7 +193,37 @@ impl Truth {
             converged: self.converged(steady, head, first_ns, steady_ns),
             kernel: self.kernel / (self.user + self.kernel).max(1.0),
             work: self.work(&windows),
+            modelled: busy.iter().map(|window| window.ns).sum::<f64>() / 1e9 / self.threads(),
+            others: self.others() / self.length(&windows) / 1e6,
+            system: self.kernel / self.length(&windows) / 1e6,
         }
+    }
+
+    /// The share of memory accesses that were local, second by second.
+    pub(crate) fn locals(&self, machine: &Machine) -> Vec<f64> {
+        let windows = self.windows(machine);
+        let second = |window: &Window| usize_of(window.number * self.window_seconds);
+        let seconds = windows.chunk_by(|one, next| second(one) == second(next));
+        seconds
+            .map(|windows| local_share(&windows.iter().collect::<Vec<_>>()))
+            .collect()
+    }
+
+    /// Threads that did a tenth of what the busiest one did.
+    fn threads(&self) -> f64 {
+        let mut done: BTreeMap<u64, f64> = BTreeMap::new();
+        for row in &self.rows {
+            *done.entry(row.thread).or_default() += row.instructions;
+        }
+        let most = done.values().copied().fold(0.0, f64::max);
+        let busy = done.values().filter(|one| **one >= most / 10.0).count();
+        float_of(busy.max(1))
+    }
+
+    /// Instructions in user mode of whoever is not followed.
+    fn others(&self) -> f64 {
+        let followed: f64 = self.rows.iter().map(|row| row.instructions).sum();
+        (self.user - followed).max(0.0)
     }
 
     fn windows(&self, machine: &Machine) -> Vec<Window> {
@@ -189,14 +233,18 @@ impl Truth {
             .collect()
     }
 
-    /// From first to last window.
     fn work(&self, windows: &[Window]) -> f64 {
         let all: f64 = windows.iter().map(|window| window.instructions).sum();
+        all / self.length(windows) / 1e6
+    }
+
+    /// Seconds from first to last window.
+    fn length(&self, windows: &[Window]) -> f64 {
         let length = match (windows.first(), windows.last()) {
             (Some(first), Some(last)) => last.number - first.number + 1.0,
             _ => 1.0,
         };
-        all / (length * self.window_seconds) / 1e6
+        length * self.window_seconds
     }
 
     /// The first time that a mean over 0.6 s has gone nine tenths of the way.

@@ -5,25 +5,29 @@
 //! and until then doing it again changes nothing. A second change of the same thread or page never
 //! replaces its original.
 
+mod contents;
+mod disk;
+mod error;
 mod records;
 pub mod rows;
 
-use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _, lchown,
-};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::errno::Errno;
+use nix::fcntl::Flock;
 
-pub(crate) use records::{Home, Records, ThreadRecord, page_rows};
+pub use contents::{Contents, MaskChange, OfObject, OfProcess};
+pub(crate) use disk::{Disk, FileSystem, Open};
+pub use error::{OpenError, WriteError};
+pub(crate) use records::{Home, Records, ThreadRecord, UNKNOWN, every, page_rows};
 use rows::{Foreign, Row};
 
 /// The open journal of this boot. One process holds it at a time.
 #[derive(Debug)]
 pub struct Journal {
+    disk: Box<dyn Disk>,
     directory: PathBuf,
     boot: String,
     limits: JournalLimits,
@@ -33,7 +37,10 @@ pub struct Journal {
     headed: bool,
     records: Records,
     found: Found,
-    lock: Flock<File>,
+    /// None in a directory that cannot be written, if no daemon ever used it.
+    lock: Option<Flock<File>>,
+    /// Why nothing can be written, by error number, where that is so.
+    unwritable: Option<i32>,
 }
 
 /// How large a journal may become and how far its rows are pushed.
@@ -72,74 +79,11 @@ pub enum Durability {
 pub struct Found {
     /// A file that was not for this boot, or not readable at all, and what it is called now.
     pub set_aside: Option<PathBuf>,
+    /// Whether the file is of another boot of the machine, with which all that it could undo has ended.
+    pub stale: bool,
     /// Damaged lines, such as one that was cut by a crash. Their changes were never made, or were
     /// lost to damage of the disk.
     pub damaged: u64,
-}
-
-/// Why a journal cannot be opened.
-#[derive(Debug)]
-pub enum OpenError {
-    /// Another daemon has it; its process where that is known.
-    InUse(PathBuf, Option<u32>),
-    /// It was written by a later version.
-    Newer(PathBuf, u32),
-    /// A file or directory failed.
-    Io(PathBuf, io::Error),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse(path, Some(pid)) => write!(
-                f,
-                "the journal in `{}` is in use by process {pid}; stop it first",
-                path.display()
-            ),
-            Self::InUse(path, None) => write!(
-                f,
-                "the journal in `{}` is in use by another numad; stop it first",
-                path.display()
-            ),
-            Self::Newer(path, version) => write!(
-                f,
-                "the journal `{}` has format {version}, which this numad does not know; run the newer \
-                 numad with --undo first",
-                path.display()
-            ),
-            Self::Io(path, _) => write!(f, "cannot open the journal `{}`", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(_, source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-/// Why rows were not written; nothing may be changed then.
-#[derive(Debug)]
-pub struct WriteError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    pub source: io::Error,
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot write the journal `{}`", self.path.display())
-    }
-}
-
-impl std::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 impl Journal {
@@ -151,34 +95,51 @@ impl Journal {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, boot: &str, limits: JournalLimits) -> Result<Self, OpenError> {
+        Self::open_on(Box::new(FileSystem), directory, boot, limits)
+    }
+
+    pub(crate) fn open_on(
+        mut disk: Box<dyn Disk>,
+        directory: &Path,
+        boot: &str,
+        limits: JournalLimits,
+    ) -> Result<Self, OpenError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| OpenError::Io(path, source)
         };
-        make(directory).map_err(failed(directory))?;
-        let lock = lock(directory)?;
+        disk.make_directory(directory).map_err(failed(directory))?;
+        let lock = lock(&mut *disk, directory, Open::Write)?;
         let path = directory.join(FILE);
-        let bytes = read_existing(&path).map_err(failed(&path))?;
+        let (bytes, too_long) = read_existing(&mut *disk, &path, limits).map_err(failed(&path))?;
+        let aside = directory.join(ASIDE);
+        let mut set_aside = || {
+            let renamed = disk.rename(&path, &aside).map_err(failed(&path));
+            renamed.map(|()| Some(aside.clone()))
+        };
         let mut found = Found::default();
         let mut records = Records::default();
         let (mut clean, mut headed) = (false, false);
         match rows::decode(&bytes, boot) {
             Err(Foreign::Newer(version)) => return Err(OpenError::Newer(path, version)),
-            Ok(decoded) if decoded.headed || !decoded.rows.is_empty() || bytes.is_empty() => {
+            Ok(decoded) if decoded.headed || !decoded.rows.is_empty() || decoded.damaged == 0 => {
                 headed = decoded.headed;
-                clean = headed && decoded.damaged == 0;
+                clean = headed && decoded.damaged == 0 && !too_long;
                 found.damaged = decoded.damaged;
                 decoded.rows.into_iter().for_each(|row| records.fold(row));
+                if too_long {
+                    found.set_aside = set_aside()?;
+                    headed = false;
+                }
             }
             Err(Foreign::OtherBoot) | Ok(_) => {
-                let aside = directory.join(ASIDE);
-                fs::rename(&path, &aside).map_err(failed(&path))?;
-                found.set_aside = Some(aside);
+                found.set_aside = set_aside()?;
             }
         }
-        let file = open_file(&path).map_err(failed(&path))?;
+        let file = disk.open(&path, Open::Write).map_err(failed(&path))?;
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let mut journal = Self {
+            disk,
             directory: directory.to_owned(),
             boot: boot.to_owned(),
             limits,
@@ -187,12 +148,64 @@ impl Journal {
             headed,
             records,
             found,
-            lock,
+            lock: Some(lock),
+            unwritable: None,
         };
         if !clean {
             journal.mend(&bytes).map_err(failed(&path))?;
         }
         Ok(journal)
+    }
+
+    /// As [`Self::open`], for an undo that must not fail for want of a directory that can be written: there the rows are
+    /// read, and nothing is recorded or forgotten on disk.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; that of writing when there is nothing to read either.
+    pub fn open_for_undo(
+        directory: &Path,
+        boot: &str,
+        limits: JournalLimits,
+    ) -> Result<Self, OpenError> {
+        match Self::open(directory, boot, limits) {
+            Err(OpenError::Io(path, error)) if is_unwritable(&error) => {
+                let number = error.raw_os_error().unwrap_or(libc::EROFS);
+                let disk = Box::new(FileSystem);
+                match Self::open_unwritable(disk, directory, boot, limits, number) {
+                    Err(OpenError::Io(..)) => Err(OpenError::Io(path, error)),
+                    opened => opened,
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_unwritable(
+        mut disk: Box<dyn Disk>,
+        directory: &Path,
+        boot: &str,
+        limits: JournalLimits,
+        why: i32,
+    ) -> Result<Self, OpenError> {
+        let lock = match lock(&mut *disk, directory, Open::Read) {
+            Ok(lock) => Some(lock),
+            Err(OpenError::Io(_, error)) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let (file, bytes, records, found) = read_only(&mut *disk, directory, boot, limits)?;
+        Ok(Self {
+            disk,
+            directory: directory.to_owned(),
+            boot: boot.to_owned(),
+            limits,
+            file,
+            length: bytes,
+            headed: false,
+            records,
+            found,
+            lock,
+            unwritable: Some(why),
+        })
     }
 
     /// Sees to it that a cut last line does not run into the next row. Where the disk is too full to
@@ -204,7 +217,7 @@ impl Journal {
         let kept = bytes.iter().rposition(|&byte| byte == b'\n');
         let kept = kept.map_or(0, |at| at + 1);
         self.length = u64::try_from(kept).unwrap_or(u64::MAX);
-        self.file.set_len(self.length)
+        self.disk.write(&self.file, self.length, &[])
     }
 
     /// What was found when it was opened.
@@ -217,6 +230,12 @@ impl Journal {
     #[must_use]
     pub fn open_rows(&self) -> u64 {
         self.records.open_rows()
+    }
+
+    /// What is changed and not undone.
+    #[must_use]
+    pub fn contents(&self) -> Contents {
+        Contents::of(&self.records)
     }
 
     pub(crate) const fn records(&self) -> &Records {
@@ -266,14 +285,20 @@ impl Journal {
     /// ran would take rows for ever and lose them all with us; it is written anew, its directory and
     /// lock with it. What someone else put in its place is left alone, and nothing is recorded.
     fn take_place(&mut self) -> io::Result<()> {
-        match same_file(&self.file, &self.directory.join(FILE)) {
+        if let Some(number) = self.unwritable {
+            return Err(io::Error::from_raw_os_error(number));
+        }
+        match self.disk.is_at(&self.file, &self.directory.join(FILE)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(io::Error::other("another file is in its place")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(&self.directory)?;
-                if !same_file(&self.lock, &self.directory.join(LOCK)).unwrap_or(false) {
-                    let taken = lock(&self.directory);
-                    self.lock = taken.map_err(|error| io::Error::other(error.to_string()))?;
+                self.disk.make_directory(&self.directory)?;
+                let place = self.directory.join(LOCK);
+                let mut held = |lock| self.disk.is_at(lock, &place).unwrap_or(false);
+                if !self.lock.as_deref().is_some_and(&mut held) {
+                    let taken = lock(&mut *self.disk, &self.directory, Open::Write);
+                    let taken = taken.map_err(|error| io::Error::other(error.to_string()))?;
+                    self.lock = Some(taken);
                 }
                 self.write_anew()
             }
@@ -281,17 +306,12 @@ impl Journal {
         }
     }
 
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         // An earlier append may have failed half way; what it left must not stay in front of this.
-        self.file.set_len(self.length)?;
-        self.file.write_all_at(bytes, self.length)?;
-        self.push(&self.file)
-    }
-
-    fn push(&self, file: &File) -> io::Result<()> {
+        self.disk.write(&self.file, self.length, bytes)?;
         match self.limits.durability {
             Durability::Kernel => Ok(()),
-            Durability::Disk => file.sync_data(),
+            Durability::Disk => self.disk.sync(&self.file),
         }
     }
 
@@ -302,12 +322,12 @@ impl Journal {
             path: path.clone(),
             source,
         })?;
-        if self.headed && self.records.open_rows() == 0 {
+        if self.headed && self.records.is_empty() {
             // Needs no room on the disk.
             self.length = u64::try_from(rows::header(&self.boot).len()).unwrap_or(u64::MAX);
             return self
-                .file
-                .set_len(self.length)
+                .disk
+                .write(&self.file, self.length, &[])
                 .map_err(|source| WriteError { path, source });
         }
         self.write_anew()
@@ -320,127 +340,118 @@ impl Journal {
         for row in self.records.rows() {
             rows::encode(&row, &self.boot, &mut text);
         }
-        let mut file = open_file(&new)?;
-        file.set_len(0)?;
-        file.write_all(text.as_bytes())?;
-        self.push(&file)?;
-        fs::rename(&new, self.directory.join(FILE))?;
-        self.push(&File::open(&self.directory)?)?;
+        let file = self.disk.open(&new, Open::Write)?;
+        self.disk.write(&file, 0, text.as_bytes())?;
+        let pushed = self.limits.durability == Durability::Disk;
+        if pushed {
+            self.disk.sync(&file)?;
+        }
+        self.disk.rename(&new, &self.directory.join(FILE))?;
         self.file = file;
         self.headed = true;
         self.length = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        if pushed {
+            let directory = self.disk.open(&self.directory, Open::Directory)?;
+            self.disk.sync(&directory)?;
+        }
         Ok(())
     }
 }
 
-/// Makes the directory if it is not there.
-fn make(directory: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    // Addresses of programs are secrets of their users.
-    builder.recursive(true).mode(0o700);
-    builder.create(directory)?;
-    adopt(directory, directory.parent());
-    Ok(())
-}
-
-/// Whether what lies at `path` is this open file.
-fn same_file(file: &File, path: &Path) -> io::Result<bool> {
-    let (own, found) = (file.metadata()?, fs::symlink_metadata(path)?);
-    Ok((own.dev(), own.ino()) == (found.dev(), found.ino()))
-}
-
 /// Takes the lock that keeps two daemons from sharing one journal. The kernel releases it when we die.
-fn lock(directory: &Path) -> Result<Flock<File>, OpenError> {
+fn lock(disk: &mut dyn Disk, directory: &Path, how: Open) -> Result<Flock<File>, OpenError> {
     let path = directory.join(LOCK);
-    let file = open_file(&path).map_err(|source| OpenError::Io(path.clone(), source))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+    let failed = |source| OpenError::Io(path.clone(), source);
+    let file = disk.open(&path, how).map_err(failed)?;
+    match disk.lock(file) {
         Ok(lock) => {
-            let written = lock.set_len(0).and_then(|()| {
-                let text = std::process::id().to_string();
-                lock.write_all_at(text.as_bytes(), 0)
-            });
             // Only who holds it would be unknown; a full disk must not stop an undo.
-            drop(written);
+            drop(disk.write(&lock, 0, std::process::id().to_string().as_bytes()));
             Ok(lock)
         }
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => {
-            let holder = fs::read_to_string(&path).ok();
+        Err(Errno::EWOULDBLOCK) => {
+            let holder = disk
+                .open(&path, Open::Read)
+                .and_then(|file| disk.read(&file, HOLDER_BYTES));
+            let holder = holder
+                .ok()
+                .and_then(|(text, _)| String::from_utf8(text).ok());
             let holder = holder.and_then(|text| text.trim().parse().ok());
             Err(OpenError::InUse(directory.to_owned(), holder))
         }
-        Err((_, errno)) => Err(OpenError::Io(path, errno.into())),
+        Err(errno) => Err(failed(errno.into())),
     }
 }
 
-/// Opens or makes a file of ours. A symbolic link in its place is refused.
-fn open_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(OPEN_FLAGS.bits())
-        .open(path)?;
-    must_be_regular(&file)?;
-    adopt(path, path.parent());
-    Ok(file)
-}
-
-/// Gives a file of ours to the owner of the directory it is in.
-///
-/// `numad --undo` may be run by root where the daemon runs as a user of its own, which must be able to
-/// open what was written. When it fails the file belongs to who made it, as without this.
-fn adopt(path: &Path, parent: Option<&Path>) {
-    let owner = parent.and_then(|parent| fs::metadata(parent).ok());
-    let own = fs::symlink_metadata(path).ok();
-    if let (Some(owner), Some(own)) = (owner, own)
-        && owner.uid() != own.uid()
-        && own.uid() == nix::unistd::geteuid().as_raw()
-        && owner.mode() & 0o022 == 0
-    {
-        drop(lchown(path, Some(owner.uid()), Some(owner.gid())));
-    }
-}
-
-fn read_existing(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    match open_existing(path) {
-        Ok(file) => {
-            // What is beyond was never written by us.
-            file.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
+/// What is in a file, and whether there is more than was read: that was never written by us.
+fn read_existing(
+    disk: &mut dyn Disk,
+    path: &Path,
+    limits: JournalLimits,
+) -> io::Result<(Vec<u8>, bool)> {
+    match disk.open(path, Open::Read) {
+        Ok(file) => disk.read(&file, limits.bytes_max.saturating_mul(2)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Vec::new(), false)),
         Err(error) => Err(error),
     }
 }
 
-fn open_existing(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(OPEN_FLAGS.bits())
-        .open(path)?;
-    must_be_regular(&file)?;
-    Ok(file)
+/// What the journal in a directory holds, without holding or changing it: for those who only look.
+///
+/// # Errors
+/// See [`OpenError`]; a journal of another boot holds nothing, and [`Found::stale`] says so.
+pub fn read(
+    directory: &Path,
+    boot: &str,
+    limits: JournalLimits,
+) -> Result<(Contents, Found), OpenError> {
+    let (_, _, records, found) = read_only(&mut FileSystem, directory, boot, limits)?;
+    Ok((Contents::of(&records), found))
 }
 
-fn must_be_regular(file: &File) -> io::Result<()> {
-    match file.metadata()?.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::other("it is no regular file")),
+/// The file of a journal, how long it is, and what is in it.
+fn read_only(
+    disk: &mut dyn Disk,
+    directory: &Path,
+    boot: &str,
+    limits: JournalLimits,
+) -> Result<(File, u64, Records, Found), OpenError> {
+    let path = directory.join(FILE);
+    let failed = |source| OpenError::Io(path.clone(), source);
+    let file = disk.open(&path, Open::Read).map_err(failed)?;
+    let most = limits.bytes_max.saturating_mul(2);
+    let (bytes, _) = disk.read(&file, most).map_err(failed)?;
+    let (mut records, mut found) = (Records::default(), Found::default());
+    match rows::decode(&bytes, boot) {
+        Err(Foreign::Newer(version)) => return Err(OpenError::Newer(path, version)),
+        Err(Foreign::OtherBoot) => found.stale = true,
+        Ok(decoded) => {
+            found.damaged = decoded.damaged;
+            decoded.rows.into_iter().for_each(|row| records.fold(row));
+        }
     }
+    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    Ok((file, length, records, found))
 }
 
-/// A symbolic link is refused, and a pipe in its place is not waited for.
-const OPEN_FLAGS: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK);
+/// Whether an error says that the directory takes nothing.
+fn is_unwritable(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let kinds = [
+        ReadOnlyFilesystem,
+        PermissionDenied,
+        StorageFull,
+        QuotaExceeded,
+    ];
+    kinds.contains(&error.kind())
+}
 
 const FILE: &str = "journal";
 const NEW: &str = "journal.new";
 const ASIDE: &str = "journal.set-aside";
 const LOCK: &str = "lock";
-/// Far above any [`JournalLimits::bytes_max`] that makes sense.
-const READ_BYTES_MAX: u64 = 1 << 30;
+/// More than the number of a process has.
+const HOLDER_BYTES: u64 = 32;
 /// Below this a file is never worth writing anew while it is in use.
 const REWRITE_BYTES: u64 = 4 << 20;
 /// A row's length at which a file twice as long as needed is written anew: rows of threads have about
@@ -449,9 +460,11 @@ const ROW_BYTES: u64 = 128;
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::os::unix::fs::{MetadataExt as _, lchown};
+
     use super::*;
     use crate::affinity::{Kind, Origin};
-    use crate::census::Moment;
     use crate::fake::{scratch, set};
     use topology::{Pid, StartTicks, TaskKey, Tid};
 
@@ -468,10 +481,7 @@ mod tests {
                 tid: Tid(tid),
                 start: StartTicks(1),
             },
-            at: Moment {
-                ticks: StartTicks(9),
-                newest: Tid(60),
-            },
+            at: StartTicks(9),
             origin: Origin {
                 kind: Kind::User,
                 mask: set("0-3"),
@@ -523,9 +533,32 @@ mod tests {
         assert!(open(&directory).found().set_aside.is_some());
         let newer = "numad-journal 2 boot";
         let line = format!("{:08x} {newer}\n", rows::checksum("", newer));
-        fs::write(directory.join(FILE), line).unwrap();
+        fs::write(directory.join(FILE), &line).unwrap();
+        assert_eq!(open(&directory).found(), &Found::default());
+        fs::write(directory.join(FILE), line + "and more\n").unwrap();
         let error = Journal::open(&directory, "boot", LIMITS).unwrap_err();
         assert!(matches!(error, OpenError::Newer(_, 2)), "{error}");
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn of_a_file_that_is_far_too_long_the_beginning_is_read() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        journal.record(vec![bind(1)]).unwrap();
+        drop(journal);
+        let file = OpenOptions::new()
+            .write(true)
+            .open(directory.join(FILE))
+            .unwrap();
+        // Sparse: it takes no room.
+        file.set_len(1 << 40).unwrap();
+        let journal = open(&directory);
+        let aside = journal.found().set_aside.clone().unwrap();
+        assert_eq!(fs::metadata(aside).unwrap().len(), 1 << 40);
+        drop(journal);
+        let journal = open(&directory);
+        assert_eq!((journal.open_rows(), journal.found().damaged), (1, 0));
         fs::remove_dir_all(directory).unwrap();
     }
 
@@ -585,10 +618,16 @@ mod tests {
         let error = Journal::open(&place, "boot", LIMITS).unwrap_err();
         assert!(matches!(error, OpenError::InUse(..)), "{error}");
         fs::remove_file(place.join(FILE)).unwrap();
-        journal.records_mut().forget_thread(match bind(1) {
-            Row::Bind { key, .. } => key,
-            _ => unreachable!(),
-        });
+        let unknown = rows::ProcessKey {
+            pid: Pid(7),
+            start: UNKNOWN,
+        };
+        let Row::Bind { key, .. } = bind(1) else {
+            unreachable!();
+        };
+        journal
+            .records_mut()
+            .forget_threads(unknown, [key].into_iter());
         journal.rewrite().unwrap();
         drop(journal);
         assert_eq!(open(&place).open_rows(), 1);
@@ -612,6 +651,93 @@ mod tests {
         journal.rewrite().unwrap_err();
         assert_eq!((journal.open_rows(), other.open_rows()), (0, 1));
         other.record(vec![bind(3)]).unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn what_it_holds_is_told_without_holding_it() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        let process = |pid| rows::ProcessKey {
+            pid: Pid(pid),
+            start: StartTicks(3),
+        };
+        let Row::Bind { key, .. } = bind(2) else {
+            unreachable!();
+        };
+        let set = every();
+        let parked = Row::Again {
+            key,
+            at: StartTicks(11),
+            set,
+        };
+        let pages = Row::Pages {
+            owner: rows::Owner::Process(Pid(7), StartTicks(3)),
+            node: topology::NodeId(1),
+            pages: vec![4096, 8192],
+        };
+        let mine = [
+            Row::Process(process(7)),
+            bind(1),
+            bind(2),
+            bind(3),
+            parked,
+            pages,
+        ];
+        let mine = mine.into_iter().chain([Row::Process(process(8))]);
+        journal.record(mine.collect()).unwrap();
+        let (contents, found) = read(&directory, "boot", LIMITS).unwrap();
+        assert_eq!(
+            (&contents, &found),
+            (&journal.contents(), &Found::default())
+        );
+        let told: Vec<_> = contents
+            .processes
+            .iter()
+            .map(|of| {
+                let masks = of.masks.iter().map(|change| {
+                    let got = change.got.as_ref().map(ToString::to_string);
+                    (change.had_list(), got, change.threads)
+                });
+                let since = of.since.map(|since| since.0);
+                (of.process.pid.0, masks.collect::<Vec<_>>(), of.pages, since)
+            })
+            .collect();
+        let had = || Some("0-3".to_owned());
+        let masks = vec![(had(), Some("0".to_owned()), 2), (had(), None, 1)];
+        assert_eq!(told, [(7, masks, 2, Some(9)), (8, vec![], 0, None)]);
+        let (other, found) = read(&directory, "later", LIMITS).unwrap();
+        assert!(other == Contents::default() && found.stale);
+        read(&directory.join("none"), "boot", LIMITS).unwrap_err();
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_read_and_held() {
+        let directory = scratch("journal");
+        let mut journal = open(&directory);
+        journal.record(vec![bind(1)]).unwrap();
+        let unwritable = || {
+            let disk = Box::new(FileSystem);
+            Journal::open_unwritable(disk, &directory, "boot", LIMITS, libc::EROFS)
+        };
+        assert!(matches!(unwritable(), Err(OpenError::InUse(..))));
+        drop(journal);
+        let mut journal = unwritable().unwrap();
+        assert!(matches!(
+            Journal::open(&directory, "boot", LIMITS),
+            Err(OpenError::InUse(..))
+        ));
+        let whole = fs::read(directory.join(FILE)).unwrap();
+        let error = journal.record(vec![bind(2)]).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::EROFS));
+        journal.records_mut().forget_all_threads(rows::ProcessKey {
+            pid: Pid(7),
+            start: UNKNOWN,
+        });
+        assert_eq!(journal.open_rows(), 0);
+        journal.rewrite().unwrap_err();
+        assert_eq!(fs::read(directory.join(FILE)).unwrap(), whole);
         fs::remove_dir_all(directory).unwrap();
     }
 

@@ -1,19 +1,25 @@
 //! What the journal says, in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use numad_core::ObjectId;
-use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
-use super::rows::{Owner, Row};
+use super::rows::{Owner, ProcessKey, Row};
 use crate::affinity::{Kind, Origin, clipped};
-use crate::census::Moment;
+use crate::heritage::Heritage;
 
 /// Everything that is changed and not undone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     threads: BTreeMap<TaskKey, ThreadRecord>,
+    /// Processes of programs that something is changed of, whether it was changed of them or not.
+    processes: BTreeSet<ProcessKey>,
+    /// The process that had a number last, while rows are read.
+    last_with: BTreeMap<Pid, StartTicks>,
+    /// What threads of a process may hand on, by the process; follows from `threads`.
+    heritage: BTreeMap<ProcessKey, Heritage>,
     pages: BTreeMap<Owner, BTreeMap<u64, Home>>,
     page_count: usize,
     /// Rows of pages that were taken.
@@ -31,11 +37,13 @@ pub(crate) struct Home {
 /// A thread that we bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadRecord {
+    /// When its process began; 0 where a journal of an earlier version does not say.
+    pub process: StartTicks,
     /// What it had before.
     pub origin: Origin,
     /// Masks that we gave it, each with the first time; never empty. All of them, because the
     /// kernel may have refused the last.
-    pub set: Vec<(Moment, CpuSet)>,
+    pub set: Vec<(StartTicks, CpuSet)>,
 }
 
 impl ThreadRecord {
@@ -50,13 +58,6 @@ impl ThreadRecord {
             .iter()
             .any(|(_, set)| clipped(set, allowed) == *mask)
     }
-
-    /// Whether a thread may have this mask from this one.
-    fn may_have_passed_on(&self, born: TaskKey, mask: &CpuSet, allowed: &CpuSet) -> bool {
-        self.set
-            .iter()
-            .any(|(at, set)| at.is_before(born) && (set == mask || clipped(set, allowed) == *mask))
-    }
 }
 
 impl Records {
@@ -70,16 +71,17 @@ impl Records {
                 set,
             } => {
                 let fresh = ThreadRecord {
+                    process: self.process_start(key),
                     origin,
                     set: Vec::new(),
                 };
-                add_mask(self.threads.entry(key).or_insert(fresh), at, set);
+                self.threads.entry(key).or_insert(fresh);
+                self.add_mask(key, at, set);
             }
-            Row::Again { key, at, set } => {
-                // Without its first row, which was damaged, there is no original to put back.
-                if let Some(record) = self.threads.get_mut(&key) {
-                    add_mask(record, at, set);
-                }
+            Row::Again { key, at, set } => self.add_mask(key, at, set),
+            Row::Process(process) => {
+                self.last_with.insert(process.pid, process.start);
+                self.processes.insert(process);
             }
             Row::Pages { owner, node, pages } => {
                 let homes = self.pages.entry(owner).or_default();
@@ -94,13 +96,54 @@ impl Records {
         }
     }
 
+    fn add_mask(&mut self, key: TaskKey, at: StartTicks, set: CpuSet) {
+        // Without its first row, which was damaged, there is no original to put back.
+        let Some(record) = self.threads.get_mut(&key) else {
+            return;
+        };
+        if !record.set_exactly(&set) {
+            let process = ProcessKey {
+                pid: key.pid,
+                start: record.process,
+            };
+            if !is_every(&set) {
+                let heritage = self.heritage.entry(process).or_default();
+                heritage.add(&record.origin, at, &set);
+            }
+            record.set.push((at, set));
+        }
+    }
+
+    /// When the process of a thread of a new row began, as far as the rows tell.
+    fn process_start(&self, key: TaskKey) -> StartTicks {
+        match self.last_with.get(&key.pid) {
+            Some(&start) => start,
+            None if key.tid.0 == key.pid.0 => key.start,
+            None => UNKNOWN,
+        }
+    }
+
     /// Everything as rows, to write a file anew; pages in the order of their rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        let threads = self
-            .threads
-            .iter()
-            .flat_map(|(&key, record)| thread_rows(key, record));
+        let mut threads: BTreeMap<ProcessKey, Vec<Row>> = BTreeMap::new();
+        for &process in &self.processes {
+            threads.insert(process, vec![Row::Process(process)]);
+        }
+        for (&key, record) in &self.threads {
+            let process = ProcessKey {
+                pid: key.pid,
+                start: record.process,
+            };
+            let rows = threads.entry(process).or_default();
+            rows.extend(thread_rows(key, record));
+        }
+        let threads = threads.into_values().flatten();
         threads.chain(rows_in_order(&self.pages))
+    }
+
+    /// Whether there is nothing to write down.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open_rows() == 0 && self.processes.is_empty()
     }
 
     /// Threads and pages that are changed and not undone.
@@ -113,38 +156,44 @@ impl Records {
     }
 
     /// Processes that something is recorded of, ascending.
-    pub(crate) fn pids(&self) -> Vec<Pid> {
-        let threads = self.threads.keys().map(|key| key.pid);
+    pub(crate) fn recorded(&self) -> BTreeSet<ProcessKey> {
+        let threads = self.heritage.keys().copied();
         let owners = self.pages.keys().filter_map(|&owner| match owner {
-            Owner::Process(pid, _) => Some(pid),
+            Owner::Process(pid, start) => Some(ProcessKey { pid, start }),
             Owner::Object(_) => None,
         });
-        let mut pids: Vec<Pid> = threads.chain(owners).collect();
-        pids.sort_unstable();
-        pids.dedup();
-        pids
+        let processes = self.processes.iter().copied();
+        threads.chain(owners).chain(processes).collect()
+    }
+
+    /// Whether a process is recorded as part of a program.
+    pub(crate) fn knows(&self, process: ProcessKey) -> bool {
+        self.processes.contains(&process)
+    }
+
+    /// What threads of a process may hand on; none if nothing was set for them.
+    pub(crate) fn heritage(&self, process: ProcessKey) -> Option<&Heritage> {
+        self.heritage.get(&process)
+    }
+
+    /// All bound threads, ascending.
+    pub(crate) fn threads(&self) -> impl Iterator<Item = (TaskKey, &ThreadRecord)> {
+        self.threads.iter().map(|(&key, record)| (key, record))
     }
 
     pub(crate) fn thread(&self, key: TaskKey) -> Option<&ThreadRecord> {
         self.threads.get(&key)
     }
 
-    /// Bound threads of a process, ascending; of every process that ever had the number.
-    pub(crate) fn threads_of(&self, pid: Pid) -> impl Iterator<Item = (TaskKey, &ThreadRecord)> {
+    /// Bound threads of a process, ascending.
+    pub(crate) fn threads_of(
+        &self,
+        process: ProcessKey,
+    ) -> impl Iterator<Item = (TaskKey, &ThreadRecord)> {
         self.threads
-            .range(keys_of(pid))
+            .range(keys_of(process.pid))
+            .filter(move |(_, record)| record.process == process.start)
             .map(|(&key, record)| (key, record))
-    }
-
-    /// Processes that ever had the number and of which pages were moved.
-    pub(crate) fn page_owners(&self, pid: Pid) -> Vec<(Owner, StartTicks)> {
-        let owner = |start| Owner::Process(pid, StartTicks(start));
-        let starts = self.pages.range(owner(0)..=owner(u64::MAX));
-        let starts = starts.filter_map(|(&owner, _)| match owner {
-            Owner::Process(_, start) => Some((owner, start)),
-            Owner::Object(_) => None,
-        });
-        starts.collect()
     }
 
     /// Shared memory of which pages were moved.
@@ -154,6 +203,11 @@ impl Records {
             Owner::Process(..) => None,
         });
         objects.collect()
+    }
+
+    /// How many pages of an owner were moved.
+    pub(crate) fn pages_of(&self, owner: Owner) -> usize {
+        self.pages.get(&owner).map_or(0, BTreeMap::len)
     }
 
     /// Moved pages with where they were.
@@ -176,38 +230,69 @@ impl Records {
         }
     }
 
-    /// The origin of the thread of `pid` from which another may have its mask.
-    ///
-    /// Among several that had different ones: none if one of them had none, because too wide does less
-    /// harm than too narrow; else what most of them had; among as many, what the lowest had. A thread
-    /// that began before the mask was set has it from elsewhere.
-    pub(crate) fn origin_passed_on(
-        &self,
-        pid: Pid,
-        born: TaskKey,
-        mask: &CpuSet,
-        allowed: &CpuSet,
-    ) -> Option<&Origin> {
-        let mut origins: Vec<(usize, &Origin)> = Vec::new();
-        for (_, record) in self.threads_of(pid) {
-            if record.may_have_passed_on(born, mask, allowed) {
-                match origins
-                    .iter_mut()
-                    .find(|(_, known)| **known == record.origin)
-                {
-                    Some((votes, _)) => *votes += 1,
-                    None => origins.push((1, &record.origin)),
+    /// Forgets threads of a process, and what they alone may have handed on.
+    pub(crate) fn forget_threads(
+        &mut self,
+        process: ProcessKey,
+        threads: impl Iterator<Item = TaskKey>,
+    ) {
+        for key in threads {
+            self.threads.remove(&key);
+        }
+        let mut heritage = Heritage::default();
+        for (_, record) in self.threads_of(process) {
+            for (at, set) in record.set.iter().filter(|(_, set)| !is_every(set)) {
+                heritage.add(&record.origin, *at, set);
+            }
+        }
+        if heritage.is_empty() {
+            self.heritage.remove(&process);
+        } else {
+            self.heritage.insert(process, heritage);
+        }
+    }
+
+    /// Forgets all threads of a process.
+    pub(crate) fn forget_all_threads(&mut self, process: ProcessKey) {
+        let keys: Vec<TaskKey> = self.threads_of(process).map(|(key, _)| key).collect();
+        self.forget_threads(process, keys.into_iter());
+    }
+
+    /// Drops threads that have ended, of all of these processes together, but for one of each kind: the first that got
+    /// a mask in the place of an affinity stands for all later ones, of which what was made later has the same.
+    pub(crate) fn condense(&mut self, processes: &[ProcessKey], ended: impl Fn(TaskKey) -> bool) {
+        let mut known: BTreeMap<(bool, Vec<u64>, Vec<u64>), StartTicks> = BTreeMap::new();
+        for &process in processes {
+            for (_, record) in self.threads_of(process) {
+                for (at, set) in &record.set {
+                    let since = known.entry(kind_of(&record.origin, set)).or_insert(*at);
+                    *since = (*since).min(*at);
                 }
             }
         }
-        // Of several that are equal `max_by_key` gives the last, and the first is wanted.
-        let rank = |(votes, origin): &&(usize, &Origin)| (origin.kind == Kind::Unset, *votes);
-        let most = origins.iter().rev().max_by_key(rank);
-        most.map(|&(_, origin)| origin)
+        let mut stands = BTreeSet::new();
+        for &process in processes {
+            let mut over = Vec::new();
+            for (key, record) in self.threads_of(process) {
+                // Whoever lives stays. Of the others those that are the first of a kind, once.
+                let mut handed_on = record.set.iter().filter(|(_, set)| !is_every(set));
+                let needed = handed_on.any(|(at, set)| {
+                    let kind = kind_of(&record.origin, set);
+                    known.get(&kind) == Some(at) && stands.insert(kind)
+                });
+                if ended(key) && !needed {
+                    over.push(key);
+                }
+            }
+            if !over.is_empty() {
+                self.forget_threads(process, over.into_iter());
+            }
+        }
     }
 
-    pub(crate) fn forget_thread(&mut self, key: TaskKey) {
-        self.threads.remove(&key);
+    /// Forgets that a process is part of a program. Rows of its threads and pages stay.
+    pub(crate) fn forget_process(&mut self, process: ProcessKey) {
+        self.processes.remove(&process);
     }
 
     /// Forgets these pages of an owner.
@@ -233,11 +318,29 @@ impl Records {
     }
 }
 
-fn add_mask(record: &mut ThreadRecord, at: Moment, set: CpuSet) {
-    if !record.set_exactly(&set) {
-        record.set.push((at, set));
-    }
+/// What of a thread's rows matters to those that it made: what it had, and what it got.
+fn kind_of(origin: &Origin, set: &CpuSet) -> (bool, Vec<u64>, Vec<u64>) {
+    let words = |mask: &CpuSet| mask.words().to_vec();
+    (origin.kind == Kind::Unset, words(&origin.mask), words(set))
 }
+
+/// The row of a thread that was given no mask at all for now, because its cpuset has none of its own.
+pub(crate) fn every() -> CpuSet {
+    let mut set = CpuSet::new();
+    set.insert_range(CpuId(0), EVERY_LAST);
+    set
+}
+
+/// Whether a mask is [`every`]: nothing that a child of the thread could have only from us.
+pub(crate) fn is_every(set: &CpuSet) -> bool {
+    set.last() == Some(EVERY_LAST) && set.len() == EVERY_LAST.index() + 1
+}
+
+/// Above every number of a processor that the kernel can be built for.
+const EVERY_LAST: CpuId = CpuId(8191);
+
+/// When a process began of which that is not known.
+pub(crate) const UNKNOWN: StartTicks = StartTicks(0);
 
 fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row> + '_ {
     record
@@ -320,10 +423,7 @@ mod tests {
                 tid: Tid(tid),
                 start: StartTicks(1),
             },
-            at: Moment {
-                ticks: StartTicks(at),
-                newest: Tid(60),
-            },
+            at: StartTicks(at),
             origin: Origin {
                 kind: Kind::User,
                 mask: set(origin),
@@ -351,7 +451,7 @@ mod tests {
             pages(0, &[0x1000, 0x2000]),
             pages(1, &[0x2000, 0x3000]),
         ]);
-        let (_, thread) = records.threads_of(Pid(5)).next().unwrap();
+        let (_, thread) = records.threads_of(PROCESS).next().unwrap();
         assert_eq!(thread.origin.mask, set("0-3"));
         assert!(thread.set_exactly(&set("2-3")) && thread.set_exactly(&set("0-1")));
         let home = |page| records.home(FIVE, page);
@@ -393,27 +493,58 @@ mod tests {
         assert_eq!(first.page_count, second.page_count);
     }
 
+    const PROCESS: ProcessKey = ProcessKey {
+        pid: Pid(5),
+        start: StartTicks(1),
+    };
+
+    fn tids(records: &Records) -> Vec<u32> {
+        let threads = records.threads_of(PROCESS);
+        threads.map(|(key, _)| key.tid.0).collect()
+    }
+
     #[test]
-    fn a_mask_is_passed_on_to_those_born_later_alone() {
-        let records = records(vec![
-            bind(5, 9, "0-3", "0-1"),
-            bind(6, 9, "0-2", "0-1"),
-            bind(7, 9, "0-2", "0-1"),
+    fn of_ended_threads_the_first_of_each_kind_stays() {
+        let mut records = records(vec![
+            Row::Process(PROCESS),
+            bind(6, 10, "0-3", "0-1"),
+            bind(7, 9, "0-3", "0-1"),
+            bind(8, 9, "0-3", "0-1"),
+            bind(9, 11, "0-2", "0-1"),
+            bind(10, 12, "0-3", "2-3"),
+            bind(11, 13, "0-3", "2-3"),
         ]);
-        let passed = |start, tid, mask| {
-            let born = TaskKey {
-                pid: Pid(5),
-                tid: Tid(tid),
-                start: StartTicks(start),
-            };
-            let origin = records.origin_passed_on(Pid(5), born, &set(mask), &set("0-3"));
-            origin.map(|origin| origin.mask.to_string())
+        records.condense(&[PROCESS], |key| key.tid != Tid(11));
+        assert_eq!(tids(&records), [7, 9, 10, 11]);
+        records.condense(&[PROCESS], |_| true);
+        assert_eq!(tids(&records), [7, 9, 10]);
+        records.forget_all_threads(PROCESS);
+        assert!(records.heritage(PROCESS).is_none() && tids(&records).is_empty());
+    }
+
+    #[test]
+    fn rows_are_of_the_process_that_had_the_number_last() {
+        let later = ProcessKey {
+            start: StartTicks(9),
+            ..PROCESS
         };
-        assert_eq!(passed(10, 8, "0-1").as_deref(), Some("0-2"));
-        assert_eq!(passed(9, 61, "0-1").as_deref(), Some("0-2"));
-        assert_eq!(passed(9, 60, "0-1"), None);
-        assert_eq!(passed(8, 61, "0-1"), None);
-        assert_eq!(passed(10, 61, "0-2"), None);
+        let first = records(vec![
+            bind(4, 9, "0-3", "0-1"),
+            Row::Process(PROCESS),
+            bind(6, 9, "0-3", "0-1"),
+            Row::Process(later),
+            bind(7, 9, "0-3", "0-1"),
+        ]);
+        for records in [&first, &records(first.rows().collect())] {
+            assert_eq!(tids(records), [6]);
+            assert_eq!(records.threads_of(later).count(), 1);
+            let unknown = ProcessKey {
+                start: UNKNOWN,
+                ..PROCESS
+            };
+            assert_eq!(records.threads_of(unknown).count(), 1);
+            assert_eq!(records.recorded().len(), 3);
+        }
     }
 
     #[test]
@@ -426,6 +557,6 @@ mod tests {
         records.forget_pages(FIVE, [2, 9].into_iter());
         assert_eq!(records.open_rows(), 2);
         assert_eq!(records.forget_owner(FIVE), 2);
-        assert!(records.open_rows() == 0 && records.pids().is_empty());
+        assert!(records.is_empty() && records.recorded().is_empty());
     }
 }

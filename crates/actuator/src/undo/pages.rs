@@ -1,25 +1,26 @@
 //! Puts pages back where they were before we first moved them.
 //!
-//! Shared memory is found again through whichever processes map it now, each page through one that has it in its page
-//! table: those that it was moved through may have ended.
+//! Shared memory is found again through whichever processes map it now, each page through one that
+//! has it in its page table: those that it was moved through may have ended.
 //!
-//! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with any of them, and
-//! the same address of several processes, which children of one process share until one of them writes. Each is
-//! recorded when it is moved first, and one that came along with another before was somewhere else in the beginning
-//! than its own row says. What is one page the kernel tells nobody who has no more rights than we have. But of rows
-//! that are one page and say different homes, at most one stays where it was sent. So each is sent home; where one
-//! went and is not there afterwards, it and what it may be one page with are sent home again, the last row first:
-//! whatever is one page ends where the first row says.
+//! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with
+//! any of them, and the same address of several processes, which children of one process share
+//! until one of them writes. Each is recorded when it is moved first, and one that came along with
+//! another before was somewhere else in the beginning than its own row says. What is one page the
+//! kernel tells nobody who has no more rights than we have. But of rows that are one page and say
+//! different homes, at most one stays where it was sent. So each is sent home; where one went and
+//! is not there afterwards, it and what it may be one page with are sent home again, the last row
+//! first: whatever is one page ends where the first row says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numad_core::{ObjectId, PageOutcome, Reach, Refusal, SharedRange};
+use numad_core::{PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks};
 
-use super::{Scope, UndoReport, number};
-use crate::census::Census;
+use super::{Breathe, Scope, UndoReport, number};
+use crate::census::{Census, Seen};
 use crate::journal::Home;
-use crate::journal::rows::Owner;
+use crate::journal::rows::{Owner, ProcessKey};
 use crate::kernel::Kernel;
 use crate::live::Live;
 use crate::refusal;
@@ -31,8 +32,9 @@ struct Page {
     owner: Owner,
     /// What the journal calls it.
     name: u64,
-    /// A process that has it, and where.
+    /// A process that has it, when that began, and where.
     pid: Pid,
+    start: StartTicks,
     address: u64,
     home: Home,
     place: PageStatus,
@@ -43,11 +45,16 @@ struct Page {
 }
 
 impl Page {
-    const fn new((owner, name, home): (Owner, u64, Home), (pid, address): (Pid, u64)) -> Self {
+    const fn new(
+        (owner, name, home): (Owner, u64, Home),
+        (pid, start): (Pid, StartTicks),
+        address: u64,
+    ) -> Self {
         Self {
             owner,
             name,
             pid,
+            start,
             address,
             home,
             place: PageStatus::Absent,
@@ -71,79 +78,117 @@ impl Page {
 }
 
 impl<K: Kernel, C: Census> Live<K, C> {
-    /// Puts back the pages of these processes and what they share, and forgets all that are back or gone.
-    pub(super) fn undo_pages(&mut self, scope: &Scope, pids: &[Pid], report: &mut UndoReport) {
-        let mut pages = self.pages_of_living(pids, report);
-        pages.append(&mut self.shared_pages(scope, pids, report));
-        self.look(&mut pages);
+    /// Puts back the pages of these processes and what they share, and forgets all that are back or
+    /// gone.
+    pub(super) fn undo_pages(
+        &mut self,
+        scope: &Scope,
+        recorded: &BTreeSet<ProcessKey>,
+        report: &mut UndoReport,
+        breathe: Breathe<'_>,
+    ) {
+        let mut pages = self.pages_of_living(recorded, report);
+        pages.append(&mut self.shared_pages(scope, recorded, report, breathe));
+        self.look(&mut pages, breathe);
         for _ in 0..ROUNDS_MAX {
             let elsewhere = (0..pages.len()).filter(|&index| pages[index].is_elsewhere());
             let elsewhere: Vec<usize> = elsewhere.collect();
             if elsewhere.is_empty() {
                 break;
             }
-            self.send_home(&mut pages, &elsewhere);
-            self.look(&mut pages);
-            // What a program copied meanwhile goes where it is sent the next time. What is one page with another goes
-            // too, and takes that along.
+            self.send_home(&mut pages, &elsewhere, breathe);
+            self.look(&mut pages, breathe);
+            // What a program copied meanwhile goes where it is sent the next time. What is one page
+            // with another goes too, and takes that along.
             let taken = (0..pages.len()).filter(|&index| pages[index].was_taken());
             let taken: Vec<usize> = taken.collect();
             if taken.is_empty() {
                 continue;
             }
-            self.send_home(&mut pages, &taken);
-            self.look(&mut pages);
-            // First what processes share, which takes as many steps as there are processes; then what may be huge.
+            self.send_home(&mut pages, &taken, breathe);
+            self.look(&mut pages, breathe);
+            // First what processes share, which takes as many steps as there are processes; then
+            // what may be huge.
             for bits in [0, HUGE_BITS] {
-                self.play_back(&mut pages, bits);
+                self.play_back(&mut pages, bits, breathe);
             }
         }
         self.conclude(&pages, report);
     }
 
     /// Rows of processes that live, by process and address; forgets those of others.
-    fn pages_of_living(&mut self, pids: &[Pid], report: &mut UndoReport) -> Vec<Page> {
+    fn pages_of_living(
+        &mut self,
+        recorded: &BTreeSet<ProcessKey>,
+        report: &mut UndoReport,
+    ) -> Vec<Page> {
         let mut pages = Vec::new();
-        for &pid in pids {
-            let now = self.census.process(pid);
-            for (owner, start) in self.journal.records().page_owners(pid) {
-                if now != Some(start) {
+        for &ProcessKey { pid, start } in recorded {
+            let owner = Owner::Process(pid, start);
+            let mut homes = self.journal.records().homes(owner).peekable();
+            if homes.peek().is_none() {
+                continue;
+            }
+            match self.census.process(pid) {
+                Seen::Here(now) if now == start => pages.extend(homes.map(|(address, home)| {
+                    Page::new((owner, address, home), (pid, start), address)
+                })),
+                Seen::Hidden(errno) => {
+                    let (count, refusal) = (homes.count(), Refusal::Hidden(errno));
+                    let remedy = refusal::remedy(refusal);
+                    report.fail(format!(
+                        "{count} pages of process `{pid}` are not back: it {refusal}{remedy}"
+                    ));
+                }
+                Seen::Here(_) | Seen::Gone => {
+                    drop(homes);
                     let gone = self.journal.records_mut().forget_owner(owner);
                     report.pages_gone += number(gone);
-                    continue;
                 }
-                let homes = self.journal.records().homes(owner);
-                pages.extend(
-                    homes.map(|(address, home)| Page::new((owner, address, home), (pid, address))),
-                );
             }
         }
         pages
     }
 
-    /// Rows of shared memory that processes of the scope map, each with one that has the page. Counts those that no
-    /// process has, which stay in the journal; and of everything forgets what nobody maps.
-    fn shared_pages(&mut self, scope: &Scope, pids: &[Pid], report: &mut UndoReport) -> Vec<Page> {
+    /// Rows of shared memory that processes of the scope map, each with one that has the page.
+    /// Counts those that no process has, which stay in the journal; and of everything forgets what
+    /// nobody maps.
+    fn shared_pages(
+        &mut self,
+        scope: &Scope,
+        recorded: &BTreeSet<ProcessKey>,
+        report: &mut UndoReport,
+        breathe: Breathe<'_>,
+    ) -> Vec<Page> {
         let mut pages = Vec::new();
         let objects = self.journal.records().objects();
-        let mappings = self.mappings(scope, pids, &objects);
+        if objects.is_empty() {
+            return pages;
+        }
+        let family = match scope {
+            Scope::All => None,
+            Scope::Processes(_) | Scope::Program(..) => {
+                Some(self.family(scope, recorded).unwrap_or_else(|known| known))
+            }
+        };
+        let (mappings, all) = self.mappings(family.as_ref(), &objects);
         for object in objects {
             let owner = Owner::Object(object);
             let Some(mappings) = mappings.get(&object) else {
                 if *scope == Scope::All {
-                    let gone = self.journal.records_mut().forget_owner(owner);
-                    report.pages_gone += number(gone);
+                    self.unmapped(owner, all, report);
                 }
                 continue;
             };
             let mut missing: Vec<(u64, Home)> = self.journal.records().homes(owner).collect();
-            for (_, pid, range) in mappings {
+            for mapped in mappings {
                 let within = |&(name, home): &(u64, Home)| {
-                    let address = range.address_of(name)?;
-                    Some(Page::new((owner, name, home), (*pid, address)))
+                    let address = mapped.range.address_of(name)?;
+                    let process = (mapped.pid, mapped.start);
+                    Some(Page::new((owner, name, home), process, address))
                 };
                 let mut found: Vec<Page> = missing.iter().filter_map(within).collect();
-                self.look(&mut found);
+                self.look(&mut found, breathe);
                 found.retain(|page| page.place != PageStatus::Absent);
                 let names: BTreeSet<u64> = found.iter().map(|page| page.name).collect();
                 missing.retain(|(name, _)| !names.contains(name));
@@ -154,46 +199,28 @@ impl<K: Kernel, C: Census> Live<K, C> {
         pages
     }
 
-    /// Where processes of the scope map these objects, the oldest first: it has most of the pages.
-    fn mappings(
-        &self,
-        scope: &Scope,
-        pids: &[Pid],
-        objects: &[ObjectId],
-    ) -> BTreeMap<ObjectId, Vec<(StartTicks, Pid, SharedRange)>> {
-        let mut mappings: BTreeMap<ObjectId, Vec<_>> = BTreeMap::new();
-        if objects.is_empty() {
-            return mappings;
+    /// Forgets shared memory that nobody maps, unless some could not be asked whether they do.
+    fn unmapped(&mut self, owner: Owner, all: bool, report: &mut UndoReport) {
+        if all {
+            let gone = self.journal.records_mut().forget_owner(owner);
+            report.pages_gone += number(gone);
+        } else {
+            let count = self.journal.records().homes(owner).count();
+            report.fail(format!(
+                "{count} pages of shared memory are not back: not all processes can be asked whether they map it; \
+                 undo again as root"
+            ));
         }
-        let members = match scope {
-            Scope::All => self
-                .census
-                .processes()
-                .iter()
-                .map(|&(pid, _)| pid)
-                .collect(),
-            Scope::Pids(_) => self.family(scope, pids),
-        };
-        for pid in members {
-            let Some(start) = self.census.process(pid) else {
-                continue;
-            };
-            for range in self.census.shared(pid) {
-                if objects.contains(&range.object) {
-                    let mappings = mappings.entry(range.object).or_default();
-                    mappings.push((start, pid, range));
-                }
-            }
-        }
-        for mappings in mappings.values_mut() {
-            mappings.sort_by_key(|&(start, pid, range)| (start, pid, range.start));
-        }
-        mappings
     }
 
     /// Finds out where pages are.
-    fn look(&mut self, pages: &mut [Page]) {
-        for of_one in pages.chunk_by_mut(|one, next| one.pid == next.pid) {
+    fn look(&mut self, pages: &mut [Page], breathe: Breathe<'_>) {
+        let same = |one: &Page, next: &Page| one.pid == next.pid;
+        for of_one in pages
+            .chunk_by_mut(same)
+            .flat_map(|of_one| of_one.chunks_mut(LOOK_BATCH))
+        {
+            breathe();
             let addresses: Vec<u64> = of_one.iter().map(|page| page.address).collect();
             match residency(&mut self.kernel, of_one[0].pid, &addresses) {
                 Ok(places) => {
@@ -217,15 +244,15 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Sends these pages home, and notes which did not go.
-    fn send_home(&mut self, pages: &mut [Page], which: &[usize]) {
-        let mut groups: BTreeMap<(Pid, bool, NodeId), Vec<usize>> = BTreeMap::new();
+    fn send_home(&mut self, pages: &mut [Page], which: &[usize], breathe: Breathe<'_>) {
+        let mut groups: BTreeMap<(Pid, StartTicks, bool, NodeId), Vec<usize>> = BTreeMap::new();
         for &index in which {
             let page = &pages[index];
             let together = page.reach == Reach::Program;
-            let group = groups.entry((page.pid, together, page.home.node));
+            let group = groups.entry((page.pid, page.start, together, page.home.node));
             group.or_default().push(index);
         }
-        for ((pid, together, node), group) in groups {
+        for ((pid, start, together, node), group) in groups {
             let reach = if together {
                 Reach::Program
             } else {
@@ -235,7 +262,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
             while !rest.is_empty() {
                 let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
                 let addresses: Vec<u64> = batch.iter().map(|&index| pages[index].address).collect();
-                let moved = self.move_batch(pid, &addresses, (node, reach));
+                breathe();
+                let moved = self.move_batch((pid, start), &addresses, (node, reach));
                 for (&index, outcome) in batch.iter().zip(moved.pages) {
                     let page = &mut pages[index];
                     page.refused = match outcome {
@@ -244,8 +272,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
                         PageOutcome::Refused(refusal) => Some(refusal),
                     };
                     if page.refused == Some(Refusal::Shared) {
-                        // What was moved together with all who map it goes back the same way, and so does what
-                        // came to be shared since: it was we who moved it.
+                        // What was moved together with all who map it goes back the same way, and
+                        // so does what came to be shared since: it was we who moved it.
                         page.reach = Reach::Program;
                     }
                 }
@@ -254,10 +282,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    /// Sends home again, the last row first, whatever may be one page with one that was taken away: rows whose
-    /// addresses agree but for so many bits. One that went and is then at home with an earlier one is that page, and
-    /// its row is corrected.
-    fn play_back(&mut self, pages: &mut [Page], bits: u32) {
+    /// Sends home again, the last row first, whatever may be one page with one that was taken away:
+    /// rows whose addresses agree but for so many bits. One that went and is then at home with an
+    /// earlier one is that page, and its row is corrected.
+    fn play_back(&mut self, pages: &mut [Page], bits: u32, breathe: Breathe<'_>) {
         let groups = tangled(pages, bits);
         if groups.is_empty() {
             return;
@@ -274,10 +302,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 *rest = &rest[..begin];
             }
             step.sort_unstable();
-            self.send_home(pages, &step);
+            self.send_home(pages, &step, breathe);
             left.retain(|rest| !rest.is_empty());
         }
-        self.look(pages);
+        self.look(pages, breathe);
         for group in &groups {
             for (rank, &index) in group.iter().enumerate() {
                 let page = pages[index];
@@ -327,8 +355,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 }
 
-/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken away to where
-/// another of them belongs; each group in the order in which its rows were recorded.
+/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken
+/// away to where another of them belongs; each group in the order in which its rows were recorded.
 fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.was_taken()) {
@@ -365,9 +393,11 @@ fn last_run(pages: &[Page], group: &[usize]) -> usize {
         .map_or(0, |before| before + 1)
 }
 
-/// Huge pages are of 2 MiB on x86-64, and on aarch64 with pages of 4 KiB. Of larger ones no more than a block is
-/// seen as one, and each of its rows goes back as it says.
+/// Huge pages are of 2 MiB on x86-64, and on aarch64 with pages of 4 KiB. Of larger ones no more
+/// than a block is seen as one, and each of its rows goes back as it says.
 const HUGE_BITS: u32 = 21;
-/// Times that pages are asked to move. The second time the rest of a batch moves that the kernel gave
-/// up at one page, what was busy for a moment, and what turned out to be shared.
+/// Times that pages are asked to move. The second time the rest of a batch moves that the kernel
+/// gave up at one page, what was busy for a moment, and what turned out to be shared.
 const ROUNDS_MAX: usize = 3;
+/// Pages that are asked about before others may have their turn: about a millisecond.
+const LOOK_BATCH: usize = 4096;

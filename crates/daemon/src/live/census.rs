@@ -1,9 +1,9 @@
 //! What the actuator must know of processes, answered from `/proc`.
 
-use actuator::{Census, Moment};
+use actuator::{Census, Seen};
 use numad_core::SharedRange;
-use procfs::{Presence, ReadError, Reader};
-use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
+use procfs::{Presence, ReadError, Reader, SharedMaps};
+use topology::{CpuSet, Pid, StartTicks, Tid};
 
 use super::sharing;
 
@@ -19,48 +19,51 @@ impl LiveCensus {
     }
 }
 
-/// What cannot be read is not touched, as [`Census`] asks.
-fn here<T>(read: Result<Presence<T>, ReadError>) -> Option<T> {
-    read.ok().and_then(Presence::here)
+/// The three answers, kept apart.
+fn seen<T>(read: Result<Presence<T>, ReadError>) -> Seen<T> {
+    match read {
+        Ok(Presence::Here(value)) => Seen::Here(value),
+        Ok(Presence::Gone) => Seen::Gone,
+        Err(error) => Seen::Hidden(error.errno()),
+    }
 }
 
 impl Census for LiveCensus {
-    fn process(&self, pid: Pid) -> Option<StartTicks> {
-        here(self.reader.process_start(pid))
+    fn process(&self, pid: Pid) -> Seen<StartTicks> {
+        seen(self.reader.process_start(pid))
     }
 
-    fn thread(&self, pid: Pid, tid: Tid) -> Option<StartTicks> {
-        here(self.reader.start(pid, tid))
+    fn thread(&self, pid: Pid, tid: Tid) -> Seen<StartTicks> {
+        seen(self.reader.start(pid, tid))
     }
 
-    fn threads(&self, pid: Pid) -> Vec<TaskKey> {
-        let threads = here(self.reader.threads(pid)).unwrap_or_default();
-        threads.into_iter().map(|thread| thread.key).collect()
+    fn threads(&self, pid: Pid) -> Seen<Vec<Tid>> {
+        seen(self.reader.tids(pid))
     }
 
-    fn allowed(&self, pid: Pid, tid: Tid) -> Option<CpuSet> {
-        here(self.reader.allowed(pid, tid))
+    fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        seen(self.reader.allowed(pid, tid))
     }
 
-    fn parent(&self, pid: Pid) -> Option<Pid> {
-        here(self.reader.stat(pid)).map(|stat| stat.parent)
+    fn parent(&self, pid: Pid) -> Seen<Pid> {
+        seen(
+            self.reader
+                .stat(pid)
+                .map(|stat| stat.map(|stat| stat.parent)),
+        )
     }
 
-    fn processes(&self) -> Vec<(Pid, Pid)> {
-        self.reader.parents().unwrap_or_default()
+    fn processes(&self) -> Seen<Vec<(Pid, Pid)>> {
+        seen(self.reader.parents().map(Presence::Here))
     }
 
-    fn shared(&self, pid: Pid) -> Vec<SharedRange> {
-        let maps = here(self.reader.shared_maps(pid)).unwrap_or_default();
-        maps.mappings.iter().filter_map(sharing::range).collect()
+    fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
+        let maps = self.reader.shared_maps(pid);
+        let ranges = |maps: SharedMaps| maps.mappings.iter().filter_map(sharing::range).collect();
+        seen(maps.map(|maps| maps.map(ranges)))
     }
 
-    /// The latest moment there is when the clock cannot be read, so that every thread counts as older:
-    /// none is then taken to have inherited what it may have set itself.
-    fn now(&self) -> Moment {
-        Moment {
-            ticks: self.reader.now().unwrap_or(StartTicks(u64::MAX)),
-            newest: self.reader.newest().unwrap_or(Tid(u32::MAX)),
-        }
+    fn now(&self) -> Seen<StartTicks> {
+        seen(self.reader.now().map(Presence::Here))
     }
 }

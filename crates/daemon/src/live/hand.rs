@@ -1,16 +1,17 @@
 //! The hand that changes this machine: the actuator on the journal in the state directory.
 
-use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use actuator::{Journal, JournalLimits, Linux, Live, OpenError};
-use control::rows::{Finding, UndoReport};
+use actuator::journal::{Contents, OfObject, OfProcess};
+use actuator::{Breathe, Journal, JournalLimits, Linux, Live, OpenError, ProcessKey};
+use control::rows::{Finding, JournalMask, JournalMemory, JournalReport, JournalRow, UndoReport};
 use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
-use numad_core::{Action, Host, Outcome};
+use numad_core::{Action, AttachmentId, Host, Outcome};
 use procfs::Reader;
-use topology::NodeId;
+use topology::{NodeId, StartTicks};
 
 use super::census::LiveCensus;
 use super::findings::finding;
@@ -23,11 +24,23 @@ use crate::steward::{Hand, Scope};
 #[derive(Debug)]
 pub struct LiveHand {
     live: Live<Linux, LiveCensus>,
+    reader: Reader,
     directory: PathBuf,
     log: Log,
     /// Changes refused because the journal could not be written; told once.
     unwritten: u64,
+    /// Descriptors that an undo needs when clients have taken all others.
+    spare: Vec<File>,
 }
+
+/// Opens what is closed again when an undo begins.
+fn spare() -> Vec<File> {
+    let open = || File::open("/dev/null").ok();
+    std::iter::repeat_with(open).take(SPARE).flatten().collect()
+}
+
+/// A directory, a file in it, a held process, and the journal with its directory, twice over.
+const SPARE: usize = 10;
 
 impl LiveHand {
     /// Opens the journal in a directory, which is made if it is not there, and holds it against
@@ -36,11 +49,28 @@ impl LiveHand {
     /// # Errors
     /// `Conflict` when another daemon has it, `Prerequisite` when it cannot be opened.
     pub fn open(directory: &Path, reader: &Reader, log: &Log) -> Result<Self, Failure> {
+        Self::open_by(Journal::open, directory, reader, log)
+    }
+
+    /// The same for an undo and nothing else: where the directory cannot be written, what it says is undone even so.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn open_for_undo(directory: &Path, reader: &Reader, log: &Log) -> Result<Self, Failure> {
+        Self::open_by(Journal::open_for_undo, directory, reader, log)
+    }
+
+    fn open_by(
+        open: impl FnOnce(&Path, &str, JournalLimits) -> Result<Journal, OpenError>,
+        directory: &Path,
+        reader: &Reader,
+        log: &Log,
+    ) -> Result<Self, Failure> {
         let boot = reader
             .boot_id()
             .map_err(|error| Failure::new(ErrorKind::Prerequisite, told(&error)))?;
-        let journal = Journal::open(directory, &boot, JournalLimits::default())
-            .map_err(|error| closed(&error))?;
+        let journal =
+            open(directory, &boot, JournalLimits::default()).map_err(|error| closed(&error))?;
         let found = journal.found();
         if let Some(aside) = &found.set_aside {
             let aside = aside.display();
@@ -54,12 +84,20 @@ impl LiveHand {
                 "ignoring {damaged} damaged lines of the journal"
             ));
         }
+        if found.stale {
+            log.warn(format_args!(
+                "the journal in `{}` says nothing of this boot",
+                directory.display()
+            ));
+        }
         let census = LiveCensus::new(reader.clone());
         Ok(Self {
             live: Live::new(journal, Linux, census, clock::monotonic),
+            reader: reader.clone(),
             directory: directory.to_owned(),
             log: log.clone(),
             unwritten: 0,
+            spare: spare(),
         })
     }
 
@@ -79,6 +117,38 @@ impl LiveHand {
                 Err(_refusal) => vec![None; pages.len()],
             }
         })
+    }
+
+    /// Puts everything back, and ends.
+    ///
+    /// # Errors
+    /// The report beside the failure: `Kernel` when something could not be put back; `Prerequisite` when all was, and
+    /// the journal could not be written anew without it.
+    pub fn undo_and_end(mut self) -> (UndoReport, Result<(), Failure>) {
+        self.spare.clear();
+        let report = report_of(self.live.undo(&Scope::All));
+        let unwritten = self.live.take_write_error();
+        let result = match (report.failed.len(), unwritten) {
+            (0, None) => Ok(()),
+            (0, Some(error)) => {
+                let error = told(&error);
+                let message = format!("{error}; it still lists what was put back");
+                Err(Failure::new(ErrorKind::Prerequisite, message)
+                    .remedy("make it writable and undo again, which changes nothing more"))
+            }
+            (count, unwritten) => {
+                let mut message = match count {
+                    1 => "1 change could not be undone".to_owned(),
+                    _ => format!("{count} changes could not be undone"),
+                };
+                if let Some(error) = unwritten {
+                    message += &format!(", and {}", told(&error));
+                }
+                Err(Failure::new(ErrorKind::Kernel, message)
+                    .remedy("see above, and try again as root"))
+            }
+        };
+        (report, result)
     }
 
     fn tell_unwritten(&mut self) {
@@ -104,6 +174,49 @@ fn closed(error: &OpenError) -> Failure {
     }
 }
 
+/// What a journal holds, as rows without names; `now` on the clock of starts.
+fn rows_of(contents: Contents, now: Option<StartTicks>) -> JournalReport {
+    let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
+    let row = |of: OfProcess| {
+        let masks = of.masks.iter().map(|change| JournalMask {
+            had: change.had_list(),
+            got: change.got.as_ref().map(ToString::to_string),
+            threads: number(change.threads),
+        });
+        let key = (of.process.pid.0, of.process.start.0);
+        JournalRow {
+            pages: number(of.pages),
+            since_s: of
+                .since
+                .zip(now)
+                .map(|(since, now)| procfs::age(since, now).as_secs_f64()),
+            ..JournalRow::new(key, masks.collect())
+        }
+    };
+    let memory = |of: OfObject| JournalMemory {
+        memory: of.name(),
+        pages: number(of.pages),
+    };
+    JournalReport {
+        processes: contents.processes.into_iter().map(row).collect(),
+        shared: contents.shared.into_iter().map(memory).collect(),
+        ..JournalReport::default()
+    }
+}
+
+fn report_of(report: actuator::UndoReport) -> UndoReport {
+    UndoReport {
+        threads_restored: report.threads_restored,
+        threads_gone: report.threads_gone,
+        threads_left: report.threads_left,
+        threads_parked: report.threads_parked,
+        pages_restored: report.pages_restored,
+        pages_gone: report.pages_gone,
+        pages_left: report.pages_left,
+        failed: report.failed,
+    }
+}
+
 impl Host for LiveHand {
     fn perform(&mut self, action: &Action) -> Outcome {
         let outcome = self.live.perform(action);
@@ -113,24 +226,17 @@ impl Host for LiveHand {
 }
 
 impl Hand for LiveHand {
-    fn undo(&mut self, scope: &Scope) -> UndoReport {
-        let scope = match scope {
-            Scope::All => actuator::Scope::All,
-            Scope::Processes(pids) => {
-                actuator::Scope::Pids(pids.iter().copied().collect::<BTreeSet<_>>())
-            }
-        };
-        let report = self.live.undo(&scope);
+    fn undo(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
+        self.spare.clear();
+        let report = self.live.undo_breathing(scope, breathe);
+        self.spare = spare();
         self.tell_unwritten();
-        UndoReport {
-            threads_restored: report.threads_restored,
-            threads_gone: report.threads_gone,
-            threads_left: report.threads_left,
-            pages_restored: report.pages_restored,
-            pages_gone: report.pages_gone,
-            pages_left: report.pages_left,
-            failed: report.failed,
-        }
+        report_of(report)
+    }
+
+    fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]) {
+        self.live.follow(attachment, processes);
+        self.tell_unwritten();
     }
 
     fn tidy(&mut self) {
@@ -138,8 +244,21 @@ impl Hand for LiveHand {
         self.tell_unwritten();
     }
 
+    fn waits(&self) -> bool {
+        self.live.waiting() > 0
+    }
+
     fn open_rows(&self) -> u64 {
         self.live.journal().open_rows()
+    }
+
+    fn journal(&self) -> JournalReport {
+        let now = self.reader.now().ok();
+        let contents = self.live.journal().contents();
+        JournalReport {
+            directory: self.directory.display().to_string(),
+            ..rows_of(contents, now)
+        }
     }
 
     fn take_pause_max_ns(&mut self) -> u64 {

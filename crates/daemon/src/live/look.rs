@@ -4,20 +4,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use config::Config;
-use control::rows::{Finding, Target};
+use control::rows::Target;
 use control::{ErrorKind, Failure};
 use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, WantedPage};
-use procfs::{CgroupError, Cpuset, Presence, ReadError, Reader, Thread};
+use procfs::{CgroupError, Cpuset, Presence, Process, ReadError, Reader, Thread};
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
 
 use super::findings;
 use super::sharing::Sharing;
 use crate::clock;
 use crate::log::Log;
-use crate::steward::{Asked, Machine, OwnUsage, ProcessFacts};
+use crate::steward::{Asked, Finder, Machine, OwnUsage, ProcessFacts, Survey, Unfit};
 
 /// Asks the kernel where pages of a process are, by their first addresses; one answer for each.
 pub type Residency = Box<dyn FnMut(Pid, &[u64]) -> Vec<Option<NodeId>> + Send>;
@@ -32,6 +32,7 @@ pub struct Look {
     /// What was seen of each program's threads the last time.
     seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
     sharing: Sharing,
+    unfit: Vec<(AttachmentId, Pid, Unfit)>,
 }
 
 impl fmt::Debug for Look {
@@ -60,6 +61,7 @@ impl Look {
             log,
             seen: BTreeMap::new(),
             sharing: Sharing::default(),
+            unfit: Vec::new(),
         }
     }
 
@@ -68,15 +70,41 @@ impl Look {
         let mut tasks = Vec::new();
         let mut nodes_allowed = NodeSet::new();
         let mut present = Vec::new();
+        let mut threads = 0usize;
         for &(pid, start) in &asked.members {
-            let process = self.reader.process(pid).ok().and_then(Presence::here);
-            // Gone, another of the same number, or not (any more) the one user's who attached it.
-            let Some(process) = process.filter(|process| {
-                start.is_none_or(|start| start == process.start)
-                    && asked.only_of.is_none_or(|uid| process.uids.all(uid))
-            }) else {
+            let process = match self.reader.process(pid) {
+                Ok(process) => process.here(),
+                Err(error) => {
+                    self.unreadable(&error);
+                    tasks.extend(as_seen(&before, pid));
+                    continue;
+                }
+            };
+            // Gone, or another of the same number.
+            let Some(process) =
+                process.filter(|process| start.is_none_or(|start| start == process.start))
+            else {
                 continue;
             };
+            let whom = asked.only_of.or(asked.shown_to);
+            if let Some(closed) = whom.and_then(|whom| whom.refused(&process.rights)) {
+                self.unfit
+                    .push((asked.attachment, pid, Unfit::Closed(closed)));
+                if asked.only_of.is_some() {
+                    continue;
+                }
+            }
+            let others = threads;
+            threads = threads.saturating_add(process.threads as usize);
+            if let Some(most) = asked.threads_max.filter(|most| threads > *most) {
+                threads = others;
+                let crowded = Unfit::Crowded {
+                    threads: process.threads,
+                    most,
+                };
+                self.unfit.push((asked.attachment, pid, crowded));
+                continue;
+            }
             present.push((pid, process.start));
             let cpuset = self.cpuset(process.pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
@@ -87,7 +115,10 @@ impl Look {
                         .filter_map(|thread| self.task(thread, &cpuset, &mut before)),
                 ),
                 Ok(Presence::Gone) => {}
-                Err(error) => self.unreadable(&error),
+                Err(error) => {
+                    self.unreadable(&error);
+                    tasks.extend(as_seen(&before, pid));
+                }
             }
         }
         let remembered = tasks
@@ -202,37 +233,19 @@ impl Machine for Look {
             .reader
             .process(pid)
             .map_err(|error| unreadable(&error))?;
-        Ok(found.here().map(|process| ProcessFacts {
-            pid: process.pid,
-            start: process.start,
-            command: process.name,
-            uid: process.uids.real,
-            sole: process.uids.all(process.uids.real),
-            kernel: process.kernel_thread,
-        }))
+        Ok(found.here().map(facts))
     }
 
-    fn find(&mut self, target: &Target) -> Result<Vec<Pid>, Failure> {
-        match target {
-            Target::Pids(pids) => Ok(pids.iter().copied().map(Pid).collect()),
-            Target::Cgroup(path) => self
-                .reader
-                .cgroup_pids(path)
-                .map_err(|error| no_group(&error)),
-            Target::Unit(unit) => {
-                let path = self
-                    .reader
-                    .unit_cgroup(unit)
-                    .map_err(|error| no_group(&error))?;
-                self.reader
-                    .cgroup_pids(&path)
-                    .map_err(|error| no_group(&error))
+    fn finder(&mut self, target: &Target) -> Finder {
+        let (reader, target) = (self.reader.clone(), target.clone());
+        Box::new(move || {
+            let mut found = Vec::new();
+            for pid in find(&reader, &target)? {
+                let process = reader.process(pid).map_err(|error| unreadable(&error))?;
+                found.extend(process.here().map(facts));
             }
-            Target::Command(name) => self
-                .reader
-                .pids_by_name(name)
-                .map_err(|error| unreadable(&error)),
-        }
+            Ok(found)
+        })
     }
 
     fn observe(&mut self, programs: &[Asked]) -> Observation {
@@ -240,6 +253,7 @@ impl Machine for Look {
             // Where there is one node nothing moves, and it need not be known whose memory is.
             self.sharing.scan(&self.reader);
         }
+        self.unfit.clear();
         let programs = programs.iter().map(|asked| self.program(asked)).collect();
         Observation {
             programs,
@@ -248,6 +262,10 @@ impl Machine for Look {
             lost: 0,
             ..Observation::default()
         }
+    }
+
+    fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)> {
+        std::mem::take(&mut self.unfit)
     }
 
     fn forget(&mut self, attachment: AttachmentId) {
@@ -285,14 +303,66 @@ impl Machine for Look {
         clock::thread_processor_time()
     }
 
+    fn allowed(&mut self, pid: Pid) -> CpuSet {
+        let status = self.reader.thread_status(pid, Tid(pid.0)).ok();
+        let status = status.and_then(Presence::here);
+        status.map(|status| status.cpus_allowed).unwrap_or_default()
+    }
+
+    fn waited(&mut self) -> Option<Duration> {
+        self.reader.processor_pressure().ok()?.here()
+    }
+
+    fn date_s(&mut self) -> u64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    }
+
     fn mapped(&mut self, pid: Pid) -> Option<Vec<sampler::Range>> {
         let maps = self.reader.maps(pid).ok()?.here()?;
         Some(maps.iter().map(|map| (map.start, map.end)).collect())
     }
 
-    fn findings(&mut self, config: &Config) -> Vec<Finding> {
-        findings::all(&self.reader, &self.topology, config)
+    fn findings(&mut self, config: &Config) -> Survey {
+        let (reader, topology) = (self.reader.clone(), Arc::clone(&self.topology));
+        let config = config.clone();
+        Box::new(move || findings::all(&reader, &topology, &config))
     }
+}
+
+fn facts(process: Process) -> ProcessFacts {
+    ProcessFacts {
+        pid: process.pid,
+        start: process.start,
+        command: process.name,
+        uid: process.rights.uids.real,
+        rights: process.rights,
+        threads: process.threads,
+        kernel: process.kernel_thread,
+    }
+}
+
+fn find(reader: &Reader, target: &Target) -> Result<Vec<Pid>, Failure> {
+    match target {
+        Target::Pids(pids) => Ok(pids.iter().copied().map(Pid).collect()),
+        Target::Cgroup(path) => reader.cgroup_pids(path).map_err(|error| no_group(&error)),
+        Target::Unit(unit) => {
+            let path = reader.unit_cgroup(unit).map_err(|error| no_group(&error))?;
+            reader.cgroup_pids(&path).map_err(|error| no_group(&error))
+        }
+        Target::Command(name) => reader
+            .pids_by_name(name)
+            .map_err(|error| unreadable(&error)),
+    }
+}
+
+/// Threads of a process as they were seen last: what cannot be read now, for want of descriptors, is not gone.
+fn as_seen(
+    before: &BTreeMap<(Pid, Tid), ObservedTask>,
+    pid: Pid,
+) -> impl Iterator<Item = ObservedTask> {
+    let of_process = before.range((pid, Tid(0))..=(pid, Tid(u32::MAX)));
+    of_process.map(|(_, task)| task.clone())
 }
 
 fn no_group(error: &CgroupError) -> Failure {
@@ -321,10 +391,12 @@ pub(super) fn told(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use procfs::Closed;
     use topology::StartTicks;
 
     use super::*;
     use crate::log::Level;
+    use crate::peer::Credentials;
 
     fn look() -> Look {
         let topology = Arc::new(topology::synthetic::parse("1x2").unwrap());
@@ -339,7 +411,7 @@ mod tests {
     }
 
     /// This process, as it is asked about.
-    fn asked(start: Option<StartTicks>, only_of: Option<u32>) -> Asked {
+    fn asked(start: Option<StartTicks>, only_of: Option<Credentials>) -> Asked {
         let page = PageKey {
             space: numad_core::SpaceId(1),
             page: 16,
@@ -349,6 +421,8 @@ mod tests {
             attachment: AttachmentId(1),
             members: vec![(own, start)],
             only_of,
+            shown_to: None,
+            threads_max: None,
             pages: vec![WantedPage {
                 page,
                 pid: own,
@@ -362,9 +436,9 @@ mod tests {
         let mut look = look();
         let own = Pid(std::process::id());
         let facts = look.process(own).unwrap().unwrap();
-        assert!(facts.sole && !facts.kernel);
+        assert!(facts.rights.uids.all(facts.uid) && !facts.kernel);
         for _ in 0..2 {
-            let observation = look.observe(&[asked(Some(facts.start), Some(facts.uid))]);
+            let observation = look.observe(&[asked(Some(facts.start), None)]);
             let [program] = observation.programs.as_slice() else {
                 panic!("one was asked about");
             };
@@ -405,12 +479,52 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_is_as_it_was_seen_last() {
+        let mut look = look();
+        let own = std::process::id();
+        let before = look.observe(&[asked(None, None)]).programs.remove(0).tasks;
+        assert!(!before.is_empty());
+        // A directory in the place of a file.
+        let scratch = crate::scratch::Scratch::new("unreadable");
+        let stat = scratch.path().join(format!("proc/{own}/task/{own}/stat"));
+        std::fs::create_dir_all(stat).unwrap();
+        look.reader = Reader::new(scratch.path());
+        for _ in 0..2 {
+            let after = look.observe(&[asked(None, None)]).programs.remove(0).tasks;
+            assert_eq!(after.len(), before.len());
+        }
+    }
+
+    #[test]
     fn another_of_the_same_number_is_left_out() {
         let mut look = look();
-        let uid = look.process(Pid(std::process::id())).unwrap().unwrap().uid;
-        for asked in [asked(Some(StartTicks(1)), None), asked(None, Some(uid + 1))] {
-            let observation = look.observe(&[asked]);
+        let facts = look.process(Pid(std::process::id())).unwrap().unwrap();
+        let stranger = Credentials {
+            uid: facts.uid + 1,
+            gid: 0,
+        };
+        let asked = [
+            asked(Some(StartTicks(1)), None),
+            asked(None, Some(stranger)),
+        ];
+        for (asked, closed) in asked.iter().zip([None, Some(Closed::User)]) {
+            let observation = look.observe(std::slice::from_ref(asked));
             assert_eq!(observation.programs[0].tasks, []);
+            let found = look.unfit().first().map(|(_, _, unfit)| *unfit);
+            assert_eq!(found, closed.map(Unfit::Closed));
+        }
+    }
+
+    #[test]
+    fn who_has_more_threads_than_the_program_may_is_left_out() {
+        let mut look = look();
+        let mut asked = asked(None, None);
+        for (most, seen) in [(0, false), (100_000, true)] {
+            asked.threads_max = Some(most);
+            let observation = look.observe(std::slice::from_ref(&asked));
+            assert_eq!(!observation.programs[0].tasks.is_empty(), seen);
+            let unfit = look.unfit();
+            assert_eq!(unfit.is_empty(), seen, "{unfit:?}");
         }
     }
 
@@ -419,8 +533,8 @@ mod tests {
         let mut look = look();
         assert_eq!(look.process(Pid(4_194_303)).unwrap(), None);
         let group = Target::Cgroup("/no/such/group".to_owned());
-        assert_eq!(look.find(&group).unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(look.finder(&group)().unwrap_err().kind, ErrorKind::NotFound);
         let outside = Target::Cgroup("../../etc".to_owned());
-        assert_eq!(look.find(&outside).unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(look.finder(&outside)().unwrap_err().kind, ErrorKind::Usage);
     }
 }

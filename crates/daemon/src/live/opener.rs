@@ -9,20 +9,21 @@ use control::{ErrorKind, Failure};
 use procfs::{Presence, Reader};
 use sampler::choose::{How, SourceKind, Verdict, best, choose};
 use sampler::faults::FaultOptions;
+use sampler::feed;
 use sampler::machine::Facts;
 use sampler::provoke::soft_dirty_supported;
 use sampler::{
-    ClearOptions, Faults, Ibs, MemoryOptions, OpenError, Pebs, Provocation, ProvokeMode, Source,
-    Spe,
+    ClearOptions, Faults, Feed, FeedError, Ibs, MemoryOptions, OpenError, Pebs, Provocation,
+    ProvokeMode, Source, Spe,
 };
 use topology::{CpuSet, Topology};
 
 use super::findings::finding;
 use crate::clock;
-use crate::steward::Opener;
+use crate::steward::{Opener, Survey};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LiveOpener {
     topology: Arc<Topology>,
     root: PathBuf,
@@ -124,6 +125,13 @@ impl LiveOpener {
 
     fn pick(&mut self, config: &Config) -> Result<Picked, Failure> {
         self.facts = Facts::read(&self.root);
+        if config.sampling.source == SourceChoice::Feed {
+            let feed = Feed::open(&config.sampling.feed, Box::new(clock::monotonic));
+            return Ok(Picked {
+                source: Box::new(feed.map_err(|error| unfit(&error))?),
+                passed_over: Vec::new(),
+            });
+        }
         let verdicts = choose(&self.facts);
         pick(config.sampling.source, &verdicts, &mut |how| {
             self.open_as(config, how)
@@ -186,9 +194,10 @@ fn pick(
     }))
 }
 
+/// The one source of this machine that may be used, where the settings name one.
 const fn wanted(choice: SourceChoice) -> Option<SourceKind> {
     match choice {
-        SourceChoice::Auto => None,
+        SourceChoice::Auto | SourceChoice::Feed => None,
         SourceChoice::Pebs => Some(SourceKind::Pebs),
         SourceChoice::Ibs => Some(SourceKind::Ibs),
         SourceChoice::Spe => Some(SourceKind::Spe),
@@ -204,6 +213,10 @@ fn reason(source: SourceKind, why: &str, remedy: Option<&str>) -> String {
     }
 }
 
+fn unfit(error: &FeedError) -> Failure {
+    Failure::new(ErrorKind::Prerequisite, error.to_string()).remedy(error.remedy())
+}
+
 fn refused(error: &OpenError) -> Failure {
     let failure = Failure::new(ErrorKind::Prerequisite, error.to_string());
     failure.remedy(error.remedy().unwrap_or_default())
@@ -217,6 +230,9 @@ impl Opener for LiveOpener {
     }
 
     fn describe(&mut self, config: &Config) -> String {
+        if config.sampling.source == SourceChoice::Feed {
+            return "feed (when something is attached)".to_owned();
+        }
         let verdicts = choose(&self.facts);
         let best = best(&verdicts).map_or(SourceKind::Faults, |verdict| verdict.source);
         let source = wanted(config.sampling.source).unwrap_or(best);
@@ -232,10 +248,29 @@ impl Opener for LiveOpener {
         &self.passed_over
     }
 
-    fn findings(&mut self, config: &Config) -> Vec<Finding> {
-        let mut found = vec![self.samples(config), self.provocation(config)];
-        found.extend(self.chosen(config));
-        found
+    fn findings(&mut self, config: &Config) -> Survey {
+        let (mut opener, config) = (self.clone(), config.clone());
+        Box::new(move || {
+            if config.sampling.source == SourceChoice::Feed {
+                return vec![feed(&config)];
+            }
+            let mut found = vec![opener.samples(&config), opener.provocation(&config)];
+            found.extend(opener.chosen(&config));
+            found
+        })
+    }
+}
+
+/// Looks at the feed, and leaves it closed: a second reader would take samples from the first.
+fn feed(config: &Config) -> Finding {
+    const SUBJECT: &str = "source of samples";
+    let path = &config.sampling.feed;
+    match feed::check(path) {
+        Ok(()) => {
+            let text = format!("`feed`, from `{}`", path.display());
+            finding("ok", SUBJECT, text, "")
+        }
+        Err(error) => finding("missing", SUBJECT, error.to_string(), &error.remedy()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A connection that waits for its client holds a seat only until someone else needs it: then the
 //! one that has been silent longest is closed. A connection whose request is being answered keeps
-//! its seat. One user other than an admin has at most half of the seats.
+//! its seat. Admins have seats of their own, which users cannot take; one user has a part of the rest.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,6 +19,39 @@ pub(crate) struct Connections {
     next: AtomicU64,
     evicted: AtomicU64,
     refused: AtomicU64,
+}
+
+/// Most seats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    /// Of all users.
+    pub(crate) users: usize,
+    /// Of one of them.
+    pub(crate) user: usize,
+    /// Of all admins.
+    pub(crate) admins: usize,
+}
+
+/// Which limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// All users together.
+    Users,
+    /// The one who asks.
+    User,
+    /// All admins together.
+    Admins,
+}
+
+impl Crowd {
+    /// The setting that holds the limit.
+    pub(crate) const fn setting(self) -> &'static str {
+        match self {
+            Self::Users => "daemon.connections_max",
+            Self::User => "limits.user_connections_max",
+            Self::Admins => "limits.admin_connections_max",
+        }
+    }
 }
 
 /// One connection's seat.
@@ -41,19 +74,25 @@ pub(crate) struct Seated {
 }
 
 impl Connections {
-    /// Takes a seat among at most `most`; none when all are being answered.
-    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: usize) -> Option<Seated> {
+    /// Takes a seat, if that is possible within these limits without taking one from a connection that
+    /// is being answered.
+    ///
+    /// # Errors
+    /// The limit that was reached.
+    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: Most) -> Result<Seated, Crowd> {
         let number = self.tick();
         let mut seats = self.seats();
-        let own = seats
-            .values()
-            .filter(|seat| seat.peer.uid == peer.uid)
-            .count();
-        let own_most = if peer.admin { most } else { (most / 2).max(1) };
-        if own >= own_most {
-            self.make_room(&mut seats, |seat| seat.peer.uid == peer.uid)?;
-        } else if seats.len() >= most {
-            self.make_room(&mut seats, |_| true)?;
+        let count = |of: &dyn Fn(&Seat) -> bool| seats.values().filter(|seat| of(seat)).count();
+        let lane = |seat: &Seat| seat.peer.admin == peer.admin;
+        let own = |seat: &Seat| lane(seat) && seat.peer.uid == peer.uid;
+        if peer.admin {
+            if count(&lane) >= most.admins {
+                self.make_room(&mut seats, lane).ok_or(Crowd::Admins)?;
+            }
+        } else if count(&own) >= most.user.min((most.users / 2).max(1)) {
+            self.make_room(&mut seats, own).ok_or(Crowd::User)?;
+        } else if count(&lane) >= most.users {
+            self.make_room(&mut seats, lane).ok_or(Crowd::Users)?;
         }
         let seat = Arc::new(Seat {
             peer,
@@ -62,7 +101,7 @@ impl Connections {
             leave: Notify::new(),
         });
         seats.insert(number, Arc::clone(&seat));
-        Some(Seated {
+        Ok(Seated {
             connections: Arc::clone(self),
             number,
             seat,
@@ -159,6 +198,7 @@ mod tests {
     const ROOT: Peer = Peer::DAEMON;
     const USER: Peer = Peer {
         uid: 7,
+        gid: 7,
         admin: false,
     };
 
@@ -166,13 +206,22 @@ mod tests {
         !seated.connections.seats().contains_key(&seated.number)
     }
 
+    const fn most(users: usize, user: usize, admins: usize) -> Most {
+        Most {
+            users,
+            user,
+            admins,
+        }
+    }
+
     #[test]
     fn the_longest_silent_one_makes_room() {
         let connections = Arc::new(Connections::default());
-        let first = connections.admit(ROOT, 2).unwrap();
-        let second = connections.admit(ROOT, 2).unwrap();
+        let two = most(1, 1, 2);
+        let first = connections.admit(ROOT, two).unwrap();
+        let second = connections.admit(ROOT, two).unwrap();
         first.heard();
-        let _third = connections.admit(ROOT, 2).unwrap();
+        let _third = connections.admit(ROOT, two).unwrap();
         assert!(is_sent_away(&second) && !is_sent_away(&first));
         assert_eq!(connections.turned_away(), (1, 0));
     }
@@ -180,29 +229,52 @@ mod tests {
     #[test]
     fn one_that_is_answered_keeps_its_seat() {
         let connections = Arc::new(Connections::default());
-        let only = Arc::new(connections.admit(ROOT, 1).unwrap());
+        let one = most(1, 1, 1);
+        let only = Arc::new(connections.admit(ROOT, one).unwrap());
         let (answering, streaming) = (only.answering(), only.answering());
-        assert!(connections.admit(ROOT, 1).is_none());
+        assert_eq!(connections.admit(ROOT, one).unwrap_err(), Crowd::Admins);
         drop(answering);
-        assert!(only.is_answering() && connections.admit(ROOT, 1).is_none());
+        assert!(only.is_answering() && connections.admit(ROOT, one).is_err());
         drop(streaming);
-        assert!(!only.is_answering() && connections.admit(ROOT, 1).is_some());
+        assert!(!only.is_answering() && connections.admit(ROOT, one).is_ok());
         assert_eq!(connections.turned_away(), (1, 2));
     }
 
     #[test]
-    fn one_user_has_half_of_the_seats() {
+    fn one_user_has_a_part_of_the_seats() {
         let connections = Arc::new(Connections::default());
-        let root = connections.admit(ROOT, 4).unwrap();
+        let root = connections.admit(ROOT, most(4, 9, 1)).unwrap();
         let users: Vec<Seated> = (0..3)
-            .map(|_| connections.admit(USER, 4).unwrap())
+            .map(|_| connections.admit(USER, most(4, 9, 1)).unwrap())
             .collect();
         assert!(
             is_sent_away(&users[0]),
             "the third of a user sends away its first"
         );
         assert!(!is_sent_away(&root));
-        drop(users);
+        let more = connections.admit(USER, most(4, 1, 1)).unwrap();
+        assert!(is_sent_away(&users[1]) || is_sent_away(&users[2]));
+        drop((users, more));
         assert_eq!(connections.seats().len(), 1);
+    }
+
+    #[test]
+    fn users_never_take_the_seats_of_admins() {
+        let connections = Arc::new(Connections::default());
+        let limits = most(4, 2, 1);
+        let mut crowd = Vec::new();
+        for uid in 1..=4 {
+            let peer = Peer { uid, ..USER };
+            let seated = Arc::new(connections.admit(peer, limits).unwrap());
+            crowd.push(seated.answering());
+        }
+        let fifth = Peer { uid: 5, ..USER };
+        assert_eq!(connections.admit(fifth, limits).unwrap_err(), Crowd::Users);
+        let first = Peer { uid: 1, ..USER };
+        assert_eq!(connections.admit(first, limits).unwrap_err(), Crowd::Users);
+        connections.admit(ROOT, limits).unwrap();
+        // Nor admins those of users.
+        let _root = connections.admit(ROOT, limits).unwrap();
+        assert_eq!(crowd.len(), 4);
     }
 }

@@ -29,10 +29,28 @@ pub enum Operation {
     Record,
     /// End a recording.
     EndRecording,
+    /// Experiments.
+    Experiments,
+    /// Begin an experiment.
+    Experiment,
+    /// What there is of an experiment.
+    ShowExperiment,
+    /// Wait for what happens to an experiment.
+    Turn,
+    /// Give numbers that an experiment waits for.
+    GiveReading,
+    /// End an experiment.
+    StopExperiment,
+    /// Attachments that have ended.
+    History,
+    /// The story of one.
+    Story,
     /// The policies.
     Policies,
     /// Put back.
     Undo,
+    /// What is not undone.
+    Journal,
     /// Read the settings again.
     Reload,
     /// What this machine can give.
@@ -173,6 +191,75 @@ pub const OPERATIONS: &[Route] = &[
         "Ends a recording, so that its answer is complete.",
     ),
     route(
+        Operation::Experiments,
+        "get",
+        "/v1/experiments",
+        "[ExperimentRow]",
+        "Experiments of the caller, oldest first; all of them for admins.",
+    ),
+    Route {
+        body: Some("ExperimentRequest"),
+        ..route(
+            Operation::Experiment,
+            "post",
+            "/v1/experiments",
+            "ExperimentRow",
+            "Puts a program under several policies in turn; waits for experiments on the same nodes.",
+        )
+    },
+    route(
+        Operation::ShowExperiment,
+        "get",
+        "/v1/experiments/{id}",
+        "{any}",
+        "What there is of an experiment, as docs/experiments.md describes it.",
+    ),
+    Route {
+        query: Some((
+            "after",
+            "integer",
+            "Answer when its `turn` is above this, or after 10 s.",
+        )),
+        ..route(
+            Operation::Turn,
+            "get",
+            "/v1/experiments/{id}/turn",
+            "ExperimentRow",
+            "Waits for what happens to an experiment.",
+        )
+    },
+    Route {
+        body: Some("ReadingRequest"),
+        ..route(
+            Operation::GiveReading,
+            "post",
+            "/v1/experiments/{id}/readings",
+            "ExperimentRow",
+            "Gives the numbers that an experiment asks for, which the daemon does not read itself.",
+        )
+    },
+    route(
+        Operation::StopExperiment,
+        "delete",
+        "/v1/experiments/{id}",
+        "{any}",
+        "Ends an experiment, puts everything back, and gives what there is of it.",
+    ),
+    route(
+        Operation::History,
+        "get",
+        "/v1/history",
+        "[StoryRow]",
+        "Attachments of the caller that have ended, oldest first; all of them for admins.",
+    ),
+    route(
+        Operation::Story,
+        "get",
+        "/v1/history/{id}",
+        "{any}",
+        "All that is kept of an attachment that has ended: row, machine, detail, matrix, events, undone.",
+    ),
+    route(
         Operation::Policies,
         "get",
         "/v1/policies",
@@ -189,6 +276,13 @@ pub const OPERATIONS: &[Route] = &[
             "Puts back what was changed and detaches.",
         )
     },
+    route(
+        Operation::Journal,
+        "get",
+        "/v1/journal",
+        "JournalReport",
+        "What the undo journal holds: everything of all users for admins, of the caller's processes for others.",
+    ),
     route(
         Operation::Reload,
         "post",

@@ -1,6 +1,7 @@
 //! From requests to orders for the engine thread, and back to answers.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::Router;
@@ -11,16 +12,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
-use control::rows::{AttachRequest, RecordRequest, UndoRequest};
+use control::experiment::{ExperimentRequest, ReadingRequest};
+use control::rows::{AttachRequest, Finding, RecordRequest, Target, UndoRequest};
 use control::{ErrorKind, Failure};
 use numad_core::AttachmentId;
 use serde::Serialize;
+use tokio::sync::{Mutex, watch};
 
 use super::connections::{Connections, Seated};
 use super::describe::{OPERATIONS, Operation, openapi};
-use super::{Limits, failure_answer, streamed};
+use super::pace::Pace;
+use super::{Gate, Limits, failure_answer, streamed};
+use crate::clock;
 use crate::peer::Peer;
-use crate::steward::{Line, MatrixWindow};
+use crate::steward::{Lane, Line, MatrixWindow, ProcessFacts, Steward, read_story};
 
 /// Most events that one request gives; as many as are kept.
 const EVENTS_MAX: usize = crate::steward::HISTORY_MAX;
@@ -33,7 +38,134 @@ struct App {
     line: Line,
     limits: Limits,
     connections: Arc<Connections>,
+    gate: watch::Receiver<Gate>,
+    pace: Arc<Pace>,
+    desks: Arc<Desks>,
 }
+
+/// Where long work is done that needs nothing of the engine thread: one piece at a time for admins, and
+/// one for users.
+#[derive(Default)]
+struct Desks {
+    admins: Mutex<()>,
+    users: Mutex<()>,
+    /// What users were last told of the machine, and when.
+    told: Mutex<Option<(Instant, Vec<Finding>)>>,
+}
+
+impl App {
+    /// Has the engine thread do something, on the account of the one who asks.
+    async fn ask<T: Send + 'static>(
+        &self,
+        peer: Peer,
+        work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (answer, took) = self.line.ask(Lane::of(peer), timed(work)).await?;
+        self.account(peer, took);
+        answer
+    }
+
+    /// The same for what changes nothing: it does not wait for the end of an undo.
+    async fn look<T: Send + 'static>(
+        &self,
+        peer: Peer,
+        work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (answer, took) = self.line.look(Lane::of(peer), timed(work)).await?;
+        self.account(peer, took);
+        answer
+    }
+
+    /// Has another thread do something long, on the account of the one who asks.
+    async fn elsewhere<T: Send + 'static>(
+        &self,
+        peer: Peer,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let desk = match Lane::of(peer) {
+            Lane::Admins => &self.desks.admins,
+            Lane::Users => &self.desks.users,
+        };
+        let _taken = desk.lock().await;
+        let timed = move || {
+            let began = clock::thread_processor_time();
+            let answer = work();
+            (answer, clock::thread_processor_time().saturating_sub(began))
+        };
+        let done = tokio::task::spawn_blocking(timed).await;
+        let (answer, took) = done.map_err(|error| {
+            let message = format!("a piece of work did not end: {error}");
+            Failure::new(ErrorKind::Internal, message)
+        })?;
+        self.account(peer, took);
+        Ok(answer)
+    }
+
+    fn account(&self, peer: Peer, took: Duration) {
+        if !peer.admin {
+            let limits = self.gate.borrow().limits;
+            self.pace.took(peer.uid, Instant::now(), took, &limits);
+        }
+    }
+
+    /// Searches for the processes of a target that is not a list of them.
+    async fn found(
+        &self,
+        peer: Peer,
+        target: Target,
+    ) -> Result<Option<Vec<ProcessFacts>>, Failure> {
+        let finder = self
+            .look(peer, move |steward| Ok(steward.finder(&target)))
+            .await?;
+        match finder {
+            Some(find) => Ok(Some(self.elsewhere(peer, find).await??)),
+            None => Ok(None),
+        }
+    }
+
+    async fn check_up(&self, peer: Peer) -> Result<Vec<Finding>, Failure> {
+        let checkup = self.look(peer, |steward| Ok(steward.doctor())).await?;
+        self.elsewhere(peer, || checkup.run()).await
+    }
+
+    /// Holds a request of a user back who asks too much, and gives it up when that takes too long.
+    async fn keep_pace(&self, peer: Peer) -> Result<(), Failure> {
+        if peer.admin {
+            return Ok(());
+        }
+        let limits = self.gate.borrow().limits;
+        let wait = self.pace.request(peer.uid, Instant::now(), &limits);
+        tokio::time::sleep(wait.min(PACE_WAIT_MAX)).await;
+        if wait <= PACE_WAIT_MAX {
+            return Ok(());
+        }
+        let message = format!("user `{}` asks more than one user may", peer.uid);
+        let remedy = "wait some seconds, or have `limits.user_requests_per_s` or \
+                      `limits.user_share_percent` raised";
+        Err(Failure::new(ErrorKind::Busy, message).remedy(remedy))
+    }
+}
+
+/// Work with the processor time that it took.
+fn timed<T>(
+    work: impl FnOnce(&mut Steward) -> Result<T, Failure>,
+) -> impl FnOnce(&mut Steward) -> Result<(Result<T, Failure>, Duration), Failure> {
+    move |steward| {
+        let began = clock::thread_processor_time();
+        let answer = work(steward);
+        let took = clock::thread_processor_time().saturating_sub(began);
+        Ok((answer, took))
+    }
+}
+
+/// How long a request of a user who asks too much is held back before it is given up.
+const PACE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long a request waits for what happens to an experiment; less than any answer may take.
+const TURN_WAIT: Duration = Duration::from_secs(10);
+
+/// How long users are told the same of the machine: looking takes a tenth of a second of a processor.
+const TOLD_KEPT: Duration = Duration::from_secs(10);
 
 /// A failure on its way to being an answer.
 #[derive(Debug)]
@@ -54,11 +186,19 @@ impl IntoResponse for Refused {
 type Answer = Result<Response, Refused>;
 
 /// All routes, each from its line in [`OPERATIONS`], so that none is without description.
-pub(super) fn router(line: Line, limits: Limits, connections: Arc<Connections>) -> Router {
+pub(super) fn router(
+    line: Line,
+    limits: Limits,
+    connections: Arc<Connections>,
+    gate: watch::Receiver<Gate>,
+) -> Router {
     let app = App {
         line,
         limits,
         connections,
+        gate,
+        pace: Arc::default(),
+        desks: Arc::default(),
     };
     let mut router = Router::new();
     for route in OPERATIONS {
@@ -83,8 +223,17 @@ fn method(operation: Operation) -> MethodRouter<App> {
         Operation::Recordings => get(recordings),
         Operation::Record => post(record),
         Operation::EndRecording => delete(end_recording),
+        Operation::Experiments => get(experiments),
+        Operation::Experiment => post(experiment),
+        Operation::ShowExperiment => get(show_experiment),
+        Operation::Turn => get(turn),
+        Operation::GiveReading => post(give_reading),
+        Operation::StopExperiment => delete(stop_experiment),
+        Operation::History => get(history),
+        Operation::Story => get(story),
         Operation::Policies => get(policies),
         Operation::Undo => post(undo),
+        Operation::Journal => get(journal),
         Operation::Reload => post(reload),
         Operation::Doctor => get(doctor),
         Operation::Config => get(config),
@@ -95,26 +244,26 @@ fn method(operation: Operation) -> MethodRouter<App> {
 
 async fn status(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
     json(
-        &app.line
-            .ask(move |steward| Ok(steward.status(peer)))
+        &app.look(peer, move |steward| Ok(steward.status(peer)))
             .await?,
     )
 }
 
 async fn attachments(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
     json(
-        &app.line
-            .ask(move |steward| Ok(steward.attachments(peer)))
+        &app.look(peer, move |steward| Ok(steward.attachments(peer)))
             .await?,
     )
 }
 
 async fn attach(State(app): State<App>, Extension(peer): Extension<Peer>, body: Bytes) -> Answer {
     let request: AttachRequest = control::decode::request(&body)?;
+    let found = app.found(peer, request.target.clone()).await?;
     json(
-        &app.line
-            .ask(move |steward| steward.attach(peer, &request))
-            .await?,
+        &app.ask(peer, move |steward| {
+            steward.attach_found(peer, &request, found)
+        })
+        .await?,
     )
 }
 
@@ -125,8 +274,7 @@ async fn attachment(
 ) -> Answer {
     let id = number(&id)?;
     json(
-        &app.line
-            .ask(move |steward| steward.detail(peer, id))
+        &app.look(peer, move |steward| steward.detail(peer, id))
             .await?,
     )
 }
@@ -138,8 +286,7 @@ async fn detach(
 ) -> Answer {
     let id = number(&id)?;
     json(
-        &app.line
-            .ask(move |steward| steward.detach(peer, id))
+        &app.ask(peer, move |steward| steward.detach(peer, id))
             .await?,
     )
 }
@@ -159,11 +306,10 @@ async fn matrix(
             return Err(Failure::new(ErrorKind::Usage, message).into());
         }
     };
-    json(
-        &app.line
-            .ask(move |steward| steward.matrix(peer, id, window))
-            .await?,
-    )
+    let draft = app
+        .look(peer, move |steward| steward.matrix(peer, id, window))
+        .await?;
+    app.elsewhere(peer, || json(&draft.row())).await?
 }
 
 async fn events(
@@ -182,16 +328,14 @@ async fn events(
     };
     let last = last.min(EVENTS_MAX);
     json(
-        &app.line
-            .ask(move |steward| steward.events(peer, id, last))
+        &app.look(peer, move |steward| steward.events(peer, id, last))
             .await?,
     )
 }
 
 async fn recordings(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
     json(
-        &app.line
-            .ask(move |steward| Ok(steward.recordings(peer)))
+        &app.look(peer, move |steward| Ok(steward.recordings(peer)))
             .await?,
     )
 }
@@ -203,9 +347,11 @@ async fn record(
     body: Bytes,
 ) -> Answer {
     let request: RecordRequest = control::decode::request(&body)?;
+    let found = app.found(peer, request.target.clone()).await?;
     let begun = app
-        .line
-        .ask(move |steward| steward.record(peer, &request))
+        .ask(peer, move |steward| {
+            steward.record_found(peer, &request, found)
+        })
         .await?;
     Ok(streamed::answer(begun, seat.answering()))
 }
@@ -215,48 +361,176 @@ async fn end_recording(
     Extension(peer): Extension<Peer>,
     Path(id): Path<String>,
 ) -> Answer {
-    let id: u32 = id.parse().map_err(|_not_a_number| {
-        let message = format!("`{}` is no recording's number", shortened(&id));
-        Failure::new(ErrorKind::Usage, message)
-    })?;
+    let id = numbered(&id, "recording")?;
     json(
-        &app.line
-            .ask(move |steward| steward.end_recording(peer, id))
+        &app.ask(peer, move |steward| steward.end_recording(peer, id))
             .await?,
     )
 }
 
-async fn policies(State(app): State<App>) -> Answer {
-    json(&app.line.ask(|steward| Ok(steward.policies())).await?)
+async fn experiments(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(
+        &app.look(peer, move |steward| Ok(steward.experiment_rows(peer)))
+            .await?,
+    )
+}
+
+async fn experiment(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    body: Bytes,
+) -> Answer {
+    let request: ExperimentRequest = control::decode::request(&body)?;
+    let found = app.found(peer, request.target.clone()).await?;
+    json(
+        &app.ask(peer, move |steward| {
+            steward.experiment(peer, &request, found)
+        })
+        .await?,
+    )
+}
+
+async fn show_experiment(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = numbered(&id, "experiment")?;
+    let found = app
+        .look(peer, move |steward| steward.find_experiment(peer, id))
+        .await?;
+    json(&app.elsewhere(peer, || found.look_up()).await??)
+}
+
+async fn turn(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let id = numbered(&id, "experiment")?;
+    let after = match parameter(query.as_deref(), "after")? {
+        None => 0,
+        Some(text) => text.parse().map_err(|_not_a_number| {
+            let message = format!("`after` is `{text}`, must be a whole number");
+            Failure::new(ErrorKind::Usage, message)
+        })?,
+    };
+    let until = tokio::time::Instant::now() + TURN_WAIT;
+    let mut news = app.line.news();
+    loop {
+        // Before the look, so that nothing is missed between the two.
+        news.mark_unchanged();
+        let row = app
+            .look(peer, move |steward| steward.experiment_row(peer, id))
+            .await?;
+        let late = tokio::time::Instant::now() >= until;
+        if late || row.turn > after || row.state == "over" {
+            return json(&row);
+        }
+        // Whoever is gone tells no news; the time ends the wait then.
+        if let Ok(Err(_gone)) = tokio::time::timeout_at(until, news.changed()).await {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+}
+
+async fn give_reading(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Answer {
+    let id = numbered(&id, "experiment")?;
+    let request: ReadingRequest = control::decode::request(&body)?;
+    json(
+        &app.ask(peer, move |steward| steward.give_reading(peer, id, request))
+            .await?,
+    )
+}
+
+async fn stop_experiment(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = numbered(&id, "experiment")?;
+    let found = app
+        .ask(peer, move |steward| steward.stop_experiment(peer, id))
+        .await?;
+    json(&app.elsewhere(peer, || found.look_up()).await??)
+}
+
+async fn history(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(
+        &app.look(peer, move |steward| Ok(steward.stories(peer)))
+            .await?,
+    )
+}
+
+async fn story(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    Path(id): Path<String>,
+) -> Answer {
+    let id = numbered(&id, "attachment")?;
+    let path = app
+        .look(peer, move |steward| steward.find_story(peer, id))
+        .await?;
+    json(&app.elsewhere(peer, move || read_story(&path)).await??)
+}
+
+async fn policies(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(&app.look(peer, |steward| Ok(steward.policies())).await?)
 }
 
 async fn undo(State(app): State<App>, Extension(peer): Extension<Peer>, body: Bytes) -> Answer {
     let request: UndoRequest = control::decode::request(&body)?;
     json(
-        &app.line
-            .ask(move |steward| steward.undo(peer, &request))
+        &app.ask(peer, move |steward| steward.undo(peer, &request))
+            .await?,
+    )
+}
+
+/// Waits for the end of an undo: halfway through, the journal still lists what is put back.
+async fn journal(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(
+        &app.ask(peer, move |steward| Ok(steward.journal(peer)))
             .await?,
     )
 }
 
 async fn reload(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
-    json(&app.line.ask(move |steward| steward.reload(peer)).await?)
+    json(&app.ask(peer, move |steward| steward.reload(peer)).await?)
 }
 
-async fn doctor(State(app): State<App>) -> Answer {
-    json(&app.line.ask(|steward| Ok(steward.doctor())).await?)
+async fn doctor(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    if peer.admin {
+        return json(&app.check_up(peer).await?);
+    }
+    // Held while someone looks, so that nobody looks twice.
+    let mut told = app.desks.told.lock().await;
+    if let Some((at, findings)) = &*told
+        && at.elapsed() < TOLD_KEPT
+    {
+        return json(findings);
+    }
+    let findings = app.check_up(peer).await?;
+    let answer = json(&findings);
+    *told = Some((Instant::now(), findings));
+    answer
 }
 
-async fn config(State(app): State<App>) -> Answer {
-    json(&app.line.ask(|steward| Ok(steward.config())).await?)
+async fn config(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    json(&app.look(peer, |steward| Ok(steward.config())).await?)
 }
 
 async fn description() -> Answer {
     json(&openapi())
 }
 
-async fn metrics(State(app): State<App>) -> Answer {
-    let mut text = app.line.ask(|steward| Ok(steward.metrics())).await?;
+async fn metrics(State(app): State<App>, Extension(peer): Extension<Peer>) -> Answer {
+    let mut text = app.look(peer, |steward| Ok(steward.metrics())).await?;
     let (evicted, refused) = app.connections.turned_away();
     crate::steward::write_metric(&mut text, &crate::steward::CONNECTIONS_EVICTED, evicted);
     crate::steward::write_metric(&mut text, &crate::steward::CONNECTIONS_REFUSED, refused);
@@ -280,7 +554,7 @@ async fn no_such_method(request: Request) -> Response {
 /// Ends what takes too long. What the engine thread has begun it finishes.
 async fn in_time(State(app): State<App>, request: Request, next: Next) -> Response {
     let wait = app.limits.answer_wait;
-    match tokio::time::timeout(wait, whole(app.limits, request, next)).await {
+    match tokio::time::timeout(wait, whole(&app, request, next)).await {
         Ok(answer) => answer,
         Err(_elapsed) => {
             let message = format!("no answer within {} s", wait.as_secs());
@@ -292,7 +566,8 @@ async fn in_time(State(app): State<App>, request: Request, next: Next) -> Respon
 
 /// Takes the whole body, then answers. Only from then on the connection keeps its seat, so that
 /// half a body keeps nobody out.
-async fn whole(limits: Limits, request: Request, next: Next) -> Response {
+async fn whole(app: &App, request: Request, next: Next) -> Response {
+    let limits = app.limits;
     let (parts, body) = request.into_parts();
     let bytes = match to_bytes(body, limits.body_bytes_max).await {
         Ok(bytes) => bytes,
@@ -303,6 +578,11 @@ async fn whole(limits: Limits, request: Request, next: Next) -> Response {
         }
     };
     let answering = parts.extensions.get::<Arc<Seated>>().map(Seated::answering);
+    if let Some(&peer) = parts.extensions.get::<Peer>()
+        && let Err(failure) = app.keep_pace(peer).await
+    {
+        return failure_answer(failure.kind.http_status(), &failure);
+    }
     let path = shortened(parts.uri.path());
     let answer = next
         .run(Request::from_parts(parts, Body::from(bytes)))
@@ -324,6 +604,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 fn number(text: &str) -> Result<AttachmentId, Refused> {
     text.parse().map(AttachmentId).map_err(|_not_a_number| {
         let message = format!("`{}` is no attachment's number", shortened(text));
+        Failure::new(ErrorKind::Usage, message).into()
+    })
+}
+
+/// The number of something else, from a path.
+fn numbered(text: &str, what: &str) -> Result<u32, Refused> {
+    text.parse().map_err(|_not_a_number| {
+        let message = format!("`{}` is no {what}'s number", shortened(text));
         Failure::new(ErrorKind::Usage, message).into()
     })
 }

@@ -43,6 +43,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ),
             ("set", "{string}?", "Settings of the policy, as text."),
             ("dry_run", "bool?", "Decide and tell, but change nothing."),
+            (
+                "for_ms",
+                "integer?",
+                "Detach after so many milliseconds by itself.",
+            ),
         ],
     },
     Schema {
@@ -349,6 +354,88 @@ pub(super) const SCHEMAS: &[Schema] = &[
         )],
     },
     Schema {
+        name: "JournalReport",
+        fields: &[
+            ("directory", "string", "Directory that it is kept in."),
+            (
+                "processes",
+                "[JournalRow]",
+                "By process, ascending; of users who are no admins those that are theirs and live.",
+            ),
+            (
+                "shared",
+                "[JournalMemory]?",
+                "By memory that processes share; for admins alone.",
+            ),
+            ("damaged", "integer", "Lines that are damaged."),
+            (
+                "stale",
+                "bool",
+                "Whether it is of an earlier boot: all that it could undo ended with that.",
+            ),
+        ],
+    },
+    Schema {
+        name: "JournalRow",
+        fields: &[
+            ("pid", "integer", "Its number."),
+            (
+                "start",
+                "integer",
+                "When it began, in clock ticks since the machine started; 0 if not known.",
+            ),
+            (
+                "command",
+                "string?",
+                "Its name; absent when it has ended or cannot be looked at.",
+            ),
+            ("threads", "integer", "Threads that got a mask."),
+            (
+                "parked",
+                "integer",
+                "Those of them that have no mask for now, because their cpuset has none of their own.",
+            ),
+            (
+                "masks",
+                "[JournalMask]",
+                "What they had and what they got, most threads first.",
+            ),
+            ("pages", "integer", "Private pages that were moved."),
+            (
+                "since_s",
+                "number?",
+                "Seconds since the first of its threads got a mask.",
+            ),
+        ],
+    },
+    Schema {
+        name: "JournalMask",
+        fields: &[
+            (
+                "had",
+                "string?",
+                "What they had; absent where they had no mask of their own.",
+            ),
+            (
+                "got",
+                "string?",
+                "What they got last; absent where they have none for now.",
+            ),
+            ("threads", "integer", "How many."),
+        ],
+    },
+    Schema {
+        name: "JournalMemory",
+        fields: &[
+            (
+                "memory",
+                "string",
+                "Its kind, device and inode, as in `memory 0:1 2066`.",
+            ),
+            ("pages", "integer", "Pages of it that were moved."),
+        ],
+    },
+    Schema {
         name: "UndoReport",
         fields: &[
             (
@@ -363,6 +450,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Threads that someone else changed since.",
             ),
             (
+                "threads_parked",
+                "integer",
+                "Threads whose cpuset has none of their own processors now; they get their affinity back when it has.",
+            ),
+            (
                 "pages_restored",
                 "integer",
                 "Pages that are where they were.",
@@ -374,6 +466,145 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Pages of shared memory that no process has in use now; they are put back by a later undo.",
             ),
             ("failed", "[string]", "What could not be undone."),
+        ],
+    },
+    Schema {
+        name: "Arm",
+        fields: &[
+            ("name", "string", "What it is called; no two arms alike."),
+            (
+                "policy",
+                "string?",
+                "The policy; absent when numad is not to touch the program.",
+            ),
+            ("set", "{string}?", "Its settings, as text."),
+        ],
+    },
+    Schema {
+        name: "ExperimentRequest",
+        fields: &[
+            ("target", "Target", "Which program."),
+            (
+                "arms",
+                "[Arm]",
+                "Policies to compare; the first is the control.",
+            ),
+            (
+                "metrics",
+                "[string]",
+                "Metrics as on the command line; the first is the primary one.",
+            ),
+            ("blocks", "integer", "Slices under each policy."),
+            ("seed", "integer", "What the order follows from."),
+            (
+                "margin",
+                "number",
+                "Effects below this share are called the same.",
+            ),
+            (
+                "looks",
+                "bool",
+                "Whether it may end as soon as it is decided.",
+            ),
+            ("slice_ms", "integer?", "Length of a slice."),
+            (
+                "time_constant_ms",
+                "integer?",
+                "How long a switch takes to be two thirds done; a pilot measures it when absent.",
+            ),
+            (
+                "max_harm",
+                "number",
+                "A slice that is worse than usual under the control by this share ends early.",
+            ),
+            (
+                "attended",
+                "bool?",
+                "Whether the caller stays, to give the numbers that commands print.",
+            ),
+        ],
+    },
+    Schema {
+        name: "ExperimentRow",
+        fields: &[
+            ("id", "integer", "Its number."),
+            ("uid", "integer", "Who asked for it."),
+            (
+                "state",
+                "string",
+                "`waiting`, `pilot`, `running` or `over`.",
+            ),
+            ("behind", "integer?", "The experiment that it waits for."),
+            ("subject", "[string]", "How the program was named."),
+            ("arms", "[string]", "Names of the policies."),
+            ("metric", "string", "The primary metric."),
+            ("slices", "integer", "Slices done."),
+            ("planned", "integer", "Slices planned."),
+            ("last_arm", "string?", "The policy of the last slice."),
+            (
+                "last_value",
+                "number?",
+                "What the primary metric was in it.",
+            ),
+            (
+                "left_s",
+                "number?",
+                "Seconds that the rest takes, as far as one can tell.",
+            ),
+            ("ending", "string", "How it ended; `running` before."),
+            ("why", "string?", "One sentence on why."),
+            ("turn", "integer", "Grows with all that happens to it."),
+            (
+                "asks",
+                "bool",
+                "Whether it waits for the numbers that commands print.",
+            ),
+        ],
+    },
+    Schema {
+        name: "StoryRow",
+        fields: &[
+            ("format", "integer", "Version of the format, 1."),
+            ("id", "integer", "Its number."),
+            ("uid", "integer", "Who attached it; 0 for admins."),
+            ("command", "string", "Name of its first process."),
+            ("policy", "string", "Name of its policy."),
+            ("dry_run", "bool", "Whether nothing was changed."),
+            (
+                "ended_unix_s",
+                "integer",
+                "When it ended, in seconds since 1970.",
+            ),
+            ("lasted_s", "number", "How long it was attached."),
+            ("samples", "integer", "Samples taken."),
+            (
+                "thread_moves",
+                "integer",
+                "Times a thread was given another affinity.",
+            ),
+            ("pages_moved", "integer", "Pages moved."),
+            (
+                "local_before",
+                "number?",
+                "Share of accesses that were local in the first window that tells.",
+            ),
+            ("local_after", "number?", "The same in the last one."),
+        ],
+    },
+    Schema {
+        name: "ReadingRequest",
+        fields: &[
+            ("turn", "integer", "The turn in which they were asked for."),
+            (
+                "values",
+                "[number|null]",
+                "In the order of the metrics; null for those that the daemon reads.",
+            ),
+            (
+                "failed",
+                "string?",
+                "Why there is none; ends the experiment.",
+            ),
         ],
     },
     Schema {
@@ -491,6 +722,7 @@ pub(super) fn type_of(text: &str) -> Value {
         "bytes" => json!({ "type": "string", "format": "binary" }),
         "integer" => json!({ "type": "integer", "minimum": 0 }),
         "integer|null" => json!({ "type": ["integer", "null"] }),
+        "number|null" => json!({ "type": ["number", "null"] }),
         "number" | "string" => json!({ "type": text }),
         row => json!({ "$ref": format!("#/components/schemas/{row}") }),
     }

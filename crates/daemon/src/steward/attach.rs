@@ -1,20 +1,22 @@
 //! The rules of attaching. Whatever fails leaves nothing behind.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::cost::Prices;
 use numad_core::{
     AttachError, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings, SettingsError,
-    cost,
+    Time, cost,
 };
+use procfs::Closed;
 use topology::Pid;
 
 use super::program::{Beginning, Program};
-use super::seams::ProcessFacts;
-use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY};
-use crate::peer::Peer;
+use super::seams::{Finder, ProcessFacts};
+use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY, undo_text};
+use crate::peer::{Credentials, Peer};
 
 /// Most processes in one request.
 const PIDS_MAX: usize = 1024;
@@ -23,25 +25,64 @@ const PIDS_MAX: usize = 1024;
 const INIT: Pid = Pid(1);
 
 impl Steward {
-    /// Puts a program under a policy.
+    /// What has to be done before [`Self::attach_found`] or [`Self::record_found`], on whatever thread has time: the
+    /// search for processes that are not named by their numbers.
+    pub fn finder(&mut self, target: &Target) -> Option<Finder> {
+        match target {
+            Target::Pids(_) => None,
+            // As an empty variable of a script makes them; an empty path would stand for all groups.
+            Target::Cgroup(name) | Target::Unit(name) | Target::Command(name)
+                if name.is_empty() =>
+            {
+                Some(Box::new(|| Err(no_process())))
+            }
+            Target::Cgroup(_) | Target::Unit(_) | Target::Command(_) => {
+                Some(self.parts.machine.finder(target))
+            }
+        }
+    }
+
+    /// Searches on the spot, then [`Self::attach_found`].
+    #[cfg(test)]
+    pub(crate) fn attach(
+        &mut self,
+        peer: Peer,
+        request: &AttachRequest,
+    ) -> Result<Attachment, Failure> {
+        let found = self.finder(&request.target).map(|find| find());
+        self.attach_found(peer, request, found.transpose()?)
+    }
+
+    /// Puts a program under a policy. What [`Self::finder`] found is `found`.
     ///
     /// # Errors
     /// Names what is in the way. Nothing has changed then.
-    pub fn attach(&mut self, peer: Peer, request: &AttachRequest) -> Result<Attachment, Failure> {
-        let attached = self.try_attach(peer, request);
+    pub fn attach_found(
+        &mut self,
+        peer: Peer,
+        request: &AttachRequest,
+        found: Option<Vec<ProcessFacts>>,
+    ) -> Result<Attachment, Failure> {
+        let attached = self.try_attach(peer, request, found);
         if attached.is_err() {
             self.counters.refused_attaches += 1;
         }
         attached
     }
 
-    fn try_attach(&mut self, peer: Peer, request: &AttachRequest) -> Result<Attachment, Failure> {
-        let processes = self.processes(peer, &request.target)?;
+    fn try_attach(
+        &mut self,
+        peer: Peer,
+        request: &AttachRequest,
+        found: Option<Vec<ProcessFacts>>,
+    ) -> Result<Attachment, Failure> {
+        let processes = self.processes(peer, &request.target, found)?;
         for process in &processes {
             self.must_be_free(process.pid)?;
         }
         let (factory, settings) = self.policy(request)?;
         self.must_have_room(peer)?;
+        self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
         let policy = factory
             .build(&settings, u64::from(first.pid.0))
@@ -64,9 +105,13 @@ impl Steward {
             self.close_if_idle();
             engine_refused(&error)
         })?;
-        let all_of_first = processes
-            .iter()
-            .all(|process| process.uid == first.uid && process.sole);
+        let owner = first.rights.open_to();
+        let owner = owner.filter(|_| {
+            let others = processes.iter();
+            others
+                .map(|process| process.rights.open_to())
+                .all(|other| other == owner)
+        });
         let program = Program::new(Beginning {
             starts: processes
                 .iter()
@@ -74,21 +119,27 @@ impl Steward {
                 .collect(),
             command: first.command.clone(),
             uid: first.uid,
-            owner: all_of_first.then_some(first.uid),
-            confined_to: (!peer.admin).then_some(peer.uid),
+            owner: owner.map(|(uid, gid)| Credentials { uid, gid }),
+            confined_to: peer.confinement(),
             policy: factory.name(),
             settings: in_words(&settings),
             dry_run: request.dry_run,
             since: now,
+            until: request
+                .for_ms
+                .map(|length| now.after(Duration::from_millis(length))),
+            in_experiment: self.experiments.at_work.is_some(),
         });
         self.programs.insert(id, program);
         self.meter(id);
         self.look_first(id);
         self.counters.attached += 1;
-        let (name, policy, count) = (&first.command, factory.name(), pids.len());
-        self.parts.log.info(format_args!(
-            "attached `{name}` ({count} processes) as {id} under {policy}"
-        ));
+        let (name, policy, count) = (&first.command, factory.name(), self::processes(pids.len()));
+        let user = peer.confinement().map(|user| user.uid);
+        self.parts.log.info_by(
+            user,
+            format_args!("attached `{name}` ({count}) as {id} under {policy}"),
+        );
         self.shown(id)
     }
 
@@ -97,9 +148,10 @@ impl Steward {
         &mut self,
         peer: Peer,
         target: &Target,
+        found: Option<Vec<ProcessFacts>>,
     ) -> Result<Vec<ProcessFacts>, Failure> {
         let Target::Pids(pids) = target else {
-            return self.named_processes(peer, target);
+            return named_processes(peer, target, found.unwrap_or_default());
         };
         if pids.len() > PIDS_MAX {
             let message = format!("`{}` processes are too many for one program", pids.len());
@@ -124,48 +176,12 @@ impl Steward {
         Ok(found)
     }
 
-    /// The processes of a group, unit or name: those the peer may attach, since others of the same
-    /// name may be of someone else, and they come and go.
-    fn named_processes(
-        &mut self,
-        peer: Peer,
-        target: &Target,
-    ) -> Result<Vec<ProcessFacts>, Failure> {
-        // As an empty variable of a script makes them; an empty path would stand for all groups.
-        if matches!(target, Target::Cgroup(name) | Target::Unit(name) | Target::Command(name) if name.is_empty())
-        {
-            return Err(no_process());
+    pub(super) fn must_be_free(&self, pid: Pid) -> Result<(), Failure> {
+        if let Some(id) = self.experiments.with(pid) {
+            let message = format!("process `{pid}` is in experiment `{id}`");
+            return Err(Failure::new(ErrorKind::Conflict, message)
+                .remedy(format!("`numadctl ab stop {id}` ends it")));
         }
-        let mut refused = None;
-        let mut found = Vec::new();
-        for pid in self.parts.machine.find(target)? {
-            let Some(process) = self.parts.machine.process(pid)? else {
-                continue;
-            };
-            match may_attach(peer, &process) {
-                Ok(()) => found.push(process),
-                Err(failure) => refused = Some(failure),
-            }
-        }
-        found.sort_by_key(|process| process.pid);
-        found.dedup_by_key(|process| process.pid);
-        if found.len() > PIDS_MAX {
-            let message = format!("{} has `{}` processes", in_short(target), found.len());
-            let remedy = format!("attach a part of it; at most {PIDS_MAX} make one program");
-            return Err(Failure::new(ErrorKind::Usage, message).remedy(remedy));
-        }
-        match (found.is_empty(), refused) {
-            (false, _) => Ok(found),
-            (true, Some(failure)) => Err(failure),
-            (true, None) => {
-                let message = format!("{} has no process", in_short(target));
-                Err(Failure::new(ErrorKind::NotFound, message)
-                    .remedy("start it first, or name its processes"))
-            }
-        }
-    }
-
-    fn must_be_free(&self, pid: Pid) -> Result<(), Failure> {
         match self.attachment_with(pid) {
             Some(id) => Err(already(pid, id)),
             None => Ok(()),
@@ -186,13 +202,14 @@ impl Steward {
             return Ok(());
         }
         let process = self.parts.machine.process(pid)?.ok_or_else(|| gone(pid))?;
-        if process.sole && peer.owns(process.uid) {
+        // What was changed is put back for everyone whose process it is, whatever it became since.
+        if process.rights.uids.all(peer.uid) {
             return Ok(());
         }
-        Err(not_yours(&process))
+        Err(not_yours(pid, Closed::User))
     }
 
-    fn policy(
+    pub(super) fn policy(
         &self,
         request: &AttachRequest,
     ) -> Result<(&'static dyn PolicyFactory, Settings), Failure> {
@@ -219,27 +236,67 @@ impl Steward {
         Ok((factory, Settings::with(specs, given).map_err(refused)?))
     }
 
+    /// Admins and users do not take each other's places.
     fn must_have_room(&self, peer: Peer) -> Result<(), Failure> {
         let most = self.parts.config.daemon.attachments_max;
-        let own = self
-            .programs
-            .values()
-            .filter(|program| program.confined_to == Some(peer.uid));
-        let (count, limit, whose) = if peer.admin || self.programs.len() >= most {
-            (self.programs.len(), most, "programs are attached")
-        } else {
-            (
-                own.count(),
-                (most / 2).max(1),
-                "programs are attached by you",
-            )
-        };
-        if count < limit {
-            return Ok(());
+        let own_most = self.parts.config.limits.user_attachments_max;
+        let lane = self.programs.values();
+        let lane = lane.filter(|program| program.confined_to.is_none() == peer.admin);
+        let (mut count, mut own) = (0, 0);
+        for program in lane {
+            count += 1;
+            own += usize::from(program.confined_to.is_some_and(|user| user.uid == peer.uid));
         }
+        let (count, whose, setting) = if count >= most {
+            (count, "programs are attached", "daemon.attachments_max")
+        } else if !peer.admin && own >= own_most.min((most / 2).max(1)) {
+            (
+                own,
+                "programs are attached by you",
+                "limits.user_attachments_max",
+            )
+        } else {
+            return Ok(());
+        };
         let message = format!("`{count}` {whose}, which is the limit");
         Err(Failure::new(ErrorKind::Busy, message)
-            .remedy("detach one, or raise `daemon.attachments_max`"))
+            .remedy(format!("detach one, or have `{setting}` raised")))
+    }
+
+    pub(super) fn must_have_room_for_threads(
+        &self,
+        peer: Peer,
+        processes: &[ProcessFacts],
+    ) -> Result<(), Failure> {
+        if peer.admin {
+            return Ok(());
+        }
+        let threads = processes.iter().map(|process| process.threads as usize);
+        let threads = threads.fold(0, usize::saturating_add);
+        let left = self.threads_left(peer.uid, None);
+        if threads <= left {
+            return Ok(());
+        }
+        let message =
+            format!("`{threads}` threads are more than the `{left}` you may still attach");
+        Err(Failure::new(ErrorKind::Busy, message)
+            .remedy("ask as root, or have `limits.user_threads_max` raised"))
+    }
+
+    /// Detaches programs that were attached for a time which is over.
+    pub(super) fn detach_what_is_over(&mut self, now: Time) {
+        let over = |program: &Program| program.until.is_some_and(|until| until <= now);
+        while let Some(id) = self
+            .programs
+            .iter()
+            .find_map(|(&id, program)| over(program).then_some(id))
+        {
+            let report = self.release(id);
+            self.parts.log.info(format_args!(
+                "attachment {id} detached, its time is over: {}",
+                undo_text(&report)
+            ));
+        }
     }
 
     /// Has the source deliver records of these processes; opens it if it is the first program.
@@ -248,8 +305,12 @@ impl Steward {
         let needed = self.needed();
         if self.source.is_none() {
             let source = self.parts.opener.open(&self.at_start)?;
-            for reason in self.parts.opener.passed_over() {
-                self.parts.log.info(format_args!("falling back: {reason}"));
+            let passed_over = self.parts.opener.passed_over();
+            if passed_over != self.told_passed_over {
+                for reason in passed_over {
+                    self.parts.log.info(format_args!("falling back: {reason}"));
+                }
+                self.told_passed_over = passed_over.to_vec();
             }
             let own = super::own_processor_time(&mut *self.parts.machine);
             self.source = Some(OpenSource {
@@ -285,6 +346,39 @@ impl Steward {
     }
 }
 
+/// The processes of a group, unit or name: those the peer may attach, since others of the same
+/// name may be of someone else, and they come and go.
+fn named_processes(
+    peer: Peer,
+    target: &Target,
+    found: Vec<ProcessFacts>,
+) -> Result<Vec<ProcessFacts>, Failure> {
+    let mut refused = None;
+    let mut own = Vec::new();
+    for process in found {
+        match may_attach(peer, &process) {
+            Ok(()) => own.push(process),
+            Err(failure) => refused = Some(failure),
+        }
+    }
+    own.sort_by_key(|process| process.pid);
+    own.dedup_by_key(|process| process.pid);
+    if own.len() > PIDS_MAX {
+        let message = format!("{} has `{}` processes", in_short(target), own.len());
+        let remedy = format!("attach a part of it; at most {PIDS_MAX} make one program");
+        return Err(Failure::new(ErrorKind::Usage, message).remedy(remedy));
+    }
+    match (own.is_empty(), refused) {
+        (false, _) => Ok(own),
+        (true, Some(failure)) => Err(failure),
+        (true, None) => {
+            let message = format!("{} has no process", in_short(target));
+            Err(Failure::new(ErrorKind::NotFound, message)
+                .remedy("start it first, or name its processes"))
+        }
+    }
+}
+
 /// Whether this process may be put under a policy by this peer.
 fn may_attach(peer: Peer, process: &ProcessFacts) -> Result<(), Failure> {
     let pid = process.pid;
@@ -303,18 +397,25 @@ fn may_attach(peer: Peer, process: &ProcessFacts) -> Result<(), Failure> {
     if process.kernel {
         return refused(format!("`{pid}` is a kernel thread"));
     }
-    if peer.admin || (process.sole && peer.owns(process.uid)) {
-        return Ok(());
+    match peer
+        .confinement()
+        .and_then(|user| user.refused(&process.rights))
+    {
+        None => Ok(()),
+        Some(closed) => Err(not_yours(pid, closed)),
     }
-    Err(not_yours(process))
 }
 
-fn not_yours(process: &ProcessFacts) -> Failure {
-    let message = format!("process `{}` belongs to someone else", process.pid);
-    Failure::new(ErrorKind::NotPermitted, message).remedy("ask as root")
+fn not_yours(pid: Pid, closed: Closed) -> Failure {
+    let remedy = match closed {
+        Closed::Group => "ask as root, or with that group (`newgrp`)",
+        Closed::User | Closed::Capabilities | Closed::NotDumpable => "ask as root",
+    };
+    let message = format!("process `{pid}` {closed}");
+    Failure::new(ErrorKind::NotPermitted, message).remedy(remedy)
 }
 
-fn gone(pid: Pid) -> Failure {
+pub(super) fn gone(pid: Pid) -> Failure {
     Failure::new(ErrorKind::NotFound, format!("there is no process `{pid}`"))
         .remedy("name a process that runs, not a thread; `--command NAME` finds it by name")
 }
@@ -361,8 +462,11 @@ fn accesses_per_fault(page_bytes: u64) -> f64 {
 const LINE_BYTES: u64 = 64;
 
 fn bad_setting(policy: &str, error: &SettingsError) -> Failure {
-    Failure::new(ErrorKind::Usage, format!("policy `{policy}`: {error}"))
-        .remedy(format!("see `numadctl policies show {policy}`"))
+    Failure::new(
+        ErrorKind::Configuration,
+        format!("policy `{policy}`: {error}"),
+    )
+    .remedy(format!("see `numadctl policies show {policy}`"))
 }
 
 /// Settings as text.
@@ -375,11 +479,16 @@ pub(super) fn in_words(settings: &Settings) -> BTreeMap<String, String> {
 
 fn in_short(target: &Target) -> String {
     match target {
-        Target::Pids(pids) => format!("a list of {} processes", pids.len()),
+        Target::Pids(pids) => format!("a list of {}", processes(pids.len())),
         Target::Cgroup(path) => format!("control group `{path}`"),
         Target::Unit(name) => format!("unit `{name}`"),
         Target::Command(name) => format!("command `{name}`"),
     }
+}
+
+/// `1 process`, `2 processes`.
+pub(super) fn processes(number: usize) -> String {
+    super::history::many(number, "process")
 }
 
 #[cfg(test)]

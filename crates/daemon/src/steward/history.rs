@@ -2,6 +2,7 @@
 //! thousands of proposals.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use control::rows::EventRow;
 use numad_core::{
@@ -42,6 +43,16 @@ impl History {
         line
     }
 
+    /// Takes what the engine does not tell.
+    pub(super) fn note(&mut self, since: Time, now: Time, kind: &str, text: String) {
+        self.push(EventRow {
+            at_s: now.since(since).as_secs_f64(),
+            kind: kind.to_owned(),
+            tid: None,
+            text,
+        });
+    }
+
     /// The last rows, oldest first.
     pub(super) fn last(&self, count: usize) -> Vec<EventRow> {
         let skipped = self.rows.len().saturating_sub(count);
@@ -55,7 +66,7 @@ impl History {
                 at_s,
                 kind: "dropped".to_owned(),
                 tid: None,
-                text: format!("{count} more thread proposals: {veto}"),
+                text: format!("{}: {veto}", many(count, "more thread proposal")),
             });
         }
     }
@@ -86,7 +97,8 @@ fn row(since: Time, event: &Event) -> EventRow {
             ),
         ),
         EventKind::PagesDropped { count, veto, .. } => {
-            ("dropped", None, format!("{count} page proposals: {veto}"))
+            let proposals = many(*count, "page proposal");
+            ("dropped", None, format!("{proposals}: {veto}"))
         }
         EventKind::Ordered(action) => ("ordered", thread_of(action), order_text(action)),
         EventKind::Ended { action, outcome } => {
@@ -113,13 +125,13 @@ fn row(since: Time, event: &Event) -> EventRow {
 
 fn window_text(window: &WindowSummary) -> String {
     let mut text = format!(
-        "{} ms: {} samples of {} threads on {} pages; {} proposals, {} actions; next {} ms",
+        "{} ms: {} of {} on {}; {}, {}; next {} ms",
         window.window_ms,
-        window.samples,
-        window.tasks,
-        window.pages,
-        window.proposals,
-        window.actions,
+        many(window.samples, "sample"),
+        many(window.tasks, "thread"),
+        many(window.pages, "page"),
+        many(window.proposals, "proposal"),
+        many(window.actions, "action"),
         window.next_ms
     );
     if let Some(distance) = window.distance_centi {
@@ -132,7 +144,7 @@ fn window_text(window: &WindowSummary) -> String {
         text += &format!("; IPC {}.{:02}", ipc / 1000, ipc % 1000 / 10);
     }
     if window.lost > 0 {
-        text += &format!("; {} samples lost", window.lost);
+        text += &format!("; {} lost", many(window.lost, "sample"));
     }
     if window.lost_permille > 0 {
         text += &format!(" ({})", percent(window.lost_permille));
@@ -154,11 +166,22 @@ fn window_text(window: &WindowSummary) -> String {
     }
     if window.pages_dropped > 0 {
         text += &format!(
-            "; {} pages forgotten for lack of room",
-            window.pages_dropped
+            "; {} forgotten for lack of room",
+            many(window.pages_dropped, "page")
         );
     }
     text
+}
+
+/// A count with its noun: `1 thread`, `2 threads`, `2 processes`.
+pub(super) fn many(number: impl fmt::Display, noun: &str) -> String {
+    let number = number.to_string();
+    let plural = match noun {
+        _ if number == "1" => "",
+        "process" => "es",
+        _ => "s",
+    };
+    format!("{number} {noun}{plural}")
 }
 
 fn percent(permille: u32) -> String {
@@ -242,9 +265,9 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
             let tally = Tally::of(fates);
             let kind = if tally.moved > 0 { "done" } else { "failed" };
             let mut text = format!(
-                "{} of {} pages to node {node} in {}.{:03} ms",
+                "{} of {} to node {node} in {}.{:03} ms",
                 tally.moved,
-                pages.len(),
+                many(pages.len(), "page"),
                 spent_ns / 1_000_000,
                 spent_ns / 1000 % 1000
             );
@@ -255,11 +278,12 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
         }
         (Action::MovePages { node, pages, .. }, Outcome::Refused(why)) => (
             "failed",
-            format!("{} pages not to node {node}: {why}", pages.len()),
+            format!("{} not to node {node}: {why}", many(pages.len(), "page")),
         ),
-        (Action::MovePages { node, pages, .. }, Outcome::Bound) => {
-            ("done", format!("{} pages to node {node}", pages.len()))
-        }
+        (Action::MovePages { node, pages, .. }, Outcome::Bound) => (
+            "done",
+            format!("{} to node {node}", many(pages.len(), "page")),
+        ),
     }
 }
 
@@ -385,7 +409,7 @@ mod tests {
             (
                 "window",
                 None,
-                "500 ms: 42 samples of 4 threads on 17 pages; 2 proposals, 1 actions; next 1000 ms; \
+                "500 ms: 42 samples of 4 threads on 17 pages; 2 proposals, 1 action; next 1000 ms; \
                  distance 15.05; 66.7 % local; 3 samples lost (6.7 %); not sure: 42 samples to judge by, \
                  75.0 % of busy time seen",
             ),

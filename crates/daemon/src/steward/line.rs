@@ -1,11 +1,12 @@
 //! The line between the server and the engine thread: a bounded channel of work, each with a reply,
 //! and a bell, so that the thread can wait for work and for samples at the same time.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control::rows::UndoReport;
@@ -14,20 +15,47 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use numad_core::Time;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::Steward;
+use super::{Between, Steward, TIDY_EVERY};
 use crate::notify::Notifier;
+use crate::peer::Peer;
 
-/// Orders that wait at most; each connection has at most one.
+/// Orders of each lane that wait at most; each connection has at most one.
 const WAITING_MAX: usize = 1024;
+
+/// Whose orders are done first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Root, the admin group, and the daemon itself: before everyone else.
+    Admins,
+    /// Everyone else, one order between two looks at the other lane.
+    Users,
+}
+
+impl Lane {
+    /// The lane of someone who asks.
+    #[must_use]
+    pub const fn of(peer: Peer) -> Self {
+        if peer.admin {
+            Self::Admins
+        } else {
+            Self::Users
+        }
+    }
+}
 
 /// How long the thread rests when the kernel does not let it wait.
 const POLL_REST: Duration = Duration::from_millis(100);
 
+/// What the engine thread does for one who asks.
+type Work = Box<dyn FnOnce(&mut Steward) + Send>;
+
 /// Something for the engine thread to do.
 enum Order {
-    Work(Box<dyn FnOnce(&mut Steward) + Send>),
+    /// Changes nothing, and is done while an undo goes on too.
+    Look(Work),
+    Work(Work),
     Stop(oneshot::Sender<UndoReport>),
 }
 
@@ -35,7 +63,10 @@ enum Order {
 #[derive(Clone)]
 pub struct Line {
     // Before the ringer: fields are dropped in order, so the last one hangs up, then rings.
-    sender: SyncSender<Order>,
+    admins: SyncSender<Order>,
+    users: SyncSender<Order>,
+    /// Changes with all that happens to experiments.
+    news: watch::Receiver<u64>,
     ringer: Ringer,
 }
 
@@ -51,8 +82,50 @@ impl Drop for Ringer {
 
 /// The engine thread's end.
 pub struct Orders {
-    receiver: Receiver<Order>,
+    inbox: Arc<Mutex<Inbox>>,
+    news: watch::Sender<u64>,
     bell: Arc<Bell>,
+}
+
+/// What was ordered. Behind a lock, though the engine thread alone takes from it: both its loop and the undo that the
+/// loop is in do.
+struct Inbox {
+    admins: Receiver<Order>,
+    users: Receiver<Order>,
+    /// What came while an undo went on, and has to wait for its end.
+    waiting: VecDeque<Order>,
+}
+
+impl Inbox {
+    /// The next order: what waits longest, then admins', then users'.
+    fn next(&mut self) -> Result<Order, TryRecvError> {
+        match self.waiting.pop_front() {
+            Some(order) => Ok(order),
+            None => self.arriving(),
+        }
+    }
+
+    fn arriving(&mut self) -> Result<Order, TryRecvError> {
+        match self.admins.try_recv() {
+            Err(TryRecvError::Empty) => self.users.try_recv(),
+            first => first,
+        }
+    }
+
+    /// The next order that changes nothing; what else arrives has to wait.
+    fn next_look(&mut self) -> Option<Work> {
+        while let Ok(order) = self.arriving() {
+            match order {
+                Order::Look(work) => return Some(work),
+                order => self.waiting.push_back(order),
+            }
+        }
+        None
+    }
+}
+
+fn locked(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
+    inbox.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Wakes the engine thread.
@@ -63,11 +136,29 @@ struct Bell(EventFd);
 /// # Errors
 /// When the process is out of file descriptors.
 pub fn line() -> io::Result<(Line, Orders)> {
-    let (sender, receiver) = sync_channel(WAITING_MAX);
+    let (to_admins, admins) = sync_channel(WAITING_MAX);
+    let (to_users, users) = sync_channel(WAITING_MAX);
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let bell = Arc::new(Bell(EventFd::from_flags(flags)?));
     let ringer = Ringer(Arc::clone(&bell));
-    Ok((Line { sender, ringer }, Orders { receiver, bell }))
+    let (told, news) = watch::channel(0);
+    let line = Line {
+        admins: to_admins,
+        users: to_users,
+        news,
+        ringer,
+    };
+    let inbox = Arc::new(Mutex::new(Inbox {
+        admins,
+        users,
+        waiting: VecDeque::new(),
+    }));
+    let orders = Orders {
+        inbox,
+        news: told,
+        bell,
+    };
+    Ok((line, orders))
 }
 
 impl Bell {
@@ -103,16 +194,39 @@ impl Line {
     /// What `work` fails with; `Busy` when too much waits; `Internal` when the thread has ended.
     pub async fn ask<T: Send + 'static>(
         &self,
+        lane: Lane,
+        work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.answered(lane, Order::Work, work).await
+    }
+
+    /// The same for what changes nothing: it does not wait for the end of an undo.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn look<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.answered(lane, Order::Look, work).await
+    }
+
+    async fn answered<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        order: impl FnOnce(Work) -> Order,
         work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Order::Work(Box::new(move |steward| {
+        let order = order(Box::new(move |steward| {
             if reply.is_closed() {
                 return;
             }
             // The one who asked may have gone meanwhile.
             drop(reply.send(work(steward)));
-        })))?;
+        }));
+        self.send(lane, order)?;
         answer.await.unwrap_or_else(|_gone| Err(ended()))
     }
 
@@ -122,12 +236,21 @@ impl Line {
     /// As [`Self::ask`].
     pub async fn stop(&self) -> Result<UndoReport, Failure> {
         let (reply, answer) = oneshot::channel();
-        self.send(Order::Stop(reply))?;
+        self.send(Lane::Admins, Order::Stop(reply))?;
         answer.await.map_err(|_gone| ended())
     }
 
-    fn send(&self, order: Order) -> Result<(), Failure> {
-        let sent = self.sender.try_send(order);
+    /// Changes with all that happens to experiments.
+    #[must_use]
+    pub fn news(&self) -> watch::Receiver<u64> {
+        self.news.clone()
+    }
+
+    fn send(&self, lane: Lane, order: Order) -> Result<(), Failure> {
+        let sent = match lane {
+            Lane::Admins => self.admins.try_send(order),
+            Lane::Users => self.users.try_send(order),
+        };
         self.ringer.0.ring();
         sent.map_err(|error| match error {
             TrySendError::Full(_) => {
@@ -147,11 +270,16 @@ impl Orders {
     /// nobody is left to tell it. Then everything is put back.
     pub fn work(&self, steward: &mut Steward, notifier: &Notifier) {
         let mut pulse = Pulse::new(notifier, steward.now());
+        let mut idle = Idle::new(steward.now());
+        steward.experiment_news(self.news.clone());
+        steward.answer_between(self.between(notifier, steward.now()));
         loop {
             let now = steward.now();
             pulse.beat(steward, now);
-            match self.receiver.try_recv() {
-                Ok(Order::Work(work)) => work(steward),
+            idle.tend(steward, now);
+            let order = locked(&self.inbox).next();
+            match order {
+                Ok(Order::Work(work) | Order::Look(work)) => work(steward),
                 Ok(Order::Stop(reply)) => {
                     // Whether anyone still listens or not, it is done.
                     drop(reply.send(steward.stop()));
@@ -162,10 +290,8 @@ impl Orders {
                     return;
                 }
                 Err(TryRecvError::Empty) => {
-                    let wait = [steward.wait(now), pulse.wait(now)]
-                        .into_iter()
-                        .flatten()
-                        .min();
+                    let wait = [steward.wait(now), pulse.wait(now), idle.wait(steward, now)];
+                    let wait = wait.into_iter().flatten().min();
                     if self.sleep(wait, steward) {
                         steward.samples_wait();
                     }
@@ -173,6 +299,20 @@ impl Orders {
             }
             steward.turn();
         }
+    }
+
+    /// What is done again and again while an undo goes on: the watchdog is told, and who only looks is answered.
+    fn between(&self, notifier: &Notifier, now: Time) -> Between {
+        let inbox = Arc::clone(&self.inbox);
+        let mut pulse = Pulse::new(notifier, now);
+        Box::new(move |steward| {
+            let now = steward.now();
+            pulse.beat(steward, now);
+            let look = locked(&inbox).next_look();
+            if let Some(look) = look {
+                look(steward);
+            }
+        })
     }
 
     /// Sleeps until the bell rings, samples wait, or the time is over. True for samples.
@@ -206,17 +346,49 @@ impl Orders {
     }
 }
 
+/// Gives threads their own masks back that wait for them, while nothing is attached: with a source open every turn of
+/// the steward sees to that.
+struct Idle {
+    next: Time,
+}
+
+impl Idle {
+    fn new(now: Time) -> Self {
+        Self {
+            next: now.after(TIDY_EVERY),
+        }
+    }
+
+    fn tend(&mut self, steward: &mut Steward, now: Time) {
+        if now >= self.next {
+            self.next = now.after(TIDY_EVERY);
+            if Self::has_work(steward) {
+                steward.parts.hand.tidy();
+            }
+        }
+    }
+
+    /// How long until it is tried again; none where nothing waits.
+    fn wait(&self, steward: &Steward, now: Time) -> Option<Duration> {
+        Self::has_work(steward).then(|| self.next.since(now))
+    }
+
+    fn has_work(steward: &Steward) -> bool {
+        steward.source.is_none() && steward.parts.hand.waits()
+    }
+}
+
 /// The watchdog's messages. They come from the engine thread, since it is the one that must not hang.
-struct Pulse<'a> {
-    notifier: &'a Notifier,
+struct Pulse {
+    notifier: Notifier,
     every: Option<Duration>,
     next: Time,
 }
 
-impl<'a> Pulse<'a> {
-    fn new(notifier: &'a Notifier, now: Time) -> Self {
+impl Pulse {
+    fn new(notifier: &Notifier, now: Time) -> Self {
         Self {
-            notifier,
+            notifier: notifier.clone(),
             every: notifier.heartbeat(),
             next: now,
         }
@@ -241,6 +413,8 @@ impl<'a> Pulse<'a> {
 
 #[cfg(test)]
 mod tests {
+    use control::rows::UndoRequest;
+
     use super::*;
     use crate::fake::{Settings, World};
 
@@ -256,13 +430,107 @@ mod tests {
         thread.join().unwrap();
     }
 
+    #[test]
+    fn masks_that_wait_are_given_back_while_nothing_is_attached() {
+        let settings = Settings::new("line-idle", "");
+        let world = World::new();
+        let (mut steward, _gate) = world.steward(&settings);
+        let mut idle = Idle::new(steward.now());
+        assert_eq!(idle.wait(&steward, steward.now()), None);
+        world.state().waiting = 1;
+        let wait = idle.wait(&steward, steward.now()).unwrap();
+        assert!(wait <= TIDY_EVERY, "{wait:?}");
+        let now = steward.now();
+        idle.tend(&mut steward, now);
+        assert_eq!(world.state().waiting, 1, "not yet");
+        let later = now.after(wait);
+        idle.tend(&mut steward, later);
+        assert_eq!(world.state().waiting, 0);
+        assert_eq!(idle.wait(&steward, later), None);
+    }
+
+    #[tokio::test]
+    async fn admins_are_answered_before_users_who_came_first() {
+        let (line, orders) = line().unwrap();
+        let settings = Settings::new("line-lanes", "");
+        let (mut steward, _gate) = World::new().steward(&settings);
+        let (sender, told) = std::sync::mpsc::channel();
+        let ask = |lane| {
+            let (line, sender) = (line.clone(), sender.clone());
+            tokio::spawn(async move {
+                line.ask(lane, move |_| {
+                    sender.send(lane).unwrap();
+                    Ok(())
+                })
+                .await
+            })
+        };
+        let asked: Vec<_> = [
+            Lane::Users,
+            Lane::Users,
+            Lane::Admins,
+            Lane::Users,
+            Lane::Admins,
+        ]
+        .map(ask)
+        .into();
+        // All of them wait before the thread begins.
+        tokio::task::yield_now().await;
+        let thread = std::thread::spawn(move || orders.work(&mut steward, &Notifier::default()));
+        for asked in asked {
+            asked.await.unwrap().unwrap();
+        }
+        let order: Vec<Lane> = told.try_iter().collect();
+        let (first, rest) = order.split_at(2);
+        assert_eq!(first, [Lane::Admins; 2]);
+        assert_eq!(rest, [Lane::Users; 3]);
+        line.stop().await.unwrap();
+        thread.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_looks_is_answered_while_an_undo_goes_on_and_who_changes_waits() {
+        let (line, orders) = line().unwrap();
+        let settings = Settings::new("line-between", "");
+        let (mut steward, _gate) = World::new().steward(&settings);
+        let undo = UndoRequest { pid: Some(100) };
+        let (sender, told) = std::sync::mpsc::channel();
+        let (looked, changed) = (sender.clone(), sender.clone());
+        let asking = line.clone();
+        let all = tokio::spawn(async move {
+            let undone = asking.ask(Lane::Admins, move |steward| {
+                let report = steward.undo(Peer::DAEMON, &undo);
+                sender.send("undone").unwrap();
+                report
+            });
+            let change = asking.ask(Lane::Admins, move |_| {
+                changed.send("changed").unwrap();
+                Ok(())
+            });
+            let look = asking.look(Lane::Users, move |_| {
+                looked.send("looked").unwrap();
+                Ok(())
+            });
+            tokio::join!(undone, change, look)
+        });
+        // All of them wait before the thread begins.
+        tokio::task::yield_now().await;
+        let thread = std::thread::spawn(move || orders.work(&mut steward, &Notifier::default()));
+        let (undone, change, look) = all.await.unwrap();
+        assert!(undone.is_ok() && change.is_ok() && look.is_ok());
+        let order: Vec<&str> = told.try_iter().collect();
+        assert_eq!(order, ["looked", "undone", "changed"]);
+        drop(line);
+        thread.join().unwrap();
+    }
+
     #[tokio::test]
     async fn what_nobody_waits_for_is_not_begun() {
         let (line, orders) = line().unwrap();
         let settings = Settings::new("line-gone", "");
         let (mut steward, _gate) = World::new().steward(&settings);
         let (sender, told) = std::sync::mpsc::channel();
-        let given_up = line.ask(move |_| {
+        let given_up = line.ask(Lane::Users, move |_| {
             let _told = sender.send(());
             Ok(())
         });
@@ -270,12 +538,12 @@ mod tests {
             .await
             .unwrap_err();
         let thread = std::thread::spawn(move || orders.work(&mut steward, &Notifier::default()));
-        assert_eq!(line.ask(|_| Ok(7)).await, Ok(7));
+        assert_eq!(line.ask(Lane::Admins, |_| Ok(7)).await, Ok(7));
         assert!(told.try_recv().is_err());
         line.stop().await.unwrap();
         thread.join().unwrap();
         assert_eq!(
-            line.ask(|_| Ok(7)).await.unwrap_err().kind,
+            line.ask(Lane::Admins, |_| Ok(7)).await.unwrap_err().kind,
             ErrorKind::Internal
         );
     }

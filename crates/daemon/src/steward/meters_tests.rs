@@ -12,6 +12,7 @@ fn attach(steward: &mut Steward, pid: u32) -> u32 {
         policy: Some("none".to_owned()),
         set: std::collections::BTreeMap::new(),
         dry_run: false,
+        for_ms: None,
     };
     steward.attach(Peer::DAEMON, &request).unwrap().id
 }
@@ -56,7 +57,7 @@ fn what_is_counted_is_shown_everywhere() {
         events.iter().any(|event| event.text.contains("; IPC 2.00")),
         "{events:?}"
     );
-    let found = steward.doctor();
+    let found = steward.doctor().run();
     let ok = |subject: &str| {
         found
             .iter()
@@ -91,7 +92,7 @@ fn a_machine_without_hardware_counts_what_the_kernel_does() {
     assert_eq!(counts.faults, Some(12_000_000));
     assert_eq!(counts.absent.len(), 2);
     assert!(status.memory.is_empty());
-    let found = steward.doctor();
+    let found = steward.doctor().run();
     let row = |subject: &str| found.iter().find(|row| row.subject == subject).unwrap();
     let lacking = row("instructions and cycles of programs");
     assert!(lacking.text.contains("virtual machine") && !lacking.remedy.is_empty());
@@ -108,6 +109,7 @@ fn settings_can_leave_counters_to_others() {
     assert!(
         steward
             .doctor()
+            .run()
             .iter()
             .any(|row| row.text.contains("sampling.counters"))
     );

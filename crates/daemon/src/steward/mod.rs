@@ -4,7 +4,11 @@
 //! With nothing attached the source is closed and the thread sleeps until it is asked something.
 
 mod attach;
+mod away;
 mod batch;
+mod counters;
+mod experiments;
+mod fit;
 mod history;
 mod line;
 mod meters;
@@ -13,7 +17,9 @@ mod overhead;
 mod program;
 mod record;
 mod recording;
+mod reload;
 mod seams;
+mod stories;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,30 +29,40 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Config, Difference, Effect, LogLevel, Users};
-use control::rows::{ReloadReport, UndoReport, UndoRequest};
-use control::{ErrorKind, Failure};
-use numad_core::{Action, AttachmentId, Engine, EventKind, Outcome, Record, Refusal, Time};
+use config::{Config, LogLevel, Users};
+use control::Failure;
+use control::rows::{UndoReport, UndoRequest};
+use numad_core::{
+    Action, AttachmentId, Engine, EventKind, Lifecycle, Outcome, Record, Refusal, Time,
+};
 use sampler::Source;
 use tokio::sync::watch;
 use topology::{Pid, Topology};
 
 use crate::clock::Clock;
+use crate::descriptors;
 use crate::log::{Level, Log};
 use crate::peer::{self, Access, Peer};
-use crate::server::Gate;
+use crate::server::{Gate, REFUSED_MAX};
 
+pub use away::Between;
 use batch::Batch;
+pub(crate) use counters::Counters;
+pub use experiments::{Experiments, Found};
 pub use history::HISTORY_MAX;
-pub use line::{Line, Orders, line};
+pub use line::{Lane, Line, Orders, line};
 pub use meters::Meters;
 pub use metrics::{CONNECTIONS_EVICTED, CONNECTIONS_REFUSED, Metric, write_metric};
 use overhead::{Measured, Overhead};
 use program::Program;
 pub use record::{Begun, RECORDINGS_MAX};
 use recording::Recording;
-pub use seams::{Asked, Hand, Loader, Machine, Opener, OwnUsage, ProcessFacts, Scope};
-pub use view::MatrixWindow;
+pub use seams::{
+    Asked, Finder, Hand, Job, Loader, Machine, Named, Opener, OwnUsage, ProcessFacts, Scope,
+    Survey, Unfit,
+};
+pub use stories::{Stories, read_story};
+pub use view::{Checkup, MatrixDraft, MatrixWindow};
 
 /// Least and most time between two readings of the source's buffers.
 ///
@@ -59,8 +75,9 @@ const DRAIN_STRAINED: Duration = Duration::from_secs(1);
 
 /// Pages whose place is asked for in one window.
 ///
-/// Measured here, `move_pages` as a question takes 0.1 to 0.3 us a page: 2 ms of a window of 500.
-const WANTED_PAGES_MAX: usize = 8192;
+/// Two for each piece of memory that a policy is given. Measured here, `move_pages` as a question takes 0.1 to 0.3 us a
+/// page: 1 ms of a window of 500.
+const WANTED_PAGES_MAX: usize = 4096;
 
 /// How often the journal is tidied while something is attached.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -107,13 +124,19 @@ pub struct Steward {
     programs: BTreeMap<AttachmentId, Program>,
     ended: VecDeque<Ended>,
     recordings: BTreeMap<u32, Recording>,
+    experiments: Experiments,
+    stories: Stories,
     /// The number of the last recording.
     last_recording: u32,
     source: Option<OpenSource>,
+    /// Why the source is not a better one, as it was told last.
+    told_passed_over: Vec<String>,
     /// When others that place threads were looked for, and what was found.
     rivals_seen: (Option<Time>, Vec<String>),
     began: Time,
     counters: Counters,
+    /// What is done while an undo goes on; none while one does, or where nobody waits.
+    between: Option<Between>,
     /// Kept to allocate once; empty between drains.
     batch: Batch,
 }
@@ -136,26 +159,6 @@ struct OpenSource {
     throttled_told: u64,
     /// What it costs.
     overhead: Overhead,
-}
-
-/// What happened since the start, for `/metrics`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    attached: u64,
-    refused_attaches: u64,
-    windows: u64,
-    samples: u64,
-    lost: u64,
-    proposals_dropped: u64,
-    hands_off: u64,
-    thread_moves: u64,
-    pages_moved: u64,
-    refusals: u64,
-    moving_ns: u64,
-    reloads: u64,
-    reloads_refused: u64,
-    /// Samples in recordings that have ended.
-    recorded: u64,
 }
 
 impl fmt::Debug for Steward {
@@ -183,9 +186,18 @@ pub fn gate_of(config: &Config) -> Gate {
         Users::None => peer::Users::Nobody,
     };
     let admin_group = config.access.admin_group.as_deref();
+    let others = config.limits.admin_connections_max + REFUSED_MAX;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let limit = descriptors::limit();
     Gate {
         access: Access::of(users, admin_group.unwrap_or_default()),
-        connections_max: config.daemon.connections_max,
+        connections_max: descriptors::connections_within(
+            limit,
+            config.daemon.connections_max,
+            others,
+            cpus,
+        ),
+        limits: config.limits,
     }
 }
 
@@ -203,10 +215,11 @@ pub const fn level_of(config: &Config) -> Level {
 impl Steward {
     /// A steward with nothing attached.
     #[must_use]
-    pub fn new(mut parts: Parts) -> Self {
+    pub fn new(mut parts: Parts, experiments: Experiments, stories: Stories) -> Self {
         parts.meters = parts.meters.switched(parts.config.sampling.counters);
         let options = parts.config.engine_options(parts.page_bytes);
-        let engine = Engine::new(Arc::clone(&parts.topology), options);
+        let mut engine = Engine::new(Arc::clone(&parts.topology), options);
+        engine.number_from(stories.last().saturating_add(1));
         let began = (parts.clock)();
         Self {
             at_start: parts.config.clone(),
@@ -215,11 +228,15 @@ impl Steward {
             programs: BTreeMap::new(),
             ended: VecDeque::new(),
             recordings: BTreeMap::new(),
+            experiments,
+            stories,
             last_recording: 0,
             source: None,
+            told_passed_over: Vec::new(),
             rivals_seen: (None, Vec::new()),
             began,
             counters: Counters::default(),
+            between: None,
             batch: Batch::new(),
         }
     }
@@ -236,15 +253,20 @@ impl Steward {
         &self.parts.log
     }
 
-    /// How long nothing will be due; none while nothing is attached or recorded.
+    /// How long nothing will be due; none while nothing is attached, recorded or compared.
     #[must_use]
     pub fn wait(&self, now: Time) -> Option<Duration> {
-        let source = self.source.as_ref()?;
+        let source = self.source.as_ref();
         let due = [
-            Some(source.next_drain),
-            source.provoke_at,
-            Some(source.overhead.due()),
-            self.judging_due(),
+            self.experiments.due(),
+            source.map(|source| source.next_drain),
+            source.and_then(|source| source.provoke_at),
+            source.map(|source| source.overhead.due()),
+            self.judging_due().filter(|_| source.is_some()),
+            self.programs
+                .values()
+                .filter_map(|program| program.until)
+                .min(),
         ];
         let recordings = self.recordings.values().map(Recording::due);
         due.into_iter()
@@ -289,7 +311,9 @@ impl Steward {
             self.drain(now);
             self.judge(now);
         }
+        self.detach_what_is_over(now);
         self.tend_recordings(now);
+        self.conduct();
         if let Some(source) = &mut self.source
             && now >= source.next_tidy
         {
@@ -319,10 +343,14 @@ impl Steward {
         let batch = &mut self.batch;
         let began = (self.parts.clock)();
         let recordings = &mut self.recordings;
+        let mut started = Vec::new();
         let drained = open.source.drain(&mut |record| {
             match record {
                 Record::Sample(_) => counters.samples += 1,
                 Record::Lost(count) => counters.lost = counters.lost.saturating_add(*count),
+                Record::Lifecycle(Lifecycle::Renamed {
+                    pid, exec: true, ..
+                }) if started.len() < fit::RECHECKED_MAX => started.push(*pid),
                 Record::Lifecycle(_) => {}
             }
             for recording in recordings.values_mut() {
@@ -341,6 +369,8 @@ impl Steward {
         };
         open.drain_every = next_drain(open.drain_every, drained.fill_permille, most);
         open.next_drain = now.after(open.drain_every);
+        self.recheck(now, &started);
+        self.follow_newborns();
     }
 
     /// Tells the source what it costs and may cost, if it is time for that.
@@ -422,7 +452,7 @@ impl Steward {
     /// Closes windows that have ended, and does what the policies want of it.
     fn judge(&mut self, now: Time) {
         let began = self.parts.machine.own_time();
-        let due = self.engine.due(now);
+        let due = self.next_due(now);
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         self.observed(now, &asked);
         self.carry_out();
@@ -447,10 +477,14 @@ impl Steward {
                 }
             }
         }
+        for (id, pid, why) in self.parts.machine.unfit() {
+            self.shut_out(now, id, pid, why);
+        }
         self.parts.meters.observe(now, &mut observation);
         for seen in &mut observation.programs {
             if let Some(program) = self.programs.get_mut(&seen.attachment) {
                 program.note_processes(&seen.tasks);
+                program.threads = seen.tasks.len();
                 program.pretend(&mut seen.tasks);
             }
         }
@@ -465,6 +499,10 @@ impl Steward {
             attachment: id,
             members: program.members(&self.engine.pids(id)),
             only_of: program.confined_to,
+            shown_to: program.owner,
+            threads_max: program
+                .confined_to
+                .map(|user| self.threads_left(user.uid, Some(id))),
             pages: self.engine.wanted_places(id, WANTED_PAGES_MAX),
         })
     }
@@ -494,6 +532,7 @@ impl Steward {
             {
                 self.drain(now);
             }
+            self.answer_looks();
         }
     }
 
@@ -524,11 +563,15 @@ impl Steward {
             }
         }
         for id in over {
+            let user = self
+                .programs
+                .get(&id)
+                .and_then(|program| program.confined_to);
             let report = self.release(id);
-            self.parts.log.info(format_args!(
-                "attachment {id} ended: {}",
-                undo_text(&report)
-            ));
+            self.parts.log.info_by(
+                user.map(|user| user.uid),
+                format_args!("attachment {id} ended: {}", undo_text(&report)),
+            );
         }
     }
 
@@ -537,21 +580,27 @@ impl Steward {
         let now = self.now();
         // Children that were made a moment ago have our masks too.
         self.drain(now);
+        let story = self.draft_story(id);
         let Some(program) = self.programs.remove(&id) else {
             return UndoReport::default();
         };
         let pids = self.members_of(id, &program);
+        let named = program.named(&pids);
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         self.parts.meters.end(id);
         self.let_go(&pids);
         self.close_if_idle();
-        let report = if program.recorder.is_some() {
-            UndoReport::default()
-        } else {
-            self.parts.hand.undo(&Scope::Processes(pids))
-        };
+        let only_recorded = program.recorder.is_some();
+        // Who looks is answered while it is put back, and finds it here.
         self.keep_ended(id, now, program);
+        let report = match only_recorded {
+            true => UndoReport::default(),
+            false => self.put_back(&Scope::Program(id, named)),
+        };
+        if let Some(story) = story {
+            self.keep_story(story, Some(report.clone()));
+        }
         report
     }
 
@@ -591,12 +640,12 @@ impl Steward {
     /// # Errors
     /// When there is no such attachment, or it is someone else's.
     pub fn detach(&mut self, peer: Peer, id: AttachmentId) -> Result<UndoReport, Failure> {
-        self.visible(peer, id)?;
+        let user = self.visible(peer, id)?.confined_to;
         let report = self.release(id);
-        self.parts.log.info(format_args!(
-            "attachment {id} detached: {}",
-            undo_text(&report)
-        ));
+        self.parts.log.info_by(
+            user.map(|user| user.uid),
+            format_args!("attachment {id} detached: {}", undo_text(&report)),
+        );
         Ok(report)
     }
 
@@ -613,17 +662,22 @@ impl Steward {
         if let Some(id) = self.attachment_with(pid) {
             return self.detach(peer, id);
         }
-        let report = self.parts.hand.undo(&Scope::Processes(vec![pid]));
-        self.parts.log.info(format_args!(
-            "undo of process {pid}: {}",
-            undo_text(&report)
-        ));
+        let report = self.put_back(&Scope::Processes([(pid, None)].into()));
+        if report == UndoReport::default() && self.parts.machine.process(pid)?.is_none() {
+            return Err(attach::gone(pid));
+        }
+        let user = peer.confinement().map(|user| user.uid);
+        self.parts.log.info_by(
+            user,
+            format_args!("undo of process {pid}: {}", undo_text(&report)),
+        );
         Ok(report)
     }
 
-    /// Ends recordings, detaches all and puts everything back.
+    /// Ends recordings and experiments, detaches all and puts everything back.
     pub fn stop(&mut self) -> UndoReport {
         self.drain(self.now());
+        self.abandon_experiments();
         self.abandon_recordings();
         self.undo_all()
     }
@@ -631,12 +685,16 @@ impl Steward {
     fn undo_all(&mut self) -> UndoReport {
         let now = self.now();
         self.drain(now);
-        let (mut pids, mut followed) = (Vec::new(), Vec::new());
+        let (mut named, mut followed) = (Named::new(), Vec::new());
+        let ids: Vec<AttachmentId> = self.programs.keys().copied().collect();
+        let stories = ids.into_iter().filter_map(|id| self.draft_story(id));
+        let stories: Vec<stories::Draft> = stories.collect();
         while let Some((id, program)) = self.programs.pop_first() {
-            followed.extend(self.members_of(id, &program));
+            let members = self.members_of(id, &program);
             if program.recorder.is_none() {
-                pids.extend(self.members_of(id, &program));
+                named.extend(program.named(&members));
             }
+            followed.extend(members);
             self.engine.handle_detach(now, id);
             self.parts.machine.forget(id);
             self.parts.meters.end(id);
@@ -647,78 +705,27 @@ impl Steward {
         // By name first: the journal alone does not know children that were never bound themselves
         // and whose parents have ended.
         let mut report = UndoReport::default();
-        if !pids.is_empty() {
-            pids.sort_unstable();
-            report = self.parts.hand.undo(&Scope::Processes(pids));
+        if !named.is_empty() {
+            report = self.put_back(&Scope::Processes(named));
         }
-        let rest = self.parts.hand.undo(&Scope::All);
+        let rest = self.put_back(&Scope::All);
         report.threads_restored += rest.threads_restored;
         report.threads_gone += rest.threads_gone;
         report.threads_left += rest.threads_left;
         report.pages_restored += rest.pages_restored;
         report.pages_gone += rest.pages_gone;
         // What stayed or failed the first time was tried once more.
+        report.threads_parked = rest.threads_parked;
         report.pages_left = rest.pages_left;
         report.failed = rest.failed;
+        for story in stories {
+            self.keep_story(story, None);
+        }
         self.parts.log.info(format_args!(
             "everything was undone: {}",
             undo_text(&report)
         ));
         report
-    }
-
-    /// Reads the settings again. Bad ones change nothing.
-    ///
-    /// # Errors
-    /// `NotPermitted`; `Configuration` with everything that is wrong, one after the other.
-    pub fn reload(&mut self, peer: Peer) -> Result<ReloadReport, Failure> {
-        peer.must_be_admin("reload")?;
-        let loaded = match (self.parts.loader)() {
-            Ok(loaded) => loaded,
-            Err(error) => {
-                self.counters.reloads_refused += 1;
-                let text = error.to_string().replace('\n', "; ");
-                self.parts
-                    .log
-                    .error(format_args!("settings not reloaded, old ones stay: {text}"));
-                let message = format!("settings not reloaded: {text}");
-                return Err(Failure::new(ErrorKind::Configuration, message)
-                    .remedy("the old settings stay in force; correct the file and reload"));
-            }
-        };
-        let report = report_of(&Config::differences(&self.parts.config, &loaded.config));
-        self.counters.reloads += 1;
-        self.parts.log.set_level(level_of(&loaded.config));
-        self.parts.gate.send_replace(gate_of(&loaded.config));
-        self.parts.config = loaded.config;
-        self.parts.files = loaded.files;
-        let (changed, later) = (report.changed.len(), report.at_restart.len());
-        let log = &self.parts.log;
-        log.info(format_args!(
-            "settings reloaded: {changed} changed, {later} wait for a restart"
-        ));
-        Ok(report)
-    }
-}
-
-impl Counters {
-    fn take(&mut self, kind: &EventKind) {
-        match kind {
-            EventKind::Window(_) => self.windows += 1,
-            EventKind::TaskDropped { .. } => self.proposals_dropped += 1,
-            EventKind::PagesDropped { count, .. } => self.proposals_dropped += count,
-            EventKind::HandsOff { .. } => self.hands_off += 1,
-            EventKind::Ended { action, outcome } => self.take_outcome(action, outcome),
-            EventKind::Ordered(_) | EventKind::ProgramEnded => {}
-        }
-    }
-
-    fn take_outcome(&mut self, action: &Action, outcome: &Outcome) {
-        let (moves, tally, spent_ns) = program::tally(action, outcome);
-        self.thread_moves += moves;
-        self.pages_moved += tally.moved;
-        self.refusals += tally.refused.values().sum::<u64>();
-        self.moving_ns += spent_ns;
     }
 }
 
@@ -736,26 +743,16 @@ fn own_processor_time(machine: &mut dyn Machine) -> Duration {
     Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
 }
 
-fn report_of(differences: &[Difference]) -> ReloadReport {
-    let (later, now): (Vec<_>, Vec<_>) = differences
-        .iter()
-        .partition(|difference| difference.effect == Effect::Restart);
-    let texts = |list: Vec<&Difference>| list.into_iter().map(ToString::to_string).collect();
-    ReloadReport {
-        changed: texts(now),
-        at_restart: texts(later),
-    }
-}
-
 /// A report in one line.
 #[must_use]
 pub fn undo_text(report: &UndoReport) -> String {
     let mut text = format!(
-        "{} threads restored, {} gone, {} left to others; {} pages restored, {} gone, {} in \
-         nobody's use",
+        "{} threads restored, {} gone, {} left to others, {} outside of their cpusets; {} pages \
+         restored, {} gone, {} in nobody's use",
         report.threads_restored,
         report.threads_gone,
         report.threads_left,
+        report.threads_parked,
         report.pages_restored,
         report.pages_gone,
         report.pages_left
@@ -767,6 +764,10 @@ pub fn undo_text(report: &UndoReport) -> String {
 }
 
 #[cfg(test)]
+mod experiments_tests;
+#[cfg(test)]
 mod recording_tests;
+#[cfg(test)]
+mod stories_tests;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,8 @@ use numad_core::{
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
 use super::history::{History, Tally};
-use super::seams::Hand;
+use super::seams::{Hand, Named};
+use crate::peer::Credentials;
 
 /// See the module.
 #[derive(Debug)]
@@ -21,15 +22,25 @@ pub(super) struct Program {
     pub(super) command: String,
     /// User of the first.
     pub(super) uid: u32,
-    /// The user that has all of them; none when they are of several.
-    pub(super) owner: Option<u32>,
-    /// Leave out processes that are not this user's alone; none when an admin attached it.
-    pub(super) confined_to: Option<u32>,
+    /// Who may look into all of them; none when nobody but root may.
+    pub(super) owner: Option<Credentials>,
+    /// Who attached it, and may look into every process of it; none when an admin did.
+    pub(super) confined_to: Option<Credentials>,
     pub(super) policy: &'static str,
     pub(super) settings: BTreeMap<String, String>,
     /// Takes the actions of a dry run.
     pub(super) recorder: Option<Recorder>,
     pub(super) since: Time,
+    /// Threads that were seen last, and when its window was judged last.
+    pub(super) threads: usize,
+    pub(super) judged: Option<Time>,
+    /// When it is detached by itself.
+    pub(super) until: Option<Time>,
+    /// An experiment attached it.
+    pub(super) in_experiment: bool,
+    /// Share of accesses that were local in the first window that told, in thousandths.
+    local_first: Option<u32>,
+    local_last: Option<u32>,
     pub(super) windows: u64,
     pub(super) samples: u64,
     pub(super) lost: u64,
@@ -63,12 +74,14 @@ pub(super) struct Beginning {
     pub(super) starts: BTreeMap<Pid, StartTicks>,
     pub(super) command: String,
     pub(super) uid: u32,
-    pub(super) owner: Option<u32>,
-    pub(super) confined_to: Option<u32>,
+    pub(super) owner: Option<Credentials>,
+    pub(super) confined_to: Option<Credentials>,
     pub(super) policy: &'static str,
     pub(super) settings: BTreeMap<String, String>,
     pub(super) dry_run: bool,
     pub(super) since: Time,
+    pub(super) until: Option<Time>,
+    pub(super) in_experiment: bool,
 }
 
 impl Program {
@@ -83,6 +96,8 @@ impl Program {
             settings,
             dry_run,
             since,
+            until,
+            in_experiment,
         } = beginning;
         Self {
             pids: starts.keys().copied().collect(),
@@ -94,6 +109,12 @@ impl Program {
             settings,
             recorder: dry_run.then(Recorder::default),
             since,
+            threads: 0,
+            judged: None,
+            until,
+            in_experiment,
+            local_first: None,
+            local_last: None,
             windows: 0,
             samples: 0,
             lost: 0,
@@ -112,6 +133,21 @@ impl Program {
         pids.iter()
             .map(|pid| (*pid, self.starts.get(pid).copied()))
             .collect()
+    }
+
+    /// The same, to put them back.
+    pub(super) fn named(&self, pids: &[Pid]) -> Named {
+        self.members(pids).into_iter().collect()
+    }
+
+    /// Whether it is known when a process of it began.
+    pub(super) fn knows(&self, pid: Pid) -> bool {
+        self.starts.contains_key(&pid)
+    }
+
+    /// A process joined that began then.
+    pub(super) fn note_start(&mut self, pid: Pid, start: StartTicks) {
+        self.starts.insert(pid, start);
     }
 
     /// Processes that were named, and those that joined and were alive when last looked at.
@@ -137,6 +173,13 @@ impl Program {
         }
     }
 
+    /// A process takes no further part, and is not to be looked at any more.
+    pub(super) fn part(&mut self, now: Time, pid: Pid, why: String) {
+        self.pids.retain(|named| *named != pid);
+        self.starts.remove(&pid);
+        self.history.note(self.since, now, "left", why);
+    }
+
     /// What was done to it, with only those bound threads counted that are alive.
     pub(super) fn ledger(&self, alive: &BTreeSet<TaskKey>) -> Ledger {
         let bound = self.bound.intersection(alive).count();
@@ -155,6 +198,8 @@ impl Program {
                 self.lost += summary.lost;
                 // What is to be seen again sooner has changed.
                 self.wanted.threads |= summary.next_ms < self.window.next_ms;
+                self.local_last = summary.local_permille.or(self.local_last);
+                self.local_first = self.local_first.or(summary.local_permille);
                 self.window = summary.clone();
             }
             EventKind::Ended { action, outcome } => self.book(action, outcome, page_bytes),
@@ -175,6 +220,12 @@ impl Program {
             | EventKind::ProgramEnded => {}
         }
         self.history.take(self.since, event)
+    }
+
+    /// Share of accesses that were local in the first and in the last window that told.
+    pub(super) fn local_sights(&self) -> (Option<f64>, Option<f64>) {
+        let share = |permille: Option<u32>| permille.map(|it| f64::from(it) / 1000.0);
+        (share(self.local_first), share(self.local_last))
     }
 
     /// Whether something was worth changing since this was asked the last time.
@@ -266,12 +317,14 @@ mod tests {
             starts: BTreeMap::from([(Pid(100), StartTicks(1))]),
             command: "solver".to_owned(),
             uid: 7,
-            owner: Some(7),
+            owner: Some(Credentials { uid: 7, gid: 7 }),
             confined_to: None,
             policy: "deloc",
             settings: BTreeMap::new(),
             dry_run: false,
             since: Time(0),
+            until: None,
+            in_experiment: false,
         })
     }
 

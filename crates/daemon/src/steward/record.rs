@@ -40,13 +40,26 @@ impl fmt::Debug for Begun {
 }
 
 impl Steward {
-    /// Records a program, until its time is up, it ends, someone ends the recording or nobody reads it.
+    /// Searches on the spot, then [`Self::record_found`].
+    #[cfg(test)]
+    pub(crate) fn record(&mut self, peer: Peer, request: &RecordRequest) -> Result<Begun, Failure> {
+        let found = self.finder(&request.target).map(|find| find());
+        self.record_found(peer, request, found.transpose()?)
+    }
+
+    /// Records a program, as found by [`Self::finder`], until its time is up, it ends, someone ends the recording or nobody reads it.
     ///
     /// # Errors
     /// Names what is in the way. Nothing has changed then.
-    pub fn record(&mut self, peer: Peer, request: &RecordRequest) -> Result<Begun, Failure> {
+    pub fn record_found(
+        &mut self,
+        peer: Peer,
+        request: &RecordRequest,
+        found: Option<Vec<ProcessFacts>>,
+    ) -> Result<Begun, Failure> {
         let length = length_of(request)?;
-        let processes = self.processes(peer, &request.target)?;
+        let processes = self.processes(peer, &request.target, found)?;
+        self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
         self.must_have_tape(peer)?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
@@ -54,7 +67,7 @@ impl Steward {
         let now = self.now();
         let begun = Recording::begin(Start {
             uid: peer.uid,
-            confined_to: (!peer.admin).then_some(peer.uid),
+            confined_to: peer.confinement(),
             named: processes
                 .iter()
                 .map(|process| (process.pid, process.start))
@@ -75,10 +88,12 @@ impl Steward {
             recording.introduce(thread);
         }
         self.recordings.insert(id, recording);
-        let (name, count) = (&first.command, processes.len());
-        self.parts.log.info(format_args!(
-            "recording {id} of `{name}` ({count} processes) began"
-        ));
+        let (name, count) = (&first.command, super::attach::processes(processes.len()));
+        let user = peer.confinement().map(|user| user.uid);
+        self.parts.log.info_by(
+            user,
+            format_args!("recording {id} of `{name}` ({count}) began"),
+        );
         Ok(Begun { id, blocks })
     }
 
@@ -146,14 +161,16 @@ impl Steward {
     /// Ends a recording and gives its samples and losses; none if there is no such.
     fn close_recording(&mut self, id: u32, now: Time, why: &str) -> Option<(u64, u64)> {
         let recording = self.recordings.remove(&id)?;
+        let user = recording.confined_to.map(|user| user.uid);
         let pids: Vec<Pid> = recording.pids().collect();
         let (samples, lost) = recording.finish(now, &mut *self.parts.machine);
         self.let_go(&pids);
         self.close_if_idle();
         self.counters.recorded += samples;
-        self.parts.log.info(format_args!(
-            "recording {id} ended, {why}: {samples} samples, {lost} lost"
-        ));
+        self.parts.log.info_by(
+            user,
+            format_args!("recording {id} ended, {why}: {samples} samples, {lost} lost"),
+        );
         Some((samples, lost))
     }
 
@@ -231,7 +248,11 @@ impl Steward {
                 .iter()
                 .map(|process| (process.pid, Some(process.start)))
                 .collect(),
-            only_of: (!peer.admin).then_some(peer.uid),
+            only_of: peer.confinement(),
+            shown_to: None,
+            threads_max: peer
+                .confinement()
+                .map(|user| self.threads_left(user.uid, None)),
             pages: Vec::new(),
         };
         let seen = self.parts.machine.observe(&[asked]).programs;

@@ -9,6 +9,7 @@
 //! did, from the buffer of another processor; so what is written waits for one more reading of the
 //! buffers. Physical addresses and those of the kernel are left out too.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use topology::{Pid, StartTicks};
 
 use super::seams::Machine;
+use crate::peer::Credentials;
 
 /// Blocks that wait for the reader: 4 MiB, which is three seconds of 100,000 samples per second.
 const BLOCKS_MAX: usize = 64;
@@ -39,13 +41,16 @@ const HELD_MAX: usize = 1 << 18;
 /// Processes that are looked at after one reading of the buffers; more than these are left out.
 const SUSPECTS_MAX: usize = 256;
 
+/// Processes that are looked at once a second though nothing was heard of them.
+const SUSPECTS_AT_A_LOOK: usize = 64;
+
 /// A recording that is being made.
 #[derive(Debug)]
 pub(super) struct Recording {
     /// Who asked.
     pub(super) uid: u32,
-    /// Leave out what is not this user's alone; none when an admin asked.
-    confined_to: Option<u32>,
+    /// Leave out what these may not look into; none when an admin asked.
+    pub(super) confined_to: Option<Credentials>,
     filter: Filter,
     /// Processes that were named and live.
     named: Vec<(Pid, StartTicks)>,
@@ -60,6 +65,8 @@ pub(super) struct Recording {
     /// Of these, what is not in the recording yet.
     unsaid: u64,
     held: Held,
+    /// Which process is looked at next, with or without a reason.
+    next_suspect: usize,
     broken: bool,
 }
 
@@ -69,9 +76,11 @@ struct Held {
     /// Of the last reading of the buffers, and of the one before.
     last: Vec<Record>,
     before: Vec<Record>,
-    /// Processes that started another program, and processes that were made.
-    suspects: Vec<Pid>,
+    /// Processes that started another program and when, and processes that were made.
+    suspects: Vec<(Pid, Time)>,
     made: Vec<Pid>,
+    /// Processes of which nothing was heard, and whose turn it is to be looked at.
+    watched: Vec<Pid>,
     /// Something was lost, and it could have been the word about anyone.
     all: bool,
 }
@@ -80,7 +89,7 @@ struct Held {
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) uid: u32,
-    pub(super) confined_to: Option<u32>,
+    pub(super) confined_to: Option<Credentials>,
     pub(super) named: Vec<(Pid, StartTicks)>,
     pub(super) header: Header,
     pub(super) now: Time,
@@ -140,7 +149,12 @@ impl Recording {
             samples: 0,
             lost: 0,
             unsaid: 0,
-            held: Held::default(),
+            // Who was searched for may be another by now.
+            held: Held {
+                all: true,
+                ..Held::default()
+            },
+            next_suspect: 0,
             broken: false,
         };
         Ok((recording, blocks))
@@ -209,10 +223,12 @@ impl Recording {
                 self.filter.forked(pid.0, parent.0)
             }
             Lifecycle::Exit { pid, .. } => self.filter.exited(pid.0),
-            Lifecycle::Renamed { pid, exec, .. } => {
+            Lifecycle::Renamed {
+                pid, exec, time, ..
+            } => {
                 let passes = self.filter.passes(pid.0);
                 if passes && *exec {
-                    self.held.suspects.push(*pid);
+                    self.held.suspects.push((*pid, *time));
                 }
                 passes
             }
@@ -226,12 +242,14 @@ impl Recording {
 
     /// Everything that had arrived by now was taken.
     pub(super) fn settle(&mut self, now: Time, machine: &mut dyn Machine) {
-        if let Some(uid) = self.confined_to {
-            self.leave_out_strangers(uid, machine);
+        if let Some(whom) = self.confined_to {
+            self.leave_out_the_unseen();
+            self.leave_out_strangers(whom, machine);
             self.write_held();
         }
         self.held.suspects.clear();
         self.held.made.clear();
+        self.held.watched.clear();
         self.held.all = false;
         self.filter.sweep();
         if self.has_room() {
@@ -239,20 +257,52 @@ impl Recording {
         }
     }
 
+    /// Forgets what programs did that had been left again before anyone could look at them: what a
+    /// process is now does not tell what it was then.
+    fn leave_out_the_unseen(&mut self) {
+        let mut spans: BTreeMap<Pid, (Time, Time)> = BTreeMap::new();
+        for &(pid, time) in &self.held.suspects {
+            let (first, last) = spans.entry(pid).or_insert((time, time));
+            (*first, *last) = ((*first).min(time), (*last).max(time));
+        }
+        spans.retain(|_, (first, last)| first < last);
+        if spans.is_empty() {
+            return;
+        }
+        let unseen = |record: &Record| {
+            let Record::Sample(sample) = record else {
+                return false;
+            };
+            let span = spans.get(&sample.pid);
+            span.is_some_and(|(first, last)| (*first..=*last).contains(&sample.time))
+        };
+        let before = self.held.last.len() + self.held.before.len();
+        self.held.last.retain(|record| !unseen(record));
+        self.held.before.retain(|record| !unseen(record));
+        let dropped = before - self.held.last.len() - self.held.before.len();
+        self.lose(u64::try_from(dropped).unwrap_or(u64::MAX));
+    }
+
     /// Looks at those who may have become someone else's, and forgets the ones that have.
-    fn leave_out_strangers(&mut self, uid: u32, machine: &mut dyn Machine) {
-        let suspects = if self.held.all {
+    fn leave_out_strangers(&mut self, whom: Credentials, machine: &mut dyn Machine) {
+        let suspects: Vec<Pid> = if self.held.all {
             self.filter.pids().collect()
         } else {
-            std::mem::take(&mut self.held.suspects)
+            let suspects = std::mem::take(&mut self.held.suspects);
+            let watched = self.held.watched.iter().copied();
+            suspects
+                .into_iter()
+                .map(|(pid, _)| pid)
+                .chain(watched)
+                .collect()
         };
-        let mut strangers = strangers(uid, machine, &suspects);
+        let mut strangers = strangers(whom, machine, &suspects);
         if strangers.is_empty() {
             return;
         }
         // What they made since is as strange.
         let made = std::mem::take(&mut self.held.made);
-        strangers.extend(self::strangers(uid, machine, &made));
+        strangers.extend(self::strangers(whom, machine, &made));
         for &pid in &strangers {
             self.filter.remove_alone(pid);
             self.named.retain(|(named, _)| *named != pid);
@@ -293,6 +343,7 @@ impl Recording {
             self.say_lost();
             self.broken |= self.writer.flush().is_err();
         }
+        self.suspect_some();
         let gone = |machine: &mut dyn Machine, &(pid, start): &(Pid, StartTicks)| {
             let found = machine.process(pid);
             found.is_ok_and(|found| found.is_none_or(|found| found.start != start))
@@ -323,6 +374,22 @@ impl Recording {
     pub(super) fn abandon(mut self) {
         // What has waited for less than a reading is left out: nobody will look at it any more.
         drop(self.writer.flush());
+    }
+
+    /// Has some processes looked at after the next reading, other ones each time: a process can close
+    /// itself to its user without starting a program.
+    fn suspect_some(&mut self) {
+        if self.confined_to.is_none() {
+            return;
+        }
+        let pids: Vec<Pid> = self.filter.pids().collect();
+        let from = self.next_suspect.min(pids.len());
+        let few = pids[from..].iter().take(SUSPECTS_AT_A_LOOK);
+        self.held.watched.extend(few);
+        self.next_suspect = from + SUSPECTS_AT_A_LOOK;
+        if self.next_suspect >= pids.len() {
+            self.next_suspect = 0;
+        }
     }
 
     fn write(&mut self, record: &Record) {
@@ -369,11 +436,11 @@ impl Recording {
     }
 }
 
-/// Those of these processes that are not, or can no longer be seen to be, this user's alone.
-fn strangers(uid: u32, machine: &mut dyn Machine, pids: &[Pid]) -> Vec<Pid> {
+/// Those of these processes that `whom` may not look into, or that are not there to be asked about.
+fn strangers(whom: Credentials, machine: &mut dyn Machine, pids: &[Pid]) -> Vec<Pid> {
     let own = |machine: &mut dyn Machine, pid: Pid| {
         let found = machine.process(pid).ok().flatten();
-        found.is_some_and(|found| found.sole && found.uid == uid)
+        found.is_some_and(|found| whom.refused(&found.rights).is_none())
     };
     let looked_at = pids.iter().take(SUSPECTS_MAX);
     let strange = looked_at.filter(|pid| !own(machine, **pid)).copied();

@@ -8,11 +8,15 @@ use sampler::recording::{Ending, Entry, Header, read};
 use tokio::sync::mpsc::Receiver;
 use topology::Tid;
 
+use super::fit::tests::closed_rights;
+use control::ErrorKind;
+
 use super::*;
 use crate::fake::{Settings, World, sample};
 
 const USER: Peer = Peer {
     uid: 7,
+    gid: 7,
     admin: false,
 };
 
@@ -29,6 +33,7 @@ fn attach(steward: &mut Steward, pid: u32) -> AttachmentId {
         policy: Some("none".to_owned()),
         set: BTreeMap::new(),
         dry_run: false,
+        for_ms: None,
     };
     AttachmentId(steward.attach(Peer::DAEMON, &request).unwrap().id)
 }
@@ -372,6 +377,89 @@ fn addresses_of_strangers_never_get_in() {
             .iter()
             .all(|change| !matches!(change, Lifecycle::Renamed { name, .. } if name == "sudo"))
     );
+}
+
+fn exec(steward: &Steward, pid: u32) -> Record {
+    Record::Lifecycle(Lifecycle::Renamed {
+        time: steward.now(),
+        pid: Pid(pid),
+        tid: Tid(pid),
+        name: "other".to_owned(),
+        exec: true,
+    })
+}
+
+/// A program that is closed to its user, by its group, its capabilities or its own wish, is not
+/// recorded, and one that becomes so is left out from then on.
+#[test]
+fn what_the_kernel_hides_is_not_recorded() {
+    let open = procfs::Rights::ordinary(7, 7);
+    let (group, capable, hidden) = closed_rights();
+    for (name, rights) in [("group", group), ("capable", capable), ("hidden", hidden)] {
+        let world = World::new();
+        let settings = Settings::new(&format!("record-closed-{name}"), "");
+        let (mut steward, _gate) = world.steward(&settings);
+        world.set_rights(100, rights);
+        refused(&mut steward, USER, 100, None, ErrorKind::NotPermitted);
+        world.set_rights(100, open);
+        let mut begun = steward.record(USER, &request(&[100], None)).unwrap();
+        pass(&world, &mut steward, 10);
+        world.set_rights(100, rights);
+        let told = exec(&steward, 100);
+        world.state().records.push_back(told);
+        let at = steward.now();
+        let secret = sample(at, Pid(100), Tid(100), 0xbad000);
+        world.state().records.push_back(secret);
+        pass(&world, &mut steward, 30);
+        assert!(
+            steward.recordings(USER).is_empty(),
+            "{name}: nothing is left of it"
+        );
+        let tape = tape(&bytes(&mut begun.blocks));
+        assert!(!tape.samples.is_empty());
+        let leaked = tape.samples.iter().any(|sample| sample.address == 0xbad000);
+        assert!(!leaked, "{name}");
+    }
+}
+
+/// `prctl` alone closes a process, without a program being started.
+#[test]
+fn who_closes_itself_is_left_out_within_a_second() {
+    let world = World::new();
+    let settings = Settings::new("record-prctl", "");
+    let (mut steward, _gate) = world.steward(&settings);
+    let _begun = steward.record(USER, &request(&[100], None)).unwrap();
+    pass(&world, &mut steward, 10);
+    world.set_rights(100, closed_rights().2);
+    pass(&world, &mut steward, 60);
+    assert!(steward.recordings(USER).is_empty());
+}
+
+/// A set-group-id program that has ended with another program in its place, before anyone looked.
+#[test]
+fn a_program_nobody_looked_at_is_left_out() {
+    let world = World::new();
+    let settings = Settings::new("record-unseen", "");
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut begun = steward.record(USER, &request(&[100], None)).unwrap();
+    pass(&world, &mut steward, 10);
+    let told = exec(&steward, 100);
+    world.state().records.push_back(told);
+    let at = steward.now();
+    let secret = sample(at, Pid(100), Tid(100), 0xbad000);
+    world.state().records.push_back(secret);
+    world.state().now = at.after(Duration::from_millis(1));
+    let told = exec(&steward, 100);
+    world.state().records.push_back(told);
+    let at = steward.now().after(Duration::from_millis(1));
+    let own = sample(at, Pid(100), Tid(100), 0x77000);
+    world.state().records.push_back(own);
+    pass(&world, &mut steward, 10);
+    steward.end_recording(USER, begun.id).unwrap();
+    let tape = tape(&bytes(&mut begun.blocks));
+    let addresses: Vec<u64> = tape.samples.iter().map(|sample| sample.address).collect();
+    assert!(addresses.contains(&0x77000) && !addresses.contains(&0xbad000));
+    assert!(tape.lost > 0);
 }
 
 #[test]

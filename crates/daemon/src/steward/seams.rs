@@ -1,15 +1,21 @@
 //! What the engine thread needs from the rest of the house. The live parts are in [`crate::live`];
 //! tests have their own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+pub use actuator::Scope;
+use actuator::{Breathe, ProcessKey};
 use config::{Config, ConfigError, Loaded};
 use control::Failure;
-use control::rows::{Finding, Target, UndoReport};
+use control::rows::{Finding, JournalReport, Target, UndoReport};
 use numad_core::{AttachmentId, Host, Observation, WantedPage};
+use procfs::{Closed, Rights};
 use sampler::Source;
-use topology::{Pid, StartTicks, TaskKey};
+use topology::{CpuSet, Pid, StartTicks, TaskKey};
+
+use crate::peer::Credentials;
 
 /// A process, as far as the rules of attaching care.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +28,10 @@ pub struct ProcessFacts {
     pub command: String,
     /// User that started it.
     pub uid: u32,
-    /// Whether it has, or can take, no other user's rights.
-    pub sole: bool,
+    /// Who may look into it.
+    pub rights: Rights,
+    /// Its threads.
+    pub threads: u32,
     /// Whether it is a part of the kernel.
     pub kernel: bool,
 }
@@ -35,8 +43,13 @@ pub struct Asked {
     pub attachment: AttachmentId,
     /// Its processes; where the start is known, a process that began at another time is another.
     pub members: Vec<(Pid, Option<StartTicks>)>,
-    /// Leave out processes that are not this user's alone.
-    pub only_of: Option<u32>,
+    /// Leave out processes that these may not look into.
+    pub only_of: Option<Credentials>,
+    /// Whom else the program is shown to: processes that these may not look into are named by
+    /// [`Machine::unfit`].
+    pub shown_to: Option<Credentials>,
+    /// Most threads that it may have; further processes are left out and named by [`Machine::unfit`].
+    pub threads_max: Option<usize>,
     /// Pages whose place is wanted, and where to ask for it.
     pub pages: Vec<WantedPage>,
 }
@@ -58,14 +71,15 @@ pub trait Machine: Send + fmt::Debug {
     /// When it is there and cannot be read.
     fn process(&mut self, pid: Pid) -> Result<Option<ProcessFacts>, Failure>;
 
-    /// Processes of a control group, unit or command name. Those named by number are given back.
-    ///
-    /// # Errors
-    /// When there is no such thing.
-    fn find(&mut self, target: &Target) -> Result<Vec<Pid>, Failure>;
+    /// A search for the processes of a control group, unit or command name, or for those that are named
+    /// by number.
+    fn finder(&mut self, target: &Target) -> Finder;
 
     /// What is true of these programs now.
     fn observe(&mut self, programs: &[Asked]) -> Observation;
+
+    /// Processes that did not fit into their program at the last look.
+    fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)>;
 
     /// A program is not looked at any more.
     fn forget(&mut self, attachment: AttachmentId);
@@ -82,34 +96,89 @@ pub trait Machine: Send + fmt::Debug {
     /// Processor time that this thread has taken so far: the steward's, without the server's.
     fn own_time(&mut self) -> Duration;
 
+    /// Processors that the first thread of a process may run on; none when it is gone or cannot be asked.
+    fn allowed(&mut self, pid: Pid) -> CpuSet;
+
+    /// How long some thread of the machine has waited for a processor since its start, where the kernel tells.
+    fn waited(&mut self) -> Option<Duration> {
+        None
+    }
+
+    /// The date, in seconds since 1970. Nothing is decided by it.
+    fn date_s(&mut self) -> u64;
+
     /// Which addresses a process has mapped; none when it is gone or cannot be asked.
     fn mapped(&mut self, _pid: Pid) -> Option<Vec<sampler::Range>> {
         None
     }
 
-    /// What this machine can and cannot give.
-    fn findings(&mut self, config: &Config) -> Vec<Finding>;
+    /// A look at what this machine can and cannot give.
+    fn findings(&mut self, config: &Config) -> Survey;
 }
 
-/// What to put back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Everything.
-    All,
-    /// Everything of these processes.
-    Processes(Vec<Pid>),
+/// Why a process may not be, or stay, part of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Those whom the program is shown to may not look into it.
+    Closed(Closed),
+    /// Its program would have more threads than it may.
+    Crowded {
+        /// Threads of the process.
+        threads: u32,
+        /// How many the program may have.
+        most: usize,
+    },
 }
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(closed) => closed.fmt(f),
+            Self::Crowded { threads, most } => write!(
+                f,
+                "has {threads} threads, and with others more than the {most} that \
+                 `limits.user_threads_max` leaves its program"
+            ),
+        }
+    }
+}
+
+/// Long work that needs nothing of the steward, for any thread to do.
+pub type Job<T> = Box<dyn FnOnce() -> T + Send>;
+
+/// A search for processes; fails when there is no such group or unit.
+pub type Finder = Job<Result<Vec<ProcessFacts>, Failure>>;
+
+/// A look at what the machine gives.
+pub type Survey = Job<Vec<Finding>>;
+
+/// Processes, each with its start where that is known.
+pub type Named = BTreeMap<Pid, Option<StartTicks>>;
 
 /// Changes the machine, and puts it back.
 pub trait Hand: Host + Send + fmt::Debug {
-    /// Puts back what was changed. What could not be is named in the report.
-    fn undo(&mut self, scope: &Scope) -> UndoReport;
+    /// Puts back what was changed. What could not be is named in the report. Meanwhile `breathe` is called again and
+    /// again, at most some milliseconds of work apart.
+    fn undo(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport;
+
+    /// Takes processes for part of a program, so that their threads are found whoever of it ends first.
+    fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]);
 
     /// Forgets what can never be undone because its process has ended. Called now and then.
     fn tidy(&mut self);
 
+    /// Whether some threads wait for their own mask, which tidying gives back when that is possible.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// How many rows of the journal are not undone.
     fn open_rows(&self) -> u64;
+
+    /// What is not undone, of everyone, without names of processes; nothing where there is no journal.
+    fn journal(&self) -> JournalReport {
+        JournalReport::default()
+    }
 
     /// The longest that one system call held a program since this was asked the last time, in
     /// nanoseconds.
@@ -135,8 +204,8 @@ pub trait Opener: Send + fmt::Debug {
         &[]
     }
 
-    /// Whether samples can be taken, and how good they would be.
-    fn findings(&mut self, config: &Config) -> Vec<Finding>;
+    /// Tries whether samples can be taken, and how good they would be.
+    fn findings(&mut self, config: &Config) -> Survey;
 }
 
 /// Reads the settings files.

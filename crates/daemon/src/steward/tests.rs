@@ -4,29 +4,33 @@ use std::collections::BTreeMap;
 
 use control::rows::{AttachRequest, Target};
 
+use control::ErrorKind;
+
 use super::*;
 use crate::fake::{Settings, World};
 
 /// Windows of half a second at most that need no evidence, so that a test sees decisions soon.
-const EAGER: &str = "[engine]\ninterval_min_ms = 500\ninterval_max_ms = 500\nsamples_min = 0\n\
+pub(super) const EAGER: &str = "[engine]\ninterval_min_ms = 500\ninterval_max_ms = 500\nsamples_min = 0\n\
                      busy_min_percent = 0\n";
 
-const USER: Peer = Peer {
+pub(super) const USER: Peer = Peer {
     uid: 7,
+    gid: 7,
     admin: false,
 };
 
-fn request(pids: &[u32], policy: &str) -> AttachRequest {
+pub(super) fn request(pids: &[u32], policy: &str) -> AttachRequest {
     AttachRequest {
         target: Target::Pids(pids.to_vec()),
         policy: Some(policy.to_owned()),
         set: BTreeMap::new(),
         dry_run: false,
+        for_ms: None,
     }
 }
 
 /// Lets five windows pass.
-fn windows(world: &World, steward: &mut Steward) {
+pub(super) fn windows(world: &World, steward: &mut Steward) {
     for _ in 0..50 {
         world.pass(Duration::from_millis(50));
         steward.turn();
@@ -65,10 +69,7 @@ fn the_source_is_open_while_something_is_attached() {
         .unwrap();
     assert!(!world.state().source_open);
     assert_eq!(steward.wait(steward.now()), None);
-    let undone = [
-        Scope::Processes(vec![Pid(100)]),
-        Scope::Processes(vec![Pid(200)]),
-    ];
+    let undone = [Some(vec![Pid(100)]), Some(vec![Pid(200)])];
     assert_eq!(world.state().undone, undone);
 }
 
@@ -124,7 +125,8 @@ fn a_program_is_placed_and_the_account_is_kept() {
     assert!(detail.threads.iter().all(|thread| thread.placed.is_some()));
     let matrix = steward
         .matrix(Peer::DAEMON, id, MatrixWindow::Decayed)
-        .unwrap();
+        .unwrap()
+        .row();
     assert!(
         matrix.rows[0][1] > 0 && matrix.rows[0][3] == 0,
         "{:?}",
@@ -145,6 +147,25 @@ fn a_program_is_placed_and_the_account_is_kept() {
         !steward.events(Peer::DAEMON, id, 512).unwrap().is_empty(),
         "kept for a while"
     );
+}
+
+#[test]
+fn who_looks_is_answered_between_two_changes() {
+    let world = World::new();
+    let settings = Settings::new("looks", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let (sender, told) = std::sync::mpsc::channel();
+    steward.answer_between(Box::new(move |steward| {
+        sender
+            .send(steward.status(Peer::DAEMON).attachments.len())
+            .unwrap();
+    }));
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    windows(&world, &mut steward);
+    let answers: Vec<usize> = told.try_iter().collect();
+    assert_eq!(answers, [1; 4], "one for each thread that is bound");
 }
 
 #[test]
@@ -187,13 +208,34 @@ fn a_program_that_ends_is_detached() {
     windows(&world, &mut steward);
     assert!(steward.attachments(Peer::DAEMON).is_empty());
     assert!(!world.state().source_open);
-    assert_eq!(
-        world.state().undone.last(),
-        Some(&Scope::Processes(vec![Pid(100)]))
-    );
+    assert_eq!(world.state().undone.last(), Some(&Some(vec![Pid(100)])));
     let last = steward.events(Peer::DAEMON, id, 1).unwrap();
     assert_eq!(last[0].kind, "ended");
     steward.detach(Peer::DAEMON, id).unwrap_err();
+}
+
+#[test]
+fn what_is_attached_for_a_time_is_put_back_when_it_is_over() {
+    let world = World::new();
+    let settings = Settings::new("lease", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let leased = AttachRequest {
+        for_ms: Some(1_000),
+        ..request(&[100], "packed")
+    };
+    steward.attach(Peer::DAEMON, &leased).unwrap();
+    steward
+        .attach(Peer::DAEMON, &request(&[200], "packed"))
+        .unwrap();
+    world.pass(Duration::from_millis(990));
+    steward.turn();
+    assert_eq!(steward.attachments(Peer::DAEMON).len(), 2);
+    assert!(steward.wait(steward.now()).unwrap() <= Duration::from_millis(10));
+    world.pass(Duration::from_millis(10));
+    steward.turn();
+    let left = steward.attachments(Peer::DAEMON);
+    assert_eq!((left.len(), left[0].pids[0]), (1, 200));
+    assert_eq!(world.state().undone.last(), Some(&Some(vec![Pid(100)])));
 }
 
 #[test]
@@ -209,10 +251,13 @@ fn children_follow_and_their_numbers_may_come_back() {
     );
     for generation in 1..=2 {
         world.add_process(300, 7, 2);
-        if let Some(threads) = world.state().threads.get_mut(&Pid(300)) {
-            for thread in threads {
-                thread.key.start = topology::StartTicks(generation);
+        {
+            let mut state = world.state();
+            let start = topology::StartTicks(generation);
+            for thread in state.threads.get_mut(&Pid(300)).unwrap() {
+                thread.key.start = start;
             }
+            state.processes.get_mut(&Pid(300)).unwrap().start = start;
         }
         world.fork(100, 300);
         windows(&world, &mut steward);
@@ -231,13 +276,26 @@ fn children_follow_and_their_numbers_may_come_back() {
     world.add_process(300, 7, 2);
     world.fork(100, 300);
     windows(&world, &mut steward);
+    // Whoever of them ends first, the hand knows each.
+    let joined: Vec<u64> = world
+        .state()
+        .joined
+        .iter()
+        .map(|process| process.start.0)
+        .collect();
+    assert_eq!(joined, [1, 2, 3000]);
     steward.detach(Peer::DAEMON, id).unwrap();
-    let undone = Scope::Processes(vec![Pid(100), Pid(300)]);
+    let undone = Some(vec![Pid(100), Pid(300)]);
     assert_eq!(world.state().undone.last(), Some(&undone));
 }
 
 #[track_caller]
-fn refused(world: &World, steward: &mut Steward, peer: Peer, asked: &AttachRequest) -> Failure {
+pub(super) fn refused(
+    world: &World,
+    steward: &mut Steward,
+    peer: Peer,
+    asked: &AttachRequest,
+) -> Failure {
     let failure = steward.attach(peer, asked).unwrap_err();
     let state = world.state();
     assert!(
@@ -312,10 +370,10 @@ fn what_cannot_be_attached_leaves_nothing_behind() {
     );
     let mut with = request(&[100], "deloc");
     with.set.insert("strikt".to_owned(), "true".to_owned());
-    check(root, with, ErrorKind::Usage, "`strict`");
+    check(root, with, ErrorKind::Configuration, "`strict`");
     let mut with = request(&[100], "deloc");
     with.set.insert("strict".to_owned(), "maybe".to_owned());
-    check(root, with, ErrorKind::Usage, "true or false");
+    check(root, with, ErrorKind::Configuration, "true or false");
     let mut named = request(&[], "packed");
     named.target = Target::Unit("nosuch.service".to_owned());
     check(root, named.clone(), ErrorKind::NotFound, "nosuch.service");
@@ -373,25 +431,42 @@ fn a_process_belongs_to_one_attachment() {
     assert_eq!(world.state().followed, [Pid(100)].into());
 }
 
+/// Places of admins and of users are apart, and one user has a part of the latter.
 #[test]
 fn attachments_are_limited() {
     let world = World::new();
+    world.add_process(101_000, 7, 1);
+    world.add_process(102_000, 9, 1);
+    world.add_process(103_000, 0, 1);
     let settings = Settings::new("limit", "[daemon]\nattachments_max = 2\n");
     let (mut steward, _gate) = world.steward(&settings);
-    world.add_process(101_000, 7, 1);
-    world.add_process(102_000, 0, 1);
-    steward.attach(USER, &request(&[100], "none")).unwrap();
-    let failure = steward
-        .attach(USER, &request(&[101_000], "none"))
-        .unwrap_err();
-    assert_eq!(failure.kind, ErrorKind::Busy, "a user has half: {failure}");
-    steward
-        .attach(Peer::DAEMON, &request(&[200], "none"))
-        .unwrap();
-    let failure = steward
-        .attach(Peer::DAEMON, &request(&[102_000], "none"))
-        .unwrap_err();
-    assert!(failure.remedy.contains("attachments_max"), "{failure}");
+    let busy = |failure: Failure, setting: &str| {
+        assert_eq!(failure.kind, ErrorKind::Busy);
+        assert!(failure.remedy.contains(setting), "{failure}");
+    };
+    let mut attach = |peer, pid| steward.attach(peer, &request(&[pid], "none"));
+    attach(USER, 100).unwrap();
+    busy(
+        attach(USER, 101_000).unwrap_err(),
+        "limits.user_attachments_max",
+    );
+    let other = |uid| Peer {
+        uid,
+        gid: uid,
+        admin: false,
+    };
+    attach(other(8), 200).unwrap();
+    busy(
+        attach(other(9), 102_000).unwrap_err(),
+        "daemon.attachments_max",
+    );
+    for pid in [101_000, 102_000] {
+        attach(Peer::DAEMON, pid).unwrap();
+    }
+    busy(
+        attach(Peer::DAEMON, 103_000).unwrap_err(),
+        "daemon.attachments_max",
+    );
 }
 
 #[test]
@@ -453,7 +528,7 @@ fn of_a_name_a_user_gets_the_own_processes() {
 fn a_program_with_rights_of_others_is_not_the_users_own() {
     let world = World::new();
     if let Some(process) = world.state().processes.get_mut(&Pid(100)) {
-        process.sole = false;
+        process.rights = procfs::Rights::ordinary(0, 7);
     }
     let settings = Settings::new("setuid", EAGER);
     let (mut steward, _gate) = world.steward(&settings);
@@ -477,11 +552,7 @@ fn a_child_of_a_moment_ago_is_undone_too() {
             _ => drop(steward.stop()),
         }
         let undone = std::mem::take(&mut world.state().undone);
-        assert_eq!(
-            undone[0],
-            Scope::Processes(vec![Pid(100), Pid(300)]),
-            "{ending}"
-        );
+        assert_eq!(undone[0], Some(vec![Pid(100), Pid(300)]), "{ending}");
     }
 }
 
@@ -495,8 +566,8 @@ fn stopping_undoes_everything() {
         .unwrap();
     windows(&world, &mut steward);
     assert_eq!(steward.stop().threads_restored, 4);
-    let named = Scope::Processes(vec![Pid(100)]);
-    assert_eq!(world.state().undone, [named, Scope::All]);
+    let named = Some(vec![Pid(100)]);
+    assert_eq!(world.state().undone, [named, None]);
     assert!(!world.state().source_open);
 }
 

@@ -1,24 +1,26 @@
 //! What the steward shows: rows made from the engine's state and its own, for those who may see.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, Matrix, Partner,
-    PolicyRow, SettingRow, Status, ThreadRow,
+    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, JournalReport, Matrix,
+    Partner, PolicyRow, SettingRow, Status, ThreadRow,
 };
 use control::{ErrorKind, Failure};
 use numad_core::{
     AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, WindowSummary,
 };
 use sampler::RateStatus;
+use topology::Pid;
 
 use super::attach::in_words;
 use super::program::Program;
-use super::{Parts, Steward};
-use crate::peer::Peer;
+use super::{Parts, Steward, Survey};
+use crate::peer::{Credentials, Peer};
 
 /// How long what was found of others that place threads or memory is told again.
 const RIVALS_KEPT: Duration = Duration::from_secs(30);
@@ -30,6 +32,66 @@ pub enum MatrixWindow {
     Live,
     /// All windows', older ones counting less.
     Decayed,
+}
+
+/// A matrix as it was at a moment. What is made of it costs a hundred times as much as taking it down.
+#[derive(Debug)]
+pub struct MatrixDraft {
+    window: &'static str,
+    tids: Vec<u32>,
+    nodes: Vec<Option<u32>>,
+    matrix: CommMatrix,
+    samples: u64,
+    certainty: Certainty,
+    per_amount: f64,
+}
+
+impl MatrixDraft {
+    /// The row for those who asked.
+    #[must_use]
+    pub fn row(self) -> Matrix {
+        let support = Support {
+            matrix: &self.matrix,
+            certainty: self.certainty,
+            per_amount: self.per_amount,
+        };
+        Matrix {
+            window: self.window.to_owned(),
+            rows: rows_of(&self.matrix, self.tids.len()),
+            samples: self.samples,
+            support: support.cells(),
+            confidence: self.certainty.confidence(),
+            partners: partners(&support, &self.tids),
+            nodes: self.nodes,
+            tids: self.tids,
+        }
+    }
+}
+
+/// What is known of the machine, and what is still to be looked up, on whatever thread has time.
+pub struct Checkup {
+    surveys: [Survey; 2],
+    known: Vec<Finding>,
+}
+
+impl fmt::Debug for Checkup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checkup")
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Checkup {
+    /// Looks up the rest.
+    #[must_use]
+    pub fn run(self) -> Vec<Finding> {
+        let surveys = self.surveys.into_iter();
+        surveys
+            .flat_map(|survey| survey())
+            .chain(self.known)
+            .collect()
+    }
 }
 
 impl Steward {
@@ -103,7 +165,7 @@ impl Steward {
         })
     }
 
-    /// Which thread shares memory with which.
+    /// Which thread shares memory with which, taken down to be worked out elsewhere.
     ///
     /// # Errors
     /// As [`Self::detail`].
@@ -112,7 +174,7 @@ impl Steward {
         peer: Peer,
         id: AttachmentId,
         window: MatrixWindow,
-    ) -> Result<Matrix, Failure> {
+    ) -> Result<MatrixDraft, Failure> {
         let program = self.visible(peer, id)?;
         let (name, samples) = match window {
             MatrixWindow::Live => ("live", program.window.samples),
@@ -120,33 +182,27 @@ impl Steward {
         };
         let (keys, live, decayed) = self.engine.matrices(id).unwrap_or_default();
         let matrix = match window {
-            MatrixWindow::Live => &live,
-            MatrixWindow::Decayed => &decayed,
+            MatrixWindow::Live => live,
+            MatrixWindow::Decayed => decayed,
         };
         let tasks = self.engine.tasks(id);
-        let node_of = |key| {
-            let task = tasks.iter().find(|task| task.key == key)?;
-            let node = task
-                .placed
-                .or_else(|| self.parts.topology.node_of(task.cpu))?;
-            Some(node.0)
-        };
-        let tids: Vec<u32> = keys.iter().map(|key| key.tid.0).collect();
-        let certainty = self.engine.certainty(id).unwrap_or(Certainty::of(0.5));
-        let support = Support {
+        let nodes: BTreeMap<_, _> = tasks
+            .iter()
+            .filter_map(|task| {
+                let node = task
+                    .placed
+                    .or_else(|| self.parts.topology.node_of(task.cpu));
+                Some((task.key, node?.0))
+            })
+            .collect();
+        Ok(MatrixDraft {
+            window: name,
+            nodes: keys.iter().map(|key| nodes.get(key).copied()).collect(),
+            tids: keys.iter().map(|key| key.tid.0).collect(),
             matrix,
-            certainty,
-            per_amount: self.engine.samples_per_amount(id),
-        };
-        Ok(Matrix {
-            window: name.to_owned(),
-            nodes: keys.iter().map(|&key| node_of(key)).collect(),
-            rows: rows_of(matrix, keys.len()),
             samples,
-            support: support.cells(),
-            confidence: certainty.confidence(),
-            partners: partners(&support, &tids),
-            tids,
+            certainty: self.engine.certainty(id).unwrap_or(Certainty::of(0.5)),
+            per_amount: self.engine.samples_per_amount(id),
         })
     }
 
@@ -187,7 +243,7 @@ impl Steward {
     }
 
     /// What this machine can and cannot give.
-    pub fn doctor(&mut self) -> Vec<Finding> {
+    pub fn doctor(&mut self) -> Checkup {
         let now = self.now();
         let Parts {
             machine,
@@ -197,11 +253,12 @@ impl Steward {
             config,
             ..
         } = &mut self.parts;
-        let mut found = machine.findings(config);
-        found.extend(opener.findings(&self.at_start));
-        found.extend(meters.findings(now));
-        found.extend(hand.findings());
-        found
+        let mut known = meters.findings(now);
+        known.extend(hand.findings());
+        Checkup {
+            surveys: [machine.findings(config), opener.findings(&self.at_start)],
+            known,
+        }
     }
 
     /// The settings in force.
@@ -212,6 +269,25 @@ impl Steward {
             files: files.map(|file| file.display().to_string()).collect(),
             text: config::render_effective(&self.parts.config),
         }
+    }
+
+    /// What the journal holds, each process with its name. Users who are no admins see living processes of their own.
+    pub fn journal(&mut self, peer: Peer) -> JournalReport {
+        let mut report = self.parts.hand.journal();
+        if !peer.admin {
+            report.shared.clear();
+        }
+        let machine = &mut self.parts.machine;
+        report.processes.retain_mut(|row| {
+            let process = machine.process(Pid(row.pid)).ok().flatten();
+            let process = process.filter(|now| row.start == 0 || now.start.0 == row.start);
+            let own = process
+                .as_ref()
+                .is_some_and(|process| process.rights.uids.all(peer.uid));
+            row.command = process.map(|process| process.command);
+            peer.admin || own
+        });
+        report
     }
 
     /// The program of this number, if the peer may see it.
@@ -356,7 +432,11 @@ impl Steward {
 }
 
 fn may_see(peer: Peer, program: &Program) -> bool {
-    peer.admin || program.owner.is_some_and(|owner| peer.owns(owner))
+    let own = |credentials: Credentials| credentials.uid == peer.uid;
+    let attached = program.confined_to.is_some_and(own);
+    // Who attached it could look into it then, and what was closed since has left it.
+    let open = |owner: Credentials| Some(owner) == peer.confinement();
+    peer.admin || attached || program.owner.is_some_and(open)
 }
 
 fn no_attachment(id: AttachmentId) -> Failure {
@@ -367,7 +447,7 @@ fn no_attachment(id: AttachmentId) -> Failure {
     .remedy("see `numadctl status`")
 }
 
-fn not_yours(id: AttachmentId) -> Failure {
+pub(super) fn not_yours(id: AttachmentId) -> Failure {
     Failure::new(
         ErrorKind::NotPermitted,
         format!("attachment `{id}` belongs to someone else"),

@@ -323,6 +323,7 @@ mod tests {
             accessor_count: 1,
             samples: 1,
             forgotten: 0,
+            span: 1,
         }
     }
 

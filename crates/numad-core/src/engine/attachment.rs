@@ -8,8 +8,10 @@ use topology::{CpuSet, Pid, TaskKey, Tid};
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::pace::Pace;
 use super::registry::Registry;
+use super::thin::Thin;
 use super::trial::Trial;
 use crate::action::AttachmentId;
+use crate::evidence::Certainty;
 use crate::hold::Stay;
 use crate::interval::Interval;
 use crate::observation::AttachSpec;
@@ -17,9 +19,11 @@ use crate::policy::{PageKey, Policy, Reason, SpaceId};
 use crate::sample::{AccessKind, Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
+use crate::tables::forest::Forest;
 use crate::tables::index::Spot;
 use crate::tables::lines::LineTable;
 use crate::tables::pages::{PageTable, Tag};
+use crate::tables::runs::Runs;
 use crate::tables::seats::Seats;
 use crate::tables::shares::Shares;
 use crate::tables::spaces::{LocalSpace, Space, Spaces};
@@ -33,6 +37,8 @@ pub(super) struct Attachment {
     pub place: u32,
     pub policy: Box<dyn Policy>,
     pub options: AttachOptions,
+    /// How sure moves must be: as `options` say, worked out once.
+    pub certainty: Certainty,
     pub interval: Interval,
     pub window_start: Time,
     /// None once the program has ended.
@@ -53,7 +59,10 @@ pub(super) struct Attachment {
     /// Samples lost and taken, of all programs, when the live tables began.
     pub live_lost: u64,
     pub live_taken: u64,
+    /// Samples of the window, and those of them that were kept.
     pub window_samples: u64,
+    pub window_kept: u64,
+    pub thin: Thin,
     /// Windows in a row that had too few samples.
     pub quiet: u32,
     pub spaces: Spaces,
@@ -72,9 +81,12 @@ pub(super) struct Attachment {
     pub observations: u64,
     /// Affinities that we set and what stood there before, for threads that inherit ours.
     pub masks: Vec<(CpuSet, CpuSet)>,
-    pub page_moves: BTreeMap<PageKey, PageMove>,
-    /// By space, process and address, as actions name pages.
-    pub page_orders: BTreeMap<(SpaceId, Pid, u64), PageOrder>,
+    /// Samples by page and thread, for blocks of memory that are used alike.
+    pub forest: Forest,
+    pub page_moves: Runs<PageMove>,
+    /// Where pages were put, or found when they were to be moved.
+    pub placed: Runs<Placed>,
+    pub page_orders: PageOrders,
     /// Windows in a row that pages waited for threads.
     pub pages_waited: u32,
     /// Windows in which pages may follow others, or threads, that went, for less than the first.
@@ -105,20 +117,42 @@ pub(super) struct Lines {
 }
 
 /// What is remembered of a page that was moved, or could not be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct PageMove {
     pub stay: Stay,
     /// Node another than its own that the last judged window wanted it on.
     pub wanted: Option<usize>,
 }
 
-/// A page move that was ordered and not yet answered.
+/// Where a page is since it was moved, or found when it was to be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Placed {
+    /// None if it was not there.
+    pub home: Option<u16>,
+    /// Where it was taken to be before.
+    pub from: Option<u16>,
+}
+
+/// Page moves that were ordered and not yet answered.
+#[derive(Debug, Default)]
+pub(super) struct PageOrders {
+    /// Pages by the space, process and first address of their action, each with what it was granted for.
+    pub batches: BTreeMap<(SpaceId, Pid, u64), Vec<(u64, u32)>>,
+    pub granted: Vec<PageOrder>,
+}
+
+/// Pages that were granted together.
 #[derive(Clone, Debug)]
 pub(super) struct PageOrder {
+    /// The page that the policy called them by.
     pub page: PageKey,
     pub node: usize,
     pub from: Option<usize>,
     pub reason: Reason,
+    /// Pages of it that are not answered yet.
+    pub open: usize,
+    /// Whether any of them is where it was to go.
+    pub is_done: bool,
 }
 
 /// A thread that was not known before.
@@ -148,6 +182,7 @@ impl Attachment {
             id,
             place,
             policy: spec.policy,
+            certainty: Certainty::of(options.confidence_min),
             interval,
             window_start: now,
             window_end: Some(now.after(interval.current())),
@@ -161,6 +196,8 @@ impl Attachment {
             live_lost: 0,
             live_taken: 0,
             window_samples: 0,
+            window_kept: 0,
+            thin: Thin::new(),
             quiet: 0,
             spaces: Spaces::new(),
             shares: Shares::default(),
@@ -174,8 +211,10 @@ impl Attachment {
             seat_count,
             observations: 0,
             masks: Vec::new(),
-            page_moves: BTreeMap::new(),
-            page_orders: BTreeMap::new(),
+            forest: Forest::default(),
+            page_moves: Runs::default(),
+            placed: Runs::default(),
+            page_orders: PageOrders::default(),
             pages_waited: 0,
             sweeps: 0,
             still: 0,
@@ -229,7 +268,25 @@ impl Attachment {
         self.window_samples += 1;
         let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
         self.live_weight = self.live_weight.saturating_add(u64::from(weight));
-        let Some(tag) = self.tag_of(slot, sample) else {
+        let tag = self.tag_of(slot, sample);
+        let stands_for = self.thin.take();
+        if let Some(tag) = tag.filter(|_| stands_for.is_some()) {
+            self.forest.note(tag, seat);
+        }
+        let weight = match stands_for {
+            // A policy that goes by single pages sees all that is known of them.
+            _ if !self.goes_by_blocks() => weight,
+            Some(stands_for) => weight.saturating_mul(stands_for),
+            None => return,
+        };
+        self.window_kept += 1;
+        if self.thin.is_full() {
+            let gone = self.forest.thin(self.thin.halve());
+            if self.goes_by_blocks() {
+                self.window_kept = self.window_kept.saturating_sub(gone);
+            }
+        }
+        let Some(tag) = tag else {
             self.totals.samples_aside += 1;
             return;
         };
@@ -256,6 +313,12 @@ impl Attachment {
         if sample.kind != AccessKind::Unknown {
             self.fold_line(seat, tag, sample, weight);
         }
+    }
+
+    /// Whether memory is decided about by blocks: else by single pages, each by its own samples.
+    #[inline]
+    pub(super) const fn goes_by_blocks(&self) -> bool {
+        self.options.by_blocks && self.options.require_gain
     }
 
     fn fold_line(&mut self, seat: Seat, tag: Tag, sample: &Sample, weight: u32) {
@@ -291,6 +354,7 @@ impl Attachment {
             Some(seat) => self.fold_seated(slot, seat, sample),
             None => {
                 self.window_samples += 1;
+                self.window_kept += 1;
                 self.live_weight = self.live_weight.saturating_add(sample.period.max(1));
                 self.totals.samples_aside += 1;
             }
@@ -507,8 +571,8 @@ impl Attachment {
     }
 
     pub(super) fn forget_pages_of(&mut self, space: SpaceId) {
-        self.page_moves.retain(|page, _| page.space != space);
-        self.page_orders
-            .retain(|_, order| order.page.space != space);
+        self.page_moves.retain(|of, _| of != space);
+        self.placed.retain(|of, _| of != space);
+        self.page_orders.batches.retain(|(of, ..), _| *of != space);
     }
 }

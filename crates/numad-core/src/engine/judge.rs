@@ -6,6 +6,7 @@ use topology::TaskKey;
 
 use super::attachment::Attachment;
 use super::orders::{PageGrant, TaskGrant};
+use super::pieces::Pieces;
 use super::traffic;
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
@@ -119,8 +120,9 @@ impl Attachment {
             program: &program,
             likeness: likeness(&program),
             slots: &scratch.slots,
+            pieces: &scratch.pieces,
             evidence,
-            certainty: Certainty::of(self.options.confidence_min),
+            certainty: self.certainty,
             proposals: &proposals,
             pressure: pressure.as_ref(),
             decision: &mut decision,
@@ -419,6 +421,7 @@ pub(super) struct Judge<'a, 'p> {
     /// Cosine of what is said now and what was said before.
     likeness: f64,
     pub(super) slots: &'a [u32],
+    pub(super) pieces: &'a Pieces,
     pub(super) evidence: bool,
     pub(super) certainty: Certainty,
     pub(super) proposals: &'a [Proposal],

@@ -100,6 +100,9 @@ pub struct AttachOptions {
     /// worse. False for a policy that the user chose for what it does and not for a gain, see
     /// `PolicyFactory::seeks_gain`.
     pub require_gain: bool,
+    /// Decide about memory by blocks that are used alike where pages are sampled too seldom to be known one by one;
+    /// else by single pages, and about those alone that were seen in use.
+    pub by_blocks: bool,
     /// How many distinct accessors of a page are kept: K of LAPT, 1 to 4.
     pub accessors: usize,
     /// What moves cost and shorter distances save. `accesses_per_amount` depends on the source: a
@@ -133,6 +136,7 @@ impl Default for AttachOptions {
             move_threads: true,
             move_pages: true,
             require_gain: true,
+            by_blocks: true,
             accessors: ACCESSORS_MAX,
             prices: Prices::default(),
         }

@@ -1,14 +1,16 @@
 //! From what was granted to actions: masks, cores, batches.
 
-use topology::{CoreId, CpuId, CpuSet, Topology};
+use std::ops::Range;
+
+use topology::{CoreId, CpuId, CpuSet, Pid, Topology};
 
 use super::attachment::{Attachment, PageOrder};
 use super::sharing::Place;
 use super::window::Context;
 use crate::action::{Action, MOVE_BATCH_MAX};
 use crate::event::EventKind;
-use crate::evidence::{Certainty, Evidence, Scale};
-use crate::policy::{PageKey, Reason};
+use crate::evidence::{Evidence, Scale};
+use crate::policy::{PageKey, Reason, SpaceId};
 use crate::tables::tasks::{Binding, Bond, Order, Record};
 
 /// A task that may be bound.
@@ -33,6 +35,20 @@ pub(super) struct PageGrant {
     pub reason: Reason,
     /// Its uses, by how much they get nearer.
     pub scale: Scale,
+    /// The pages that go.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// A page that is ordered.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    space: SpaceId,
+    pid: Pid,
+    /// Page number in the process's address space, and in the space.
+    place: u64,
+    page: u64,
+    /// What it was granted for, by position.
+    grant: usize,
 }
 
 /// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
@@ -144,45 +160,96 @@ impl Attachment {
     }
 
     /// Orders pages, those of one process, space, node and kind of reason together.
-    pub(super) fn order_pages(&mut self, context: &mut Context<'_>, grants: Vec<PageGrant>) {
+    pub(super) fn order_pages(&mut self, context: &mut Context<'_>, grants: &[PageGrant]) {
         let users = self.users();
-        let place = |grant: PageGrant| {
-            let place = self.place_of(&users, grant.page)?;
-            Some((place, grant))
-        };
-        let mut grants: Vec<(Place, PageGrant)> = grants.into_iter().filter_map(place).collect();
-        let run = |(place, grant): &(Place, PageGrant)| {
-            (grant.page.space, place.pid, grant.node, kind(&grant.reason))
-        };
-        grants.sort_by_key(|one| (run(one), one.0.page));
-        for run in grants.chunk_by(|a, b| run(a) == run(b)) {
-            for batch in run.chunks(MOVE_BATCH_MAX) {
-                self.order_batch(context, batch);
+        let mut going: Vec<Going> = Vec::new();
+        for (index, grant) in grants.iter().enumerate() {
+            if let Some(place) = self.place_of(&users, grant.page) {
+                going.extend(self.going(place, index, grant));
             }
         }
-    }
-
-    fn order_batch(&mut self, context: &mut Context<'_>, batch: &[(Place, PageGrant)]) {
-        let (place, first) = &batch[0];
-        let (space, pid) = (first.page.space, place.pid);
-        let address = |place: &Place| place.page * context.page_bytes;
-        for (place, grant) in batch {
-            let order = PageOrder {
+        // A page that is granted twice, as part of a piece and as what was looked up in it, goes once.
+        going.sort_by_key(|one| (one.space, one.pid, one.place, one.grant));
+        going.dedup_by_key(|one| (one.space, one.pid, one.place));
+        let run = |one: &Going| {
+            let grant = &grants[one.grant];
+            (one.space, one.pid, grant.node, kind(&grant.reason))
+        };
+        going.sort_by_key(|one| (run(one), one.place));
+        for grant in grants {
+            self.page_orders.granted.push(PageOrder {
                 page: grant.page,
                 node: grant.node,
                 from: grant.from,
                 reason: grant.reason.clone(),
-            };
-            self.page_orders.insert((space, pid, address(place)), order);
+                open: 0,
+                is_done: false,
+            });
         }
+        for run in going.chunk_by(|a, b| run(a) == run(b)) {
+            for batch in run.chunks(MOVE_BATCH_MAX) {
+                self.order_batch(context, grants, batch);
+            }
+        }
+    }
+
+    /// The pages of a grant, as the process has them.
+    fn going<'a>(
+        &'a self,
+        place: Place,
+        grant: usize,
+        granted: &'a PageGrant,
+    ) -> impl Iterator<Item = Going> + 'a {
+        let space = granted.page.space;
+        let object = self
+            .spaces
+            .local_of(space)
+            .filter(|&local| local != place.process);
+        let pages = granted.ranges.iter().cloned().flatten();
+        pages.filter_map(move |page| {
+            let at = match object {
+                None => page,
+                Some(_) if page == granted.page.page => place.page,
+                Some(object) => self.shares.page_in(place.process, object, page)?,
+            };
+            Some(Going {
+                space,
+                pid: place.pid,
+                place: at,
+                page,
+                grant,
+            })
+        })
+    }
+
+    fn order_batch(&mut self, context: &mut Context<'_>, grants: &[PageGrant], batch: &[Going]) {
+        let Going {
+            space,
+            pid,
+            place,
+            grant,
+            ..
+        } = batch[0];
+        let first = &grants[grant];
+        for one in batch {
+            self.page_orders.granted[one.grant].open += 1;
+        }
+        let granted = batch
+            .iter()
+            .map(|one| (one.page, u32::try_from(one.grant).unwrap_or(u32::MAX)));
+        let key = (space, pid, place * context.page_bytes);
+        self.page_orders.batches.insert(key, granted.collect());
         let action = Action::MovePages {
             attachment: self.id,
             pid,
             space,
-            pages: batch.iter().map(|(place, _)| address(place)).collect(),
+            pages: batch
+                .iter()
+                .map(|one| one.place * context.page_bytes)
+                .collect(),
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
-            evidence: self.weigh_batch(batch),
+            evidence: self.weigh_batch(grants, batch),
             reach: self.reach_of(space),
             object: self.object_of(space).map(|object| object.id),
         };
@@ -196,10 +263,16 @@ impl Attachment {
     }
 
     /// How sure it is that the uses of these pages get nearer.
-    fn weigh_batch(&self, batch: &[(Place, PageGrant)]) -> Option<Evidence> {
+    fn weigh_batch(&self, grants: &[PageGrant], batch: &[Going]) -> Option<Evidence> {
         let mut all = Scale::default();
-        batch.iter().for_each(|(_, grant)| all.add(&grant.scale));
-        let found = Certainty::of(self.options.confidence_min).weigh(&all);
+        // Those of one grant may lie among others.
+        let mut of_batch: Vec<usize> = batch.iter().map(|one| one.grant).collect();
+        of_batch.sort_unstable();
+        of_batch.dedup();
+        of_batch
+            .iter()
+            .for_each(|&grant| all.add(&grants[grant].scale));
+        let found = self.certainty.weigh(&all);
         Some(found).filter(|evidence| evidence.samples > 0.0)
     }
 }

@@ -1,11 +1,13 @@
 //! What came of what was ordered.
 
+use std::ops::Range;
+
 use topology::{Pid, TaskKey, Topology};
 
-use super::attachment::{Attachment, PageOrder};
+use super::attachment::{Attachment, Placed};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
-use crate::policy::{Fate, Proposal, Reason, SpaceId};
+use crate::policy::{Fate, PageKey, Proposal, Reason, SpaceId};
 use crate::tables::tasks::{Bond, Order};
 use crate::time::Time;
 
@@ -101,54 +103,106 @@ impl Attachment {
             Outcome::Refused(refusal) => Some(PageOutcome::Refused(*refusal)),
             _ => None,
         };
-        for (index, address) in pages.iter().enumerate() {
-            let result = all.or_else(|| tried.get(index).copied());
-            if let Some(order) = self.page_orders.remove(&(space, pid, *address)) {
-                self.page_ended(now, order, result, topology);
-            }
+        let Some(&first) = pages.first() else {
+            return;
+        };
+        let Some(batch) = self.page_orders.batches.remove(&(space, pid, first)) else {
+            return;
+        };
+        let result = |index: usize| all.or_else(|| tried.get(index).copied());
+        let mut index = 0;
+        while index < batch.len() {
+            let (page, grant) = batch[index];
+            let follows = |next: usize| {
+                let beside = page + (next - index) as u64;
+                batch.get(next) == Some(&(beside, grant)) && result(next) == result(index)
+            };
+            let end = (index + 1..)
+                .find(|&next| !follows(next))
+                .unwrap_or(index + 1);
+            self.pages_ended(
+                now,
+                (space, page..page + (end - index) as u64),
+                grant,
+                (result(index), topology),
+            );
+            index = end;
         }
     }
 
-    fn page_ended(
+    /// Pages side by side that were granted together ended alike.
+    fn pages_ended(
         &mut self,
         now: Time,
-        order: PageOrder,
-        result: Option<PageOutcome>,
-        topology: &Topology,
+        (space, pages): (SpaceId, Range<u64>),
+        grant: u32,
+        (result, topology): (Option<PageOutcome>, &Topology),
     ) {
-        let page = order.page;
+        let Some(order) = self.page_orders.granted.get_mut(grant as usize) else {
+            return;
+        };
+        let count = pages.end - pages.start;
         let hold = self.options.hold;
-        let mut fate = Fate::Failed;
+        order.open = order
+            .open
+            .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        let (from, node) = (order.from, order.node);
         match result {
-            Some(PageOutcome::On(node)) => {
-                let position = topology.position(node);
+            Some(PageOutcome::On(there)) => {
+                let position = topology.position(there);
                 let home = position.and_then(|position| u16::try_from(position).ok());
-                if let Some(tag) = self.tag(page) {
-                    self.pages.set_home(tag, home);
+                order.is_done |= position == Some(node);
+                if position == Some(node) {
+                    self.totals.pages_moved += count;
                 }
-                let history = self.page_moves.entry(page).or_default();
-                history.wanted = None;
-                if position == Some(order.node) {
-                    self.totals.pages_moved += 1;
-                    history.stay.moved(now, order.from, order.node, hold);
-                    fate = Fate::Done;
-                } else {
-                    history.stay.refused(now, hold);
+                let was = from.and_then(|from| u16::try_from(from).ok());
+                self.placed
+                    .set(space, pages.clone(), Placed { home, from: was });
+                self.page_moves.update(space, pages.clone(), |history| {
+                    let mut history = history.unwrap_or_default();
+                    history.wanted = None;
+                    match position == Some(node) {
+                        true => history.stay.moved(now, from, node, hold),
+                        false => history.stay.refused(now, hold),
+                    }
+                    history
+                });
+                for page in pages {
+                    if let Some(tag) = self.tag(PageKey { space, page }) {
+                        self.pages.set_home(tag, home);
+                    }
                 }
+            }
+            // Nothing was there: memory that was never touched, or a gap between what was.
+            Some(PageOutcome::Refused(Refusal::Gone))
+                if count > 1 || order.page.page != pages.start =>
+            {
+                self.placed.set(space, pages, Placed::default());
             }
             Some(PageOutcome::Refused(refusal)) => {
-                *self.totals.refusals.entry(refusal).or_default() += 1;
-                let history = self.page_moves.entry(page).or_default();
-                history.stay.refused(now, hold);
+                *self.totals.refusals.entry(refusal).or_default() += count;
+                self.page_moves.update(space, pages, |history| {
+                    let mut history = history.unwrap_or_default();
+                    history.stay.refused(now, hold);
+                    history
+                });
             }
-            // The host gave up before it came to this one: it may be wanted again at once.
+            // The host gave up before it came to these: they may be wanted again at once.
             None => {}
         }
-        let proposal = Proposal::MovePage {
-            page,
-            node: order.node,
-            reason: order.reason,
-        };
-        self.policy.on_fate(now, &proposal, fate);
+        let order = &self.page_orders.granted[grant as usize];
+        if order.open == 0 {
+            let fate = if order.is_done {
+                Fate::Done
+            } else {
+                Fate::Failed
+            };
+            let proposal = Proposal::MovePage {
+                page: order.page,
+                node: order.node,
+                reason: order.reason.clone(),
+            };
+            self.policy.on_fate(now, &proposal, fate);
+        }
     }
 }

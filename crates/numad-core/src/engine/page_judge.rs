@@ -1,36 +1,34 @@
 //! Pages that a policy wants elsewhere: which of them go, and which of those beside them.
 //!
-//! *Runs.* Memory is used by the piece. Pages side by side that are wanted on the same node are judged
-//! together, and with those beside them that are there already: what a single sample cannot say of one page, a few
-//! say of all ([`Run`]). So pages that are seldom seen go soon after the others. And pages between two that
-//! go or are there already, which nobody has seen in use, go with them if none is farther from the next than
-//! [`GAP_MAX`]: with a few thousand samples a second most of a program's memory is never seen. A policy that
-//! seeks no gain gets what it wants, and no more.
+//! *Blocks.* Memory is used by the block ([`super::pieces`]). What a single sample cannot say of one page, a few say of
+//! all of its block, and pages that nobody has seen in use go with the others. A policy that seeks no gain gets what it
+//! wants, page by page, and no more.
 //!
 //! *Too little.* Each time pages move, the program is held up and its translations are thrown away. So of a
 //! program that stands what would bring less than [`LITTLE`] of all access distance waits until there is more
 //! of it. In [`SWEEPS`] windows after pages or threads went the rest follows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::attachment::Attachment;
 use super::judge::{Judge, wished};
 use super::orders::{PageGrant, TaskGrant};
+use super::pieces::Pieces;
 use super::window::Context;
-use crate::cost;
 use crate::event::EventKind;
-use crate::evidence::{self, Scale};
+use crate::evidence;
 use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Fate, Page, PageKey, Program, Proposal, Reason, Veto};
-
-/// Most pages from one that is wanted on a node to the next that count as one piece with them: 64 KiB, less than
-/// any allocator or runtime gives a thread at a time.
-const GAP_MAX: u64 = 16;
+use crate::tables::pages::Tag;
 
 /// Share of the distance of all accesses that moves must save together. Even where a program does nothing but
 /// wait for memory it gets on slower by less without them. What of pages that all use alike seems to be gained by
 /// chance is 1 to 3 % in a window (the simulator's `all-shared`).
 const LITTLE: f64 = 0.03;
+
+/// How many times less than who uses it most a task must use memory for it not to wait until the task is placed.
+const STRAYED: u32 = 8;
 
 /// Windows after pages or threads went in which other pages may follow for less.
 const SWEEPS: u32 = 2;
@@ -39,29 +37,13 @@ const SWEEPS: u32 = 2;
 /// still be chance.
 const STARTING: u32 = 2;
 
-/// Wishes for pages side by side, or beside pages that are there already.
-#[derive(Debug, Default)]
-struct Run<'a> {
-    /// Wishes by position, in order of page.
-    wishes: Vec<usize>,
-    /// Pages between and beside them that are where these are to go.
-    there: Vec<&'a Page>,
-    /// Pages between them that are not tracked.
-    unseen: Vec<u64>,
-}
-
-/// What lies between two pages of a piece, or on one side of it.
-#[derive(Debug, Default)]
-struct Stretch<'a> {
-    there: Vec<&'a Page>,
-    unseen: Vec<u64>,
-}
-
 /// A wish of the policy for a page.
 struct Asked<'a> {
     proposal: &'a Proposal,
     page: PageKey,
     wish: PageWish<'a>,
+    /// The pages that it is about, but for those that rest.
+    ranges: Vec<Range<u64>>,
 }
 
 impl Attachment {
@@ -78,15 +60,20 @@ impl Attachment {
         let mut asked: Vec<Asked<'_>> = Vec::new();
         for proposal in judge.proposals {
             if let Proposal::MovePage { page, node, reason } = proposal {
+                let (wish, ranges) = self.page_wish(context, judge, (*page, *node), reason);
                 asked.push(Asked {
                     proposal,
                     page: *page,
-                    wish: self.page_wish(context, judge, (*page, *node), reason),
+                    wish,
+                    ranges,
                 });
             }
         }
         for one in &mut asked {
-            let mut users = one.wish.page.into_iter().flat_map(Page::accessors);
+            let users = one.wish.page.map_or(&[][..], Page::accessors);
+            let most = users.iter().map(|user| user.weight).max().unwrap_or(0);
+            // Who strayed into a block that is another's does not hold it up.
+            let mut users = users.iter().filter(|user| user.weight >= most / STRAYED);
             one.wish.unconfirmed |= users.any(|user| unsettled.contains(&(user.task as usize)));
         }
         let case = PageCase {
@@ -99,8 +86,7 @@ impl Attachment {
             pressure: judge.pressure,
             certainty: judge.certainty,
         };
-        let runs = self.find_runs(judge.program, &asked);
-        back_each_other(&case, &runs, &mut asked);
+        self.back_by_blocks(&case, judge.pieces, &mut asked);
         let nodes = context.topology.nodes().iter();
         let kept = nodes.map(|node| share(node.memory_bytes, self.options.headroom));
         let free = context.free.iter().zip(kept);
@@ -114,16 +100,11 @@ impl Attachment {
                 *verdict = Err(Veto::DoesNotPay);
             }
         }
-        let filled = if self.options.require_gain {
-            self.fill_gaps(&case, &runs, (&asked, &verdicts), &mut room)
-        } else {
-            Vec::new()
-        };
         for ((free, before), room) in context.free.iter_mut().zip(before).zip(room) {
             *free = free.saturating_sub(before - room);
         }
         if judge.evidence {
-            self.note_page_wishes(asked.iter().map(|one| (one.page, one.wish.node)));
+            self.note_page_wishes(judge.pieces, &asked);
         }
         self.pages_waited = match wait && !asked.is_empty() {
             true => self.pages_waited + 1,
@@ -138,7 +119,6 @@ impl Attachment {
             left if judge.evidence => left.saturating_sub(1),
             left => left,
         };
-        judge.decision.pages.extend(filled);
         self.grant_pages(context, judge, asked, verdicts);
     }
 
@@ -165,182 +145,44 @@ impl Attachment {
                 from: one.wish.page.and_then(|page| page.home).map(usize::from),
                 reason: reason.clone(),
                 scale: gain.scale,
+                ranges: first_of(one.ranges, gain.pages),
             });
         }
         self.tell_dropped(context, dropped);
     }
 
-    /// Wishes side by side for the same node, with no page between them that is elsewhere, and what is there
-    /// already between and around them.
-    fn find_runs<'a>(&self, program: &Program<'a>, asked: &[Asked<'a>]) -> Vec<Run<'a>> {
-        let tracked = |&index: &usize| asked[index].wish.page.is_some();
-        let mut order: Vec<usize> = (0..asked.len()).filter(tracked).collect();
-        order.sort_unstable_by_key(|&index| asked[index].page);
-        let mut runs: Vec<Run<'_>> = Vec::new();
-        let mut last: Option<&Asked<'_>> = None;
-        for index in order {
-            let one = &asked[index];
-            let between = last.and_then(|last| self.between(program, last, one));
-            match (runs.last_mut(), between) {
-                (Some(run), Some(between)) => {
-                    run.wishes.push(index);
-                    run.there.extend(between.there);
-                    run.unseen.extend(between.unseen);
-                }
-                _ => runs.push(Run {
-                    wishes: vec![index],
-                    ..Run::default()
-                }),
-            }
-            last = Some(one);
-        }
-        for run in &mut runs {
-            let (first, last) = (
-                &asked[run.wishes[0]],
-                &asked[run.wishes[run.wishes.len() - 1]],
-            );
-            let below = first.page.page.saturating_sub(GAP_MAX)..first.page.page;
-            let above = last.page.page + 1..=last.page.page.saturating_add(GAP_MAX);
-            for beside in [
-                self.beside(program, first, below.rev()),
-                self.beside(program, last, above),
-            ] {
-                run.there.extend(beside.there);
-                run.unseen.extend(beside.unseen);
-            }
-        }
-        runs.retain(|run| run.wishes.len() > 1 || !run.there.is_empty());
-        runs
-    }
-
-    /// What lies between two wishes; none if the two are no piece.
-    fn between<'a>(
-        &self,
-        program: &Program<'a>,
-        one: &Asked<'_>,
-        next: &Asked<'_>,
-    ) -> Option<Stretch<'a>> {
-        let (low, high) = (one.page, next.page);
-        let near = high.page.saturating_sub(low.page) <= GAP_MAX;
-        if low.space != high.space || one.wish.node != next.wish.node || !near {
-            return None;
-        }
-        let mut between = Stretch::default();
-        for number in low.page + 1..high.page {
-            let key = PageKey {
-                space: low.space,
-                page: number,
+    /// Notes which wishes the block that they are part of is sure of, whatever the samples of a page alone say.
+    fn back_by_blocks(&self, case: &PageCase<'_>, pieces: &Pieces, asked: &mut [Asked<'_>]) {
+        let nodes = evidence::ln_plans(1, 1, case.allowed.len());
+        let mut known: BTreeMap<(Tag, usize, usize), bool> = BTreeMap::new();
+        for one in asked {
+            let home = one.wish.page.and_then(|page| page.home).map(usize::from);
+            let (Some(tag), Some(home)) = (self.tag(one.page), home) else {
+                continue;
             };
-            match self.seen(program, key) {
-                Some(page) => match page.home.map(usize::from) {
-                    Some(home) if home == one.wish.node => between.there.push(page),
-                    Some(_) => return None,
-                    None => {}
-                },
-                None if self.is_own(key) => between.unseen.push(number),
-                None => {}
-            }
+            let Some(block) = pieces
+                .block_of(tag)
+                .filter(|_| one.wish.node < case.allowed.len())
+            else {
+                continue;
+            };
+            let moved = (home, one.wish.node);
+            one.wish.backed = *known.entry((block, moved.0, moved.1)).or_insert_with(|| {
+                let scale = pieces.scale(tag, case.program, moved);
+                case.certainty.weigh_chosen(&scale, nodes).convinces()
+            });
         }
-        Some(between)
-    }
-
-    /// Pages on one side of a wish, up to the first that is elsewhere, that are where it is to go; and those
-    /// between them that are not tracked.
-    fn beside<'a>(
-        &self,
-        program: &Program<'a>,
-        one: &Asked<'_>,
-        numbers: impl Iterator<Item = u64>,
-    ) -> Stretch<'a> {
-        let space = one.page.space;
-        let (mut beside, mut unseen) = (Stretch::default(), Vec::new());
-        for page in numbers {
-            let key = PageKey { space, page };
-            match self.seen(program, key) {
-                Some(page) => match page.home.map(usize::from) {
-                    Some(home) if home == one.wish.node => {
-                        beside.there.push(page);
-                        beside.unseen.append(&mut unseen);
-                    }
-                    Some(_) => break,
-                    None => {}
-                },
-                None if self.is_own(key) => unseen.push(page),
-                None => {}
-            }
-        }
-        beside
-    }
-
-    /// Whether a page is memory that only this program can have.
-    fn is_own(&self, key: PageKey) -> bool {
-        let Some(local) = self.spaces.local_of(key.space) else {
-            return false;
-        };
-        let space = self.spaces.at(local);
-        space.is_some_and(|space| space.pid.is_some())
-            && self.shares.translate(local, key.page) == (local, key.page)
     }
 
     /// A page as the policy saw it, if it is tracked.
-    fn seen<'a>(&self, program: &Program<'a>, page: PageKey) -> Option<&'a Page> {
-        let (slot, _) = self.pages.entry(self.tag(page)?)?;
+    fn seen<'a>(&self, judge: &Judge<'a, '_>, page: PageKey) -> Option<&'a Page> {
+        let program: &'a Program<'_> = judge.program;
+        let tag = self.tag(page)?;
+        let tracked = || Some(self.pages.entry(tag)?.0);
+        let slot = judge.pieces.slot(tag).or_else(tracked)?;
         let pages: &'a [Page] = program.pages;
         let at = pages.binary_search_by_key(&slot, |page| page.slot).ok()?;
         pages.get(at)
-    }
-
-    /// Unseen pages that go with those around them, as far as budget and room allow.
-    fn fill_gaps(
-        &self,
-        case: &PageCase<'_>,
-        runs: &[Run<'_>],
-        (asked, verdicts): (&[Asked<'_>], &[Result<PageGain, Veto>]),
-        room: &mut [u64],
-    ) -> Vec<PageGrant> {
-        let granted = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
-        let mut budget = case.options.page_moves_max.saturating_sub(granted);
-        let (mut filled, mut taken) = (Vec::new(), BTreeSet::new());
-        for run in runs.iter().filter(|run| !run.unseen.is_empty()) {
-            let gains = run.wishes.iter().map(|&index| verdicts[index]);
-            let gains: Vec<PageGain> = gains.filter_map(Result::ok).collect();
-            let saved: f64 = gains.iter().map(|gain| gain.saved).sum();
-            let pages = gains.len() + run.unseen.len();
-            let pays = cost::page_plan_pays(&case.prices, saved, pages, case.program.window);
-            let first = &asked[run.wishes[0]];
-            let Proposal::MovePage { reason, .. } = first.proposal else {
-                continue;
-            };
-            // One that may not go says that not all is as it seems here.
-            let relief = gains.iter().any(|gain| gain.is_relief);
-            if gains.len() < run.wishes.len() || relief || !pays {
-                continue;
-            }
-            for &number in &run.unseen {
-                let page = PageKey {
-                    space: first.page.space,
-                    page: number,
-                };
-                // Two pieces may have the same gap between them and what is there.
-                let known = self.page_moves.contains_key(&page) || taken.contains(&page);
-                let Some(left) = room[first.wish.node].checked_sub(case.program.page_bytes) else {
-                    break;
-                };
-                if known || budget == 0 {
-                    continue;
-                }
-                (budget, room[first.wish.node]) = (budget - 1, left);
-                taken.insert(page);
-                filled.push(PageGrant {
-                    page,
-                    node: first.wish.node,
-                    from: None,
-                    reason: reason.clone(),
-                    scale: Scale::default(),
-                });
-            }
-        }
-        filled
     }
 
     fn tell_dropped(&mut self, context: &mut Context<'_>, dropped: BTreeMap<Veto, (u64, PageKey)>) {
@@ -372,23 +214,41 @@ impl Attachment {
         judge: &Judge<'a, '_>,
         (page, node): (PageKey, usize),
         reason: &Reason,
-    ) -> PageWish<'a> {
-        let program: &'a Program<'_> = judge.program;
-        let seen = self.seen(program, page);
-        let history = self.page_moves.get(&page);
-        let follows = || {
-            let moved = history.map(|history| history.stay.last());
-            seen.and_then(|seen| self.user_came(judge, seen, node)) > moved
-        };
-        PageWish {
+    ) -> (PageWish<'a>, Vec<Range<u64>>) {
+        let seen = self.seen(judge, page);
+        let single = only(page);
+        let piece = self.tag(page).and_then(|tag| judge.pieces.ranges(tag));
+        let came = seen.and_then(|seen| self.user_came(judge, seen, node));
+        let mut free = Vec::new();
+        let (mut held, mut unconfirmed) = (false, false);
+        for range in piece.unwrap_or(std::slice::from_ref(&single)) {
+            let mut at = range.start;
+            for (run, history) in self.page_moves.within(page.space, range.clone()) {
+                let rests = !history.stay.is_over(context.now);
+                let waits = history.wanted != Some(node) && came <= Some(history.stay.last());
+                held |= rests;
+                unconfirmed |= waits;
+                // What rests or waits does so alone: the rest of a piece may go.
+                if rests || waits {
+                    free.push(at..run.start);
+                    at = run.end;
+                }
+            }
+            free.push(at..range.end);
+        }
+        free.retain(|range| !range.is_empty());
+        let pages = free.iter().map(|range| range.end - range.start).sum();
+        let wish = PageWish {
             page: seen,
             node,
+            pages,
             barred: self.is_barred(page.space),
-            held: history.is_some_and(|history| !history.stay.is_over(context.now)),
-            unconfirmed: history.is_some_and(|history| history.wanted != Some(node)) && !follows(),
+            held: pages == 0 && held,
+            unconfirmed: pages == 0 && unconfirmed,
             backed: false,
             evens: matches!(reason, Reason::Even { .. }),
-        }
+        };
+        (wish, free)
     }
 
     /// When the task that uses a page most came to the node, if it is there and came by our hand.
@@ -400,45 +260,35 @@ impl Attachment {
         there.then(|| record.stay.last())
     }
 
-    fn note_page_wishes(&mut self, wishes: impl Iterator<Item = (PageKey, usize)>) {
-        for history in self.page_moves.values_mut() {
-            history.wanted = None;
-        }
-        for (page, node) in wishes {
-            if let Some(history) = self.page_moves.get_mut(&page) {
-                history.wanted = Some(node);
+    fn note_page_wishes(&mut self, pieces: &Pieces, asked: &[Asked<'_>]) {
+        self.page_moves.each(|history| history.wanted = None);
+        for one in asked {
+            let single = only(one.page);
+            let piece = self.tag(one.page).and_then(|tag| pieces.ranges(tag));
+            for range in piece.unwrap_or(std::slice::from_ref(&single)) {
+                let node = one.wish.node;
+                self.page_moves
+                    .change(one.page.space, range.clone(), |history| {
+                        history.wanted = Some(node);
+                    });
             }
         }
     }
 }
 
-/// Notes which wishes the others of their run are sure of, together with the pages that are there already.
-///
-/// Of pages that all use alike some lie side by side that chance wants on the same node: of many pages, many runs.
-fn back_each_other(case: &PageCase<'_>, runs: &[Run<'_>], asked: &mut [Asked<'_>]) {
-    let chosen = evidence::ln_plans(asked.len(), 1, case.allowed.len());
-    for run in runs {
-        let mut all = Scale::default();
-        let mut from = None;
-        for &index in &run.wishes {
-            let wish = &asked[index].wish;
-            let known = wish.page.and_then(|page| Some((page, page.home?)));
-            if let Some((page, home)) = known.filter(|_| wish.node < case.allowed.len()) {
-                all.add(&case.scale(page, (usize::from(home), wish.node), None));
-                from = Some((usize::from(home), wish.node));
-            }
-        }
-        // What is there already would be as far from its users if it were where these are.
-        for page in run.there.iter().filter(|page| page.samples > 0) {
-            if let Some(moved) = from {
-                all.add(&case.scale(page, moved, None));
-            }
-        }
-        let sure = case.certainty.weigh_chosen(&all, chosen).convinces();
-        for &index in run.wishes.iter().filter(|_| sure) {
-            asked[index].wish.backed = true;
-        }
+/// A page that stands for itself.
+const fn only(page: PageKey) -> Range<u64> {
+    page.page..page.page.saturating_add(1)
+}
+
+/// The first `count` of these pages.
+fn first_of(mut ranges: Vec<Range<u64>>, mut count: u64) -> Vec<Range<u64>> {
+    for range in &mut ranges {
+        range.end = range.end.min(range.start.saturating_add(count));
+        count -= range.end - range.start;
     }
+    ranges.retain(|range| !range.is_empty());
+    ranges
 }
 
 /// Whether all that may go is not worth an interruption. What the budget held back counts as more.

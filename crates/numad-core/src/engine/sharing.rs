@@ -15,6 +15,8 @@ use crate::tables::spaces::{LocalSpace, Space};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub pid: Pid,
+    /// Its address space, by local number.
+    pub process: LocalSpace,
     /// Page number in the process's address space.
     pub page: u64,
 }
@@ -36,7 +38,7 @@ impl Engine {
         let users = attachment.users();
         let wanted = attachment.pages.to_look_up(max).into_iter();
         wanted
-            .filter_map(|(_, tag, _)| {
+            .filter_map(|tag| {
                 let page = attachment.key(tag)?;
                 let place = attachment.place_of(&users, page)?;
                 Some(WantedPage {
@@ -142,7 +144,11 @@ impl Attachment {
         let local = self.spaces.local_of(page.space)?;
         if let Some(pid) = self.spaces.at(local)?.pid {
             let page = page.page;
-            return Some(Place { pid, page });
+            return Some(Place {
+                pid,
+                process: local,
+                page,
+            });
         }
         let entry = self.tag(page).and_then(|tag| self.pages.entry(tag));
         let (seats, count) = entry.map_or(([0; 4], 0), |(_, entry)| (entry.seats, entry.count()));
@@ -152,7 +158,7 @@ impl Attachment {
             let page = self.shares.page_in(process, local, page.page)?;
             let space = self.spaces.at(process)?;
             let pid = space.pid?;
-            Some((space.joined, Place { pid, page }))
+            Some((space.joined, Place { pid, process, page }))
         };
         let longest = lately.filter_map(place).min_by_key(|&(joined, _)| joined);
         let found = longest.or_else(|| self.shares.processes().find_map(place));

@@ -59,7 +59,7 @@ impl Engine {
         let wanted = attachment.pages.to_look_up(max);
         wanted
             .into_iter()
-            .filter_map(|(_, tag, _)| attachment.key(tag))
+            .filter_map(|tag| attachment.key(tag))
             .collect()
     }
 
@@ -116,8 +116,7 @@ impl Engine {
     /// How sure moves of a program must be.
     #[must_use]
     pub fn certainty(&self, attachment: AttachmentId) -> Option<Certainty> {
-        let options = &self.attachment(attachment)?.options;
-        Some(Certainty::of(options.confidence_min))
+        Some(self.attachment(attachment)?.certainty)
     }
 
     /// As [`Self::matrices`], from cache lines that passed from a writer to a reader. None as long as
@@ -142,7 +141,7 @@ impl Engine {
             return Vec::new();
         };
         let (_, slots) = attachment.participants();
-        let positions = Positions::of(&attachment.seats_of(&slots), attachment);
+        let positions = Positions::new(&attachment.seats_of(&slots), attachment);
         let hottest = attachment.pages.hottest(max).into_iter();
         hottest
             .filter_map(|(slot, tag, entry)| {

@@ -1,6 +1,6 @@
 //! What an observation says of a program's threads and pages.
 
-use topology::{CpuSet, NodeId, Tid, Topology};
+use topology::{CpuSet, NodeId, Pid, Tid, Topology};
 
 use super::attachment::{Attachment, Newcomer};
 use super::queue::Events;
@@ -100,6 +100,14 @@ impl Attachment {
             born: None,
         };
         self.add(registry, newcomer)
+    }
+
+    /// Takes out a process that is still there.
+    pub(super) fn expel(&mut self, registry: &mut Registry, pid: Pid, slot: u32) {
+        self.retire_all(registry, |record| record.pid == pid);
+        if let Ok(local) = LocalSpace::try_from(slot) {
+            self.part(registry, local);
+        }
     }
 
     fn retire_all(&mut self, registry: &mut Registry, gone: impl Fn(&Record) -> bool) {

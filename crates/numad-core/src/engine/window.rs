@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use topology::{CpuSet, NodeSet, TaskKey, Topology};
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, PageOrders};
 use super::judge::{Decision, milli};
 use super::orders::allowed_cpus;
+use super::pieces::Pieces;
 use super::queue::Events;
 use super::traffic::Memory;
 use super::trial::Trial;
@@ -19,6 +20,7 @@ use crate::matrix::CommMatrix;
 use crate::policy::{ACCESSORS_MAX, Accessor, Fate, Page, PageKey, Proposal, Task, Veto};
 use crate::tables::Seat;
 use crate::tables::pages::Entry;
+use crate::tables::runs::Runs;
 use crate::tables::tasks::Record;
 use crate::time::Time;
 
@@ -101,12 +103,16 @@ pub(super) struct Scratch {
     pub handed: CommMatrix,
     pub tells_handed: bool,
     pub pages: Vec<Page>,
+    /// What is behind those pages that stand for many.
+    pub pieces: Pieces,
     pub proposals: Vec<Proposal>,
 }
 
 /// Windows that are joined for want of samples; after that the tables fade even so.
 const QUIET_MAX: u32 = 8;
-/// Pages whose moves are remembered; the ones that rest shortest are forgotten first.
+/// Pages that are still known one by one when a window has ended: as many as the samples that blocks are found by.
+const PAGES_KEPT: usize = 1 << 14;
+/// Runs of pages whose moves are remembered; the ones that rest shortest are forgotten first.
 const PAGE_MOVES_MAX: usize = 65_536;
 
 impl Attachment {
@@ -114,7 +120,7 @@ impl Attachment {
     pub(super) fn close(&mut self, context: &mut Context<'_>, scratch: &mut Scratch) {
         self.drop_stale_orders(context);
         self.choose(context, &mut scratch.slots);
-        self.live_samples += self.window_samples;
+        self.live_samples += std::mem::take(&mut self.window_kept);
         self.fill(context, scratch);
         let lost = self.lost_share(context);
         let confident =
@@ -128,7 +134,10 @@ impl Attachment {
         summary.confident = confident;
         let change = self.order(context, scratch, decision, &mut summary);
         self.turn_over(context, &scratch.slots, confident);
+        let last = context.now.since(self.window_start);
         let next = self.interval.next(change);
+        self.thin
+            .begin(next.as_secs_f64() / last.as_secs_f64().max(0.001));
         self.window_start = context.now;
         self.window_end = Some(context.now.after(next));
         self.lost_seen = context.lost;
@@ -147,7 +156,7 @@ impl Attachment {
         context
             .actions
             .retain(|action| action.attachment() != self.id);
-        self.page_orders.clear();
+        self.page_orders = PageOrders::default();
         for (_, _, record) in self.tasks.iter_mut() {
             record.order = None;
         }
@@ -211,7 +220,7 @@ impl Attachment {
     }
 
     /// Writes down what the policy will see.
-    fn fill(&self, context: &Context<'_>, scratch: &mut Scratch) {
+    fn fill(&mut self, context: &Context<'_>, scratch: &mut Scratch) {
         let topology = context.topology;
         let mut allowed = CpuSet::new();
         let mut last = CpuSet::new();
@@ -249,6 +258,8 @@ impl Attachment {
             scratch.free_bytes.push(if may { free } else { 0 });
         }
         let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
+        let positions = Positions::new(&seats, self);
+        self.fill_pieces(&positions, &mut scratch.pieces, &mut scratch.pages);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
         scratch.tells_handed = self.handed.is_some();
@@ -256,7 +267,6 @@ impl Attachment {
             let mut live = CommMatrix::default();
             handed.read(&seats, &mut live, &mut scratch.handed);
         }
-        self.fill_pages(&seats, &mut scratch.pages);
     }
 
     pub(super) fn seats_of(&self, slots: &[u32]) -> Vec<Option<Seat>> {
@@ -264,18 +274,6 @@ impl Attachment {
             .iter()
             .map(|&slot| self.tasks.hot[slot as usize].seat)
             .collect()
-    }
-
-    fn fill_pages(&self, seats: &[Option<Seat>], pages: &mut Vec<Page>) {
-        let positions = Positions::of(seats, self);
-        pages.clear();
-        pages.reserve(self.pages.used());
-        // Not `extend`: nested iterators run much faster from inside.
-        self.pages.iter().for_each(|(slot, tag, entry)| {
-            if let Some(key) = self.key(tag) {
-                pages.push(positions.page(key, slot, &entry));
-            }
-        });
     }
 
     /// Orders what was decided: threads before pages.
@@ -318,7 +316,7 @@ impl Attachment {
             false => self.still.saturating_add(u32::from(summary.confident)),
         };
         let arriving = decision.arriving;
-        self.order_pages(context, decision.pages);
+        self.order_pages(context, &decision.pages);
         summary.actions = count(context.actions.len() - before);
         if !old.is_empty() && self.options.require_gain && !decision.reverting {
             match &mut self.trial {
@@ -387,8 +385,16 @@ impl Attachment {
     fn turn_over(&mut self, context: &Context<'_>, slots: &[u32], enough: bool) {
         let fade = (enough && self.live_samples > 0) || self.quiet + 1 >= QUIET_MAX;
         let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
-        self.pages.sweep(seats, spaces, fade);
+        let most = match self.goes_by_blocks() {
+            true => PAGES_KEPT,
+            false => usize::MAX,
+        };
+        self.pages.sweep(seats, spaces, fade.then_some(most));
         self.comm.forget(seats);
+        self.forest.forget(seats, spaces);
+        if fade {
+            self.forest.fade();
+        }
         if let Some(handed) = &mut self.handed {
             handed.forget(seats);
             if fade {
@@ -434,7 +440,11 @@ impl Attachment {
     }
 
     fn forget_page_moves(&mut self) {
-        if self.page_moves.len() <= PAGE_MOVES_MAX {
+        if self.placed.count() > PAGE_MOVES_MAX {
+            // What is not known is asked anew.
+            self.placed = Runs::default();
+        }
+        if self.page_moves.count() <= PAGE_MOVES_MAX {
             return;
         }
         let mut ends: Vec<Time> = self
@@ -453,13 +463,13 @@ impl Attachment {
 pub(super) struct Positions {
     of_seats: Vec<Option<u32>>,
     /// What a sample weighs on average.
-    weight_per_sample: f64,
+    pub(super) weight_per_sample: f64,
     /// Accessors that an entry has places for.
     depth: usize,
 }
 
 impl Positions {
-    pub(super) fn of(seats: &[Option<Seat>], attachment: &Attachment) -> Self {
+    pub(super) fn new(seats: &[Option<Seat>], attachment: &Attachment) -> Self {
         let end = seats
             .iter()
             .flatten()
@@ -478,6 +488,11 @@ impl Positions {
         }
     }
 
+    /// The position of a seat, if its thread takes part.
+    pub(super) fn of(&self, seat: Seat) -> Option<u32> {
+        self.of_seats.get(usize::from(seat)).copied().flatten()
+    }
+
     /// A page as the policy sees it: accessors that take no part are left out.
     ///
     /// Of a page that more tasks use than its entry has places for, those it remembers stand for all:
@@ -492,11 +507,12 @@ impl Positions {
             accessor_count: 0,
             samples: entry.samples(),
             forgotten: 0,
+            span: 1,
         };
         let stands_for = self.stands_for(entry);
         let mut own = 0;
         for (&seat, &weight) in entry.seats.iter().zip(&entry.weights).take(entry.count()) {
-            if let Some(task) = self.of_seats.get(usize::from(seat)).copied().flatten() {
+            if let Some(task) = self.of(seat) {
                 own += u64::from(weight);
                 let weight = match stands_for > 1.0 {
                     true => rounded(f64::from(weight) * stands_for).max(weight),

@@ -14,6 +14,8 @@ use crate::matrix::CommMatrix;
 #[derive(Debug)]
 pub(crate) struct CommTable {
     live: Vec<u64>,
+    /// What blocks of memory that are too seldom sampled page by page tell of this window, beside that.
+    inferred: Vec<u64>,
     /// What was live in the window that was rolled last, for those who show it.
     last: Vec<u64>,
     past: Vec<u64>,
@@ -27,6 +29,7 @@ impl CommTable {
         let pairs = seats * seats.saturating_sub(1) / 2 + 1;
         Self {
             live: vec![0; pairs],
+            inferred: vec![0; pairs],
             last: vec![0; pairs],
             past: vec![0; pairs],
             high: 0,
@@ -44,6 +47,21 @@ impl CommTable {
         *there = there.saturating_add(amount);
     }
 
+    /// Begins anew to tell what blocks say of this window.
+    pub(crate) fn clear_inferred(&mut self) {
+        self.inferred[..pair(0, self.high)].fill(0);
+    }
+
+    /// Two different seats share blocks in this window by so much.
+    pub(crate) fn infer(&mut self, one: Seat, other: Seat, amount: u64) {
+        let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
+        if low < high {
+            self.high = self.high.max(high + 1);
+            let there = &mut self.inferred[pair(low, high)];
+            *there = there.saturating_add(amount);
+        }
+    }
+
     /// The matrices among these seats: of this window, and of this one and the faded ones before.
     pub(crate) fn read(
         &self,
@@ -54,7 +72,7 @@ impl CommTable {
         live.reset(seats.len());
         decayed.reset(seats.len());
         self.each_pair(seats, |one, other, at| {
-            let now = self.live[at];
+            let now = self.live[at].saturating_add(self.inferred[at]);
             let all = now.saturating_add(self.past[at]);
             if all > 0 {
                 live.add(one, other, now);
@@ -102,6 +120,9 @@ impl CommTable {
         std::mem::swap(&mut self.live, &mut self.last);
         let end = pair(0, self.high);
         self.live[..end].fill(0);
+        for (last, inferred) in self.last[..end].iter_mut().zip(&mut self.inferred[..end]) {
+            *last = last.saturating_add(std::mem::take(inferred));
+        }
         for (last, past) in self.last[..end].iter().zip(&mut self.past[..end]) {
             *past = past.saturating_add(*last) / 2;
         }
@@ -113,6 +134,7 @@ impl CommTable {
             for partner in (0..self.high).filter(|&partner| partner != seat) {
                 let at = pair(seat.min(partner), seat.max(partner));
                 self.live[at] = 0;
+                self.inferred[at] = 0;
                 self.last[at] = 0;
                 self.past[at] = 0;
             }

@@ -3,9 +3,11 @@
 
 pub(crate) mod bits;
 pub(crate) mod comm;
+pub(crate) mod forest;
 pub(crate) mod index;
 pub(crate) mod lines;
 pub(crate) mod pages;
+pub(crate) mod runs;
 pub(crate) mod seats;
 pub(crate) mod shares;
 pub(crate) mod spaces;

@@ -1,8 +1,9 @@
 //! Which pages are used by whom: a set-associative table of fixed size.
 //!
-//! A set is five cache lines: eight tags in the first, eight entries of half a line in the others. A
-//! sample of a tracked page touches two lines that lie in one small page of memory. When a set is full,
-//! the page with the fewest (decayed) samples is dropped and counted; two pages never share an entry.
+//! A set is five cache lines: eight tags in the first, eight entries of half a line in the others.
+//! A sample of a tracked page touches two lines that lie in one small page of memory. When a set is
+//! full, the page with the fewest (decayed) samples is dropped and counted; two pages never share
+//! an entry.
 
 use super::Seat;
 use super::bits::Bits;
@@ -27,7 +28,7 @@ pub(crate) const PAGE_BITS: u32 = 52;
 const SAMPLE: u32 = 16;
 
 /// A page and its address space in one word; never 0, because no space has the number 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag(u64);
 
 impl Tag {
@@ -35,6 +36,22 @@ impl Tag {
     #[inline]
     pub(crate) fn new(space: LocalSpace, page: u64) -> Option<Self> {
         (space != 0 && page >> PAGE_BITS == 0).then(|| Self(u64::from(space) << PAGE_BITS | page))
+    }
+
+    /// As one word, in order of space and page.
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The tag that gave this word.
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// A number whose upper bits depend on every bit of the tag, so that pages at equal offsets of
+    /// large arrays, as threads use them, are not alike.
+    const fn spread(self) -> u64 {
+        (self.0 ^ self.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     pub(crate) const fn space(self) -> LocalSpace {
@@ -67,6 +84,28 @@ fn hotter(one: &Tracked, other: &Tracked) -> std::cmp::Ordering {
     (other.2.sixteenths, one.0).cmp(&(one.2.sixteenths, other.0))
 }
 
+/// Which pages a table has room for.
+struct Room {
+    /// Those with more sixteenths of samples than this,
+    above: u32,
+    /// and of those with as many this share, of 2^32.
+    share: u64,
+}
+
+impl Room {
+    fn has(&self, sixteenths: u32, tag: Tag) -> bool {
+        sixteenths > self.above || (sixteenths == self.above && tag.spread() >> 32 < self.share)
+    }
+}
+
+/// A page whose home may be looked up.
+struct Wanted {
+    samples: std::cmp::Reverse<u32>,
+    slot: u32,
+    known: bool,
+    tag: Tag,
+}
+
 /// Who used a page since the accessor did last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharers {
@@ -78,8 +117,8 @@ pub(crate) struct Sharers {
 }
 
 impl Sharers {
-    /// All who are remembered, each with the weight of the access if it is shared with them, else 0: a branch
-    /// less than to leave those out, see `Entry::access`.
+    /// All who are remembered, each with the weight of the access if it is shared with them, else
+    /// 0: a branch less than to leave those out, see `Entry::access`.
     #[inline]
     pub(crate) fn amounts(&self, weight: u32) -> impl Iterator<Item = (Seat, u32)> + '_ {
         let seats = self.seats[..self.count].iter().enumerate();
@@ -106,12 +145,13 @@ impl Entry {
         self.home_plus_one.checked_sub(1)
     }
 
-    /// LAPT's step: everyone else in the vector shares the page with this accessor, which then moves
-    /// to the front; the oldest falls off a vector longer than `depth`.
+    /// LAPT's step: everyone else in the vector shares the page with this accessor, which then
+    /// moves to the front; the oldest falls off a vector longer than `depth`.
     ///
-    /// Told are those who used the page since this accessor did, which stand before it. The paper counts those
-    /// behind it too, at every access anew. Then who used a page once, or has left it, goes on sharing it with
-    /// who uses it all the time: with samples for as long as the vector holds it, which is many windows.
+    /// Told are those who used the page since this accessor did, which stand before it. The paper
+    /// counts those behind it too, at every access anew. Then who used a page once, or has left it,
+    /// goes on sharing it with who uses it all the time: with samples for as long as the vector
+    /// holds it, which is many windows.
     ///
     /// Written without a branch that depends on the entry: entries come from far memory, and a
     /// mispredicted branch on one would keep the processor from fetching those of the next samples.
@@ -247,6 +287,11 @@ impl PageTable {
         }
     }
 
+    /// One more than the highest slot that a page can have.
+    pub(crate) fn slots(&self) -> u32 {
+        u32::try_from(WAYS << self.sets_log2).unwrap_or(u32::MAX)
+    }
+
     /// Pages tracked.
     pub(crate) const fn used(&self) -> usize {
         self.used
@@ -340,30 +385,40 @@ impl PageTable {
         all
     }
 
-    /// Tracked pages whose home is to be looked up, at most `max`, in the order of [`Self::hottest`]: half of them the
-    /// hottest, for those decide most and others may have moved them; the rest such as have none yet, before
-    /// those that have. Else a program with more pages than that would never be known beyond its hottest.
-    pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tracked> {
-        let mut all: Vec<Tracked> = self.iter().collect();
+    /// Tracked pages whose home is to be looked up, at most `max`: half of them the hottest, for
+    /// those decide most and others may have moved them; the rest such as have none yet, before
+    /// those that have. Else a program with more pages than that would never be known beyond its
+    /// hottest.
+    pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
+        let mut all: Vec<Wanted> = Vec::with_capacity(self.used);
+        self.iter().for_each(|(slot, tag, entry)| {
+            all.push(Wanted {
+                samples: std::cmp::Reverse(entry.sixteenths),
+                slot,
+                known: entry.home().is_some(),
+                tag,
+            });
+        });
         if all.len() > max {
-            all.select_nth_unstable_by(max / 2, hotter);
+            all.select_nth_unstable_by_key(max / 2, |one| (one.samples, one.slot));
             let rest = &mut all[max / 2..];
-            let known = |one: &Tracked| one.2.home().is_some();
-            rest.select_nth_unstable_by(max - max / 2, |one, other| {
-                known(one).cmp(&known(other)).then(hotter(one, other))
+            rest.select_nth_unstable_by_key(max - max / 2, |one| {
+                (one.known, one.samples, one.slot)
             });
             all.truncate(max);
         }
-        all.sort_unstable_by(hotter);
-        all
+        all.into_iter().map(|one| one.tag).collect()
     }
 
-    /// Forgets seats and spaces that are void, and lets what is left fade if a window was judged.
-    /// Pages without samples after that are not tracked any more.
-    pub(crate) fn sweep(&mut self, seats: &Bits, spaces: &Bits, fade: bool) {
-        if !fade && seats.is_empty() && spaces.is_empty() {
+    /// Forgets seats and spaces that are void, and lets what is left fade if a window was judged,
+    /// until there are at most so many pages: those with the fewest samples go. Pages without
+    /// samples after that are not tracked any more.
+    pub(crate) fn sweep(&mut self, seats: &Bits, spaces: &Bits, fade: Option<usize>) {
+        if fade.is_none() && seats.is_empty() && spaces.is_empty() {
             return;
         }
+        let room = fade.map_or(Room { above: 0, share: 0 }, |most| self.room(most));
+        let fade = fade.is_some();
         let mut emptied = Vec::new();
         for number in self.occupied.iter() {
             let base = self.start + number * SET_WORDS;
@@ -379,7 +434,8 @@ impl PageTable {
                 if !seats.is_empty() {
                     entry.forget(seats);
                 }
-                if entry.sixteenths == 0 || spaces.contains(usize::from(Tag(set[way]).space())) {
+                let tag = Tag(set[way]);
+                if !room.has(entry.sixteenths, tag) || spaces.contains(usize::from(tag.space())) {
                     set[way] = 0;
                     self.used -= 1;
                 }
@@ -394,6 +450,30 @@ impl PageTable {
         }
     }
 
+    /// What a page must have left after it faded for at most so many to stay.
+    fn room(&self, most: usize) -> Room {
+        let mut room = Room { above: 0, share: 0 };
+        if self.used <= most {
+            return room;
+        }
+        let mut counts = [0_usize; 16 * SAMPLE as usize];
+        let last = counts.len() - 1;
+        self.iter().for_each(|(_, _, entry)| {
+            let left = usize::try_from(entry.sixteenths / 2).unwrap_or(last);
+            counts[left.min(last)] += 1;
+        });
+        let mut kept = 0;
+        for (left, count) in counts.into_iter().enumerate().skip(1).rev() {
+            if kept + count > most {
+                room.above = u32::try_from(left).unwrap_or_default();
+                room.share = (((most - kept) as u64) << 32) / count as u64;
+                break;
+            }
+            kept += count;
+        }
+        room
+    }
+
     fn set(&self, number: usize) -> &[u64] {
         &self.words[self.start + number * SET_WORDS..][..SET_WORDS]
     }
@@ -404,9 +484,7 @@ impl PageTable {
         reason = "a table has far fewer than 2^32 sets"
     )]
     const fn set_of(&self, tag: Tag) -> usize {
-        // The product's upper bits depend on every bit of the tag, so that pages at equal offsets of
-        // large arrays, as threads use them, do not all fall into the same sets.
-        let spread = (tag.0 ^ tag.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let spread = tag.spread();
         // A shift by 64 is none; the table of one set has nothing to choose.
         match self.sets_log2 {
             0 => 0,
@@ -467,8 +545,8 @@ mod tests {
         assert_eq!(table.entry(tag(9)).unwrap().1.seats, [0, 2, 1, 4]);
         assert_eq!(others(&mut table, 3), [0, 2, 1, 4]);
         assert_eq!(table.entry(tag(9)).unwrap().1.seats, [3, 0, 2, 1]);
-        // One that is in the vector already moves to the front. Who used the page before it did does not count
-        // again.
+        // One that is in the vector already moves to the front. Who used the page before it did
+        // does not count again.
         assert_eq!(others(&mut table, 2), [3, 0]);
         let entry = table.entry(tag(9)).unwrap().1;
         assert_eq!((entry.seats, entry.weights), ([2, 3, 0, 1], [6, 5, 1, 1]));
@@ -495,7 +573,9 @@ mod tests {
         }
         let asked = |table: &PageTable, max| -> Vec<u64> {
             let wanted = table.to_look_up(max).into_iter();
-            wanted.map(|(_, tag, _)| tag.page()).collect()
+            let mut pages: Vec<u64> = wanted.map(Tag::page).collect();
+            pages.sort_unstable_by(|one, other| other.cmp(one));
+            pages
         };
         assert_eq!(asked(&table, 4), [10, 9, 8, 7]);
         (7..=10).for_each(|page| table.set_home(tag(page), Some(0)));
@@ -549,12 +629,29 @@ mod tests {
             let entry = table.entry(tag(1)).unwrap().1;
             assert_eq!((entry.samples(), entry.home()), (1, Some(0)));
             assert_eq!(entry.weights[0], 64 >> round);
-            table.sweep(&none(), &none(), true);
+            table.sweep(&none(), &none(), Some(64));
         }
         assert_eq!(
             (table.used(), table.entry(tag(1)), table.iter().count()),
             (0, None, 0)
         );
+    }
+
+    #[test]
+    fn what_has_fewest_samples_makes_room() {
+        let mut table = PageTable::new(4096, 4);
+        for page in 0..1000 {
+            for _ in 0..if page < 100 { 3 } else { 1 } {
+                table.touch(tag(page), 1, 1);
+            }
+        }
+        table.sweep(&none(), &none(), Some(1000));
+        assert_eq!(table.used(), 1000);
+        table.sweep(&none(), &none(), Some(500));
+        assert!((400..600).contains(&table.used()), "{}", table.used());
+        assert!((0..100).all(|page| table.entry(tag(page)).is_some()));
+        table.sweep(&none(), &none(), Some(100));
+        assert_eq!(table.used(), 100);
     }
 
     #[test]
@@ -568,7 +665,7 @@ mod tests {
         let (mut seats, mut spaces) = (Bits::new(8), Bits::new(8));
         seats.insert(2);
         spaces.insert(2);
-        table.sweep(&seats, &spaces, false);
+        table.sweep(&seats, &spaces, None);
         let entry = table.entry(tag(7)).unwrap().1;
         assert_eq!(
             (&entry.seats[..entry.count()], entry.samples()),

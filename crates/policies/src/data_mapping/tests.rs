@@ -273,6 +273,7 @@ fn a_slot_beyond_the_limit_is_left_out() {
 #[test]
 fn only_so_many_pages_are_proposed_the_most_used_first() {
     let candidate = |samples: u32| Candidate {
+        span: 1,
         samples,
         key: PageKey {
             space: numad_core::SpaceId(0),

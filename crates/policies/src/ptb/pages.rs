@@ -107,8 +107,9 @@ impl Room {
         self.bytes[node] >= self.page_bytes
     }
 
-    fn take(&mut self, node: usize) {
-        self.bytes[node] = self.bytes[node].saturating_sub(self.page_bytes);
+    fn take(&mut self, node: usize, pages: u64) {
+        let bytes = pages.saturating_mul(self.page_bytes);
+        self.bytes[node] = self.bytes[node].saturating_sub(bytes);
     }
 }
 
@@ -295,7 +296,7 @@ impl Listing {
                 self.left.take_by_the_listing(node, to, gbps);
             }
             if moves {
-                room.take(to);
+                room.take(to, pages[asked.at as usize].span);
                 let reason = self.bandwidth_reason(rated);
                 push(out, first, &pages[asked.at as usize], to, reason);
             }
@@ -341,8 +342,8 @@ impl Listing {
             }
             held[to] += weight;
             if to != home {
-                room.take(to);
                 let page = &program.pages[asked.at as usize];
+                room.take(to, page.span);
                 push(out, first, page, to, Reason::Interleave);
             }
         }
@@ -383,7 +384,7 @@ impl Listing {
                 };
                 let home = usize::from(asked[place].home);
                 self.carry(home, rated.node);
-                room.take(rated.node);
+                room.take(rated.node, pages[asked[place].at as usize].span);
                 asked[place].home = u16::try_from(rated.node).unwrap_or(NOWHERE);
                 moves.push((place, rated));
                 if moves.len() >= PROPOSALS_MAX {

@@ -5,16 +5,19 @@
 //!
 //! - [`ProgramCounters`]: processor time, instructions, cycles, faults and switches of one program.
 //! - [`MachineCounters`]: bandwidth of memory, its queues, traffic of links, energy, as [`Plan`] finds them.
+//! - [`FedCounters`]: what another program counts instead.
 //! - [`reading`]: what a counter says, scaled for the time that it had to wait for its turn.
 
 #[cfg(test)]
 pub(crate) mod fake;
+mod fed;
 pub mod machine;
 mod open;
 pub mod plan;
 mod program;
 pub mod reading;
 
+pub use fed::FedCounters;
 pub use machine::{MachineCounters, MachineRates, MemoryRate};
 pub use open::{
     Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, KernelCounters, Whom,

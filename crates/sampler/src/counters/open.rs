@@ -234,6 +234,11 @@ pub enum CounterRefused {
     },
     /// The counter was open and failed.
     Failed,
+    /// The file that another program should keep up to date cannot be used.
+    NoFeed {
+        /// Why.
+        why: &'static str,
+    },
     /// Anything else, by error number.
     Other(i32),
 }
@@ -278,6 +283,9 @@ impl CounterRefused {
             }
             Self::OverLimit { .. } => "attach fewer programs, or smaller ones, at a time",
             Self::Failed => "attach again",
+            Self::NoFeed { .. } => {
+                "start the program that keeps `sampling.counters_feed` up to date, as root, and attach again"
+            }
             Self::NoMemory | Self::Gone | Self::Other(_) => return None,
         })
     }
@@ -316,6 +324,7 @@ impl fmt::Display for CounterRefused {
                 "{wanted} descriptors would be needed and {left} are left of those for counters"
             ),
             Self::Failed => f.write_str("the counter failed and was closed"),
+            Self::NoFeed { why } => write!(f, "`sampling.counters_feed` cannot be used: {why}"),
             Self::Other(errno) => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
         }
     }

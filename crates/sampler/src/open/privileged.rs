@@ -46,10 +46,24 @@ fn event(config: u64, kind: AccessKind, changed: impl Fn(EventAttr) -> EventAttr
 }
 
 /// Opens the events, runs a program, and gives the samples of its faults. A process's own memory is
-/// not sure to be fresh; a new program's is.
-fn sampled(belief: Belief, mut wanted: Vec<Wanted>) -> (Vec<Sample>, Live<Belief>) {
+/// not sure to be fresh; a new program's is. One that changes processors may end on that whose ring
+/// is read first, and what it did on the other comes too late to be its own: then it is tried again.
+fn sampled(belief: Belief, wanted: &[Wanted]) -> (Vec<Sample>, Live<Belief>) {
+    let least = match belief {
+        Belief::Full => 20 * wanted.len(),
+        _ => 0,
+    };
+    let mut tries = (0..50).map(|_| sampled_once(belief, wanted.to_vec()));
+    let whole = |(samples, _): &(Vec<_>, Live<Belief>)| samples.len() >= least;
+    tries
+        .find(whole)
+        .expect("a program that stays where it began")
+}
+
+fn sampled_once(belief: Belief, mut wanted: Vec<Wanted>) -> (Vec<Sample>, Live<Belief>) {
     wanted[0].attr.flags |= attr::FLAG_TASKS | attr::FLAG_NAMES;
-    let plan = Plan::new("faults", wanted, 64, KernelSettings::default());
+    // Rings are shared by all programs of a processor, and a busy machine has many.
+    let plan = Plan::new("faults", wanted, 4096, KernelSettings::default());
     let kernel = Box::new(LiveKernel);
     let law = RateLaw::new(RATES);
     let mut live = Live::open(belief, plan, Counted::ByHardware, (kernel, law), &online()).unwrap();
@@ -77,7 +91,7 @@ fn privileged_software_events_go_the_way_of_pebs() {
         event(attr::SOFTWARE_PAGE_FAULTS, AccessKind::Load, |attr| attr),
         event(SOFTWARE_MINOR_FAULTS, AccessKind::Store, |attr| attr),
     ];
-    let (samples, live) = sampled(Belief::Full, events);
+    let (samples, live) = sampled(Belief::Full, &events);
     // Each fault is seen by both events, which share a ring and are told apart.
     let of = |kind| {
         samples
@@ -86,7 +100,12 @@ fn privileged_software_events_go_the_way_of_pebs() {
             .collect::<Vec<_>>()
     };
     let (first, second) = (of(AccessKind::Load), of(AccessKind::Store));
-    assert!(first.len() >= 20, "{} faults of a program", first.len());
+    assert!(
+        first.len() >= 20,
+        "{} faults of a program, {:?}",
+        first.len(),
+        live.losses()
+    );
     assert_eq!(samples.len(), first.len() + second.len());
     // A fault that needs the disk is no minor one.
     assert!(second.len() >= 20 && second.len() <= first.len());
@@ -129,11 +148,11 @@ fn privileged_software_events_go_the_way_of_ibs() {
             with_ip,
         )]
     };
-    let (samples, live) = sampled(Belief::Checked, event());
+    let (samples, live) = sampled(Belief::Checked, &event());
     assert_eq!(samples, []);
     // The same records, read by a source that does not doubt them.
     drop(live);
-    let (samples, _live) = sampled(Belief::Full, event());
+    let (samples, _live) = sampled(Belief::Full, &event());
     assert!(samples.len() >= 20, "{}", samples.len());
     assert!(
         samples

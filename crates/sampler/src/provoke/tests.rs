@@ -98,15 +98,19 @@ fn processes_take_turns_until_they_are_gone() {
     provoker.add(seconds(0), Pid(7));
     provoker.add(seconds(0), Pid(8));
     provoker.add(seconds(0), Pid(9));
-    assert_eq!(provoker.poll(seconds(0)), Some(seconds(1)));
-    provoker.poll(seconds(1));
+    assert_eq!(provoker.poll(seconds(0), &mut |_| {}), Some(seconds(1)));
+    provoker.poll(seconds(1), &mut |_| {});
     assert_eq!(*cleared.lock().unwrap(), [Pid(7)], "one at a time");
     alive.lock().unwrap().remove(&Pid(8));
-    provoker.poll(seconds(2));
-    provoker.poll(seconds(2));
+    provoker.poll(seconds(2), &mut |_| {});
+    provoker.poll(seconds(2), &mut |_| {});
     assert_eq!(*cleared.lock().unwrap(), [Pid(7), Pid(7)]);
     provoker.remove(Pid(7));
-    assert_eq!(provoker.poll(seconds(9)), None, "nobody is left");
+    assert_eq!(
+        provoker.poll(seconds(9), &mut |_| {}),
+        None,
+        "nobody is left"
+    );
     assert_eq!(provoker.notes(), Vec::<String>::new());
 }
 
@@ -120,10 +124,10 @@ fn who_cannot_be_cleared_is_told() {
     let mut provoker = Provoker::new(ClearOptions::default(), Box::new(fake));
     provoker.add(seconds(0), Pid(7));
     provoker.add(seconds(0), Pid(8));
-    provoker.poll(seconds(1));
+    provoker.poll(seconds(1), &mut |_| {});
     let notes = provoker.notes();
     assert!(
-        notes[0].starts_with("1 processes are not provoked because"),
+        notes[0].starts_with("1 process is not provoked because"),
         "{notes:?}"
     );
     assert!(notes[1].contains("Permission denied") && notes[1].contains("CAP_DAC_OVERRIDE"));

@@ -35,6 +35,27 @@ fn check(start: u64, seen: RateInput, expected: Option<(u64, Why)>) {
 }
 
 #[test]
+fn enough_is_enough_until_something_asks_for_less() {
+    let mut law = RateLaw::new(options());
+    law.enough(8);
+    assert_eq!(law.period(), 8);
+    // With room there is nothing to gain.
+    assert_eq!(law.next(Time(20 * SECOND), &second(10)), None);
+    let change = law.next(Time(40 * SECOND), &second(60_000));
+    assert_eq!(change.map(|change| (change.from, change.to)), Some((8, 16)));
+    law.enough(2);
+    assert_eq!(law.period(), 16, "what costs asked for stays");
+    law.enough(64);
+    assert_eq!(law.period(), 64);
+    let mut fixed = RateLaw::new(RateOptions {
+        fixed: true,
+        ..options()
+    });
+    fixed.enough(8);
+    assert_eq!(fixed.period(), 1);
+}
+
+#[test]
 fn what_each_finding_leads_to() {
     // 40,000 samples of 500 ns are the 20 ms that are allowed.
     check(1, second(40_000), None);

@@ -36,53 +36,32 @@ impl<R: Read> RecordingReader<R> {
     /// When it is no recording, of another version, or its header is damaged or incomplete.
     pub fn open(mut input: R) -> Result<Self, RecordingError> {
         let mut bytes = Vec::new();
-        let failed = |offset: usize| {
-            move |source| RecordingError::Read {
-                offset: offset as u64,
-                source,
+        loop {
+            let needed = match front_header(&mut bytes)? {
+                Front::Whole(header) => {
+                    return Ok(Self {
+                        input,
+                        header,
+                        offset: bytes.len() as u64,
+                        entries: 0,
+                        block: Vec::new(),
+                        ending: None,
+                    });
+                }
+                Front::Short(needed) => needed,
+            };
+            let offset = bytes.len() as u64;
+            let whole = fill(&mut input, &mut bytes, needed)
+                .map_err(|source| RecordingError::Read { offset, source })?;
+            if !whole {
+                if bytes.is_empty() {
+                    return Err(RecordingError::NotARecording);
+                }
+                front_header(&mut bytes)?;
+                let offset = bytes.len() as u64;
+                return Err(RecordingError::NoHeader { offset });
             }
-        };
-        let whole = fill(&mut input, &mut bytes, PREFIX_BYTES).map_err(failed(0))?;
-        let magic = &bytes[..bytes.len().min(MAGIC.len())];
-        if magic.is_empty() || !MAGIC.starts_with(magic) {
-            return Err(RecordingError::NotARecording);
         }
-        let cut_off = |bytes: &[u8]| RecordingError::NoHeader {
-            offset: bytes.len() as u64,
-        };
-        if !whole {
-            return Err(cut_off(&bytes));
-        }
-        let length = u32_at(&bytes, 8);
-        // The version stands behind the prefix, so that an unknown one is told by its number even if
-        // everything else has another meaning there.
-        let whole = fill(&mut input, &mut bytes, VERSION_BYTES).map_err(failed(PREFIX_BYTES))?;
-        if !whole {
-            return Err(cut_off(&bytes));
-        }
-        let version = u16::from_le_bytes([bytes[PREFIX_BYTES], bytes[PREFIX_BYTES + 1]]);
-        if version != VERSION {
-            return Err(RecordingError::Version { found: version });
-        }
-        let damaged = |reason| RecordingError::Damaged { offset: 0, reason };
-        if length > HEADER_BYTES_MAX {
-            return Err(damaged("the header is too long"));
-        }
-        let start = bytes.len();
-        let whole = fill(&mut input, &mut bytes, length as usize).map_err(failed(start))?;
-        if !whole {
-            return Err(cut_off(&bytes));
-        }
-        check(&mut bytes).map_err(damaged)?;
-        let header = decode_header(&bytes[start..]).map_err(damaged)?;
-        Ok(Self {
-            input,
-            header,
-            offset: bytes.len() as u64,
-            entries: 0,
-            block: Vec::new(),
-            ending: None,
-        })
     }
 
     /// What is known of the recording as a whole.
@@ -122,42 +101,25 @@ impl<R: Read> RecordingReader<R> {
         let failed = |source| RecordingError::Read { offset, source };
         let damaged = |reason| RecordingError::Damaged { offset, reason };
         self.block.clear();
-        if !fill(&mut self.input, &mut self.block, PREFIX_BYTES).map_err(failed)? {
-            return Ok(self.cut_off());
-        }
-        let kind = [self.block[0], self.block[1], self.block[2], self.block[3]];
-        if kind != BLOCK_DATA && kind != BLOCK_END {
-            return Err(damaged("no block begins here"));
-        }
-        let (length, count) = (u32_at(&self.block, 4), u32_at(&self.block, 8));
-        if length == 0 || length > BLOCK_BYTES_MAX {
-            return Err(damaged("a block has an impossible length"));
-        }
-        let whole = fill(&mut self.input, &mut self.block, length as usize).map_err(failed)?;
-        if !whole {
-            return Ok(self.cut_off());
-        }
-        check(&mut self.block).map_err(damaged)?;
-        let mut body = &self.block[PREFIX_BYTES..];
-        if kind == BLOCK_END {
-            if number(&mut body) != Ok(self.entries) || !body.is_empty() {
-                return Err(damaged("the count at the end is wrong"));
+        let block = loop {
+            match front_block(&mut self.block, out).map_err(damaged)? {
+                Front::Whole(block) => break block,
+                Front::Short(needed) => {
+                    if !fill(&mut self.input, &mut self.block, needed).map_err(failed)? {
+                        return Ok(self.cut_off());
+                    }
+                }
             }
-            self.offset += self.block.len() as u64;
-            self.ending = Some(Ending::Complete);
-            return Ok(false);
-        }
-        let mut base = Base::default();
-        let before = out.len();
-        while !body.is_empty() {
-            out.push(decode(&mut base, &mut body).map_err(damaged)?);
-        }
-        if out.len() - before != count as usize {
-            return Err(damaged("a block has a wrong count"));
+        };
+        match block {
+            Block::Data { entries } => self.entries += u64::from(entries),
+            Block::End { entries } if entries == self.entries => {
+                self.ending = Some(Ending::Complete);
+            }
+            Block::End { .. } => return Err(damaged(WRONG_END)),
         }
         self.offset += self.block.len() as u64;
-        self.entries += u64::from(count);
-        Ok(true)
+        Ok(self.ending.is_none())
     }
 
     /// Always false: there is no block.
@@ -169,10 +131,109 @@ impl<R: Read> RecordingReader<R> {
     }
 }
 
-/// Appends so many bytes, or as many as there are; whether that was all. Memory grows with what is there, not with what
-/// a length claims.
+/// What stands at the front of some bytes. Whoever reads a recording appends bytes until it is whole.
+#[derive(Debug)]
+pub(crate) enum Front<T> {
+    /// It has at least so many bytes, and there are fewer.
+    Short(usize),
+    /// It takes all the bytes.
+    Whole(T),
+}
+
+/// A block that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// One with entries.
+    Data {
+        /// How many.
+        entries: u32,
+    },
+    /// The last one.
+    End {
+        /// Entries of all blocks before it, as the writer counted them.
+        entries: u64,
+    },
+}
+
+/// What is wrong with an end block whose count is not that of the entries before it.
+pub(crate) const WRONG_END: &str = "the count at the end is wrong";
+
+/// The header at the front of bytes that end where it ends, or before. Spoils its checksum.
+pub(crate) fn front_header(bytes: &mut [u8]) -> Result<Front<Header>, RecordingError> {
+    const FIELDS: usize = PREFIX_BYTES + VERSION_BYTES;
+    if !MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) {
+        return Err(RecordingError::NotARecording);
+    }
+    // The version stands behind the prefix, so that an unknown one is told by its number even if
+    // everything else has another meaning there.
+    if bytes.len() < FIELDS {
+        return Ok(Front::Short(FIELDS));
+    }
+    let version = u16::from_le_bytes([bytes[PREFIX_BYTES], bytes[PREFIX_BYTES + 1]]);
+    if version != VERSION {
+        return Err(RecordingError::Version { found: version });
+    }
+    let damaged = |reason| RecordingError::Damaged { offset: 0, reason };
+    let length = u32_at(bytes, 8);
+    if length > HEADER_BYTES_MAX {
+        return Err(damaged("the header is too long"));
+    }
+    let end = FIELDS + length as usize;
+    if bytes.len() < end {
+        return Ok(Front::Short(end));
+    }
+    check(bytes).map_err(damaged)?;
+    decode_header(&bytes[FIELDS..])
+        .map(Front::Whole)
+        .map_err(damaged)
+}
+
+/// The block at the front of bytes that end where it ends, or before; its entries are appended to `out`. Spoils its
+/// checksum.
+pub(crate) fn front_block(
+    bytes: &mut [u8],
+    out: &mut Vec<Entry>,
+) -> Result<Front<Block>, &'static str> {
+    if bytes.len() < PREFIX_BYTES {
+        return Ok(Front::Short(PREFIX_BYTES));
+    }
+    let kind = [bytes[0], bytes[1], bytes[2], bytes[3]];
+    if kind != BLOCK_DATA && kind != BLOCK_END {
+        return Err("no block begins here");
+    }
+    let (length, count) = (u32_at(bytes, 4), u32_at(bytes, 8));
+    if length == 0 || length > BLOCK_BYTES_MAX {
+        return Err("a block has an impossible length");
+    }
+    let end = PREFIX_BYTES + length as usize;
+    if bytes.len() < end {
+        return Ok(Front::Short(end));
+    }
+    check(bytes)?;
+    let mut body = &bytes[PREFIX_BYTES..];
+    if kind == BLOCK_END {
+        let entries = number(&mut body).map_err(|_no_number| WRONG_END)?;
+        if !body.is_empty() {
+            return Err(WRONG_END);
+        }
+        return Ok(Front::Whole(Block::End { entries }));
+    }
+    let mut base = Base::default();
+    let before = out.len();
+    while !body.is_empty() {
+        out.push(decode(&mut base, &mut body)?);
+    }
+    if out.len() - before != count as usize {
+        return Err("a block has a wrong count");
+    }
+    Ok(Front::Whole(Block::Data { entries: count }))
+}
+
+/// Appends bytes until there are so many, or as many as the input has; whether that was all. Memory grows with what is
+/// there, not with what a length claims.
 fn fill(input: &mut impl Read, bytes: &mut Vec<u8>, wanted: usize) -> io::Result<bool> {
-    Ok(input.take(wanted as u64).read_to_end(bytes)? == wanted)
+    let missing = wanted - bytes.len();
+    Ok(input.take(missing as u64).read_to_end(bytes)? == missing)
 }
 
 /// Whether the checksum in bytes 12 to 15 is right; sets them to zero.

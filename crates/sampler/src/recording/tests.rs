@@ -610,3 +610,30 @@ mod replay {
         assert_eq!(replay.describe().notes[1], note);
     }
 }
+
+#[test]
+fn recordings_of_faults_are_known_wherever_they_come_from() {
+    for (source, expected) in [
+        ("faults (soft-dirty clearing); loads yes", true),
+        ("imported from perf: page-faults", true),
+        (
+            "imported from perf on x86_64: page-faults:u, minor-faults",
+            true,
+        ),
+        (
+            "imported from perf on x86_64: cpu/mem-loads/, page-faults",
+            false,
+        ),
+        ("imported from perf: cpu/mem-loads,ldlat=30/P", false),
+        ("imported from perf: ", false),
+        ("pebs", false),
+    ] {
+        let header = Header {
+            page_bytes: 4096,
+            clock: String::new(),
+            source: source.to_owned(),
+            topology: String::new(),
+        };
+        assert_eq!(header.of_faults(), expected, "{source}");
+    }
+}

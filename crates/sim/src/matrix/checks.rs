@@ -152,7 +152,7 @@ impl Matrix {
             return check;
         };
         for (machine, row) in self.plan.places() {
-            let nodes = self.plan.machines[machine].1.nodes().len();
+            let nodes = self.plan.machines[machine].topology.nodes().len();
             if self.plan.rows[row].name != "flood" || nodes < NODES_TO_SPREAD {
                 continue;
             }
@@ -177,7 +177,7 @@ impl Matrix {
     fn online_policies_settle(&self) -> Check {
         let mut check =
             Check::new("every online policy settles within five windows on static workloads");
-        self.ask_online(&mut check, false, |cell| {
+        self.ask_online(&mut check, super::Row::stands_still, |cell| {
             (cell.settled > SETTLE_WINDOWS).then(|| {
                 let (window, late) = (cell.settled, cell.late_moves);
                 format!("moves in window {window}, {late} in all after the fifth")
@@ -188,7 +188,7 @@ impl Matrix {
 
     fn online_policies_follow(&self) -> Check {
         let mut check = Check::new("every online policy follows a change within three windows");
-        self.ask_online(&mut check, true, |cell| match cell.follow {
+        self.ask_online(&mut check, super::Row::changes, |cell| match cell.follow {
             Follow::After(windows) if windows <= FOLLOW_WINDOWS => None,
             Follow::After(windows) => Some(format!("slower for {windows} windows")),
             Follow::Never | Follow::NotAsked => Some("slower until the end".to_owned()),
@@ -196,11 +196,11 @@ impl Matrix {
         check
     }
 
-    /// Asks the policies that seek a gain, on workloads that change or those that do not.
+    /// Asks the policies that seek a gain, on the workloads that it concerns.
     fn ask_online(
         &self,
         check: &mut Check,
-        changing: bool,
+        concerns: fn(&super::Row) -> bool,
         broken: impl Fn(&super::Measured) -> Option<String>,
     ) {
         for (policy, factory) in self.plan.policies.iter().enumerate() {
@@ -208,7 +208,7 @@ impl Matrix {
                 continue;
             }
             for (machine, row) in self.plan.places() {
-                if self.plan.rows[row].changes() == changing {
+                if concerns(self.plan.rows[row]) {
                     let why = broken(self.cell(machine, row, policy));
                     check.ask(why.is_none(), || {
                         let (name, place) = (factory.name(), self.place(machine, row));
@@ -237,7 +237,7 @@ impl Matrix {
     }
 
     fn place(&self, machine: usize, row: usize) -> String {
-        let (machine, row) = (self.plan.machines[machine].0.name, self.plan.rows[row].name);
+        let (machine, row) = (self.plan.machines[machine].name(), self.plan.rows[row].name);
         format!("{machine} {row}")
     }
 }
@@ -296,7 +296,7 @@ impl Check {
 mod tests {
     use numad_core::{Policy, PolicyFactory, SettingSpec, Settings, SettingsError};
 
-    use super::super::{Best, Machine, Measured, Plan, Row};
+    use super::super::{Bandwidth, Best, Conditions, Machine, Measured, Plan, Row, Site};
     use super::*;
 
     #[derive(Debug)]
@@ -362,7 +362,12 @@ mod tests {
             best: vec![Best::default(); rows.len()],
             windows: Vec::new(),
             plan: Plan {
-                machines: vec![(machine, machine.topology())],
+                machines: vec![Site {
+                    machine,
+                    conditions: Conditions::default(),
+                    topology: machine.topology(),
+                }],
+                bandwidth: Bandwidth::Measured,
                 rows,
                 policies: CONTESTANTS.map(|one| one as &dyn PolicyFactory).to_vec(),
                 seeds: 1,

@@ -121,12 +121,12 @@ impl Matrix {
     }
 
     fn write_map(&self, out: &mut String, map: &Map, machine: usize) -> fmt::Result {
-        let (named, _) = &self.plan.machines[machine];
+        let site = &self.plan.machines[machine];
         write!(
             out,
             "<h3>{}</h3><p>{}</p><table><thead><tr><th></th>",
-            escaped(named.name),
-            escaped(named.about)
+            escaped(&site.name()),
+            escaped(&site.about())
         )?;
         for factory in &self.plan.policies {
             write!(out, "<th>{}</th>", escaped(factory.name()))?;
@@ -162,7 +162,7 @@ impl Matrix {
              after {} windows ({} moves after the fifth), follows after {}",
             self.plan.policies[policy].name(),
             self.plan.rows[row].name,
-            self.plan.machines[machine].0.name,
+            self.plan.machines[machine].name(),
             self.over_linux(machine, row, policy) * 100.0,
             self.of_best(machine, row, policy) * 100.0,
             cell.local_share * 100.0,

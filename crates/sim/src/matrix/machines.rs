@@ -142,6 +142,20 @@ pub const MACHINES: &[Machine] = &[
         ],
         links: &[],
     },
+    Machine {
+        name: "epyc",
+        about: "one node of sixty-four cores, of which every eight share a last-level cache",
+        text: "1x64:8",
+        memory: &[],
+        links: &[],
+    },
+    Machine {
+        name: "kunpeng",
+        about: "two packages of two nodes of thirty-two cores, in clusters of four",
+        text: "4x32:8@10,12,20,22;12,10,22,24;20,22,10,12;22,24,12,10",
+        memory: &[],
+        links: &[],
+    },
 ];
 
 const INTERLAGOS: &[Memory] = &[

@@ -7,14 +7,17 @@ use super::{Follow, Matrix};
 /// What the model is, for whoever reads the table alone.
 const MODEL: &str = "\
 Everything here is *model*: `numad-sim`, no hardware. Threads think and access memory; accesses queue at
-controllers and links (`numad_core::cost`); a moved page costs 2 us, a moved thread 152 us. Programs start
+controllers and links (`numad_core::cost`); a moved page costs 2 us (one of 2 MiB 420 us), a moved thread 152 us.
+Nodes have as much more memory as programs do. Where a node has several last-level caches, a line from
+another one takes as long as from memory. Programs start
 as Linux starts them: threads spread over nodes, each page on the node of the thread that touched it first.
 `none` leaves it so. `linux` is the same with the kernel's own NUMA balancing as modelled in
 `crates/sim/src/world/balancing.rs`: every second, less often once 7 of 10 faults are local, each page takes
 a hint fault (2.7 us) by one of its users; a page follows two faults in a row from one node, a thread goes
 to the node of most of its faults, onto an idle processor or in exchange with a thread that gains with it.
 It keeps no groups of threads. Under all other policies balancing is off. All policies run with their
-defaults; windows grow from 0.5 s to 2 s. The machine counts instructions, cycles and traffic. *Search* is the
+defaults; windows grow from 0.5 s to 2 s. The machine counts instructions, cycles and traffic, and what its
+memory carries was measured before; with `--bandwidth unknown` nothing of that. *Search* is the
 best of thread mappings by the kernels over the true matrix, with pages beside their users, improved by
 up to 2,000 changes that the model likes; it knows everything, moves nothing, and is no upper bound.
 ";
@@ -50,8 +53,8 @@ impl Matrix {
 
     fn write_legend(&self, out: &mut String) -> fmt::Result {
         writeln!(out, "| machine | what it is |\n| --- | --- |")?;
-        for (machine, _) in &self.plan.machines {
-            writeln!(out, "| {} | {} |", machine.name, machine.about)?;
+        for site in &self.plan.machines {
+            writeln!(out, "| {} | {} |", site.name(), site.about())?;
         }
         writeln!(out, "\n| workload | what it is |\n| --- | --- |")?;
         for row in &self.plan.rows {
@@ -76,7 +79,7 @@ impl Matrix {
         writeln!(out, "| --- | --- |{}", " ---: |".repeat(names.len() + 2))?;
         let linux = self.policy(crate::report::LINUX).unwrap_or(0);
         for (machine, row) in self.plan.places() {
-            let (name, workload) = (self.plan.machines[machine].0.name, self.plan.rows[row].name);
+            let (name, workload) = (self.plan.machines[machine].name(), self.plan.rows[row].name);
             let busiest = self.cell(machine, row, linux).busiest * 100.0;
             write!(out, "| {name} | {workload} | {busiest:.0} % |")?;
             let over = |policy| self.over_linux(machine, row, policy) * 100.0;
@@ -182,19 +185,20 @@ impl Matrix {
     #[must_use]
     pub fn cells_csv(&self) -> String {
         let mut text = String::from(
-            "machine,workload,threads,policy,over_linux,of_search,speed,local_share,local_at_end,imbalance,\
+            "machine,memory,workload,threads,policy,over_linux,of_search,speed,local_share,local_at_end,imbalance,\
              busiest,task_moves,page_moves,settled,late_moves,follows,violations\n",
         );
         for (machine, row) in self.plan.places() {
             for (policy, factory) in self.plan.policies.iter().enumerate() {
                 let cell = self.cell(machine, row, policy);
-                let (name, topology) = &self.plan.machines[machine];
+                let site = &self.plan.machines[machine];
                 let line = writeln!(
                     text,
-                    "{},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.3},{:.4},{:.1},{:.1},{},{},{},{}",
-                    name.name,
+                    "{},{},{},{},{},{:.4},{:.4},{:.4},{:.4},{:.4},{:.3},{:.4},{:.1},{:.1},{},{},{},{}",
+                    site.machine.name,
+                    site.conditions.memory,
                     self.plan.rows[row].name,
-                    self.plan.rows[row].threads(topology),
+                    self.plan.rows[row].threads(&site.topology),
                     factory.name(),
                     self.over_linux(machine, row, policy),
                     self.of_best(machine, row, policy),
@@ -223,7 +227,7 @@ impl Matrix {
     #[must_use]
     pub fn windows_csv(&self) -> String {
         let mut text = String::from(
-            "machine,workload,policy,seed,program,time_ms,window_ms,samples,proposals,bound,moved_pages,\
+            "machine,memory,workload,policy,seed,program,time_ms,window_ms,samples,proposals,bound,moved_pages,\
              local_share,speed\n",
         );
         let seeds = usize::try_from(self.plan.seeds).unwrap_or(usize::MAX);
@@ -232,13 +236,14 @@ impl Matrix {
         for (run, rows) in self.windows.iter().enumerate() {
             let (cell, seed) = (run / seeds, run % seeds + 1);
             let (machine, row) = places[cell / policies];
-            let name = self.plan.machines[machine].0.name;
+            let site = &self.plan.machines[machine];
+            let (name, memory) = (site.machine.name, site.conditions.memory);
             let workload = self.plan.rows[row].name;
             let policy = self.plan.policies[cell % policies].name();
             for window in rows {
                 let seen = &window.summary;
                 text.push_str(&format!(
-                    "{name},{workload},{policy},{seed},{},{},{},{},{},{},{},{:.4},{:.4}\n",
+                    "{name},{memory},{workload},{policy},{seed},{},{},{},{},{},{},{},{:.4},{:.4}\n",
                     window.program,
                     window.time_ms,
                     seen.window_ms,

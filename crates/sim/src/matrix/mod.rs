@@ -21,9 +21,11 @@ use std::time::Duration;
 use numad_core::{AttachOptions, IntervalLaw, PolicyFactory, Settings};
 use topology::{CpuSet, Topology};
 
+use crate::conditions::{Conditions, Size};
 use crate::driver::{self, Setup, WindowRow};
 use crate::fault::Faults;
 use crate::report::{LINUX, RunError, RunErrorKind, builder};
+use crate::scenario::Bandwidth;
 use crate::stage::Simulation;
 use crate::workload::Workload;
 use crate::world::{PAGE_BYTES, World, WorldSpec};
@@ -43,6 +45,12 @@ pub struct Choice {
     pub workloads: Option<String>,
     /// Which machines.
     pub machines: Option<String>,
+    /// How much memory threads have; none means [`Size::SMALL`] alone.
+    pub memory: Option<String>,
+    /// What else holds for every run; its memory is not asked for.
+    pub conditions: Conditions,
+    /// What is known of the machines' bandwidth; where it is unknown, nothing is counted either.
+    pub bandwidth: Bandwidth,
     /// How many seeds, from 1.
     pub seeds: u64,
     /// How many windows a program that stands still goes through.
@@ -74,12 +82,21 @@ const LAW: IntervalLaw = IntervalLaw::OnDeLoc {
 /// What to run.
 #[derive(Debug)]
 pub struct Plan {
-    machines: Vec<(&'static Machine, Arc<Topology>)>,
+    machines: Vec<Site>,
+    bandwidth: Bandwidth,
     rows: Vec<&'static Row>,
     policies: Vec<&'static dyn PolicyFactory>,
     seeds: u64,
     windows: u32,
     jobs: Vec<Job>,
+}
+
+/// A machine with programs of a size on it.
+#[derive(Debug)]
+struct Site {
+    machine: &'static Machine,
+    conditions: Conditions,
+    topology: Arc<Topology>,
 }
 
 /// One run.
@@ -143,11 +160,27 @@ impl Plan {
             let name = factory.name();
             wanted.is_empty() || [LINUX, "none"].contains(&name) || wanted.contains(&name)
         };
+        let sizes = match choice.memory.as_deref() {
+            None => vec![Size::SMALL],
+            Some(list) => {
+                let sizes: Result<_, _> = names(Some(list)).into_iter().map(str::parse).collect();
+                sizes.map_err(|error: String| RunError::new(RunErrorKind::Usage, error))?
+            }
+        };
+        let site = |machine: &'static Machine, memory: Size| Site {
+            machine,
+            conditions: Conditions {
+                memory,
+                ..choice.conditions
+            },
+            topology: machine.topology(),
+        };
+        let machines = machines.into_iter();
         let mut plan = Self {
             machines: machines
-                .into_iter()
-                .map(|one| (one, one.topology()))
+                .flat_map(|one| sizes.iter().map(move |&size| site(one, size)))
                 .collect(),
+            bandwidth: choice.bandwidth,
             rows,
             policies: policies::registry()
                 .iter()
@@ -194,7 +227,7 @@ impl Plan {
     #[must_use]
     pub fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).collect();
-        let threads = |job: &Job| self.rows[job.row].threads(&self.machines[job.machine].1);
+        let threads = |job: &Job| self.rows[job.row].threads(&self.machines[job.machine].topology);
         order.sort_by_key(|&job| (usize::MAX - threads(&self.jobs[job]), job));
         order
     }
@@ -203,7 +236,7 @@ impl Plan {
     #[must_use]
     pub fn describe(&self, job: usize) -> String {
         let job = self.jobs[job];
-        let (machine, row) = (self.machines[job.machine].0.name, self.rows[job.row].name);
+        let (machine, row) = (self.machines[job.machine].name(), self.rows[job.row].name);
         let policy = job
             .policy
             .map_or("oracle", |policy| self.policies[policy].name());
@@ -228,14 +261,14 @@ impl Plan {
         let build = builder(factory, &settings, job.seed)?;
         let world = self.world(job, factory.name() == LINUX);
         let stage = Simulation::new(World::new(&world), world.threads, self.duration());
-        let mut stage = stage.counted(true);
+        let mut stage = stage.counted(self.bandwidth == Bandwidth::Measured);
         let setup = Setup {
-            topology: driver::characterized(&world.topology),
+            topology: driver::known(&world.topology, self.bandwidth),
             page_bytes: PAGE_BYTES,
             programs: stage.programs(),
             options: AttachOptions {
                 interval: LAW,
-                ..driver::attach_options(factory)
+                ..driver::attach_options_for(factory, world.conditions.source)
             },
             // As the daemon does.
             look_first: true,
@@ -243,7 +276,9 @@ impl Plan {
         };
         let run = driver::run(&mut stage, &setup).map_err(|error| internal(&error))?;
         let phase = match world.workload {
-            Workload::Phases(seconds) => Some(Duration::from_secs(u64::from(seconds))),
+            Workload::Phases(seconds) if self.rows[job.row].changes() => {
+                Some(Duration::from_secs(u64::from(seconds)))
+            }
             _ => None,
         };
         let ran = measure::Ran {
@@ -257,10 +292,12 @@ impl Plan {
     }
 
     fn world(&self, job: Job, balancing: bool) -> WorldSpec {
-        let (_, topology) = &self.machines[job.machine];
+        let site = &self.machines[job.machine];
+        let topology = &site.topology;
         let row = self.rows[job.row];
         WorldSpec {
-            topology: Arc::clone(topology),
+            topology: site.conditions.machine(topology),
+            conditions: site.conditions,
             workload: row.workload(self.duration().as_secs_f64()),
             threads: row.threads(topology),
             faults: Faults::NONE,
@@ -316,6 +353,24 @@ impl Plan {
             cells,
             best,
             windows,
+        }
+    }
+}
+
+impl Site {
+    fn about(&self) -> String {
+        let (about, memory) = (self.machine.about, self.conditions.memory);
+        match memory {
+            Size::SMALL => about.to_owned(),
+            _ => format!("{about}; {memory} for each thread"),
+        }
+    }
+
+    /// The word for people; with the memory of a thread where it is not the small one.
+    fn name(&self) -> String {
+        match self.conditions.memory {
+            Size::SMALL => self.machine.name.to_owned(),
+            memory => format!("{} {memory}", self.machine.name),
         }
     }
 }

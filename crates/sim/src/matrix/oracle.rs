@@ -31,7 +31,7 @@ const LOOKS: usize = 2_000;
 const LOOKS_MIN: usize = 150;
 
 /// Parts of all pages that are tried elsewhere than with their users, in hundredths.
-const SPILLS: [usize; 9] = [5, 10, 20, 30, 40, 50, 60, 70, 80];
+const SPILLS: [u64; 9] = [5, 10, 20, 30, 40, 50, 60, 70, 80];
 
 /// Looks for the best placement of a world's programs.
 pub(crate) fn search(spec: &WorldSpec) -> Best {
@@ -132,7 +132,7 @@ impl Search {
         let on = |node: usize| layout.nodes.iter().filter(|&&one| one == node).count();
         let pages = |node: usize| -> u64 {
             let pages = layout.pages.iter();
-            pages.map(|region| u64::from(region[node])).sum()
+            pages.map(|region| region[node]).sum()
         };
         (0..self.room.len())
             .all(|node| on(node) <= self.room[node] && pages(node) <= self.memory[node])
@@ -227,7 +227,7 @@ impl Search {
             .collect();
         for region in &layout.pages {
             for (free, &pages) in free.iter_mut().zip(region) {
-                *free -= i64::from(pages);
+                *free -= i64::try_from(pages).unwrap_or(i64::MAX);
             }
         }
         for region in &mut layout.pages {
@@ -236,10 +236,12 @@ impl Search {
                     let Some(to) = (0..free.len()).find(|&to| free[to] > 0) else {
                         return;
                     };
-                    region[node] -= 1;
-                    region[to] += 1;
-                    free[node] += 1;
-                    free[to] -= 1;
+                    let pages = free[to].min(-free[node]).unsigned_abs().min(region[node]);
+                    region[node] -= pages;
+                    region[to] += pages;
+                    let pages = i64::try_from(pages).unwrap_or(i64::MAX);
+                    free[node] += pages;
+                    free[to] -= pages;
                 }
             }
         }
@@ -250,7 +252,7 @@ impl Search {
     }
 
     /// A part of these regions' pages goes over all nodes by their bandwidth.
-    fn spill(&self, mut layout: Layout, percent: usize, regions: &[usize]) -> Layout {
+    fn spill(&self, mut layout: Layout, percent: u64, regions: &[usize]) -> Layout {
         let bandwidth: Vec<f64> = self
             .gbps
             .iter()
@@ -261,11 +263,11 @@ impl Search {
             let pages = &mut layout.pages[region];
             let mut spilled = 0;
             for on in pages.iter_mut() {
-                let part = *on * u32::try_from(percent).unwrap_or(0) / 100;
+                let part = *on * percent / 100;
                 *on -= part;
                 spilled += part;
             }
-            let dealt = dealt(usize::try_from(spilled).unwrap_or(0), &bandwidth);
+            let dealt = dealt(spilled, &bandwidth);
             for (on, more) in pages.iter_mut().zip(dealt) {
                 *on += more;
             }
@@ -291,7 +293,7 @@ impl Search {
                 self.follow(&mut layout, &[one]);
             }
             2 => {
-                let pages: u32 = layout.pages[region].iter().sum();
+                let pages: u64 = layout.pages[region].iter().sum();
                 layout.pages[region].fill(0);
                 layout.pages[region][to] = pages;
             }
@@ -321,19 +323,17 @@ impl Search {
 }
 
 /// Things dealt out by weight, in whole numbers: what is left over goes to the heaviest.
-fn dealt(things: usize, weights: &[f64]) -> Vec<u32> {
+fn dealt(things: u64, weights: &[f64]) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
-    let mut dealt: Vec<u32> = weights
+    let mut dealt: Vec<u64> = weights
         .iter()
         .map(|weight| {
             let part = if sum > 0.0 { weight / sum } else { 0.0 };
-            u32::try_from(crate::world::whole(things as f64 * part)).unwrap_or(0)
+            crate::world::whole(things as f64 * part)
         })
         .collect();
-    let given: u32 = dealt.iter().sum();
-    let left = u32::try_from(things)
-        .unwrap_or(u32::MAX)
-        .saturating_sub(given);
+    let given: u64 = dealt.iter().sum();
+    let left = things.saturating_sub(given);
     let heaviest = (0..weights.len())
         .rev()
         .max_by(|&one, &other| weights[one].total_cmp(&weights[other]));
@@ -350,6 +350,7 @@ mod tests {
     use topology::CpuSet;
 
     use super::*;
+    use crate::conditions::Conditions;
     use crate::fault::Faults;
 
     fn best(machine: &str, workload: &str, threads: usize, cpus: &str) -> Best {
@@ -358,6 +359,7 @@ mod tests {
             workload: workload.parse().unwrap(),
             threads,
             faults: Faults::NONE,
+            conditions: Conditions::default(),
             cgroup_cpus: CpuSet::parse_list(cpus).unwrap(),
             seed: 1,
             balancing: false,

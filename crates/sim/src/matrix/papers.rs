@@ -125,12 +125,12 @@ impl Matrix {
                 }
             })?;
             let (_, mean) = Self::least_and_mean(places.iter().copied(), over);
-            let (machine, row) = (self.plan.machines[best.0].0, self.plan.rows[best.1]);
+            let (machine, row) = (&self.plan.machines[best.0], self.plan.rows[best.1]);
             Some(Answer {
                 published,
                 mean: (mean - 1.0) * 100.0,
                 best: (over(best.0, best.1) - 1.0) * 100.0,
-                place: format!("{} {}", machine.name, row.name),
+                place: format!("{} {}", machine.name(), row.name),
             })
         });
         answers.collect()

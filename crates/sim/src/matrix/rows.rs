@@ -57,6 +57,19 @@ pub const ROWS: &[Row] = &[
         "two",
         "two programs: pairs, and slices that one thread touched",
     ),
+    full("zipf", "slices of which little is hot and most is cold"),
+    full(
+        "strided",
+        "slices in pieces of 64 KiB that are dealt out in turn",
+    ),
+    full("growing", "pairs whose memory grows eightfold within 8 s"),
+    full(
+        "heap",
+        "half of everything in a heap of small objects of all",
+    ),
+    full("phases:2", "pairs whose partners change every 2 s"),
+    full("phases:4", "pairs whose partners change every 4 s"),
+    full("phases:8", "pairs whose partners change every 8 s"),
     Row {
         percent: 50,
         ..full(
@@ -121,10 +134,16 @@ impl Row {
         PATTERNS.iter().any(|pattern| pattern.name == self.name)
     }
 
-    /// Whether what it does changes on the way.
+    /// Whether what it does changes once, so that it can be followed.
     #[must_use]
     pub fn changes(&self) -> bool {
         self.name == "phases"
+    }
+
+    /// Whether it does the same all the time, so that what places it can come to rest.
+    #[must_use]
+    pub fn stands_still(&self) -> bool {
+        !self.name.starts_with("phases") && self.name != "growing"
     }
 }
 

@@ -7,6 +7,9 @@ fn choice() -> Choice {
         policies: Some("deloc,scatter".to_owned()),
         workloads: Some("slices,phases".to_owned()),
         machines: Some("2x16".to_owned()),
+        memory: None,
+        conditions: Conditions::default(),
+        bandwidth: Bandwidth::Measured,
         seeds: 2,
         windows: WINDOWS_MIN,
     }
@@ -15,7 +18,7 @@ fn choice() -> Choice {
 /// The choice on a machine that is small, so that it takes a second.
 fn matrix(order: impl Fn(&Plan) -> Vec<usize>) -> Matrix {
     let mut plan = Plan::new(&choice()).unwrap();
-    plan.machines[0].1 = Arc::new(topology::load("2x3@10,21").unwrap());
+    plan.machines[0].topology = Arc::new(topology::load("2x3@10,21").unwrap());
     let mut done: Vec<Option<Done>> = (0..plan.jobs()).map(|_| None).collect();
     for job in order(&plan) {
         done[job] = Some(plan.run(job).unwrap());

@@ -10,6 +10,7 @@ use topology::{CpuId, CpuSet, NodeId, Tid};
 mod replay_entries;
 
 use super::*;
+use crate::conditions::Conditions;
 use crate::fault::Faults;
 use crate::workload::Workload;
 use crate::world::{World, WorldSpec};
@@ -32,6 +33,7 @@ fn pairs(topology: &str, marks: bool) -> Vec<u8> {
         faults: Faults::NONE,
         cgroup_cpus: CpuSet::new(),
         seed: 3,
+        conditions: Conditions::default(),
         balancing: false,
     });
     let mut writer = RecordingWriter::new(Vec::new(), Path::new("x"), &header(topology)).unwrap();

@@ -103,7 +103,7 @@ pub const PATTERNS: &[Pattern] = &[
 ];
 
 /// Pages that two ranks share; a row shares as many for each of its ranks.
-const BORDER_PAGES: usize = 8;
+const BORDER_PAGES: u64 = 8;
 
 /// The pattern of this name.
 pub(super) fn named(name: &str) -> Option<&'static Pattern> {
@@ -126,7 +126,7 @@ impl Builder {
         self.begin_phase();
         for (ranks, weight) in &groups {
             let members = || ranks.iter().map(|&rank| thread_of[rank]);
-            let pages = BORDER_PAGES * (ranks.len() - 1);
+            let pages = BORDER_PAGES * (ranks.len() as u64 - 1);
             let region = self.region(pages, members().min().unwrap_or(0), TRANSFER_PART);
             for &rank in ranks {
                 let part = SHARED_PART * f64::from(*weight) / f64::from(said[rank]);

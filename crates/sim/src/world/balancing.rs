@@ -1,16 +1,21 @@
 //! The kernel's own NUMA balancing, as far as placement is concerned.
 //!
 //! After kernel/sched/fair.c and mm/memory.c of Linux 6.x, with these simplifications. A scan takes
-//! back the mapping of every page of a program at once (programs here are smaller than the 256 MiB of
-//! a real scan), and each page has one hint fault, by one of its users, by chance and as often as they
-//! use it. A page moves to the node of the fault when the fault before came from there too, or when
-//! there was none before and it is one of the first four scans. A thread prefers the node of most of its
-//! faults, halved at each scan; it goes there if a processor is idle, else it changes places with the
-//! thread that gains most together with it, if both together gain a sixteenth. Scans come every second,
-//! half as often each time that 7 of 10 faults were local and nothing moved, up to every 60 s. Groups of
-//! threads are not kept, and pages that are shared are not spread over a group's nodes.
+//! back the mapping of up to 256 MiB of a program at once, and each page has one hint fault, by one of
+//! its users, by chance and as often as they use it. A page moves to the node of the fault when the
+//! fault before came from there too, or when there was none before and it is one of the first four
+//! passes. A thread prefers the node of most of its faults, halved at each pass; it goes there if a
+//! processor is idle, else it changes places with the thread that gains most together with it, if both
+//! together gain a sixteenth. Passes come every second, half as often each time that 7 of 10 faults were
+//! local and nothing moved, up to every 60 s. A program of more than 256 MiB takes several scans for a
+//! pass, at most ten a second, and each scan takes some of every piece of memory: since 6.4 threads scan
+//! what they use themselves. Groups of threads are not kept, and pages that are shared are not spread
+//! over a group's nodes. In a piece of more than 1,024 pages neighbours have their faults together.
+
+use std::ops::Range;
 
 use super::{PAGE_BYTES, World};
+use crate::conditions::Conditions;
 use crate::random::Random;
 use crate::workload::Blueprint;
 
@@ -22,20 +27,28 @@ pub(super) struct Balancing {
     /// Faults of each thread on pages of each node.
     faults: Vec<f64>,
     nodes: usize,
-    /// Node of the last fault on each page, by region.
+    /// Node of the last fault on each grain, by region.
     last: Vec<Vec<Option<u16>>>,
+    /// Pages of a grain, by region.
+    grains: Vec<u64>,
     random: Random,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Scan {
     due_ns: u64,
+    /// Of whole passes.
     period_ns: u64,
+    /// Passes that are done.
     done: u32,
+    /// Scans of the present pass that are done.
+    scans: u64,
+    /// What came of the pass so far.
+    pass: Pass,
 }
 
 /// What a pass over a program's pages came to.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Pass {
     faults: u64,
     local: u64,
@@ -46,8 +59,17 @@ struct Pass {
 const PERIOD_MIN_NS: u64 = 1_000_000_000;
 const PERIOD_MAX_NS: u64 = 60_000_000_000;
 
-/// Scans in which a first fault is enough: `should_numa_migrate_memory` says so.
-const EARLY_SCANS: u32 = 4;
+/// `sysctl_numa_balancing_scan_size`.
+const SCAN_BYTES: u64 = 256 << 20;
+
+/// Shortest time between two scans: `task_scan_min` lets no more than 2,560 MiB a second be scanned.
+const SCAN_MIN_NS: u64 = 100_000_000;
+
+/// Most grains of a region: what a small one has pages.
+const GRAINS_MAX: u64 = 1024;
+
+/// Passes in which a first fault is enough: `should_numa_migrate_memory` says so.
+const EARLY_PASSES: u32 = 4;
 
 /// A hint fault with its part of the scan: 8,000 instructions, counted in the testbed, at three per
 /// nanosecond.
@@ -57,24 +79,49 @@ const HINT_FAULT_NS: f64 = 2_700.0;
 const LOCAL_TENTHS: u64 = 7;
 
 impl Balancing {
-    pub(super) fn new(plan: &Blueprint, nodes: usize, seed: u64) -> Self {
+    pub(super) fn new(plan: &Blueprint, conditions: &Conditions, nodes: usize, seed: u64) -> Self {
         let first = Scan {
             due_ns: PERIOD_MIN_NS,
             period_ns: PERIOD_MIN_NS,
             done: 0,
+            scans: 0,
+            pass: Pass::default(),
         };
-        let regions = plan.regions.iter();
+        let unit = conditions.unit_pages();
+        let grain = |pages: u64| pages.div_ceil(GRAINS_MAX).next_multiple_of(unit);
+        let grains: Vec<u64> = plan.regions.iter().map(|one| grain(one.pages)).collect();
+        let last = plan.regions.iter().zip(&grains).map(|(region, &grain)| {
+            let count = usize::try_from(region.pages.div_ceil(grain)).unwrap_or(usize::MAX);
+            vec![None; count]
+        });
         Self {
             scans: vec![first; plan.programs()],
             faults: vec![0.0; plan.threads.len() * nodes],
             nodes,
-            last: regions.map(|region| vec![None; region.pages]).collect(),
+            last: last.collect(),
+            grains,
             random: Random::new(seed, 4),
         }
     }
 
     fn faults(&self, thread: usize) -> &[f64] {
         &self.faults[thread * self.nodes..][..self.nodes]
+    }
+}
+
+impl Scan {
+    /// Sooner or later next time.
+    fn end_pass(&mut self, moved_threads: u64) {
+        let pass = std::mem::take(&mut self.pass);
+        self.scans = 0;
+        let moved = pass.moved + moved_threads;
+        let calm = moved == 0 && pass.local * 10 >= pass.faults * LOCAL_TENTHS;
+        self.period_ns = if calm {
+            (self.period_ns * 2).min(PERIOD_MAX_NS)
+        } else {
+            (self.period_ns / 2).max(PERIOD_MIN_NS)
+        };
+        self.done += 1;
     }
 }
 
@@ -88,58 +135,90 @@ impl World {
             if balancing.scans[program].due_ns > self.elapsed_ns {
                 continue;
             }
-            let mut pass = self.fault_pages(&mut balancing, program);
-            pass.moved += self.follow_pages(&mut balancing, program);
+            let scans = self.bytes_in_use(program).div_ceil(SCAN_BYTES).max(1);
+            self.scan(&mut balancing, program, scans);
+            balancing.scans[program].scans += 1;
+            if balancing.scans[program].scans >= scans {
+                let moved = self.follow_pages(&mut balancing, program);
+                balancing.scans[program].end_pass(moved);
+            }
             let scan = &mut balancing.scans[program];
-            let calm = pass.moved == 0 && pass.local * 10 >= pass.faults * LOCAL_TENTHS;
-            scan.period_ns = if calm {
-                (scan.period_ns * 2).min(PERIOD_MAX_NS)
-            } else {
-                (scan.period_ns / 2).max(PERIOD_MIN_NS)
-            };
-            scan.due_ns = self.elapsed_ns + scan.period_ns;
-            scan.done += 1;
+            let gap = (scan.period_ns / scans).max(SCAN_MIN_NS);
+            scan.due_ns = self.elapsed_ns + gap;
         }
         self.balancing = Some(balancing);
     }
 
-    /// Every page in use has its fault.
-    fn fault_pages(&mut self, balancing: &mut Balancing, program: usize) -> Pass {
-        let early = balancing.scans[program].done < EARLY_SCANS;
-        for (thread, faults) in balancing.faults.chunks_mut(balancing.nodes).enumerate() {
-            if self.threads[thread].program == program {
-                faults.iter_mut().for_each(|count| *count /= 2.0);
-            }
-        }
-        let mut pass = Pass::default();
-        for region in self.in_use[program].clone() {
-            let weights = self.use_of(region);
-            for page in 0..self.regions[region].homes.len() {
-                let Some(thread) = drawn(&weights, &mut balancing.random) else {
-                    break;
-                };
-                let Some(home) = self.regions[region].homes[page].map(usize::from) else {
-                    continue;
-                };
-                let node = self.threads[thread].node;
-                self.threads[thread].stall_ns += HINT_FAULT_NS;
-                balancing.faults[thread * balancing.nodes + home] += 1.0;
-                pass.faults += 1;
-                let here = u16::try_from(node).ok();
-                let last = std::mem::replace(&mut balancing.last[region][page], here);
-                if home == node {
-                    pass.local += 1;
-                } else if (last == here || (last.is_none() && early))
-                    && self.free_bytes(node) >= PAGE_BYTES
-                {
-                    self.settle_page(region, page, node);
-                    self.totals.page_moves += 1;
-                    self.threads[thread].stall_ns += self.prices.page_move_ns;
-                    pass.moved += 1;
+    fn bytes_in_use(&self, program: usize) -> u64 {
+        let regions = self.in_use[program].iter();
+        let pages = regions.map(|&region| self.regions[region].present);
+        pages.sum::<u64>() * PAGE_BYTES
+    }
+
+    /// One of so many scans of a pass: the next part of every region in use has its faults.
+    fn scan(&mut self, balancing: &mut Balancing, program: usize, scans: u64) {
+        let Scan {
+            scans: scan,
+            mut pass,
+            done,
+            ..
+        } = balancing.scans[program];
+        if scan == 0 {
+            for (thread, faults) in balancing.faults.chunks_mut(balancing.nodes).enumerate() {
+                if self.threads[thread].program == program {
+                    faults.iter_mut().for_each(|count| *count /= 2.0);
                 }
             }
         }
-        pass
+        for region in self.in_use[program].clone() {
+            let weights = self.use_of(region);
+            let (present, pages) = (self.regions[region].present, balancing.grains[region]);
+            let grains = present.div_ceil(pages);
+            for grain in grains * scan / scans..grains * (scan + 1) / scans {
+                let Some(thread) = drawn(&weights, &mut balancing.random) else {
+                    break;
+                };
+                let run = grain * pages..((grain + 1) * pages).min(present);
+                let early = done < EARLY_PASSES;
+                self.fault_grain(balancing, (region, run), (thread, early), &mut pass);
+            }
+        }
+        balancing.scans[program].pass = pass;
+    }
+
+    /// Pages that have their faults together.
+    fn fault_grain(
+        &mut self,
+        balancing: &mut Balancing,
+        (region, pages): (usize, Range<u64>),
+        (thread, early): (usize, bool),
+        pass: &mut Pass,
+    ) {
+        let grain = usize::try_from(pages.start / balancing.grains[region]).unwrap_or(usize::MAX);
+        let homes: Vec<(Range<u64>, u16)> = self.regions[region].homes.within(pages).collect();
+        if homes.is_empty() {
+            return;
+        }
+        let node = self.threads[thread].node;
+        let here = u16::try_from(node).ok();
+        let last = std::mem::replace(&mut balancing.last[region][grain], here);
+        for (run, home) in homes {
+            let (home, count) = (usize::from(home), run.end - run.start);
+            let units = count.div_ceil(self.conditions.unit_pages());
+            self.threads[thread].stall_ns += HINT_FAULT_NS * units as f64;
+            balancing.faults[thread * balancing.nodes + home] += count as f64;
+            pass.faults += count;
+            if home == node {
+                pass.local += count;
+            } else if (last == here || (last.is_none() && early))
+                && self.free_bytes(node) >= count * PAGE_BYTES
+            {
+                self.settle_pages(region, run, node);
+                self.totals.page_moves += count;
+                self.threads[thread].stall_ns += self.page_move_ns * count as f64;
+                pass.moved += count;
+            }
+        }
     }
 
     /// Live users of a region and how much of their time goes there, added up from the first.

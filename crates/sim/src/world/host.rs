@@ -1,15 +1,16 @@
 //! The world as the engine meets it: observed, changed, and put back.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use numad_core::{
     Action, AttachmentId, Host, ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey,
-    PageOutcome, Progress, Refusal,
+    PageOutcome, Progress, Refusal, Time,
 };
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
 
 use super::samples::whole;
-use super::{World, cpu_id, locate};
+use super::{PAGE_BYTES, World, cpu_id};
 use crate::fault::{Fault, REFUSALS, REFUSE_CHANCE, VANISH_CHANCE};
 
 /// Where everything is and may be: what undo has to bring back.
@@ -17,8 +18,19 @@ use crate::fault::{Fault, REFUSALS, REFUSE_CHANCE, VANISH_CHANCE};
 pub struct Placement {
     /// Masks of live threads; none where nobody set one.
     pub masks: Vec<(TaskKey, Option<CpuSet>)>,
-    /// Homes of pages that have one, as region and page.
-    pub homes: Vec<((usize, usize), NodeId)>,
+    /// Homes of pages that have one, as runs of pages of a region.
+    pub homes: Vec<(usize, Range<u64>, NodeId)>,
+}
+
+/// A piece of a program's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub start: u64,
+    /// The first address after it.
+    pub end: u64,
+    /// Bytes of a page of it.
+    pub page_bytes: u64,
 }
 
 impl World {
@@ -72,7 +84,7 @@ impl World {
     #[must_use]
     pub fn home(&self, pid: Pid, address: u64) -> Option<NodeId> {
         let (region, page) = self.find_page(pid, address)?;
-        let home = self.regions[region].homes[page]?;
+        let home = self.regions[region].homes.get(page)?;
         Some(self.topology.nodes()[usize::from(home)].id)
     }
 
@@ -99,10 +111,37 @@ impl World {
                 thread.affinity.clone_from(mask);
             }
         }
-        for ((region, page), home) in journal.homes {
-            self.settle_page(region, page, usize::from(home));
+        for (region, homes) in journal.homes {
+            for (pages, home) in homes.iter() {
+                self.settle_pages(region, pages, usize::from(home));
+            }
         }
         self.stale = true;
+    }
+
+    /// Whether every page is on the node where it was touched first.
+    #[must_use]
+    pub fn is_as_touched(&self) -> bool {
+        self.regions
+            .iter()
+            .all(|region| region.homes == region.first_homes)
+    }
+
+    /// The memory of a process, ascending.
+    #[must_use]
+    pub fn mappings(&self, pid: Pid) -> Vec<Mapping> {
+        let page_bytes = self.conditions.unit_pages() * PAGE_BYTES;
+        let pieces = self.space.pieces().filter(|(region, _)| {
+            super::pid_of(self.plan.regions[*region].program) == pid
+                && self.regions[*region].homes.iter().next().is_some()
+        });
+        pieces
+            .map(|(_, numbers)| Mapping {
+                start: numbers.start * PAGE_BYTES,
+                end: numbers.end * PAGE_BYTES,
+                page_bytes,
+            })
+            .collect()
     }
 
     /// Where everything is and may be.
@@ -115,11 +154,9 @@ impl World {
             .map(|thread| (thread.key, thread.affinity.clone()));
         let mut homes = Vec::new();
         for (index, region) in self.regions.iter().enumerate() {
-            for (page, home) in region.homes.iter().enumerate() {
-                if let Some(home) = home {
-                    let node = self.topology.nodes()[usize::from(*home)].id;
-                    homes.push(((index, page), node));
-                }
+            for (pages, home) in region.homes.iter() {
+                let node = self.topology.nodes()[usize::from(home)].id;
+                homes.push((index, pages, node));
             }
         }
         Placement {
@@ -128,10 +165,11 @@ impl World {
         }
     }
 
-    fn find_page(&self, pid: Pid, address: u64) -> Option<(usize, usize)> {
-        let (region, page) = locate(address)?;
+    fn find_page(&self, pid: Pid, address: u64) -> Option<(usize, u64)> {
+        let (region, page) = self.space.locate(&self.plan, address)?;
         let plan = self.plan.regions.get(region)?;
-        (super::pid_of(plan.program) == pid && page < plan.pages).then_some((region, page))
+        let present = self.regions[region].present;
+        (super::pid_of(plan.program) == pid && page < present).then_some((region, page))
     }
 
     fn refusal(&mut self) -> Option<Refusal> {
@@ -178,9 +216,14 @@ impl World {
             .map(|&address| self.move_page(pid, address, to))
             .collect();
         let moved = self.totals.page_moves - before;
+        if moved > 0
+            && let Some(faulting) = &mut self.faulting
+        {
+            faulting.stirred(Time(self.clock_ns), pid);
+        }
         Outcome::Moved {
             pages,
-            spent_ns: whole(moved as f64 * self.prices.page_move_ns),
+            spent_ns: whole(moved as f64 * self.page_move_ns),
         }
     }
 
@@ -188,28 +231,50 @@ impl World {
         let Some((region, page)) = self.find_page(pid, address) else {
             return PageOutcome::Refused(Refusal::Gone);
         };
-        let Some(home) = self.regions[region].homes[page] else {
+        let Some(home) = self.regions[region].homes.get(page) else {
             return PageOutcome::Refused(Refusal::Gone);
         };
         if let Some(refusal) = self.refusal() {
             return PageOutcome::Refused(refusal);
         }
-        if usize::from(home) != to {
-            if self.free_bytes(to) < super::PAGE_BYTES {
-                return PageOutcome::Refused(Refusal::NoMemory);
-            }
-            self.settle_page(region, page, to);
-            self.journal.homes.entry((region, page)).or_insert(home);
-            self.totals.page_moves += 1;
-            self.charge_users(region);
+        if usize::from(home) != to && !self.move_unit((region, page), to) {
+            return PageOutcome::Refused(Refusal::NoMemory);
         }
         PageOutcome::On(self.topology.nodes()[to].id)
     }
 
-    /// The price of a moved page is paid by those who use it, in equal parts.
-    fn charge_users(&mut self, region: usize) {
+    /// Moves the unit of memory that a page lies in, which is whole on one node; false where there is no
+    /// room for it.
+    fn move_unit(&mut self, (region, page): (usize, u64), to: usize) -> bool {
+        let unit = self.conditions.unit_pages();
+        let number = self.space.number(&self.plan, region, page) / unit * unit;
+        let mut runs = self.space.runs(&self.plan, number..number + unit);
+        for (region, pages) in &mut runs {
+            pages.end = pages.end.min(self.regions[*region].present);
+        }
+        runs.retain(|(_, pages)| !pages.is_empty());
+        let pages: u64 = runs.iter().map(|(_, pages)| pages.end - pages.start).sum();
+        if self.free_bytes(to) < pages * PAGE_BYTES {
+            return false;
+        }
+        let price = self.page_move_ns;
+        for (region, pages) in runs {
+            let journal = self.journal.homes.entry(region).or_default();
+            for (run, home) in self.regions[region].homes.within(pages.clone()) {
+                journal.fill(run, home);
+            }
+            let moved = pages.end - pages.start;
+            self.totals.page_moves += moved;
+            self.settle_pages(region, pages, to);
+            self.charge_users(region, price * moved as f64);
+        }
+        true
+    }
+
+    /// The price of moved pages is paid by those who use them, in equal parts.
+    fn charge_users(&mut self, region: usize, price_ns: f64) {
         let users = &self.regions[region].users;
-        let part = self.prices.page_move_ns / users.len().max(1) as f64;
+        let part = price_ns / users.len().max(1) as f64;
         for &user in users {
             self.threads[user].stall_ns += part;
         }

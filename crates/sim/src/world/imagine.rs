@@ -9,7 +9,7 @@ pub(crate) struct Layout {
     /// Position of the node of each thread.
     pub(crate) nodes: Vec<usize>,
     /// Pages of each region on each node, by position.
-    pub(crate) pages: Vec<Vec<u32>>,
+    pub(crate) pages: Vec<Vec<u64>>,
 }
 
 /// What a layout is worth.
@@ -44,16 +44,21 @@ impl World {
         self.enter_phase();
     }
 
-    /// What a layout is worth in the present phase when every thread has a processor of its own. The
+    /// What a layout is worth in the present phase when every thread has a processor of its own, and those
+    /// that share something on a node a cache. The
     /// world is of no other use afterwards.
     pub(crate) fn imagine(&mut self, layout: &Layout) -> Imagined {
         for (thread, &node) in self.threads.iter_mut().zip(&layout.nodes) {
             thread.node = node;
         }
         for (region, pages) in self.regions.iter_mut().zip(&layout.pages) {
-            region.on.clone_from(pages);
+            // Whichever they are: of pages that are not used alike, a mixture.
+            for (heat, &pages) in region.heat.iter_mut().zip(pages) {
+                *heat = pages as f64;
+            }
         }
-        self.settle_with(&vec![1.0; layout.nodes.len()]);
+        let threads = layout.nodes.len();
+        self.settle_with(&vec![1.0; threads], &vec![0.0; threads]);
         let (mut work, mut accesses, mut local, mut latency) = (0.0, 0.0, 0.0, 0.0);
         for pace in &self.pace {
             work += pace.rate * pace.ideal_ns;

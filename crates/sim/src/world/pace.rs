@@ -114,12 +114,17 @@ const BARRIER_ROUNDS: usize = 4;
 impl World {
     /// Finds the rates that demand and latency agree on for the present placement.
     pub(super) fn settle(&mut self) {
+        self.warm_up();
         let fair = self.processor_shares();
-        self.settle_with(&fair);
+        let detours: Vec<f64> = (0..self.threads.len())
+            .map(|thread| self.detour_ns(thread))
+            .collect();
+        self.settle_with(&fair, &detours);
     }
 
-    /// The same when each thread has this share of a processor.
-    pub(super) fn settle_with(&mut self, fair: &[f64]) {
+    /// The same when each thread has this share of a processor, and loses so much of an access on ways
+    /// between caches of its node.
+    pub(super) fn settle_with(&mut self, fair: &[f64], detours: &[f64]) {
         let nodes = self.topology.nodes().len();
         let count = self.threads.len();
         let mut shares = vec![0.0; count * nodes];
@@ -136,7 +141,8 @@ impl World {
                     node: self.threads[thread].node,
                     shares: &shares[thread * nodes..][..nodes],
                     transfers: &transfers[thread * nodes..][..nodes],
-                    think_ns: self.plan.threads[thread].think_ns,
+                    think_ns: self.plan.threads[thread].think_ns
+                        + detours[thread] / self.plan.threads[thread].overlap,
                     overlap: self.plan.threads[thread].overlap,
                     running: fair[thread] * waiting[thread],
                 })
@@ -151,7 +157,7 @@ impl World {
                         let own = thread * nodes + self.threads[thread].node;
                         shares[own] + transfers[own]
                     },
-                    latency_ns: found.task_latency_ns(thread),
+                    latency_ns: found.task_latency_ns(thread) + detours[thread],
                 })
                 .collect();
             if !self.wait_at_barriers(&mut waiting) || round + 1 == BARRIER_ROUNDS {
@@ -179,9 +185,50 @@ impl World {
             for &partner in partners() {
                 transfers[self.threads[partner].node] += transfer / count as f64;
             }
-            let pages = there.homes.len() as f64;
-            for (share, &on) in shares.iter_mut().zip(&there.on) {
-                *share += (part - transfer) * f64::from(on) / pages;
+            let pages = there.present as f64;
+            for (share, &heat) in shares.iter_mut().zip(&there.heat) {
+                *share += (part - transfer) * heat / pages;
+            }
+        }
+    }
+
+    /// Time that an access of a thread takes longer, in the mean, because partners on its node have another
+    /// last-level cache: a line from there comes no sooner than from memory.
+    fn detour_ns(&self, thread: usize) -> f64 {
+        let there = &self.threads[thread];
+        let cache_of = |thread: usize| self.caches[self.threads[thread].runnable.cpu?];
+        let Some(cache) = cache_of(thread).filter(|_| there.alive) else {
+            return 0.0;
+        };
+        let mut part_apart = 0.0;
+        for &(region, part) in &self.plan.phases[self.phase].uses[thread] {
+            let users = self.regions[region].users.iter();
+            let partners = || {
+                let users = users.clone().copied();
+                users.filter(|&user| user != thread && self.threads[user].alive)
+            };
+            let apart = |&user: &usize| {
+                self.threads[user].node == there.node && cache_of(user) != Some(cache)
+            };
+            let count = partners().count().max(1) as f64;
+            let transfer = self.plan.regions[region].transfer;
+            part_apart += part * transfer * partners().filter(apart).count() as f64 / count;
+        }
+        part_apart * self.model.latency_ns(there.node, there.node) * (1.0 - TRANSFER_WITHIN)
+    }
+
+    /// How much the pages of each node are used, of regions whose pages are not used alike.
+    fn warm_up(&mut self) {
+        for (there, plan) in self.regions.iter_mut().zip(&self.plan.regions) {
+            if plan.access.is_even() {
+                for (heat, &on) in there.heat.iter_mut().zip(&there.on) {
+                    *heat = on as f64;
+                }
+                continue;
+            }
+            there.heat.fill(0.0);
+            for (run, home) in there.homes.iter() {
+                there.heat[usize::from(home)] += plan.access.heat(&run, there.present);
             }
         }
     }

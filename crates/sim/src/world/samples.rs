@@ -2,15 +2,19 @@
 
 use numad_core::{AccessKind, Record, Sample, ServedBy, Time};
 
-use super::{PAGE_BYTES, STEP_NS, World, address_of, cpu_id};
+use numad_core::cost::MachineModel;
+
+use super::faults::STORES;
+use super::{STEP_NS, World, cpu_id};
 use crate::fault::LOSS_PART;
+use crate::workload::Blueprint;
 
 /// Accesses per sample. An ordinary thread makes 24 million a second, so it yields about 700
 /// samples a second: below the 1 kHz at which real sources are usually run.
-pub(super) const SAMPLE_PERIOD: u64 = 32_768;
+const SAMPLE_PERIOD: u64 = 32_768;
 
 /// Most samples of one thread in a step, as a real source throttles.
-const SAMPLES_PER_STEP_MAX: u64 = 256;
+pub(super) const SAMPLES_PER_STEP_MAX: u64 = 256;
 
 /// Part of samples that name a page by mistake: skid, stale addresses, the program's own rare
 /// accesses elsewhere.
@@ -19,16 +23,31 @@ const NOISE: f64 = 0.02;
 /// Part of samples that a healthy source loses.
 const LOSS: f64 = 0.01;
 
-/// Part of accesses that are writes.
-const STORES: f64 = 0.3;
-
 /// Cycles per nanosecond that latencies are given in.
 const CYCLES_PER_NS: f64 = 2.0;
+
+/// Accesses per sample, so that there are so many a second when all threads find everything at home on
+/// an idle machine.
+pub(super) fn period(plan: &Blueprint, model: &MachineModel, samples_per_s: Option<u32>) -> u64 {
+    let Some(samples_per_s) = samples_per_s else {
+        return SAMPLE_PERIOD;
+    };
+    let local = (0..model.nodes())
+        .map(|node| model.latency_ns(node, node))
+        .fold(f64::INFINITY, f64::min);
+    let threads = plan.threads.iter();
+    let accesses_per_ns = threads.map(|thread| 1.0 / (thread.think_ns + local / thread.overlap));
+    whole(accesses_per_ns.sum::<f64>() * 1e9 / f64::from(samples_per_s)).max(1)
+}
 
 impl World {
     /// Samples the accesses of a thread in this step.
     pub(super) fn sample(&mut self, thread: usize, accesses: f64, records: &mut Vec<Record>) {
-        let debt = self.threads[thread].sample_debt + accesses / SAMPLE_PERIOD as f64;
+        if self.faulting.is_some() {
+            self.fault(thread, accesses, records);
+            return;
+        }
+        let debt = self.threads[thread].sample_debt + accesses / self.period as f64;
         let count = whole(debt);
         self.threads[thread].sample_debt = debt - count as f64;
         let count = count.min(SAMPLES_PER_STEP_MAX);
@@ -47,17 +66,17 @@ impl World {
         } else {
             self.used_region(thread)?
         };
-        let page = self.sampling.below(self.regions[region].homes.len());
-        let line = self
-            .sampling
-            .below(usize::try_from(PAGE_BYTES / 64).unwrap_or(1));
+        let user = (thread, self.threads.len());
+        let present = self.regions[region].present;
+        let access = self.plan.regions[region].access;
+        let (page, within) = access.draw(present, user, &mut self.sampling);
         let kind = if self.sampling.chance(STORES) {
             AccessKind::Store
         } else {
             AccessKind::Load
         };
         let there = &self.threads[thread];
-        let served = match self.regions[region].homes[page] {
+        let served = match self.regions[region].homes.get(page) {
             _ if transfer => ServedBy::OtherCache,
             Some(home) if usize::from(home) == there.node => ServedBy::LocalMemory,
             Some(_) => ServedBy::RemoteMemory,
@@ -68,13 +87,13 @@ impl World {
             time,
             pid: there.key.pid,
             tid: there.key.tid,
-            address: address_of(region, page) + line as u64 * 64,
+            address: self.space.address(&self.plan, region, page) + within,
             physical: 0,
             cpu: cpu_id(&self.topology, &there.runnable),
             kind,
             served,
             weight: u32::try_from(latency).unwrap_or(u32::MAX),
-            period: SAMPLE_PERIOD,
+            period: self.period,
         })
     }
 

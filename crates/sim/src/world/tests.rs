@@ -7,7 +7,8 @@ use numad_core::{
 };
 use topology::{CpuSet, Figure, NodeId, Origin, Topology};
 
-use super::{World, WorldSpec, address_of};
+use super::{World, WorldSpec};
+use crate::conditions::Conditions;
 use crate::fault::Faults;
 
 fn spec(topology: &str, workload: &str, threads: usize, seed: u64) -> WorldSpec {
@@ -18,6 +19,7 @@ fn spec(topology: &str, workload: &str, threads: usize, seed: u64) -> WorldSpec 
         faults: Faults::NONE,
         cgroup_cpus: CpuSet::new(),
         seed,
+        conditions: Conditions::default(),
         balancing: false,
     }
 }
@@ -48,14 +50,15 @@ fn bind(world: &mut World, thread: usize, node: u32) -> Outcome {
 }
 
 /// Moves pages that have a home, by region and page, and panics if any stays.
-fn move_pages(world: &mut World, node: u32, wanted: impl Fn(usize, usize) -> bool) {
+fn move_pages(world: &mut World, node: u32, wanted: impl Fn(usize, u64) -> bool) {
     let pid = world.pids()[0];
     let pages: Vec<u64> = world
         .placement()
         .homes
         .iter()
-        .filter(|((region, page), _)| wanted(*region, *page))
-        .map(|((region, page), _)| address_of(*region, *page))
+        .flat_map(|(region, pages, _)| pages.clone().map(move |page| (*region, page)))
+        .filter(|&(region, page)| wanted(region, page))
+        .map(|(region, page)| world.space.address(&world.plan, region, page))
         .collect();
     let node = NodeId(node);
     let outcome = world.perform(&Action::MovePages {
@@ -309,7 +312,7 @@ fn bandwidth_rises_until_two_thirds_are_moved_away_and_falls_after() {
             for node in 1..4 {
                 // A slice has 128 pages: 12 of every 120 are one tenth.
                 move_pages(&mut world, node, |_, page| {
-                    page % 10 < tenths && page / 10 % 3 + 1 == node as usize
+                    page % 10 < tenths && page / 10 % 3 + 1 == u64::from(node)
                 });
             }
             // What moving cost is over after a while.
@@ -343,7 +346,7 @@ fn locality_loses_to_balance_when_controllers_saturate() {
                     let shared = regions[region].transfer > 0.0;
                     let own = places[regions[region].toucher] == Some(NodeId(node));
                     if shared {
-                        page % nodes == node as usize
+                        page % nodes as u64 == u64::from(node)
                     } else {
                         own
                     }
@@ -396,4 +399,281 @@ fn ptb_machine() -> Topology {
         }
     }
     topology.with_bandwidth(graph)
+}
+
+fn sized(workload: &str, memory: &str, huge: bool) -> WorldSpec {
+    let mut spec = spec("4x4@10,21", workload, 16, 3);
+    spec.conditions = Conditions {
+        memory: memory.parse().unwrap(),
+        huge,
+        ..Conditions::default()
+    };
+    spec.topology = spec.conditions.machine(&spec.topology);
+    spec
+}
+
+const EVERY: [&str; 16] = [
+    "slices",
+    "pairs",
+    "groups:4",
+    "all-shared",
+    "phases:1",
+    "hog",
+    "two",
+    "stream",
+    "flood",
+    "zipf",
+    "strided",
+    "growing",
+    "heap",
+    "stencil",
+    "mg",
+    "ft",
+];
+
+/// What is done is the same at every size, and so is what is known of it.
+#[test]
+fn size_changes_nothing_but_addresses_while_nothing_moves() {
+    for workload in EVERY {
+        let run = |memory: &str, huge: bool| {
+            let mut world = World::new(&sized(workload, memory, huge));
+            let samples = run(&mut world, 30).len();
+            (world.totals().work(), world.totals().local_share(), samples)
+        };
+        let small = run("512K", false);
+        for (memory, huge) in [("8M", false), ("1G", false), ("1G", true), ("64G", true)] {
+            let large = run(memory, huge);
+            let near = |one: f64, other: f64| (one - other).abs() <= 0.02 * other;
+            let alike = near(large.0, small.0) && (large.1 - small.1).abs() < 0.02;
+            assert!(
+                alike && large.2.abs_diff(small.2) * 20 <= small.2,
+                "{workload} {memory} {huge}: {large:?} {small:?}"
+            );
+        }
+    }
+}
+
+/// Terabytes take no more room than what was touched apart and moved.
+#[test]
+fn room_grows_with_moves_and_not_with_pages() {
+    let extents = |world: &World| world.placement().homes.len();
+    let mut world = World::new(&sized("slices", "256G", false));
+    assert_eq!(extents(&world), 16);
+    let pid = world.pids()[0];
+    let at = world.mappings(pid);
+    assert_eq!(at.len(), 16);
+    assert!(
+        at.iter()
+            .all(|one| one.end - one.start == 256 << 30 && one.page_bytes == 4096)
+    );
+    let pages: Vec<u64> = (0..100).map(|page| at[3].start + page * 8192).collect();
+    let action = |pages| Action::MovePages {
+        attachment: AttachmentId(0),
+        pid,
+        space: SpaceId(0),
+        pages,
+        node: NodeId(2),
+        reason: Reason::Order,
+        evidence: None,
+        reach: Reach::Alone,
+        object: None,
+    };
+    world.perform(&action(pages));
+    assert_eq!(
+        (extents(&world), world.totals().page_moves),
+        (16 + 199, 100)
+    );
+    world.undo();
+    assert_eq!(extents(&world), 16);
+    assert!(world.is_as_touched());
+    // Of a huge page all goes where one of its pages goes.
+    let mut world = World::new(&sized("slices", "1G", true));
+    let pid = world.pids()[0];
+    let start = world.mappings(pid)[3].start;
+    world.perform(&action(vec![start + (5 << 20)]));
+    assert_eq!(world.totals().page_moves, 512);
+    assert_eq!(world.home(pid, start + (4 << 20)), Some(NodeId(2)));
+    assert_eq!(world.home(pid, start + (6 << 20) - 1), Some(NodeId(2)));
+    assert_eq!(world.home(pid, start + (6 << 20)), Some(NodeId(0)));
+}
+
+#[test]
+fn addresses_lead_back_to_where_they_came_from() {
+    for workload in EVERY {
+        for (memory, sparse) in [
+            ("512K", false),
+            ("512K", true),
+            ("64G", false),
+            ("64G", true),
+        ] {
+            let mut spec = sized(workload, memory, false);
+            spec.conditions.sparse = sparse;
+            let mut world = World::new(&spec);
+            let mut last = 0;
+            for pid in world.pids() {
+                for one in world.mappings(pid) {
+                    assert!(
+                        one.start >= last && one.end <= 0x7fff_0000_0000,
+                        "{workload}"
+                    );
+                    last = one.end;
+                }
+            }
+            for record in run(&mut world, 3) {
+                if let Record::Sample(sample) = record {
+                    let found = world.home(sample.pid, sample.address);
+                    assert!(
+                        found.is_some(),
+                        "{workload} {memory}: {:#x}",
+                        sample.address
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pieces_that_take_turns_lie_between_each_other() {
+    let world = World::new(&sized("strided", "8M", false));
+    let address = |region, page| world.space.address(&world.plan, region, page);
+    assert_eq!(address(1, 0) - address(0, 0), 16 * 4096);
+    assert_eq!(address(0, 16) - address(15, 0), 16 * 4096);
+    let numbers = address(2, 8) / 4096..address(4, 2) / 4096;
+    let runs = world.space.runs(&world.plan, numbers);
+    assert_eq!(runs, [(2, 8..16), (3, 0..16), (4, 0..2)]);
+}
+
+#[test]
+fn whoever_is_asked_for_touches_first() {
+    let homes = |workload, touch| {
+        let mut spec = sized(workload, "8M", false);
+        spec.conditions.touch = touch;
+        let world = World::new(&spec);
+        let on = world.layout().pages.into_iter();
+        on.fold(vec![0; 4], |mut sum, pages| {
+            sum.iter_mut()
+                .zip(pages)
+                .for_each(|(sum, pages)| *sum += pages);
+            sum
+        })
+    };
+    use crate::conditions::Touch;
+    let one = homes("pairs", Touch::One);
+    assert_eq!(one[1..], [0, 0, 0]);
+    assert_eq!(homes("all-shared", Touch::All), [one[0] * 33 / 40 / 4; 4]);
+    assert!(homes("slices", Touch::Own)[1..] == [0, 0, 0]);
+    assert_eq!(
+        homes("slices", Touch::All),
+        homes("pairs", Touch::Own)
+            .iter()
+            .map(|_| 8 * 4 * 256)
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn memory_grows_and_threads_start_one_after_the_other() {
+    let pages = |world: &World| -> u64 { world.layout().pages.iter().flatten().sum() };
+    let mut world = World::new(&sized("growing", "8M", false));
+    let whole = world.blueprint().pages();
+    assert_eq!(pages(&world), whole / 8);
+    run(&mut world, 401);
+    assert!((whole / 2..whole * 2 / 3).contains(&pages(&world)));
+    run(&mut world, 401);
+    assert_eq!(pages(&world), whole);
+    let mut spec = sized("pairs", "8M", false);
+    spec.conditions.staggered = true;
+    let mut world = World::new(&spec);
+    let alive = |world: &World| world.thread_keys().iter().flatten().count();
+    assert_eq!(alive(&world), 1);
+    let records = run(&mut world, 201);
+    assert_eq!(alive(&world), 16);
+    let forks = records
+        .iter()
+        .filter(|one| matches!(one, Record::Lifecycle(_)));
+    assert_eq!(forks.count(), 15);
+    assert_eq!(pages(&world), world.blueprint().pages());
+}
+
+#[test]
+fn faults_show_first_writes_and_only_where_protecting_is_short() {
+    let seen = |memory: &str, huge: bool| {
+        let mut spec = sized("slices", memory, huge);
+        spec.conditions.source = crate::conditions::Source::Faults;
+        let mut world = World::new(&spec);
+        let records = run(&mut world, 250);
+        let samples = records
+            .iter()
+            .filter(|one| matches!(one, Record::Sample(_)));
+        (samples.count(), world.totals().lost)
+    };
+    // Two rounds, each page of 16 slices once.
+    let (few, lost) = seen("512K", false);
+    assert!(
+        (3_900..=4_096).contains(&(few + usize::try_from(lost).unwrap())),
+        "{few} {lost}"
+    );
+    // 16 GiB of small pages would take 100 ms; of huge ones it is 8,192 entries.
+    assert_eq!(seen("1G", false), (0, 0));
+    assert!(seen("1G", true).0 > 8_000);
+}
+
+#[test]
+fn samples_come_as_often_as_asked() {
+    let mut spec = sized("slices", "64G", true);
+    spec.conditions.samples_per_s = Some(5_000);
+    let mut world = World::new(&spec);
+    for thread in 0..16 {
+        let node = thread / 4;
+        bind(&mut world, thread, u32::try_from(node).unwrap());
+    }
+    run(&mut world, 100);
+    let samples = world.totals().samples + world.totals().lost;
+    let speed = world.totals().work() / 16e9;
+    let asked = 5_000.0 * speed;
+    assert!(
+        (samples as f64 - asked).abs() < asked * 0.02,
+        "{samples} of {asked}"
+    );
+}
+
+/// On a chip with many last-level caches, whom threads share theirs with is worth as much as the way to
+/// memory; where a node has one, nothing.
+#[test]
+fn partners_that_share_a_cache_get_more_done() {
+    let work = |machine: &str, together: bool| {
+        let mut world = World::new(&spec(machine, "pairs", 8, 3));
+        for thread in 0..8_usize {
+            let partner = world.blueprint().partners(0, thread)[0];
+            let group = thread.min(partner);
+            // Processors 0 and 1 share a cache, and so on.
+            let order = (0..8)
+                .filter(|&one| one < group && one < world.blueprint().partners(0, one)[0])
+                .count();
+            let second = usize::from(thread > partner);
+            let cpu = if together {
+                2 * order + second
+            } else {
+                order + 4 * second
+            };
+            let task = world.thread_keys()[thread].unwrap();
+            world.perform(&Action::Bind {
+                attachment: AttachmentId(0),
+                task,
+                node: NodeId(0),
+                cpus: [topology::CpuId(u32::try_from(cpu).unwrap())]
+                    .into_iter()
+                    .collect(),
+                reason: Reason::Order,
+                evidence: None,
+            });
+        }
+        run(&mut world, 1);
+        work_in(&mut world, 50)
+    };
+    let gain = work("1x8:4", true) / work("1x8:4", false);
+    assert!((1.05..1.3).contains(&gain), "{gain}");
+    assert!((work("1x8", true) / work("1x8", false) - 1.0).abs() < 1e-9);
+    assert!((work("1x8:1", true) / work("1x8", true) - 1.0).abs() < 1e-9);
 }

@@ -69,11 +69,12 @@ pub(super) fn read(
         return single(tree, present, notes);
     }
     let mut found = Found::default();
-    for &id in &ids {
+    let memory = memory(tree, &ids, notes)?;
+    for (&id, memory_bytes) in ids.iter().zip(memory) {
         found.nodes.push(Node {
             id,
             cpus: claimed(tree, id, present, notes)?,
-            memory_bytes: memory(tree, id, notes)?,
+            memory_bytes,
         });
     }
     settle_claims(tree, &mut found, notes)?;
@@ -136,16 +137,36 @@ fn claimed(
     Ok(cpus.intersection(present))
 }
 
-fn memory(tree: &Tree<'_>, id: NodeId, notes: &mut Vec<Note>) -> Result<u64, LoadError> {
-    let text = tree.text(&format!("{NODE_DIR}/node{id}/meminfo"))?;
-    let told = total_bytes(&text.unwrap_or_default());
-    if told.is_none() {
+/// What a node counts as having when nothing tells of any memory at all.
+const NODE_BYTES_UNTOLD: u64 = 1 << 30;
+
+/// The memory of each node. A dump may lack what tells of it: where no node tells, all count as having
+/// their part of the whole; where some tell, the others have none.
+fn memory(tree: &Tree<'_>, ids: &[NodeId], notes: &mut Vec<Note>) -> Result<Vec<u64>, LoadError> {
+    let mut told = Vec::with_capacity(ids.len());
+    for id in ids {
+        let text = tree.text(&format!("{NODE_DIR}/node{id}/meminfo"))?;
+        told.push(total_bytes(&text.unwrap_or_default()));
+    }
+    if told.iter().all(Option::is_none) {
+        let whole = tree.text("proc/meminfo")?.unwrap_or_default();
+        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        let part = total_bytes(&whole).map(|whole| whole / count);
+        let part = part.filter(|&part| part > 0).unwrap_or(NODE_BYTES_UNTOLD);
+        let mebibytes = part >> 20;
+        notes.push(Note {
+            subject: "memory of nodes".into(),
+            text: format!("not told of any node; each counts as having {mebibytes} MiB"),
+        });
+        return Ok(vec![part; ids.len()]);
+    }
+    for (id, _) in ids.iter().zip(&told).filter(|(_, told)| told.is_none()) {
         notes.push(Note {
             subject: format!("memory of node {id}"),
             text: "not told; counted as none".into(),
         });
     }
-    Ok(told.unwrap_or(0))
+    Ok(told.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// The line `MemTotal`, which in a node's file begins with the node: `Node 3 MemTotal: 32768 kB`.

@@ -45,7 +45,10 @@ pub fn read(path: &Path) -> Result<Topology, LoadError> {
 }
 
 /// The text of a file that may be XML.
-pub(crate) fn text(path: &Path) -> Result<String, LoadError> {
+///
+/// # Errors
+/// Names the file, and says why it is not a text of a bearable size.
+pub fn text(path: &Path) -> Result<String, LoadError> {
     let fail = |reason| LoadError {
         file: path.into(),
         reason,

@@ -1,4 +1,4 @@
-//! The pure readers against libhwloc. Built with the feature `hwloc` alone.
+//! The pure readers against libhwloc.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn xml_files_read_the_same() {
     for name in fixture::names("xml") {
         let path = fixture::path(&format!("xml/{name}"));
         let ours = topology::xml::read(&path).unwrap();
-        let theirs = topology::hwloc::from_xml(&path).unwrap();
+        let theirs = topology_hwloc::from_xml(&path).unwrap();
         agree(&facts(&ours), &facts(&theirs), &[]);
         assert_eq!(
             ours.distances().origin() == Origin::Estimated,
@@ -90,15 +90,15 @@ fn damaged_files_are_refused_by_name() {
     let root = TempDir::new();
     root.write("machine.xml", "<topology>");
     let path = root.0.join("machine.xml");
-    let error = topology::hwloc::from_xml(&path).unwrap_err();
+    let error = topology_hwloc::from_xml(&path).unwrap_err();
     assert_eq!(error.file, path);
-    topology::hwloc::from_xml(Path::new("no/such.xml")).unwrap_err();
+    topology_hwloc::from_xml(Path::new("no/such.xml")).unwrap_err();
 }
 
 #[test]
 fn this_machine_reads_the_same() {
     let ours = topology::sysfs::read(Path::new("/")).unwrap();
-    let theirs = topology::hwloc::this_machine().unwrap();
+    let theirs = topology_hwloc::this_machine().unwrap();
     // Memory may be plugged between the two looks, and a container may show hwloc other caches.
     agree(&facts(&ours), &facts(&theirs), &["cache"]);
 }
@@ -110,7 +110,7 @@ fn child_prints_what_hwloc_reads() {
     if std::env::var_os("HWLOC_FSROOT").is_none() {
         return;
     }
-    match topology::hwloc::this_machine() {
+    match topology_hwloc::this_machine() {
         Ok(topology) => {
             for fact in facts(&topology) {
                 println!("FACT {fact}");

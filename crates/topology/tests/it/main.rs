@@ -8,7 +8,6 @@ mod fixture;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
-#[cfg(feature = "hwloc")]
 mod hwloc;
 #[cfg(test)]
 mod odd;

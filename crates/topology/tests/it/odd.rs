@@ -56,6 +56,21 @@ fn loads(text: &str) -> Topology {
     topology
 }
 
+/// Dumps for others to read often lack the files of memory.
+#[test]
+fn a_dump_that_tells_of_no_memory_still_has_its_nodes() {
+    let root = tree("0:0-1:4 1:2-3:4");
+    for id in 0..2 {
+        root.write(&format!("{NODE}/node{id}/meminfo"), "");
+    }
+    let topology = root.read().unwrap();
+    assert_eq!(nodes_of(&topology), "0:0-1:1 1:2-3:1");
+    let told = |note: &topology::Note| note.text.contains("each counts as having 1024 MiB");
+    assert!(topology.notes().iter().any(told), "{:?}", topology.notes());
+    root.write("proc/meminfo", "MemTotal: 16777216 kB\n");
+    assert_eq!(nodes_of(&root.read().unwrap()), "0:0-1:8 1:2-3:8");
+}
+
 #[test]
 fn nodes_need_neither_order_nor_processors_nor_memory() {
     for text in [

@@ -1,7 +1,9 @@
-//! The machine through libhwloc, to check the pure readers against the reference and for what only
-//! hwloc can read. Behind the feature `hwloc`; the daemon does without it (docs/decisions/0002).
+//! The machine through libhwloc: a second reader that the pure ones are checked against.
 //!
-//! Reads, and never binds: on a machine that was imported, hwloc answers success and does nothing.
+//! Only `numadctl` depends on this crate. The daemon links no C library (docs/decisions/0002).
+//! It reads and never binds: on an imported machine hwloc answers success and does nothing.
+
+#![forbid(unsafe_code)]
 
 use std::fmt;
 use std::path::Path;
@@ -16,12 +18,9 @@ use hwlocality::object::distance::{Distances, DistancesKind};
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 
-use crate::draft::{Draft, DraftDistances, DraftFigure, DraftNode, FigureKind};
-use crate::ids::{CpuId, NodeId};
-use crate::load::{LoadError, Reason};
-use crate::machine::{Cache, CacheKind, Topology};
-use crate::set::{CpuSet, ID_MAX};
-use crate::xml;
+use topology::draft::{Draft, DraftDistances, DraftFigure, DraftNode, FigureKind};
+use topology::set::ID_MAX;
+use topology::{Cache, CacheKind, CpuId, CpuSet, LoadError, NodeId, Reason, Topology, xml};
 
 /// This machine as hwloc sees it, processors that are not allowed to us included.
 ///

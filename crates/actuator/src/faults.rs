@@ -1,0 +1,468 @@
+//! Every call of a whole story fails once: of changes, undo and journal, each with the errors that
+//! it can end in, and with the threads and processes of the story ending at that moment. Nothing is
+//! lost, and what is not back is named.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use nix::fcntl::Flock;
+use numad_core::{AttachmentId, Host as _, Reach, SharedRange, Time};
+use topology::{CpuSet, NodeId, Pid, StartTicks, Tid};
+
+use crate::crash::assert_natural;
+use crate::fake::{Bench, Fake, World, bind, bind_other, move_first, move_shared, set};
+use crate::journal::{Disk, FileSystem, Open};
+use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, ProcessKey, Scope, Seen};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The call fails.
+    Error(Errno),
+    /// The call succeeds, and before it this thread ends.
+    ThreadEnds(Tid),
+    /// The call succeeds, and before it this process ends.
+    ProcessEnds(Pid),
+}
+
+/// Counts calls, and lets one go wrong.
+#[derive(Debug, Default)]
+struct Plan {
+    made: Vec<&'static str>,
+    at: Option<(usize, Fault)>,
+}
+
+/// What the calls of one story share.
+#[derive(Clone, Debug, Default)]
+struct Calls(Arc<Mutex<Plan>>);
+
+impl Calls {
+    /// Notes a call; tells what goes wrong with it.
+    fn strike(&self, call: &'static str) -> Option<Fault> {
+        let mut plan = self.0.lock().unwrap();
+        let index = plan.made.len();
+        plan.made.push(call);
+        plan.at
+            .filter(|(at, _)| *at == index)
+            .map(|(_, fault)| fault)
+    }
+
+    /// Nothing goes wrong from now on.
+    fn relent(&self) {
+        self.0.lock().unwrap().at = None;
+    }
+}
+
+/// Errors that looking at files of `/proc` can end in.
+const LOOKS: &[Errno] = &[Errno::EMFILE, Errno::EPERM, Errno::EIO];
+const MASKS: &[Errno] = &[Errno::EPERM, Errno::ENOMEM];
+/// Calls of a journal.
+const DISK: &[&str] = &[
+    "make directory",
+    "open",
+    "lock",
+    "read",
+    "is at",
+    "write",
+    "sync",
+    "rename",
+];
+const WRITES: &[Errno] = &[Errno::ENOSPC, Errno::EIO, Errno::EROFS, Errno::EINTR];
+
+/// Errors that a call can end in.
+fn errors(call: &str) -> &'static [Errno] {
+    match call {
+        "hold" => &[Errno::EMFILE],
+        "has" => &[Errno::ENOMEM],
+        "get affinity" => MASKS,
+        // The kernel's answer to a cpuset that moves between look and call.
+        "set affinity" => &[Errno::EPERM, Errno::ENOMEM, Errno::EBUSY, Errno::EINVAL],
+        "query pages" => MASKS,
+        "move pages" => &[Errno::EPERM, Errno::ENOMEM, Errno::ENODEV, Errno::EACCES],
+        "make directory" | "open" => &[Errno::ENOSPC, Errno::EMFILE, Errno::EACCES, Errno::EROFS],
+        "lock" => &[Errno::ENOLCK],
+        "read" => &[Errno::EIO],
+        "is at" => &[Errno::EACCES],
+        "write" | "sync" | "rename" => WRITES,
+        _ => LOOKS,
+    }
+}
+
+/// The world, in which one call fails.
+#[derive(Clone, Debug)]
+struct Faulty {
+    fake: Fake,
+    calls: Calls,
+}
+
+impl Faulty {
+    fn strike(&self, call: &'static str) -> Result<(), Errno> {
+        match self.calls.strike(call) {
+            None => Ok(()),
+            Some(Fault::Error(errno)) => Err(errno),
+            Some(Fault::ThreadEnds(tid)) => {
+                drop(self.fake.0.borrow_mut().tasks.remove(&tid));
+                Ok(())
+            }
+            Some(Fault::ProcessEnds(pid)) => {
+                self.fake.0.borrow_mut().end(pid);
+                Ok(())
+            }
+        }
+    }
+
+    fn look<T>(&self, call: &'static str, answer: impl FnOnce(&Fake) -> Seen<T>) -> Seen<T> {
+        match self.strike(call) {
+            Ok(()) => answer(&self.fake),
+            Err(errno) => Seen::Hidden(errno as i32),
+        }
+    }
+}
+
+impl Kernel for Faulty {
+    type Hold = (Pid, StartTicks);
+
+    fn hold(&mut self, pid: Pid) -> Result<Option<Self::Hold>, Errno> {
+        match self.strike("hold") {
+            Ok(()) => self.fake.hold(pid),
+            Err(_none_to_be_had) => Ok(None),
+        }
+    }
+
+    fn has(&mut self, held: &Self::Hold, pid: Pid, tid: Tid) -> Result<bool, Errno> {
+        self.strike("has")?;
+        self.fake.has(held, pid, tid)
+    }
+
+    fn rest(&mut self) {
+        self.fake.rest();
+    }
+
+    fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {
+        self.strike("get affinity")?;
+        self.fake.affinity(tid)
+    }
+
+    fn set_affinity(&mut self, tid: Tid, mask: Mask<'_>) -> Result<(), Errno> {
+        self.strike("set affinity")?;
+        self.fake.set_affinity(tid, mask)
+    }
+
+    fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno> {
+        self.strike("query pages")?;
+        self.fake.query_pages(pid, pages, statuses)
+    }
+
+    fn move_pages(
+        &mut self,
+        pid: Pid,
+        pages: &[u64],
+        to: (NodeId, Reach),
+        statuses: &mut [i32],
+    ) -> Result<(), Errno> {
+        self.strike("move pages")?;
+        self.fake.move_pages(pid, pages, to, statuses)
+    }
+}
+
+impl Census for Faulty {
+    fn process(&self, pid: Pid) -> Seen<StartTicks> {
+        self.look("process", |fake| fake.process(pid))
+    }
+
+    fn thread(&self, pid: Pid, tid: Tid) -> Seen<StartTicks> {
+        self.look("thread", |fake| fake.thread(pid, tid))
+    }
+
+    fn threads(&self, pid: Pid) -> Seen<Vec<Tid>> {
+        self.look("threads", |fake| fake.threads(pid))
+    }
+
+    fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
+        self.look("allowed", |fake| fake.allowed(pid, tid))
+    }
+
+    fn parent(&self, pid: Pid) -> Seen<Pid> {
+        self.look("parent", |fake| fake.parent(pid))
+    }
+
+    fn processes(&self) -> Seen<Vec<(Pid, Pid)>> {
+        self.look("processes", Census::processes)
+    }
+
+    fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
+        self.look("shared", |fake| fake.shared(pid))
+    }
+
+    fn now(&self) -> Seen<StartTicks> {
+        self.look("now", Census::now)
+    }
+}
+
+/// The file system, of which one call fails.
+#[derive(Debug)]
+struct FaultyDisk {
+    disk: FileSystem,
+    calls: Calls,
+}
+
+impl FaultyDisk {
+    fn strike(&self, call: &'static str) -> Result<(), Errno> {
+        match self.calls.strike(call) {
+            Some(Fault::Error(errno)) => Err(errno),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn make_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.strike("make directory")?;
+        self.disk.make_directory(path)
+    }
+
+    fn open(&mut self, path: &Path, how: Open) -> io::Result<File> {
+        self.strike("open")?;
+        self.disk.open(path, how)
+    }
+
+    fn lock(&mut self, file: File) -> Result<Flock<File>, Errno> {
+        self.strike("lock")?;
+        self.disk.lock(file)
+    }
+
+    fn read(&mut self, file: &File, most: u64) -> io::Result<(Vec<u8>, bool)> {
+        self.strike("read")?;
+        self.disk.read(file, most)
+    }
+
+    fn is_at(&mut self, file: &File, path: &Path) -> io::Result<bool> {
+        self.strike("is at")?;
+        self.disk.is_at(file, path)
+    }
+
+    /// When it fails half of the bytes are there, as on a disk that is full.
+    fn write(&mut self, file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Err(errno) = self.strike("write") {
+            self.disk.write(file, at, &bytes[..bytes.len() / 2])?;
+            return Err(errno.into());
+        }
+        self.disk.write(file, at, bytes)
+    }
+
+    /// When it fails the bytes are there, and the disk may have them or not.
+    fn sync(&mut self, file: &File) -> io::Result<()> {
+        self.strike("sync")?;
+        self.disk.sync(file)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.strike("rename")?;
+        self.disk.rename(from, to)
+    }
+}
+
+const FIRST: AttachmentId = AttachmentId(1);
+/// Where processes map the memory that they share.
+const SHARED_AT: u64 = 1 << 30;
+const SHARED_PAGES: u64 = 3;
+
+/// Two programs, one with a child; threads with masks of their own and without; private and shared
+/// memory.
+fn machine(world: &mut World) {
+    for pid in [100, 200, 400] {
+        world.add_process(pid, 1, "0-7");
+    }
+    world.add_task(100, 101, Some("1-2"));
+    world.add_task(100, 102, None);
+    world.add_task(100, 103, None);
+    world.add_task(400, 401, Some("1-2"));
+    world.add_pages(100, 4, 0);
+    for pid in [100, 200] {
+        world.share(pid, SHARED_AT, SHARED_PAGES, 0);
+    }
+}
+
+/// One run of the story with one fault.
+struct Story {
+    bench: Bench,
+    calls: Calls,
+    name: String,
+}
+
+type Subject = Live<Faulty, Faulty>;
+
+impl Story {
+    fn new(at: Option<(usize, Fault)>) -> Self {
+        let bench = Bench::new();
+        machine(&mut bench.fake.0.borrow_mut());
+        let calls = Calls::default();
+        calls.0.lock().unwrap().at = at;
+        Self {
+            bench,
+            calls,
+            name: format!("{at:?}"),
+        }
+    }
+
+    fn world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+        change(&mut self.bench.fake.0.borrow_mut())
+    }
+
+    /// A daemon starts; one that cannot open its journal says which file it is, and the next start
+    /// can.
+    fn start(&self) -> Subject {
+        let disk = || {
+            Box::new(FaultyDisk {
+                disk: FileSystem,
+                calls: self.calls.clone(),
+            })
+        };
+        let place = self.bench.directory.join("state");
+        let open = || Journal::open_on(disk(), &place, "boot", JournalLimits::default());
+        let journal = open().unwrap_or_else(|error| {
+            let place = place.display().to_string();
+            assert!(error.to_string().contains(&place), "{error}: {}", self.name);
+            open().unwrap()
+        });
+        let faulty = Faulty {
+            fake: self.bench.fake.clone(),
+            calls: self.calls.clone(),
+        };
+        Live::new(journal, faulty.clone(), faulty, || Time(0))
+    }
+
+    /// Changes this and that.
+    fn act(&self, live: &mut Subject) {
+        let key = |tid| self.world(|world| world.tasks.get(&Tid(tid)).map(|task| task.key));
+        let child = |live: &mut Subject| {
+            if let Some(key) = key(300) {
+                let process = ProcessKey {
+                    pid: key.pid,
+                    start: key.start,
+                };
+                live.follow(FIRST, &[process]);
+            }
+        };
+        for (tid, mask) in [(100, "0-3"), (101, "4-5"), (102, "0-3"), (103, "0-3")] {
+            if let Some(key) = key(tid) {
+                bind(live, key, mask);
+            }
+        }
+        self.world(|world| {
+            for (maker, pid, tid) in [(101, 100, 104), (102, 300, 300)] {
+                if world.tasks.contains_key(&Tid(maker)) {
+                    world.spawn(Tid(maker), pid, tid);
+                }
+            }
+        });
+        // With every window.
+        child(live);
+        child(live);
+        if let Some(key) = key(300) {
+            bind(live, key, "4-7");
+        }
+        move_first(live, 100, 4, 1);
+        let pages = (0..SHARED_PAGES).map(|page| SHARED_AT + page * 4096);
+        live.perform(&move_shared(Pid(100), pages.collect(), 1));
+        for tid in [200, 401] {
+            if let Some(key) = key(tid) {
+                bind_other(live, key, "4-7");
+            }
+        }
+        self.world(|world| drop(world.tasks.remove(&Tid(103))));
+        live.prune();
+    }
+
+    /// Everything is as it would be without us, but for threads whose cpuset has none of their own
+    /// mask.
+    fn is_natural(&self) -> bool {
+        self.world(|world| {
+            let masks = world.tasks.values().all(|task| {
+                task.mask == task.natural || (task.mask.is_none() && task.key.tid == Tid(401))
+            });
+            masks && world.pages.values().all(|page| page.node == page.natural)
+        })
+    }
+
+    /// What is not back is named, and what that says helps.
+    fn check(&self, live: &mut Subject, report: &crate::UndoReport) {
+        let words = report.failed.join("; ");
+        if !self.is_natural() {
+            let waits = report.threads_parked + report.pages_left > 0;
+            assert!(!words.is_empty() || waits, "{}: {report:?}", self.name);
+        }
+        if words.contains("cannot be looked at") {
+            assert!(words.contains("undo"), "{}: {words}", self.name);
+        }
+        if let Some(error) = live.take_write_error() {
+            let place = self.bench.directory.display().to_string();
+            assert!(error.to_string().contains(&place), "{}: {error}", self.name);
+        }
+    }
+
+    /// The story: changes, detach, undo, and in the end an undo in which nothing goes wrong, by the
+    /// same daemon or by the next.
+    fn run(&self, restart: bool) -> Vec<&'static str> {
+        let mut live = self.start();
+        self.act(&mut live);
+        drop(live.take_write_error());
+        let first = BTreeMap::from([(Pid(100), None)]);
+        live.undo(&Scope::Program(FIRST, first));
+        // One that has to wait for its mask.
+        self.world(|world| drop(world.cpusets.insert(Pid(400), set("4-7"))));
+        let report = live.undo(&Scope::All);
+        self.check(&mut live, &report);
+        self.calls.relent();
+        let made = self.calls.0.lock().unwrap().made.clone();
+        if restart {
+            drop(live);
+            live = self.start();
+            live.undo(&Scope::All);
+        }
+        self.world(|world| {
+            if world.cpusets.contains_key(&Pid(400)) {
+                world.cpusets.insert(Pid(400), set("0-7"));
+            }
+        });
+        live.prune();
+        let report = live.undo(&Scope::All);
+        assert!(report.is_complete(), "{}: {report:?}", self.name);
+        let rows: Vec<_> = live.journal().records().rows().collect();
+        assert_eq!(live.journal().open_rows(), 0, "{}: {rows:?}", self.name);
+        assert_natural(&self.bench);
+        made
+    }
+}
+
+impl fmt::Debug for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[test]
+fn every_call_fails_once_and_nothing_is_lost() {
+    let calls = Story::new(None).run(false);
+    let mut tried = 0;
+    for (index, call) in calls.iter().enumerate() {
+        let failures = errors(call).iter().copied().map(Fault::Error);
+        let threads = [101, 102].map(|tid| Fault::ThreadEnds(Tid(tid)));
+        let processes = [100, 200, 300].map(|pid| Fault::ProcessEnds(Pid(pid)));
+        let ends = threads.into_iter().chain(processes);
+        let ends = ends.filter(|_| !DISK.contains(call));
+        let faults: Vec<Fault> = failures.chain(ends).collect();
+        for fault in faults {
+            let story = Story::new(Some((index, fault)));
+            println!("{call}, call {index}, {fault:?}");
+            story.run(tried % 2 == 0);
+            tried += 1;
+        }
+    }
+    println!("{} calls, {tried} faults", calls.len());
+    assert!(calls.len() > 100, "{}", calls.len());
+}

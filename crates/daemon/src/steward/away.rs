@@ -1,0 +1,84 @@
+//! What goes on while the hand undoes: those who only look are answered, and a stand-in tells what the hand told last,
+//! and changes nothing.
+
+use actuator::{Breathe, ProcessKey};
+use control::rows::{Finding, UndoReport};
+use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
+
+use super::Steward;
+use super::seams::{Hand, Scope};
+
+/// Something that is done again and again while an undo goes on.
+pub type Between = Box<dyn FnMut(&mut Steward) + Send>;
+
+impl Steward {
+    /// What is to be done again and again while an undo goes on.
+    pub fn answer_between(&mut self, between: Between) {
+        self.between = Some(between);
+    }
+
+    /// Answers those who only look, in the midst of long work.
+    pub(super) fn answer_looks(&mut self) {
+        if let Some(mut between) = self.between.take() {
+            between(self);
+            self.between = Some(between);
+        }
+    }
+
+    /// Puts back what was changed, and answers those who only look meanwhile.
+    pub(super) fn put_back(&mut self, scope: &Scope) -> UndoReport {
+        let Some(mut between) = self.between.take() else {
+            return self.parts.hand.undo(scope, &mut || {});
+        };
+        let away = Box::new(Away::of(&*self.parts.hand));
+        let mut hand = std::mem::replace(&mut self.parts.hand, away);
+        let report = hand.undo(scope, &mut || between(self));
+        self.parts.hand = hand;
+        self.between = Some(between);
+        report
+    }
+}
+
+/// The stand-in.
+#[derive(Debug)]
+struct Away {
+    open_rows: u64,
+    findings: Vec<Finding>,
+}
+
+impl Away {
+    fn of(hand: &dyn Hand) -> Self {
+        Self {
+            open_rows: hand.open_rows(),
+            findings: hand.findings(),
+        }
+    }
+}
+
+impl Host for Away {
+    fn perform(&mut self, _action: &Action) -> Outcome {
+        Outcome::Refused(Refusal::Busy)
+    }
+}
+
+impl Hand for Away {
+    fn undo(&mut self, _scope: &Scope, _breathe: Breathe<'_>) -> UndoReport {
+        UndoReport::default()
+    }
+
+    fn follow(&mut self, _attachment: AttachmentId, _processes: &[ProcessKey]) {}
+
+    fn tidy(&mut self) {}
+
+    fn open_rows(&self) -> u64 {
+        self.open_rows
+    }
+
+    fn take_pause_max_ns(&mut self) -> u64 {
+        0
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        self.findings.clone()
+    }
+}

@@ -1,0 +1,326 @@
+//! Experiments on a machine that is not there, on a clock of its own.
+
+use std::collections::BTreeMap;
+
+use control::experiment::{
+    Arm, Ending, Experiment, ExperimentRequest, ExperimentRow, ReadingRequest,
+};
+use control::rows::Target;
+
+use super::tests::{EAGER, USER, request as attach_request};
+use control::ErrorKind;
+
+use super::*;
+use crate::fake::{Settings, World};
+
+fn request(pid: u32) -> ExperimentRequest {
+    let arm = |name: &str| Arm {
+        name: name.to_owned(),
+        policy: Some(name.to_owned()),
+        set: BTreeMap::new(),
+    };
+    ExperimentRequest {
+        target: Target::Pids(vec![pid]),
+        arms: vec![arm("none"), arm("packed")],
+        metrics: vec!["instructions".to_owned()],
+        blocks: 6,
+        seed: 1,
+        margin: 0.03,
+        looks: false,
+        slice_ms: Some(4_000),
+        time_constant_ms: Some(400),
+        max_harm: 0.5,
+        attended: false,
+    }
+}
+
+fn machine() -> World {
+    let world = World::new();
+    world.state().hardware = true;
+    world
+}
+
+fn pass(world: &World, steward: &mut Steward, time: Duration) {
+    let end = world.state().now.after(time);
+    while world.state().now < end {
+        world.pass(Duration::from_millis(50));
+        steward.turn();
+    }
+}
+
+fn found(steward: &Steward, id: u32) -> Experiment {
+    let found = steward.find_experiment(Peer::DAEMON, id).unwrap();
+    found.look_up().unwrap()
+}
+
+fn row(steward: &Steward, id: u32) -> ExperimentRow {
+    steward.experiment_row(Peer::DAEMON, id).unwrap()
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn it_runs_by_itself_and_leaves_every_arm() {
+    let (world, settings) = (machine(), Settings::new("experiment", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    let begun = steward.experiment(USER, &request(100), None).unwrap();
+    assert_eq!((begun.id, begun.state.as_str()), (1, "running"));
+    assert_eq!(steward.attachments(USER).len(), 1);
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Complete);
+    assert_eq!(experiment.slices.len(), 12);
+    assert_eq!(experiment.results.len(), 1);
+    for slice in &experiment.slices {
+        let moved = slice.moved.unwrap();
+        assert_eq!(moved.threads, u64::from(slice.arm) * 4, "{slice:?}");
+        assert!((slice.pressure.unwrap() - 0.25).abs() < 0.01);
+        assert!(slice.values[0].is_some());
+    }
+    assert_eq!(world.state().undone.len(), 12);
+    assert!(steward.attachments(USER).is_empty() && world.state().done.is_empty());
+    assert_eq!(steward.wait(steward.now()), None);
+    assert_eq!(row(&steward, 1).state, "over");
+    // It is there after a start, and numbers go on.
+    drop(steward);
+    let (mut steward, _gate) = world.steward(&settings);
+    assert_eq!(found(&steward, 1), experiment);
+    assert_eq!(steward.experiment(USER, &request(100), None).unwrap().id, 2);
+}
+
+#[test]
+fn what_a_killed_daemon_leaves_is_told_as_interrupted() {
+    let (world, settings) = (machine(), Settings::new("experiment-killed", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.experiment(USER, &request(100), None).unwrap();
+    pass(&world, &mut steward, Duration::from_secs(30));
+    let before = found(&steward, 1).slices;
+    assert_eq!(before.len(), 7);
+    // As if it were killed while it writes.
+    drop(steward);
+    let file = settings.experiments().join("1-7.jsonl");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("{\"slice\":{\"blo");
+    std::fs::write(&file, text).unwrap();
+    for _ in 0..2 {
+        let (steward, _gate) = world.steward(&settings);
+        let experiment = found(&steward, 1);
+        assert_eq!(experiment.ending, Ending::Interrupted);
+        assert!(experiment.why.contains("in the middle"));
+        assert_eq!(experiment.slices, before);
+    }
+}
+
+#[test]
+fn who_shares_nodes_waits() {
+    let (world, settings) = (machine(), Settings::new("experiment-queue", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    world.add_process(300, 7, 2);
+    if let Some(tasks) = world.state().threads.get_mut(&Pid(100)) {
+        tasks[0].affinity = topology::CpuSet::parse_list("0-1").unwrap();
+    }
+    if let Some(tasks) = world.state().threads.get_mut(&Pid(200)) {
+        tasks[0].affinity = topology::CpuSet::parse_list("2-3").unwrap();
+    }
+    let first = steward.experiment(USER, &request(100), None).unwrap();
+    let apart = steward
+        .experiment(Peer::DAEMON, &request(200), None)
+        .unwrap();
+    let second = steward.experiment(USER, &request(300), None).unwrap();
+    assert_eq!((first.behind, apart.behind), (None, None));
+    assert_eq!(apart.state, "running");
+    assert_eq!((second.state.as_str(), second.behind), ("waiting", Some(1)));
+    let stopped = steward.stop_experiment(USER, 1).unwrap().look_up().unwrap();
+    assert_eq!(stopped.ending, Ending::Interrupted);
+    steward.turn();
+    assert_eq!(row(&steward, 3).behind, Some(2));
+    steward.stop_experiment(Peer::DAEMON, 2).unwrap();
+    steward.turn();
+    assert_eq!(row(&steward, 3).state, "running");
+    pass(&world, &mut steward, LONG);
+    assert_eq!(found(&steward, 3).ending, Ending::Complete);
+}
+
+#[track_caller]
+fn refused(steward: &mut Steward, peer: Peer, request: &ExperimentRequest, part: &str) {
+    let failure = steward.experiment(peer, request, None).unwrap_err();
+    assert!(failure.message.contains(part), "{failure}");
+}
+
+#[test]
+fn what_a_user_may_not_is_refused() {
+    let settings = Settings::new(
+        "experiment-refused",
+        &format!("{EAGER}[limits]\nuser_experiments_max = 1\nuser_experiment_h_max = 1\n"),
+    );
+    let world = machine();
+    let (mut steward, _gate) = world.steward(&settings);
+    refused(&mut steward, USER, &request(200), "process `200`");
+    refused(&mut steward, USER, &request(999), "no process `999`");
+    let mut short = request(100);
+    (short.slice_ms, short.time_constant_ms) = (Some(900), Some(10));
+    refused(&mut steward, USER, &short, "shorter than the 1000 ms");
+    let mut long = request(100);
+    long.blocks = 500;
+    refused(&mut steward, USER, &long, "longer than the 1 h");
+    let mut unknown = request(100);
+    unknown.arms[1].policy = Some("delok".to_owned());
+    refused(&mut steward, USER, &unknown, "`delok`");
+    let mut setting = request(100);
+    setting.arms[1].set = [("no".to_owned(), "such".to_owned())].into();
+    refused(&mut steward, USER, &setting, "`no`");
+    let mut command = request(100);
+    command.metrics = vec!["cmd:true".to_owned()];
+    refused(&mut steward, USER, &command, "would not be there");
+    assert!(steward.experiment_rows(Peer::DAEMON).is_empty());
+    assert_eq!(steward.experiments.due(), None);
+
+    steward.experiment(USER, &request(100), None).unwrap();
+    world.add_process(300, 7, 1);
+    refused(
+        &mut steward,
+        USER,
+        &request(300),
+        "`1` experiments of yours",
+    );
+    refused(&mut steward, USER, &request(100), "in experiment `1`");
+    let attach = steward.attach(USER, &attach_request(&[100], "none"));
+    assert!(attach.unwrap_err().message.contains("in experiment `1`"));
+    let other = Peer { uid: 8, ..USER };
+    assert!(steward.experiment_rows(other).is_empty());
+    for failure in [
+        steward.find_experiment(other, 1).unwrap_err(),
+        steward.stop_experiment(other, 1).unwrap_err(),
+    ] {
+        assert_eq!(failure.kind, ErrorKind::NotPermitted);
+    }
+}
+
+/// What happens in the midst of a slice, and how it ends then.
+#[track_caller]
+fn ends(name: &str, happens: fn(&World, &mut Steward), ending: Ending, why: &str, slices: usize) {
+    let (world, settings) = (machine(), Settings::new(name, EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.experiment(USER, &request(100), None).unwrap();
+    pass(&world, &mut steward, Duration::from_secs(14));
+    happens(&world, &mut steward);
+    pass(&world, &mut steward, Duration::from_secs(5));
+    let experiment = found(&steward, 1);
+    assert_eq!((experiment.ending, experiment.why.as_str()), (ending, why));
+    assert_eq!(experiment.slices.len(), slices);
+    assert!(steward.attachments(Peer::DAEMON).is_empty());
+    assert!(world.state().done.is_empty());
+}
+
+#[test]
+fn whatever_ends_it_leaves_no_arm_behind() {
+    ends(
+        "experiment-ended",
+        |world, _| world.end_process(100),
+        Ending::ProgramEnded,
+        "",
+        3,
+    );
+    ends(
+        "experiment-again",
+        |world, _| {
+            // Another process has the number now.
+            let again = topology::StartTicks(77);
+            let mut state = world.state();
+            if let Some(process) = state.processes.get_mut(&Pid(100)) {
+                process.start = again;
+            }
+        },
+        Ending::ProgramEnded,
+        "",
+        // Seen when the next arm is entered.
+        4,
+    );
+    ends(
+        "experiment-detached",
+        |_, steward| {
+            let id = steward.attachments(USER)[0].id;
+            steward.detach(USER, AttachmentId(id)).unwrap();
+        },
+        Ending::Interrupted,
+        "attachment 4 was ended by someone else",
+        3,
+    );
+    ends(
+        "experiment-stop",
+        |_, steward| {
+            steward.stop();
+        },
+        Ending::Interrupted,
+        "the daemon was stopped",
+        3,
+    );
+}
+
+fn attended() -> ExperimentRequest {
+    ExperimentRequest {
+        metrics: vec!["counter:cmd:x".to_owned(), "instructions".to_owned()],
+        attended: true,
+        ..request(100)
+    }
+}
+
+#[test]
+fn numbers_of_commands_are_asked_for() {
+    let (world, settings) = (machine(), Settings::new("experiment-asks", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.experiment(USER, &attended(), None).unwrap();
+    let (mut count, mut asked) = (0.0, 0);
+    while row(&steward, 1).state != "over" {
+        world.pass(Duration::from_millis(50));
+        count += 5.0;
+        steward.turn();
+        let now = row(&steward, 1);
+        let reading = |turn, values| ReadingRequest {
+            turn,
+            values,
+            failed: None,
+        };
+        if now.asks {
+            let late = reading(now.turn - 1, vec![Some(count), None]);
+            let failure = steward.give_reading(USER, 1, late).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Conflict);
+            steward
+                .give_reading(USER, 1, reading(now.turn, vec![]))
+                .unwrap_err();
+            let given = reading(now.turn, vec![Some(count), None]);
+            steward.give_reading(USER, 1, given).unwrap();
+            asked += 1;
+        }
+    }
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Complete);
+    assert_eq!(asked, 12 * 10);
+    for slice in &experiment.slices {
+        let value = slice.values[0].unwrap();
+        assert!((value - 100.0).abs() < 1e-6, "{value}");
+    }
+}
+
+#[test]
+fn who_gives_no_numbers_ends_it() {
+    let (world, settings) = (machine(), Settings::new("experiment-gone", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.experiment(USER, &attended(), None).unwrap();
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Interrupted);
+    assert_eq!(experiment.why, "whoever gave its numbers has gone");
+    steward.experiment(USER, &attended(), None).unwrap();
+    pass(&world, &mut steward, Duration::from_secs(2));
+    let failed = ReadingRequest {
+        turn: row(&steward, 2).turn,
+        values: Vec::new(),
+        failed: Some("metric `x` printed nothing\u{1b}".to_owned()),
+    };
+    steward.give_reading(USER, 2, failed).unwrap();
+    let experiment = found(&steward, 2);
+    assert_eq!(experiment.ending, Ending::Failed);
+    assert_eq!(experiment.why, "metric `x` printed nothing");
+    assert!(world.state().done.is_empty());
+}

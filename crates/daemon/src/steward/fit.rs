@@ -1,0 +1,135 @@
+//! Who stays part of a program, and how much is looked at at once: users are told nothing of processes
+//! that the kernel keeps them from looking into, and take no more of the daemon than they may.
+
+use actuator::ProcessKey;
+use control::rows::UndoReport;
+use numad_core::{AttachmentId, Time};
+use topology::Pid;
+
+use super::seams::{Scope, Unfit};
+use super::{Parts, Steward, undo_text};
+
+/// Processes that are looked at anew after one reading of the buffers, because they started another
+/// program. Further ones are looked at when their window ends.
+pub(super) const RECHECKED_MAX: usize = 256;
+
+/// Processes that are noted after one reading of the buffers; further ones after the next.
+const NEWBORNS_MAX: usize = 256;
+
+/// Threads that are looked at without a pause for others: with this many seen, no further program is
+/// looked at in the same turn. One look costs 20 to 30 us a thread.
+const THREADS_AT_ONCE: usize = 512;
+
+impl Steward {
+    /// Notes which processes joined programs, before their parents end: a process whose parent has ended is found by
+    /// nothing else, and has our masks all the same.
+    pub(super) fn follow_newborns(&mut self) {
+        let Parts { machine, hand, .. } = &mut self.parts;
+        for (&id, program) in &mut self.programs {
+            if program.recorder.is_some() {
+                continue;
+            }
+            let mut fresh = self.engine.pids(id);
+            fresh.retain(|&pid| !program.knows(pid));
+            let mut joined = Vec::new();
+            for pid in fresh.into_iter().take(NEWBORNS_MAX) {
+                if let Ok(Some(process)) = machine.process(pid) {
+                    let start = process.start;
+                    program.note_start(pid, start);
+                    joined.push(ProcessKey { pid, start });
+                }
+            }
+            if !joined.is_empty() {
+                hand.follow(id, &joined);
+            }
+        }
+    }
+
+    /// Programs whose windows are judged next: those that were judged longest ago, and not more at once
+    /// than can be looked at before someone else waits for long. The rest follows.
+    pub(super) fn next_due(&mut self, now: Time) -> Vec<AttachmentId> {
+        let mut due = self.engine.due(now);
+        due.sort_by_key(|id| self.programs.get(id).map(|program| program.judged));
+        let mut threads = 0;
+        due.retain(|id| {
+            let fits = threads < THREADS_AT_ONCE;
+            threads += self.programs.get(id).map_or(0, |program| program.threads);
+            fits
+        });
+        for id in &due {
+            if let Some(program) = self.programs.get_mut(id) {
+                program.judged = Some(now);
+            }
+        }
+        due.sort_unstable();
+        due
+    }
+
+    /// How many threads of this user's may be attached, beside those that are: without the ones of
+    /// one program.
+    pub(super) fn threads_left(&self, uid: u32, but: Option<AttachmentId>) -> usize {
+        let own = self.programs.iter().filter(|(id, program)| {
+            program.confined_to.is_some_and(|user| user.uid == uid) && Some(**id) != but
+        });
+        let threads: usize = own.map(|(_, program)| program.threads).sum();
+        let most = self.parts.config.limits.user_threads_max;
+        most.saturating_sub(threads)
+    }
+
+    /// Looks at processes that started another program, so that nobody is shown what the kernel
+    /// would hide from them.
+    pub(super) fn recheck(&mut self, now: Time, started: &[Pid]) {
+        for &pid in started {
+            let Some(id) = self.attachment_with(pid) else {
+                continue;
+            };
+            let program = self.programs.get(&id);
+            let whom = program.and_then(|program| program.confined_to.or(program.owner));
+            let (Some(whom), Ok(Some(process))) = (whom, self.parts.machine.process(pid)) else {
+                continue;
+            };
+            if let Some(why) = whom.refused(&process.rights) {
+                self.shut_out(now, id, pid, Unfit::Closed(why));
+            }
+        }
+    }
+
+    /// A process does not fit into its program any more. If a user attached it, it leaves the program and
+    /// all is put back; else only admins see the program from now on.
+    pub(super) fn shut_out(&mut self, now: Time, id: AttachmentId, pid: Pid, why: Unfit) {
+        let Some(program) = self.programs.get_mut(&id) else {
+            return;
+        };
+        if program.confined_to.is_none() {
+            if program.owner.take().is_some() {
+                self.parts.log.info(format_args!(
+                    "attachment {id} is shown to admins alone: process {pid} {why}"
+                ));
+            }
+            return;
+        }
+        let dry_run = program.recorder.is_some();
+        let user = program.confined_to.map(|user| user.uid);
+        program.part(
+            now,
+            pid,
+            format!("process {pid} {why}; it was put back and left alone"),
+        );
+        self.engine.handle_parting(pid);
+        self.let_go(&[pid]);
+        let report = match dry_run {
+            true => UndoReport::default(),
+            false => self.put_back(&Scope::Processes([(pid, None)].into())),
+        };
+        self.parts.log.info_by(
+            user,
+            format_args!(
+                "process {pid} left attachment {id}, for it {why}: {}",
+                undo_text(&report)
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

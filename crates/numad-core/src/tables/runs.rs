@@ -1,0 +1,227 @@
+//! Something about pages, kept by runs of pages that have it in common: memory that moved together costs one entry,
+//! however much it is.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::policy::{PageKey, SpaceId};
+
+/// Values of pages, equal ones side by side together.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs<V> {
+    /// By first page: the page after the last, and what they have in common.
+    held: BTreeMap<PageKey, (u64, V)>,
+}
+
+impl<V> Default for Runs<V> {
+    fn default() -> Self {
+        Self {
+            held: BTreeMap::new(),
+        }
+    }
+}
+
+impl<V: Copy + PartialEq> Runs<V> {
+    /// How many runs there are.
+    pub(crate) fn count(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(crate) fn get(&self, page: PageKey) -> Option<V> {
+        let (first, &(end, value)) = self.held.range(..=page).next_back()?;
+        (first.space == page.space && page.page < end).then_some(value)
+    }
+
+    /// The runs that have pages in common with these, cut to them, in order.
+    pub(crate) fn within(
+        &self,
+        space: SpaceId,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = (Range<u64>, V)> + '_ {
+        let at = |page| PageKey { space, page };
+        let before = self.held.range(..at(pages.start)).next_back();
+        let before = before.filter(|(first, _)| first.space == space);
+        let inside = match pages.is_empty() {
+            true => at(pages.start)..at(pages.start),
+            false => at(pages.start)..at(pages.end),
+        };
+        let all = before.into_iter().chain(self.held.range(inside));
+        all.map(move |(first, &(end, value))| {
+            (first.page.max(pages.start)..end.min(pages.end), value)
+        })
+        .filter(|(run, _)| !run.is_empty())
+    }
+
+    /// Gives all these pages a value.
+    pub(crate) fn set(&mut self, space: SpaceId, pages: Range<u64>, value: V) {
+        self.clear(space, pages.clone());
+        self.join(space, pages, value);
+    }
+
+    /// Gives each of these pages what is made of the value that it had.
+    pub(crate) fn update(
+        &mut self,
+        space: SpaceId,
+        pages: Range<u64>,
+        mut change: impl FnMut(Option<V>) -> V,
+    ) {
+        let known: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
+        self.clear(space, pages.clone());
+        let mut at = pages.start;
+        for (run, value) in known {
+            if at < run.start {
+                let fresh = change(None);
+                self.join(space, at..run.start, fresh);
+            }
+            at = run.end;
+            let changed = change(Some(value));
+            self.join(space, run, changed);
+        }
+        if at < pages.end {
+            let fresh = change(None);
+            self.join(space, at..pages.end, fresh);
+        }
+    }
+
+    /// Changes the values of these pages, as far as they have any.
+    pub(crate) fn change(
+        &mut self,
+        space: SpaceId,
+        pages: Range<u64>,
+        mut change: impl FnMut(&mut V),
+    ) {
+        let known: Vec<(Range<u64>, V)> = self.within(space, pages).collect();
+        for (run, mut value) in known {
+            change(&mut value);
+            self.set(space, run, value);
+        }
+    }
+
+    /// Forgets these pages.
+    pub(crate) fn clear(&mut self, space: SpaceId, pages: Range<u64>) {
+        let cut: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
+        for (run, _) in cut {
+            let inside = PageKey {
+                space,
+                page: run.start,
+            };
+            let Some((&first, &(end, value))) = self.held.range(..=inside).next_back() else {
+                continue;
+            };
+            self.held.remove(&first);
+            if first.page < run.start {
+                self.held.insert(first, (run.start, value));
+            }
+            if run.end < end {
+                let rest = PageKey {
+                    space,
+                    page: run.end,
+                };
+                self.held.insert(rest, (end, value));
+            }
+        }
+    }
+
+    /// Changes every value in its place. Runs that become equal stay two.
+    pub(crate) fn each(&mut self, mut change: impl FnMut(&mut V)) {
+        self.held.values_mut().for_each(|(_, value)| change(value));
+    }
+
+    /// All values.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.held.values().map(|(_, value)| value)
+    }
+
+    /// Keeps what a question says yes to.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(SpaceId, &V) -> bool) {
+        self.held
+            .retain(|first, (_, value)| keep(first.space, value));
+    }
+
+    /// Puts in pages that are not held, together with equal ones on either side.
+    fn join(&mut self, space: SpaceId, pages: Range<u64>, value: V) {
+        if pages.is_empty() {
+            return;
+        }
+        let at = |page| PageKey { space, page };
+        let mut first = pages.start;
+        let mut end = pages.end;
+        if let Some((&before, &(stop, known))) = self.held.range(..at(first)).next_back()
+            && (before.space, stop, known) == (space, first, value)
+        {
+            first = before.page;
+        }
+        if let Some(&(stop, known)) = self.held.get(&at(end))
+            && known == value
+        {
+            self.held.remove(&at(end));
+            end = stop;
+        }
+        self.held.insert(at(first), (end, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SPACE: SpaceId = SpaceId(3);
+
+    #[test]
+    fn what_moved_together_is_one_run() {
+        let mut runs = Runs::default();
+        for page in [5, 7, 6, 8] {
+            runs.set(SPACE, page..page + 1, 'x');
+        }
+        assert_eq!(runs.count(), 1);
+        runs.set(SPACE, 6..7, 'y');
+        let held: Vec<_> = runs.within(SPACE, 0..100).collect();
+        assert_eq!(held, [(5..6, 'x'), (6..7, 'y'), (7..9, 'x')]);
+        let page = |space| PageKey { space, page: 7 };
+        assert_eq!(
+            (runs.get(page(SPACE)), runs.get(page(SpaceId(4)))),
+            (Some('x'), None)
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn behaves_as_a_map_of_pages(
+            steps in prop::collection::vec((0u32..2, 0u64..40, 0u64..20, 0u8..4), 0..60),
+        ) {
+            let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
+            for (space, first, count, value) in steps {
+                let (space, pages) = (SpaceId(space), first..first + count);
+                match value {
+                    0 => {
+                        runs.clear(space, pages.clone());
+                        pages.for_each(|page| { model.remove(&(space, page)); });
+                    }
+                    1 => {
+                        runs.update(space, pages.clone(), |old| old.map_or(9, |old| old + 1));
+                        for page in pages {
+                            let old: Option<u8> = model.get(&(space, page)).copied();
+                            model.insert((space, page), old.map_or(9, |old| old + 1));
+                        }
+                    }
+                    value => {
+                        runs.set(space, pages.clone(), value);
+                        pages.for_each(|page| { model.insert((space, page), value); });
+                    }
+                }
+            }
+            for space in [SpaceId(0), SpaceId(1)] {
+                for page in 0..64 {
+                    let expected = model.get(&(space, page)).copied();
+                    prop_assert_eq!(runs.get(PageKey { space, page }), expected);
+                }
+                let held: u64 = runs.within(space, 0..64).map(|(run, _)| run.end - run.start).sum();
+                let expected = model.keys().filter(|(of, _)| *of == space).count() as u64;
+                prop_assert_eq!(held, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+#![no_main]
+
+use std::path::Path;
+
+use numad_core::{Record, Time};
+use sampler::checksum::crc32c;
+use sampler::feed::{Gate, Stream};
+use sampler::recording::{Header, RecordingWriter};
+use topology::Pid;
+
+// The first byte says into what pieces the rest is cut, and whether it gets a header, or a header and the prefix of
+// a block with a right checksum.
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((&first, rest)) = data.split_first() else {
+        return;
+    };
+    let mut bytes = Vec::new();
+    if first & 0xc0 != 0 {
+        let header = Header::default();
+        drop(RecordingWriter::new(&mut bytes, Path::new(""), &header).expect("memory takes it"));
+    }
+    if first & 0x80 != 0 {
+        bytes.extend(block(rest));
+    }
+    bytes.extend(rest);
+    let (mut stream, mut gate) = (Stream::new(), Gate::default());
+    gate.follow(Pid(7));
+    for piece in bytes.chunks(usize::from(first & 0x3f) + 1) {
+        let taken = stream.take(piece, &mut |entry| {
+            gate.pass(entry, Time(1_000), &mut |record| {
+                if let Record::Sample(sample) = record {
+                    assert!(sample.pid == Pid(7) && sample.period > 0 && sample.time <= Time(1_000));
+                }
+            });
+        });
+        if taken.is_err() {
+            return;
+        }
+    }
+});
+
+/// A block of one entry.
+fn block(body: &[u8]) -> Vec<u8> {
+    let mut block = b"DATA".to_vec();
+    block.extend(u32::try_from(body.len()).expect("short").to_le_bytes());
+    block.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    block.extend(body);
+    let checksum = crc32c(&block).to_le_bytes();
+    block[12..16].copy_from_slice(&checksum);
+    block
+}

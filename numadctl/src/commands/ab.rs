@@ -1,0 +1,278 @@
+//! `ab`: slices of time of a running program under several policies. The daemon carries it out; here it is asked for,
+//! followed and shown, and what a metric's command prints is read, as the user who asks.
+
+use control::experiment::{Ending, Experiment, ExperimentRequest, ExperimentRow, ReadingRequest};
+use control::{ErrorKind, Failure};
+use experiment::metric;
+
+use crate::cli::Plain;
+use crate::cli::experiment::{Ab, There};
+use crate::client::{CallError, Client};
+use crate::fresh::Fresh;
+use crate::output::Output;
+use crate::render;
+use crate::trial::{self, command};
+use crate::waiting::Waiting;
+
+pub(super) fn ab(
+    client: &Client,
+    arguments: &Ab,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> Result<(), Failure> {
+    match &arguments.there {
+        Some(There::List(plain)) => list(client, *plain, out),
+        Some(There::Show(one)) => {
+            let experiment = client.get(&path(one.number, ""))?;
+            give(&experiment, one.plain, out)
+        }
+        Some(There::Stop(one)) => {
+            let experiment = client.delete(&path(one.number, ""))?;
+            give(&experiment, one.plain, out)
+        }
+        None => begin(client, arguments, out, err),
+    }
+}
+
+fn list(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    let rows: Vec<ExperimentRow> = client.get("/v1/experiments")?;
+    match plain.json {
+        true => out.json(&rows),
+        false => out.text(&render::experiment_list::list(&rows)),
+    }
+}
+
+fn give(experiment: &Experiment, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    match plain.json {
+        true => out.json(experiment),
+        false => out.text(&render::experiment::text(experiment)),
+    }
+}
+
+fn path(number: u32, rest: &str) -> String {
+    format!("/v1/experiments/{number}{rest}")
+}
+
+fn begin(
+    client: &Client,
+    arguments: &Ab,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let request = request(arguments)?;
+    if let Some(file) = &arguments.output {
+        trial::must_be_new(file)?;
+        // Whether it can be written is better known now than after an hour.
+        drop(Fresh::replacing(file)?);
+    }
+    let mut waiting = Waiting::new(client.runtime())?;
+    let row: ExperimentRow = client.post("/v1/experiments", &request)?;
+    if arguments.detach {
+        return match arguments.plain.json {
+            true => out.json(&row),
+            false => out.text(&begun(&row)),
+        };
+    }
+    let number = row.id;
+    let mut follower = Follower {
+        client,
+        waiting: &mut waiting,
+        metrics: &request.metrics,
+        err: (!arguments.plain.json).then_some(err),
+    };
+    let failed = follower.follow(row).err();
+    let experiment: Experiment = match client.get(&path(number, "")) {
+        Ok(experiment) => experiment,
+        Err(gone) => return Err(failed.unwrap_or_else(|| Failure::from(gone))),
+    };
+    if let Some(file) = &arguments.output {
+        trial::save(&experiment, file)?;
+    }
+    if arguments.plain.json || !experiment.slices.is_empty() {
+        give(&experiment, arguments.plain, out)?;
+    }
+    if !arguments.plain.json && !experiment.slices.is_empty() {
+        let (kept, page) = match &arguments.output {
+            Some(file) => (format!("`{}`", file.display()), file.display().to_string()),
+            None => ("the daemon".to_owned(), format!("ab:{number}")),
+        };
+        out.text(&format!(
+            "\nkept in {kept}; `numadctl report {page} -o PAGE` makes a page of it\n"
+        ))?;
+    }
+    match (failed, experiment.ending) {
+        (Some(failure), _) => Err(failure),
+        (None, Ending::Failed) => Err(Failure::new(ErrorKind::Prerequisite, experiment.why)
+            .remedy("`numadctl doctor` tells what can be counted; a cmd: metric always can")),
+        (None, Ending::Interrupted) => {
+            let text = format!("experiment `{number}` was interrupted: {}", experiment.why);
+            Err(Failure::new(ErrorKind::Busy, text))
+        }
+        (None, _) => Ok(()),
+    }
+}
+
+fn request(arguments: &Ab) -> Result<ExperimentRequest, Failure> {
+    let questions = &arguments.questions;
+    let request = ExperimentRequest {
+        target: arguments.target(),
+        arms: trial::arms(&questions.policies, &questions.set)?,
+        metrics: arguments.metric.clone(),
+        blocks: arguments.pairs,
+        seed: questions.seed.unwrap_or_else(trial::any_seed),
+        margin: questions.margin,
+        looks: !questions.to_the_end,
+        slice_ms: arguments.slice_ms,
+        time_constant_ms: arguments.time_constant_ms,
+        max_harm: arguments.max_harm,
+        attended: !arguments.detach,
+    };
+    // The daemon judges for itself; whoever mistypes need not have one to be told.
+    experiment::plan::slices(&request, trial::MADE_BY, String::new())?;
+    Ok(request)
+}
+
+/// What is said of an experiment that nobody follows.
+fn begun(row: &ExperimentRow) -> String {
+    let id = row.id;
+    let state = match row.behind {
+        Some(other) => format!("waits for experiment {other}"),
+        None => "has begun".to_owned(),
+    };
+    format!("experiment {id} {state}; `numadctl ab show {id}` tells how it stands\n")
+}
+
+/// Waits for the end of an experiment and gives it the numbers that it asks for.
+struct Follower<'a, 'o, 'w> {
+    client: &'a Client,
+    waiting: &'a mut Waiting<'a>,
+    /// As they were given.
+    metrics: &'a [String],
+    err: Option<&'o mut Output<'w>>,
+}
+
+impl Follower<'_, '_, '_> {
+    /// Until its end, or until someone wants to wait no longer: then it is stopped.
+    fn follow(&mut self, mut row: ExperimentRow) -> Result<(), Failure> {
+        let mut told = 0;
+        self.say_state(&row)?;
+        loop {
+            if row.slices > told {
+                told = row.slices;
+                self.say(&slice_done(&row))?;
+            }
+            if row.state == "over" {
+                return Ok(());
+            }
+            row = match self.next(&row)? {
+                Some(next) => next,
+                None => return self.stop(row.id, command::interrupted()),
+            };
+        }
+    }
+
+    /// What happens next; none when someone wants to wait no longer.
+    fn next(&mut self, row: &ExperimentRow) -> Result<Option<ExperimentRow>, Failure> {
+        if !row.asks {
+            let wait = path(row.id, &format!("/turn?after={}", row.turn));
+            let interrupts = self.waiting.interrupts();
+            let next = self.client.get_unless(&wait, interrupts);
+            return next.map_err(|error| self.lost(row.id, error));
+        }
+        let mut values = Vec::new();
+        for text in self.metrics {
+            let name = text
+                .trim_start_matches("lower:")
+                .trim_start_matches("higher:");
+            match trial::number(metric::source(name), self.waiting) {
+                Ok(value) => values.push(value),
+                Err(failure) if failure.kind == ErrorKind::Busy => return Ok(None),
+                Err(failure) => {
+                    let given = self.give(row, Vec::new(), Some(failure.message.clone()));
+                    given?;
+                    return Err(failure);
+                }
+            }
+        }
+        self.give(row, values, None)
+    }
+
+    fn give(
+        &self,
+        row: &ExperimentRow,
+        values: Vec<Option<f64>>,
+        failed: Option<String>,
+    ) -> Result<Option<ExperimentRow>, Failure> {
+        let reading = ReadingRequest {
+            turn: row.turn,
+            values,
+            failed,
+        };
+        let given = self.client.post(&path(row.id, "/readings"), &reading);
+        match given.map_err(|error| self.lost(row.id, error)) {
+            // Someone else stopped it meanwhile.
+            Err(failure) if failure.kind == ErrorKind::Conflict => {
+                Ok(Some(self.client.get(&path(row.id, "/turn?after=0"))?))
+            }
+            given => given.map(Some),
+        }
+    }
+
+    fn stop(&self, number: u32, failure: Failure) -> Result<(), Failure> {
+        match self.client.delete::<Experiment>(&path(number, "")) {
+            Ok(_) => Err(failure),
+            Err(error) => {
+                match Failure::from(error) {
+                    // It has just ended by itself.
+                    over if over.kind == ErrorKind::Conflict => Ok(()),
+                    unstopped => Err(unstopped
+                        .remedy(format!("`numadctl ab stop {number}` puts everything back"))),
+                }
+            }
+        }
+    }
+
+    fn lost(&self, number: u32, error: CallError) -> Failure {
+        match Failure::from(error) {
+            gone if gone.kind == ErrorKind::Prerequisite => gone.remedy(format!(
+                "it puts everything back when it starts again; then `numadctl ab show {number}`"
+            )),
+            failure => failure,
+        }
+    }
+
+    fn say_state(&mut self, row: &ExperimentRow) -> Result<(), Failure> {
+        let id = row.id;
+        let what = match (&row.behind, row.state.as_str()) {
+            (Some(other), _) => {
+                format!("experiment {id} waits for experiment {other}, which uses the same nodes")
+            }
+            (None, "pilot") => {
+                format!("experiment {id}: a pilot measures how long a switch takes")
+            }
+            _ => return Ok(()),
+        };
+        self.say(&what)
+    }
+
+    fn say(&mut self, what: &str) -> Result<(), Failure> {
+        match &mut self.err {
+            Some(err) => err.text(&format!("numadctl: {what}\n")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is said of the last slice.
+fn slice_done(row: &ExperimentRow) -> String {
+    let value = row
+        .last_value
+        .map_or_else(|| "no value".to_owned(), render::experiment::figure);
+    let left = row.left_s.map(render::units::seconds).unwrap_or_default();
+    format!(
+        "slice {} of {}, {}: {value}; about {left} left",
+        row.slices,
+        row.planned,
+        row.last_arm.as_deref().unwrap_or_default()
+    )
+}

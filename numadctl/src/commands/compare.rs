@@ -1,0 +1,459 @@
+//! `compare`: whole runs of a command under several policies, in randomised order.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use control::experiment::{Arm, Ending, Experiment, FORMAT, Kind, Slice};
+use control::rows::{AttachRequest, Attachment, Target};
+use control::{ErrorKind, Failure};
+use experiment::metric::{self, Source};
+use experiment::plan::{self, kept};
+use experiment::{Design, results};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::attach::find_program;
+use crate::cli::experiment::Compare;
+use crate::client::Client;
+use crate::output::Output;
+use crate::trial::{self, command};
+use crate::waiting::{Waiting, Woken};
+use crate::{render, stopped};
+
+/// How long a program that is asked to end may take.
+const END_WAIT: Duration = Duration::from_secs(5);
+
+const KNOWN: &str = "wall, cpu, cmd:PROGRAM and prom:URL QUERY";
+
+/// Everything that runs need.
+struct Runs<'a, 'o, 'w> {
+    client: &'a Client,
+    waiting: Waiting<'a>,
+    experiment: Experiment,
+    file: Option<PathBuf>,
+    ignore_failure: bool,
+    /// Digest of the first output.
+    output: Option<String>,
+    /// Time that earlier sittings took.
+    before: Duration,
+    begun: Instant,
+    quiet: bool,
+    err: &'o mut Output<'w>,
+}
+
+/// One run.
+struct Run {
+    at: Instant,
+    wall: Duration,
+    cpu: Duration,
+    status: ExitStatus,
+    output: Option<String>,
+    /// Share of time in which some thread of the machine waited for a processor.
+    pressure: Option<f64>,
+}
+
+pub(super) fn compare(
+    client: &Client,
+    arguments: &Compare,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let (experiment, file) = match &arguments.go_on {
+        Some(file) => (gone_on(file)?, Some(file.clone())),
+        None => (planned(arguments)?, arguments.output.clone()),
+    };
+    let program = experiment
+        .subject
+        .first()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    find_program(program.as_os_str())?;
+    if experiment.arms.iter().any(|arm| arm.policy.is_some()) {
+        // Before the first run, not after the first hour.
+        let _status: control::rows::Status = client.get("/v1/status")?;
+    }
+    if let Some(file) = &file {
+        trial::save(&experiment, file)?;
+    }
+    let last = experiment
+        .slices
+        .last()
+        .map_or(0.0, |slice| slice.at_s + slice.length_s);
+    let mut runs = Runs {
+        client,
+        waiting: Waiting::new(client.runtime())?,
+        output: experiment
+            .slices
+            .first()
+            .and_then(|slice| slice.output.clone()),
+        experiment,
+        file,
+        ignore_failure: arguments.ignore_failure,
+        before: Duration::try_from_secs_f64(last).unwrap_or_default(),
+        begun: Instant::now(),
+        quiet: arguments.plain.json,
+        err,
+    };
+    let failed = runs.all(arguments.warm_up).err();
+    let Runs {
+        experiment, file, ..
+    } = runs;
+    if arguments.plain.json {
+        out.json(&experiment)?;
+    } else if !experiment.slices.is_empty() {
+        out.text(&render::experiment::text(&experiment))?;
+        if let Some(file) = &file {
+            out.text(&format!(
+                "\nkept in `{}`; `numadctl report` shows it\n",
+                file.display()
+            ))?;
+        }
+    }
+    match (failed, file) {
+        (Some(failure), Some(file)) if failure.remedy.is_empty() => Err(failure.remedy(format!(
+            "go on with `numadctl compare --continue {}`",
+            file.display()
+        ))),
+        (Some(failure), _) => Err(failure),
+        (None, _) => Ok(()),
+    }
+}
+
+fn planned(arguments: &Compare) -> Result<Experiment, Failure> {
+    let questions = &arguments.questions;
+    let usage = |text: String, remedy: String| Failure::new(ErrorKind::Usage, text).remedy(remedy);
+    if let Some(file) = &arguments.output {
+        trial::must_be_new(file)?;
+    }
+    let words = arguments
+        .command
+        .iter()
+        .map(|word| word.to_str().map(ToOwned::to_owned));
+    let subject: Option<Vec<String>> = words.collect();
+    let subject = subject.ok_or_else(|| {
+        usage(
+            "the command is not UTF-8".to_owned(),
+            "rename the file".to_owned(),
+        )
+    })?;
+    let metrics = arguments.metric.iter().map(|text| {
+        let metric = metric::parse(text, KNOWN)?;
+        match metric::source(&metric.name) {
+            Some(Source::Wall | Source::Cpu | Source::Gauge(_) | Source::Query { .. }) => {
+                Ok(metric)
+            }
+            _ => Err(usage(
+                format!("metric `{text}` is not for whole runs"),
+                format!("known are {KNOWN}"),
+            )),
+        }
+    });
+    let directory = std::env::current_dir().map_err(|error| {
+        Failure::new(
+            ErrorKind::Kernel,
+            format!("cannot tell the present directory: {error}"),
+        )
+    })?;
+    let experiment = Experiment {
+        format: FORMAT,
+        made_by: trial::MADE_BY.to_owned(),
+        kind: Kind::Runs,
+        subject,
+        directory: directory.display().to_string(),
+        machine: trial::machine(),
+        seed: questions.seed.unwrap_or_else(trial::any_seed),
+        blocks: arguments.runs,
+        arms: trial::arms(&questions.policies, &questions.set)?,
+        metrics: metrics.collect::<Result<_, Failure>>()?,
+        margin: questions.margin,
+        looks: !questions.to_the_end,
+        slice_ms: None,
+        washout_ms: None,
+        same_output: arguments.same_output,
+        ending: Ending::Running,
+        why: String::new(),
+        slices: Vec::new(),
+        results: Vec::new(),
+    };
+    plan::check(&experiment, "runs")?;
+    Ok(experiment)
+}
+
+fn gone_on(file: &Path) -> Result<Experiment, Failure> {
+    let experiment = trial::load(file)?;
+    let shown = file.display();
+    if experiment.kind != Kind::Runs {
+        let text = format!("`{shown}` is of slices of time, which cannot go on later");
+        return Err(Failure::new(ErrorKind::Conflict, text).remedy("begin a new experiment"));
+    }
+    if matches!(experiment.ending, Ending::Complete | Ending::Decided) {
+        let text = format!("the experiment in `{shown}` is over");
+        return Err(Failure::new(ErrorKind::Conflict, text)
+            .remedy(format!("`numadctl report {shown}` shows it")));
+    }
+    Ok(Experiment {
+        ending: Ending::Running,
+        why: String::new(),
+        ..experiment
+    })
+}
+
+impl Runs<'_, '_, '_> {
+    /// Runs what is left, and says in the experiment how it ended.
+    fn all(&mut self, warm_up: u32) -> Result<(), Failure> {
+        let ran = self.rounds(warm_up);
+        let (ending, why) = match &ran {
+            Ok(ending) => (*ending, String::new()),
+            Err(failure) if failure.kind == ErrorKind::Busy => (Ending::Interrupted, String::new()),
+            Err(failure) => (Ending::Failed, failure.message.clone()),
+        };
+        self.experiment = results::ended(self.experiment.clone(), ending, &why);
+        self.save()?;
+        ran.map(|_| ())
+    }
+
+    fn rounds(&mut self, warm_up: u32) -> Result<Ending, Failure> {
+        let (arms, blocks) = (self.experiment.arms.len(), self.experiment.blocks as usize);
+        let design = Design::draw(arms, blocks, u64::from(self.experiment.seed))
+            .map_err(|error| Failure::new(ErrorKind::Usage, error.to_string()))?;
+        for number in 0..warm_up {
+            let control = self.experiment.arms[0].clone();
+            let run = self.run(&control)?;
+            self.must_succeed(&run, &control)?;
+            self.say(&format!(
+                "warm-up {}: {:.3} s",
+                number + 1,
+                run.wall.as_secs_f64()
+            ))?;
+        }
+        self.begun = Instant::now();
+        for (block, order) in design.blocks().iter().enumerate() {
+            for &arm in order {
+                if results::slice(&self.experiment, block, arm).is_none() {
+                    self.counted(block, arm)?;
+                }
+            }
+            if results::decided(&self.experiment) && block + 1 < blocks {
+                return Ok(Ending::Decided);
+            }
+        }
+        Ok(Ending::Complete)
+    }
+
+    /// A run that counts, with what it measured.
+    fn counted(&mut self, block: usize, arm: usize) -> Result<(), Failure> {
+        let named = self.experiment.arms[arm].clone();
+        let run = self.run(&named)?;
+        self.must_succeed(&run, &named)?;
+        if self.experiment.same_output {
+            let output = self
+                .output
+                .get_or_insert_with(|| run.output.clone().unwrap_or_default());
+            if run.output.as_ref() != Some(output) {
+                let text = format!(
+                    "`{}` prints something else under {}",
+                    self.experiment.subject[0], named.name
+                );
+                return Err(
+                    Failure::new(ErrorKind::Program, text).remedy("compare without --same-output")
+                );
+            }
+        }
+        let mut values = Vec::new();
+        for metric in &self.experiment.metrics {
+            values.push(Some(kept(match metric::source(&metric.name) {
+                Some(Source::Cpu) => run.cpu.as_secs_f64(),
+                source @ Some(Source::Gauge(_) | Source::Query { .. }) => {
+                    trial::number(source, &mut self.waiting)?.unwrap_or_default()
+                }
+                _ => run.wall.as_secs_f64(),
+            })));
+        }
+        let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+        self.experiment.slices.push(Slice {
+            block: number(block),
+            arm: number(arm),
+            at_s: kept((self.before + (run.at - self.begun)).as_secs_f64()),
+            length_s: kept(run.wall.as_secs_f64()),
+            values,
+            exit_code: Some(exit_code(run.status)),
+            output: run.output,
+            pressure: run.pressure,
+            moved: None,
+        });
+        self.save()?;
+        let (done, all) = (
+            self.experiment.slices.len(),
+            self.experiment.blocks as usize * self.experiment.arms.len(),
+        );
+        let left = render::experiment::remaining(&self.experiment).unwrap_or_default();
+        let wall = run.wall.as_secs_f64();
+        self.say(&format!(
+            "run {done} of {all}, {}: {wall:.3} s; about {left} left",
+            named.name
+        ))
+    }
+
+    fn must_succeed(&self, run: &Run, arm: &Arm) -> Result<(), Failure> {
+        if run.status.success() || self.ignore_failure {
+            return Ok(());
+        }
+        let (command, status) = (&self.experiment.subject[0], run.status);
+        let text = format!("`{command}` ended with {status} under {}", arm.name);
+        Err(Failure::new(ErrorKind::Program, text)
+            .remedy("mend it, or count such runs too with --ignore-failure"))
+    }
+
+    /// Runs the command once, attached to nothing or to the policy of an arm.
+    fn run(&mut self, arm: &Arm) -> Result<Run, Failure> {
+        let command = self.experiment.subject.clone();
+        let shown = &command[0];
+        let cannot = |error: io::Error| {
+            Failure::new(
+                ErrorKind::Kernel,
+                format!("cannot start `{shown}`: {error}"),
+            )
+        };
+        let output = match self.experiment.same_output {
+            true => Some(command::nameless_file().map_err(cannot)?),
+            false => None,
+        };
+        let stdout = match &output {
+            Some(file) => Stdio::from(file.try_clone().map_err(cannot)?),
+            None => Stdio::null(),
+        };
+        let mut child = stopped::command(Path::new(shown), &command[1..])
+            .current_dir(&self.experiment.directory)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .spawn()
+            .map_err(cannot)?;
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        let waited = trial::waited();
+        let ran = self.released(&mut child, pid, arm);
+        if ran.is_err() {
+            end(&mut child, pid, &mut self.waiting);
+        }
+        let (at, wall, cpu, status) = ran?;
+        let output = match output {
+            Some(file) => Some(digest(file).map_err(cannot)?),
+            None => None,
+        };
+        let pressure = trial::pressure(waited, wall);
+        Ok(Run {
+            at,
+            wall,
+            cpu,
+            status,
+            output,
+            pressure,
+        })
+    }
+
+    /// Attaches the stopped shell, lets it go, and waits for its end.
+    fn released(
+        &mut self,
+        child: &mut Child,
+        pid: Pid,
+        arm: &Arm,
+    ) -> Result<(Instant, Duration, Duration, ExitStatus), Failure> {
+        stopped::wait(pid, &mut self.waiting)?;
+        if let Some(policy) = &arm.policy {
+            let request = AttachRequest {
+                target: Target::Pids(vec![child.id()]),
+                policy: Some(policy.clone()),
+                set: BTreeMap::from_iter(arm.set.clone()),
+                dry_run: false,
+                for_ms: None,
+            };
+            let _row: Attachment = self.client.post("/v1/attachments", &request)?;
+        }
+        let before = children_time()?;
+        let at = Instant::now();
+        stopped::let_go(pid)?;
+        match self.waiting.child(child, None)? {
+            Woken::Ended(status) => {
+                let wall = at.elapsed();
+                let cpu = children_time()?.saturating_sub(before);
+                if self.waiting.interrupted() {
+                    return Err(command::interrupted());
+                }
+                Ok((at, wall, cpu, status))
+            }
+            Woken::Late | Woken::Interrupted(_) => Err(command::interrupted()),
+        }
+    }
+
+    fn save(&self) -> Result<(), Failure> {
+        match &self.file {
+            Some(file) => trial::save(&self.experiment, file),
+            None => Ok(()),
+        }
+    }
+
+    fn say(&mut self, what: &str) -> Result<(), Failure> {
+        match self.quiet {
+            true => Ok(()),
+            false => self.err.text(&format!("numadctl: {what}\n")),
+        }
+    }
+}
+
+/// Ends a program that nobody waits for any more.
+fn end(child: &mut Child, pid: Pid, waiting: &mut Waiting<'_>) {
+    if !matches!(child.try_wait(), Ok(None)) {
+        return;
+    }
+    // Continued too, since one that stands still does not hear.
+    let _gone_already = kill(pid, Signal::SIGTERM);
+    let _gone_already = kill(pid, Signal::SIGCONT);
+    if !matches!(waiting.child(child, Some(END_WAIT)), Ok(Woken::Ended(_))) {
+        drop(child.kill());
+        drop(child.wait());
+    }
+}
+
+/// Processor time of all children that have ended and were waited for.
+fn children_time() -> Result<Duration, Failure> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| {
+        Failure::new(
+            ErrorKind::Kernel,
+            format!("cannot read processor times: {error}"),
+        )
+    })?;
+    let part = |time: nix::sys::time::TimeVal| {
+        let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+        Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+    };
+    Ok(part(usage.user_time()) + part(usage.system_time()))
+}
+
+/// As shells say it: 128 and the signal for what a signal ended.
+pub(super) fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Length and FNV-1a of an output: enough to tell two runs apart, no protection against malice.
+fn digest(mut file: File) -> io::Result<String> {
+    file.rewind()?;
+    let mut buffer = vec![0; 1 << 16];
+    let (mut hash, mut length) = (0xcbf2_9ce4_8422_2325u64, 0u64);
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(format!("{length}:{hash:016x}"));
+        }
+        length += count as u64;
+        for byte in &buffer[..count] {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}

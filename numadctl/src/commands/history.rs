@@ -1,0 +1,32 @@
+//! `history`, and what other commands show of attachments that have ended.
+
+use control::story::{Story, StoryRow};
+use control::{ErrorKind, Failure};
+
+use crate::cli::{Plain, Which};
+use crate::client::{CallError, Client};
+use crate::output::Output;
+use crate::render;
+
+pub(super) fn history(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
+    let rows: Vec<StoryRow> = client.get("/v1/history")?;
+    match plain.json {
+        true => out.json(&rows),
+        false => out.text(&render::story::list(&rows)),
+    }
+}
+
+/// The story of this number.
+pub(super) fn story(client: &Client, id: u32) -> Result<Story, CallError> {
+    client.get(&format!("/v1/history/{id}"))
+}
+
+/// The story that is meant, where no such attachment was found any more; else why that was not found.
+pub(super) fn instead(client: &Client, which: Which, failure: Failure) -> Result<Story, Failure> {
+    match which {
+        Which::Either(id) | Which::Id(id) if failure.kind == ErrorKind::NotFound => {
+            story(client, id).map_err(|_not_kept| failure)
+        }
+        _ => Err(failure),
+    }
+}

@@ -1,0 +1,130 @@
+//! What is kept of attachments after their end, as a list and one by one.
+
+use control::story::{Story, StoryRow};
+use picture::escaped;
+
+use super::table::{Side, table};
+use super::units::{count, date, seconds, share};
+use super::wrap::wrapped;
+use super::{attachment, explain, matrix_svg};
+
+/// The list, oldest first.
+#[must_use]
+pub fn list(rows: &[StoryRow]) -> String {
+    if rows.is_empty() {
+        return "nothing is kept; programs are listed here when their attachment has ended\n"
+            .to_owned();
+    }
+    let head = [
+        ("ID", Side::Right),
+        ("PROGRAM", Side::Left),
+        ("POLICY", Side::Left),
+        ("ENDED (UTC)", Side::Left),
+        ("FOR", Side::Right),
+        ("SAMPLES", Side::Right),
+        ("THREADS", Side::Right),
+        ("PAGES", Side::Right),
+        ("LOCAL", Side::Left),
+    ];
+    let cells = |row: &StoryRow| {
+        vec![
+            row.id.to_string(),
+            row.command.clone(),
+            row.policy.clone(),
+            date(row.ended_unix_s),
+            seconds(row.lasted_s),
+            row.samples.to_string(),
+            row.thread_moves.to_string(),
+            row.pages_moved.to_string(),
+            format!("{} to {}", share(row.local_before), share(row.local_after)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    table(&head, &rows)
+}
+
+/// What was done and gained, in a sentence. What was not measured is said to be so.
+#[must_use]
+pub fn gained(row: &StoryRow) -> String {
+    let local = match (row.local_before, row.local_after) {
+        (Some(before), Some(after)) => format!(
+            "local accesses went from {} to {}",
+            share(Some(before)),
+            share(Some(after))
+        ),
+        _ => "how many accesses were local was not measured".to_owned(),
+    };
+    let done = match (row.dry_run, row.thread_moves, row.pages_moved) {
+        (true, ..) => "nothing was changed (dry run)".to_owned(),
+        (false, 0, 0) => "nothing was moved".to_owned(),
+        (false, threads, pages) => format!(
+            "{} of threads, {} moved",
+            count(threads, "move"),
+            count(pages, "page")
+        ),
+    };
+    format!(
+        "{} under {} for {}: {done}, {local}",
+        row.command,
+        row.policy,
+        seconds(row.lasted_s)
+    )
+}
+
+/// The whole story, in lines of at most `width` where words allow it.
+#[must_use]
+pub fn text(story: &Story, width: usize) -> String {
+    let ended = format!(
+        "attachment {} has ended, {} UTC. {}. On {}.",
+        story.row.id,
+        date(story.row.ended_unix_s),
+        gained(&story.row),
+        story.machine
+    );
+    let mut text: String = wrapped(&ended, width)
+        .into_iter()
+        .map(|line| line + "\n")
+        .collect();
+    if let Some(undone) = &story.undone {
+        text.push_str(&attachment::undone(undone));
+    }
+    text.push('\n');
+    text.push_str(&explain::text(&story.detail, &story.events, width));
+    text
+}
+
+/// The story as a page: nothing runs in it and nothing is loaded.
+#[must_use]
+pub fn page(story: &Story) -> String {
+    let title = format!("{} under {}", story.row.command, story.row.policy);
+    let mut body = format!(
+        "<p class=\"verdict\">{}.</p>\n<p>Attachment {}, ended {} UTC. {}.</p>\n",
+        escaped(&gained(&story.row)),
+        story.row.id,
+        date(story.row.ended_unix_s),
+        escaped(&story.machine)
+    );
+    if let Some(undone) = &story.undone {
+        body.push_str(&format!(
+            "<pre>{}</pre>\n",
+            escaped(&attachment::undone(undone))
+        ));
+    }
+    if let Some(matrix) = story
+        .matrix
+        .as_ref()
+        .filter(|it| super::matrix::is_square(it))
+    {
+        body.push_str("<h2>Who shared memory with whom</h2>\n<figure>");
+        body.push_str(&matrix_svg::drawing(matrix));
+        body.push_str("</figure>\n");
+    }
+    body.push_str(&format!(
+        "<h2>What was seen, done and not done</h2>\n<pre class=\"wide\">{}</pre>\n",
+        escaped(&explain::text(&story.detail, &story.events, PAGE_COLUMNS))
+    ));
+    super::experiment_page::whole(&title, "", &body)
+}
+
+/// Characters in a line of the page.
+const PAGE_COLUMNS: usize = 100;

@@ -1,0 +1,193 @@
+//! Experiments as `compare` and `ab` make them: arms, metrics, the file, and what follows from it.
+
+pub(crate) mod command;
+pub(crate) mod prometheus;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use control::experiment::{Arm, BYTES_MAX, Experiment};
+use control::{ErrorKind, Failure};
+use experiment::plan::kept;
+
+use crate::fresh::{Fresh, cannot_write};
+use crate::waiting::Waiting;
+use experiment::metric::Source;
+
+/// What writes experiments.
+pub(crate) const MADE_BY: &str = concat!("numadctl ", env!("CARGO_PKG_VERSION"));
+
+/// The arm in which numad does not touch the program at all.
+pub(crate) const OFF: &str = "off";
+
+/// Reads names of policies with commas between, and settings such as `deloc.strict=true`. A policy that is named twice
+/// is two arms, `linux` and `linux-2`: an experiment that must find nothing.
+///
+/// # Errors
+/// A policy that does not exist, a setting of a policy that is no arm.
+pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<Arm>, Failure> {
+    let mut arms: Vec<Arm> = Vec::new();
+    for name in policies {
+        if name != OFF {
+            policies::find(name).map_err(|error| {
+                Failure::new(ErrorKind::NotFound, error.to_string())
+                    .remedy("see `numadctl policies`; `off` stands for no policy at all")
+            })?;
+        }
+        let policy = (name != OFF).then(|| name.clone());
+        let earlier = policies
+            .iter()
+            .take(arms.len())
+            .filter(|&other| other == name);
+        let name = match earlier.count() {
+            0 => name.clone(),
+            count => format!("{name}-{}", count + 1),
+        };
+        arms.push(Arm {
+            name,
+            policy,
+            set: std::collections::BTreeMap::new(),
+        });
+    }
+    for (key, value) in set {
+        let (name, setting) = key.split_once('.').ok_or_else(|| {
+            let text = format!("setting `{key}` does not say of which policy");
+            Failure::new(ErrorKind::Usage, text).remedy(format!("write `POLICY.{key}={value}`"))
+        })?;
+        let arm = arms
+            .iter_mut()
+            .find(|arm| arm.name == name && arm.policy.is_some());
+        let arm = arm.ok_or_else(|| {
+            let text = format!("setting `{key}` is of no policy that is compared");
+            Failure::new(ErrorKind::Usage, text)
+                .remedy("name a policy of --policies before the dot")
+        })?;
+        arm.set.insert(setting.to_owned(), value.clone());
+    }
+    Ok(arms)
+}
+
+/// A seed where none was given: the clock, whose bits nobody chooses.
+pub(crate) fn any_seed() -> u32 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |since| {
+            since.subsec_nanos() ^ u32::try_from(since.as_secs() & 0xffff_ffff).unwrap_or(1)
+        })
+}
+
+/// The number that a metric has from outside of the daemon now; none for one that has none.
+///
+/// # Errors
+/// When there is no number. `Busy` when someone interrupts the wait.
+pub(crate) fn number(
+    source: Option<Source<'_>>,
+    waiting: &mut Waiting<'_>,
+) -> Result<Option<f64>, Failure> {
+    match source {
+        Some(Source::Gauge(shell) | Source::Counter(shell)) => {
+            command::ask(shell, waiting).map(Some)
+        }
+        Some(Source::Query { url, query }) => prometheus::ask(url, query, waiting).map(Some),
+        Some(Source::Wall | Source::Cpu | Source::Daemon(_)) | None => Ok(None),
+    }
+}
+
+/// This machine in one line.
+pub(crate) fn machine() -> String {
+    topology::load("this").map_or_else(|error| format!("unknown: {error}"), |it| it.summary())
+}
+
+/// How long some thread of the machine has waited for a processor since the start, where the kernel tells.
+pub(crate) fn waited() -> Option<Duration> {
+    procfs::Reader::new("/").processor_pressure().ok()?.here()
+}
+
+/// The share of time in which some thread of the machine waited for a processor, since it was `waited`.
+pub(crate) fn pressure(waited: Option<Duration>, length: Duration) -> Option<f64> {
+    let more = self::waited()?.saturating_sub(waited?);
+    let share = more.as_secs_f64() / length.as_secs_f64();
+    share.is_finite().then(|| kept(share.min(1.0)))
+}
+
+/// Refuses a file that is there: an experiment is worth more than a moment of care.
+pub(crate) fn must_be_new(file: &Path) -> Result<(), Failure> {
+    if file.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let text = format!("`{}` is there already", file.display());
+    Err(Failure::new(ErrorKind::Conflict, text)
+        .remedy("name another file; runs go on by `numadctl compare --continue FILE`"))
+}
+
+/// Writes the file in one step: whoever reads it finds the old one or the new one.
+pub(crate) fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(experiment).map_err(|error| {
+        Failure::new(
+            ErrorKind::Internal,
+            format!("cannot put the experiment into JSON: {error}"),
+        )
+    })?;
+    let mut file = Fresh::replacing(path)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.write_all(b"\n"))
+        .map_err(|error| cannot_write(path, &error))?;
+    file.keep()
+}
+
+/// Reads the file of an experiment.
+pub(crate) fn load(path: &Path) -> Result<Experiment, Failure> {
+    let shown = path.display();
+    let cannot = |error: &std::io::Error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+            _ => ErrorKind::Kernel,
+        };
+        Failure::new(kind, format!("cannot read `{shown}`: {error}"))
+    };
+    let length = path.metadata().map_err(|error| cannot(&error))?.len();
+    if usize::try_from(length).map_or(true, |length| length > BYTES_MAX) {
+        let text = format!("`{shown}` is no experiment: it is too large");
+        return Err(Failure::new(ErrorKind::Usage, text));
+    }
+    let bytes = std::fs::read(path).map_err(|error| cannot(&error))?;
+    control::experiment::read(&bytes).map_err(|failure| Failure {
+        message: failure
+            .message
+            .replacen("the file", &format!("`{shown}`"), 1),
+        ..failure
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(policies: &[&str]) -> Vec<String> {
+        let policies: Vec<String> = policies.iter().map(|&it| it.to_owned()).collect();
+        let arms = arms(&policies, &[]).unwrap();
+        arms.into_iter().map(|arm| arm.name).collect()
+    }
+
+    #[test]
+    fn a_policy_may_face_itself() {
+        assert_eq!(names(&["linux", "deloc", "off"]), ["linux", "deloc", "off"]);
+        assert_eq!(
+            names(&["linux", "linux", "linux"]),
+            ["linux", "linux-2", "linux-3"]
+        );
+    }
+
+    #[test]
+    fn settings_go_to_their_arm() {
+        let policies = ["linux".to_owned(), "deloc".to_owned()];
+        let set = |key: &str| arms(&policies, &[(key.to_owned(), "x".to_owned())]);
+        assert_eq!(set("deloc.strict").unwrap()[1].set["strict"], "x");
+        assert_eq!(set("strict").unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(set("ptb.strict").unwrap_err().kind, ErrorKind::Usage);
+        let unknown = arms(&["delok".to_owned()], &[]).unwrap_err();
+        assert_eq!(unknown.kind, ErrorKind::NotFound);
+    }
+}

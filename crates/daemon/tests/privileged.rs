@@ -67,7 +67,7 @@ fn helper() {
 
 /// Four threads that work for ever, two of them with an affinity of their own.
 fn be_a_program() {
-    for number in 0..4 {
+    for number in 0..4_u8 {
         thread::spawn(move || {
             if number < 2 {
                 let mut first = CpuSet::new();
@@ -76,8 +76,15 @@ fn be_a_program() {
             }
             println!("ready");
             loop {
-                // Fresh memory again and again, so that there are faults to see.
-                std::hint::black_box(vec![number; 1 << 20]);
+                // Fresh memory again and again, so that there are faults to see; so large that the allocator
+                // always maps it anew, for less than half of that it may keep.
+                let mut memory = vec![0_u8; 64 << 20];
+                for byte in std::hint::black_box(&mut memory[..1 << 20])
+                    .iter_mut()
+                    .step_by(4096)
+                {
+                    *byte = number;
+                }
                 thread::sleep(Duration::from_millis(5));
             }
         });

@@ -150,10 +150,11 @@ fn write_pages(cpu: usize, memory: &mut Vec<u8>) -> Vec<u64> {
     mask.set(cpu).unwrap();
     sched_setaffinity(NixPid::from_raw(0), &mask).unwrap();
     let page = sampler::ring::page_bytes();
-    // Much more than the allocator keeps, so that the memory is fresh; one page in 8, because the
-    // kernel maps neighbours of file pages, not of these, but may use a huge page for all.
+    // So large that the allocator always maps it anew (less than half of that it may keep), so that the memory is
+    // fresh; one page in 8, because the kernel maps neighbours of file pages, not of these, but may use a huge
+    // page for all.
     if memory.is_empty() {
-        *memory = vec![0u8; 4 << 20];
+        *memory = vec![0u8; 64 << 20];
     }
     let start = memory.as_ptr().addr().next_multiple_of(page);
     let mut answer = vec![u64::try_from(gettid().as_raw()).unwrap()];

@@ -84,6 +84,7 @@ fn a_journal_is_told_by_process() {
             memory: "memory 0:1 2066".to_owned(),
             pages: 7,
         }],
+        switches: vec!["kernel.numa_balancing: 0 before, 1 by numad".to_owned()],
         damaged: 1,
         stale: false,
     };
@@ -94,6 +95,7 @@ fn a_journal_is_told_by_process() {
         \x20  4242  solver   1 min 30 s       54       3   1024  none -> 0-7 (30), none -> 8-15 (20), 1-2 -> none (3), 1 more\n\
         \x20  4250  (ended)           -        0       0      0\n\
          7 pages of shared memory `memory 0:1 2066`\n\
+         kernel.numa_balancing: 0 before, 1 by numad\n\
          1 line damaged, and skipped\n"
     );
     report = JournalReport {
@@ -397,7 +399,7 @@ fn daemon() -> Status {
         resident_bytes: 11 << 20,
         journal_open: 520,
         attachments: vec![program()],
-        rivals: vec!["kernel NUMA balancing is on".to_owned()],
+        rivals: vec!["`irqbalance` (process 5) runs".to_owned()],
         memory: Vec::new(),
         links: Vec::new(),
         power: Vec::new(),
@@ -481,7 +483,7 @@ fn status_is_a_table_and_the_daemon() {
          rate      one sample for each 4 events\n\
          journal   520 changes not undone\n\
          note      pebs is not used: no counters\n\
-         rival     kernel NUMA balancing is on\n"
+         rival     `irqbalance` (process 5) runs\n"
     );
     let wide = status::text(&daemon(), 200);
     assert!(

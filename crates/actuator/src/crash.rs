@@ -49,6 +49,9 @@ enum Step {
         process: usize,
         to: usize,
     },
+    Balance {
+        on: bool,
+    },
     Tidy,
 }
 
@@ -56,6 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..64_usize, 0..MASKS.len()).prop_map(|(task, mask)| Step::Bind { task, mask }),
         1 => Just(Step::Tidy),
+        1 => any::<bool>().prop_map(|on| Step::Balance { on }),
         4 => (0..8_usize, 0..PAGES, 1..PAGES, 0..2_u32)
             .prop_map(|(process, from, count, node)| Step::Move { process, from, count, node }),
         2 => (0..8_usize, 0..SHARED, 1..SHARED, 0..2_u32)
@@ -165,6 +169,13 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
         Step::Cpuset { process, to } => {
             world.cpusets.insert(pid(process), set(CPUSETS[to]));
         }
+        Step::Balance { on } => {
+            drop(world);
+            match on {
+                true => drop(live.balance()),
+                false => live.leave_balancing().unwrap(),
+            }
+        }
         Step::Tidy => {
             drop(world);
             live.prune();
@@ -185,6 +196,7 @@ pub(crate) fn assert_natural(bench: &Bench) {
     for (place, page) in &world.pages {
         assert_eq!(page.node, page.natural, "{place:?}");
     }
+    assert_eq!(world.balancing, 0);
 }
 
 /// Runs until the end or until death; true if it died.

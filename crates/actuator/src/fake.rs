@@ -95,7 +95,11 @@ pub(crate) struct World {
     /// Nanoseconds that every call takes that moves pages, beside those for each page.
     pub call_ns: u64,
     pub calls: u64,
+    /// What the switch of the kernel's balancing says; [`NO_SWITCH`] where there is none.
+    pub balancing: u32,
 }
+
+pub(crate) const NO_SWITCH: u32 = u32::MAX;
 
 pub(crate) const NODES: u32 = 2;
 
@@ -432,6 +436,17 @@ impl Kernel for Fake {
                 }
             }
         })
+    }
+
+    fn balancing(&mut self) -> Result<u32, Errno> {
+        match self.0.borrow().balancing {
+            NO_SWITCH => Err(Errno::ENOENT),
+            mode => Ok(mode),
+        }
+    }
+
+    fn set_balancing(&mut self, mode: u32) -> Result<(), Errno> {
+        self.0.borrow_mut().change(|world| world.balancing = mode)
     }
 }
 

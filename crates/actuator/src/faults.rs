@@ -167,6 +167,16 @@ impl Kernel for Faulty {
         self.strike("move pages")?;
         self.fake.move_pages(pid, pages, to, statuses)
     }
+
+    fn balancing(&mut self) -> Result<u32, Errno> {
+        self.strike("get balancing")?;
+        self.fake.balancing()
+    }
+
+    fn set_balancing(&mut self, mode: u32) -> Result<(), Errno> {
+        self.strike("set balancing")?;
+        self.fake.set_balancing(mode)
+    }
 }
 
 impl Census for Faulty {
@@ -348,6 +358,8 @@ impl Story {
                 live.follow(FIRST, &[process]);
             }
         };
+        // What is refused is not done; the undo that follows says what became of it.
+        let _told = live.balance();
         for (tid, mask) in [(100, "0-3"), (101, "4-5"), (102, "0-3"), (103, "0-3")] {
             if let Some(key) = key(tid) {
                 bind(live, key, mask);
@@ -385,7 +397,9 @@ impl Story {
             let masks = world.tasks.values().all(|task| {
                 task.mask == task.natural || (task.mask.is_none() && task.key.tid == Tid(401))
             });
-            masks && world.pages.values().all(|page| page.node == page.natural)
+            masks
+                && world.balancing == 0
+                && world.pages.values().all(|page| page.node == page.natural)
         })
     }
 

@@ -1,6 +1,8 @@
 //! System calls as a trait, so that tests have a kernel that dies when told to.
 
 use std::fmt;
+use std::fs;
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::thread;
 use std::time::Duration;
@@ -88,7 +90,22 @@ pub trait Kernel: fmt::Debug {
         to: (NodeId, Reach),
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
+
+    /// What `kernel.numa_balancing` says: bits of [`BALANCES`] and others.
+    ///
+    /// # Errors
+    /// `ENOENT` when the kernel has no such switch.
+    fn balancing(&mut self) -> Result<u32, Errno>;
+
+    /// Makes it say something else.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_SYS_ADMIN`, `EROFS` or `EACCES` where it may not be written.
+    fn set_balancing(&mut self, mode: u32) -> Result<(), Errno>;
 }
+
+/// The bit of `kernel.numa_balancing` with which the kernel balances between nodes.
+pub(crate) const BALANCES: u32 = 1;
 
 /// An affinity to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +185,21 @@ impl Kernel for Linux {
             reach == Reach::Program,
         )
     }
+
+    fn balancing(&mut self) -> Result<u32, Errno> {
+        let text = fs::read_to_string(BALANCING).map_err(|error| errno_of(&error))?;
+        text.trim().parse().map_err(|_no_number| Errno::EINVAL)
+    }
+
+    fn set_balancing(&mut self, mode: u32) -> Result<(), Errno> {
+        fs::write(BALANCING, mode.to_string()).map_err(|error| errno_of(&error))
+    }
+}
+
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+
+fn errno_of(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 /// Longer than a thread in the midst of making another is kept from a processor, on a machine with a dozen ready threads

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod balancing;
 mod census;
 #[cfg(test)]
 mod chaos;
@@ -39,6 +40,7 @@ mod sys;
 mod undo;
 
 pub use affinity::{Kind, Origin};
+pub use balancing::Balancing;
 pub use census::{Census, Seen};
 pub use journal::rows::ProcessKey;
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};

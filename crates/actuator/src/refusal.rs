@@ -33,6 +33,15 @@ pub(crate) const fn of_move(errno: Errno) -> Refusal {
     }
 }
 
+/// Why a switch of the machine was not read or changed.
+pub(crate) const fn of_switch(errno: Errno) -> Refusal {
+    match errno {
+        Errno::ENOENT => Refusal::Unsupported,
+        Errno::EPERM | Errno::EACCES | Errno::EROFS => Refusal::NotPermitted,
+        other => Refusal::Other(other as i32),
+    }
+}
+
 /// Why one page did not move; `status` is a negative error number.
 pub(crate) fn of_page(status: i32) -> Refusal {
     match Errno::from_raw(status.saturating_neg()) {

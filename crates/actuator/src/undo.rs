@@ -79,7 +79,7 @@ impl UndoReport {
         self.failed.is_empty()
     }
 
-    fn fail(&mut self, sentence: String) {
+    pub(crate) fn fail(&mut self, sentence: String) {
         if self.failed.len() < FAILED_MAX {
             self.failed.push(sentence);
         } else if self.failed.len() == FAILED_MAX {
@@ -118,7 +118,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
             .into_iter()
             .filter(|&process| scope.has(process))
             .collect();
-        if !recorded.is_empty() || !self.journal.records().objects().is_empty() {
+        let balancing = self.journal.records().balancing();
+        let balancing = balancing.filter(|_| *scope == Scope::All);
+        if let Some(switch) = balancing {
+            self.undo_balancing(switch, &mut report);
+        }
+        let shared = !self.journal.records().objects().is_empty();
+        if !recorded.is_empty() || shared || balancing.is_some() {
             let kept = self.undo_threads(scope, &recorded, &mut report, breathe);
             self.undo_pages(scope, &recorded, &mut report, breathe);
             for &process in &recorded {

@@ -205,6 +205,18 @@ impl<'a> Reader<'a> {
             );
             self.problem_at(&["engine.interval_max_ms", "engine.interval_min_ms"], &text);
         }
+        let cooperate = "engine.balancing";
+        let wanted =
+            matches!(self.in_force(cooperate), SettingValue::Text(text) if text == "cooperate");
+        let allowed = matches!(
+            self.in_force("daemon.allow_global"),
+            SettingValue::Bool(true)
+        );
+        if wanted && !allowed {
+            let text = "setting `engine.balancing` is `cooperate`, which changes a switch of the whole machine; \
+                        allow it with `daemon.allow_global = true`";
+            self.problem_at(&[cooperate, "daemon.allow_global"], text);
+        }
         for policy in self.policies {
             self.check_policy(*policy);
         }
@@ -237,12 +249,17 @@ impl<'a> Reader<'a> {
     }
 
     fn integer_in_force(&self, full: &str) -> i64 {
-        let value = self.given.get(full).map(|given| given.value.clone());
-        let value = value.or_else(|| Values::defaults(&[]).0.remove(full));
-        match value {
-            Some(SettingValue::Integer(number)) => number,
+        match self.in_force(full) {
+            SettingValue::Integer(number) => number,
             other => panic!("setting `{full}` is not a whole number but {other:?}"),
         }
+    }
+
+    /// What is given for a setting of ours, or else its default.
+    fn in_force(&self, full: &str) -> SettingValue {
+        let value = self.given.get(full).map(|given| given.value.clone());
+        let value = value.or_else(|| Values::defaults(&[]).0.remove(full));
+        value.unwrap_or_else(|| panic!("there is no setting `{full}`"))
     }
 
     fn keep(&mut self, full: String, line: usize, value: SettingValue) {

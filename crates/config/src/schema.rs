@@ -198,6 +198,16 @@ const DAEMON: Section = Section {
             rule: Rule::None,
         },
         Entry {
+            spec: SettingSpec {
+                name: "allow_global",
+                kind: SettingKind::Bool { default: false },
+                help: "Whether numad may change a switch of the whole machine, which concerns all programs on it. \
+                       There is one: `kernel.numa_balancing`, see `engine.balancing`. It is put back as it was.",
+            },
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
+        Entry {
             spec: text(
                 "default_policy",
                 "deloc",
@@ -562,6 +572,17 @@ const ENGINE: Section = Section {
             "Whether memory is judged by blocks that are used alike, pages that were never sampled included, or by single \
              pages, as the papers do.",
         )),
+        Entry {
+            spec: choice(
+                "balancing",
+                &["leave", "cooperate"],
+                "leave",
+                "What becomes of the kernel's own balancing (`kernel.numa_balancing`): `leave` never touches it, `cooperate` \
+                 switches it on while a program is under a policy, and back afterwards. Needs `daemon.allow_global`.",
+            ),
+            effect: Effect::AtOnce,
+            rule: Rule::None,
+        },
         per_program(SettingSpec {
             name: "move_threads",
             kind: SettingKind::Bool { default: true },

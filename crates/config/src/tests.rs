@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::error::ConfigError;
 use crate::read::Reader;
-use crate::schema::{Rule, SECTIONS};
+use crate::schema::{Entry, Rule, SECTIONS};
 use crate::typed::Values;
 use crate::{
     Config, Effect, IntervalKind, LogLevel, Paths, Provoke, Users, check_bytes, documented, load,
@@ -126,7 +126,9 @@ fn every_setting_is_read() {
     // Each setting alone takes another value than its default, and the typed value follows.
     let defaults = read(&[]).unwrap();
     for section in SECTIONS {
-        for entry in section.entries {
+        // This one is refused alone, see `what_must_fit_together_is_blamed_on_a_line`.
+        let alone = |entry: &&Entry| entry.spec.name != "balancing";
+        for entry in section.entries.iter().filter(alone) {
             let other = match entry.spec.kind {
                 SettingKind::Bool { default } => (!default).to_string(),
                 SettingKind::Integer { default, .. } if entry.rule == Rule::PowerOfTwo => {
@@ -306,6 +308,13 @@ fn what_must_fit_together_is_blamed_on_a_line() {
         "[engine]\ninterval_min_ms = 9000\n",
         "f0:2: setting `engine.interval_max_ms` is `8000`, must not be below `engine.interval_min_ms`, which is `9000`",
     );
+    refused(
+        "[engine]\nbalancing = 'cooperate'\n",
+        "f0:2: setting `engine.balancing` is `cooperate`, which changes a switch of the whole machine; allow it \
+         with `daemon.allow_global = true`",
+    );
+    let allowed = "[daemon]\nallow_global = true\n[engine]\nbalancing = 'cooperate'\n";
+    assert!(read(&[allowed]).unwrap().engine.cooperate);
     let error = read(&[
         "[policy.deloc]\nstrict = true\n",
         "\n[policy.deloc]\npatience = 6\n",

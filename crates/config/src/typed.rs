@@ -58,6 +58,8 @@ pub struct Daemon {
     pub kept_max: usize,
     /// Most bytes of them.
     pub kept_bytes_max: u64,
+    /// Whether switches of the whole machine may be changed.
+    pub allow_global: bool,
     /// Name of a policy that is in the registry.
     pub default_policy: String,
 }
@@ -174,6 +176,8 @@ pub struct Engine {
     pub bind_core: bool,
     /// Decide about memory by blocks, else by single pages.
     pub by_blocks: bool,
+    /// Have the kernel balance while a program is under a policy.
+    pub cooperate: bool,
     /// Move threads.
     pub move_threads: bool,
     /// Move pages.
@@ -374,6 +378,7 @@ fn daemon(values: &Values) -> Daemon {
         experiments_max: values.number("daemon.experiments_max"),
         kept_max: values.number("daemon.kept_max"),
         kept_bytes_max: values.number::<u64>("daemon.kept_mib_max") << 20,
+        allow_global: values.bool("daemon.allow_global"),
         default_policy: values.text("daemon.default_policy").to_owned(),
     }
 }
@@ -424,6 +429,7 @@ fn engine(values: &Values) -> Engine {
         headroom: values.percent("engine.headroom_percent"),
         bind_core: values.text("engine.bind") == "core",
         by_blocks: values.text("engine.resolution") == "block",
+        cooperate: values.text("engine.balancing") == "cooperate",
         move_threads: values.bool("engine.move_threads"),
         move_pages: values.bool("engine.move_pages"),
         page_slots: values.number("engine.page_slots"),

@@ -415,6 +415,9 @@ pub struct JournalReport {
     /// By memory that processes share; for admins alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<JournalMemory>,
+    /// Switches of the whole machine, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switches: Vec<String>,
     /// Lines that are damaged.
     #[serde(default)]
     pub damaged: u64,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use actuator::{Breathe, ProcessKey};
+use actuator::{Balancing, Breathe, ProcessKey};
 use config::{Config, Loaded, Paths};
 use control::rows::{Finding, JournalMemory, JournalReport, JournalRow, Target, UndoReport};
 use control::{ErrorKind, Failure};
 use numad_core::{
     AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram,
-    ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Sample, ServedBy, Time,
+    ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Refusal, Sample, ServedBy, Time,
 };
 use procfs::Rights;
 use sampler::counters::{
@@ -58,6 +58,9 @@ pub(crate) struct State {
     pub(crate) source_open: bool,
     /// Threads that wait for their own mask until the journal is tidied.
     pub(crate) waiting: usize,
+    /// Whether the kernel balances, and whether because of us.
+    pub(crate) balances: bool,
+    pub(crate) balances_for_us: bool,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
     pub(crate) done: Vec<Action>,
@@ -514,6 +517,23 @@ impl Hand for World {
 
     fn tidy(&mut self) {
         self.state().waiting = 0;
+    }
+
+    fn balance(&mut self) -> Result<Balancing, Refusal> {
+        let mut state = self.state();
+        if state.balances && !state.balances_for_us {
+            return Ok(Balancing::Already);
+        }
+        (state.balances, state.balances_for_us) = (true, true);
+        Ok(Balancing::Switched)
+    }
+
+    fn leave_balancing(&mut self) -> Result<(), String> {
+        let mut state = self.state();
+        if state.balances_for_us {
+            (state.balances, state.balances_for_us) = (false, false);
+        }
+        Ok(())
     }
 
     fn waits(&self) -> bool {

@@ -47,8 +47,6 @@ pub enum SchedExt {
 /// Another actor that places threads or memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rival {
-    /// The kernel's automatic NUMA balancing.
-    Balancing(BalancingMode),
     /// A loaded extensible scheduler, by name.
     SchedExt(String),
     /// A daemon, by name.
@@ -63,10 +61,6 @@ pub enum Rival {
 impl fmt::Display for Rival {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Balancing(_) => f.write_str(
-                "the kernel's automatic NUMA balancing is on and may move pages back; \
-                 `sysctl kernel.numa_balancing=0` turns it off",
-            ),
             Self::SchedExt(name) => write!(
                 f,
                 "the extensible scheduler `{name}` is loaded and may stall on narrow affinity masks"
@@ -201,17 +195,14 @@ impl Reader {
         }))
     }
 
-    /// Other actors that place threads or memory; `own` is this daemon's process. Reads every
-    /// process's name, so it is for start-up and for reports, not for every window.
+    /// Other actors that place threads or memory and are in the way; the kernel's own balancing is not. `own`
+    /// is this daemon's process. Reads every process's name, so it is for start-up and for reports, not for
+    /// every window.
     ///
     /// # Errors
     /// When the kernel's settings or `/proc` cannot be read.
     pub fn rivals(&self, own: Pid) -> Result<Vec<Rival>, ReadError> {
         let mut rivals = Vec::new();
-        let mode = self.numa_balancing()?;
-        if mode.acts() {
-            rivals.push(Rival::Balancing(mode));
-        }
         if let SchedExt::Loaded(name) = self.sched_ext()? {
             rivals.push(Rival::SchedExt(name));
         }
@@ -295,6 +286,7 @@ mod tests {
     #[test]
     fn rivals_are_found_and_this_daemon_is_none() {
         let tree = Tree::new("rivals");
+        // Which is no rival.
         tree.file("proc/sys/kernel/numa_balancing", "1\n");
         tree.file("sys/kernel/sched_ext/state", "enabled\n");
         tree.file("sys/kernel/sched_ext/root/ops", "scx_lavd\n");
@@ -315,7 +307,6 @@ mod tests {
         assert_eq!(
             rivals,
             [
-                Rival::Balancing(BalancingMode::Balancing),
                 Rival::SchedExt("scx_lavd".into()),
                 daemon(4, "numad"),
                 daemon(5, "irqbalance"),

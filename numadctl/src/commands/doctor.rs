@@ -149,12 +149,17 @@ fn balancing(root: &Path) -> Finding {
     let subject = "kernel NUMA balancing";
     match word(root, "proc/sys/kernel/numa_balancing").as_deref() {
         None => finding("ok", subject, "not in this kernel".to_owned(), ""),
-        Some("0") => finding("ok", subject, "off".to_owned(), ""),
-        Some(_) => finding(
-            "limited",
+        Some("0") => finding(
+            "ok",
             subject,
-            "on: the kernel moves pages too, and may undo what numad does".to_owned(),
-            "consider `sysctl kernel.numa_balancing=0` while programs are attached",
+            "off; with it numad is faster, see `engine.balancing`".to_owned(),
+            "",
+        ),
+        Some(_) => finding(
+            "ok",
+            subject,
+            "on: with numad faster than either alone".to_owned(),
+            "",
         ),
     }
 }
@@ -310,7 +315,7 @@ mod tests {
                 "ok kernel: 6.18.0",
                 "ok memory nodes: 4 nodes",
                 "ok perf events: the kernel has them (perf_event_paranoid is 2",
-                "limited kernel NUMA balancing: on",
+                "ok kernel NUMA balancing: on: with numad faster",
                 "limited sched_ext: a loaded scheduler",
                 "limited address samples: page faults are the only source",
                 "ok other sources: for other processors: `pebs` (Intel), `ibs` (AMD), `spe` (Arm)",

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use actuator::journal::{self, Contents, OfObject, OfProcess};
+use actuator::journal::{self, Contents, OfObject, OfProcess, Switch};
 use actuator::{JournalLimits, OpenError};
 use control::rows::{JournalMask, JournalMemory, JournalReport, JournalRow};
 use control::{ErrorKind, Failure};
@@ -113,6 +113,7 @@ fn rows_of(contents: Contents, now: Option<StartTicks>) -> JournalReport {
     JournalReport {
         processes: contents.processes.into_iter().map(row).collect(),
         shared: contents.shared.into_iter().map(memory).collect(),
+        switches: contents.balancing.iter().map(Switch::told).collect(),
         ..JournalReport::default()
     }
 }

@@ -13,7 +13,8 @@ pub fn text(report: &JournalReport) -> String {
         format!(
             "the journal in `{directory}` is of an earlier boot: all that it could undo ended with that\n"
         )
-    } else if report.processes.is_empty() && report.shared.is_empty() {
+    } else if report.processes.is_empty() && report.shared.is_empty() && report.switches.is_empty()
+    {
         format!("the journal in `{directory}` lists no changes\n")
     } else {
         let many = u64::try_from(report.processes.len()).unwrap_or(u64::MAX);
@@ -29,6 +30,9 @@ pub fn text(report: &JournalReport) -> String {
     for shared in &report.shared {
         let pages = count(shared.pages, "page");
         text += &format!("{pages} of shared memory `{}`\n", shared.memory);
+    }
+    for switch in &report.switches {
+        text += &format!("{switch}\n");
     }
     if report.damaged > 0 {
         text += &format!("{} damaged, and skipped\n", count(report.damaged, "line"));

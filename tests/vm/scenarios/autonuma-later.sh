@@ -8,8 +8,8 @@ masks $program >/out/before
 numadctl attach $program --policy deloc || fail "attach"
 within 60 moved_threads || fail "no thread was moved"
 autonuma 1
-tells() { numadctl status | grep -q "NUMA balancing"; }
-within 60 tells || fail "status does not tell that balancing is on: $(numadctl status)"
+tells() { numadctl doctor --verbose | grep -q "with numad faster than either alone"; }
+within 60 tells || fail "doctor does not tell that balancing is on: $(numadctl doctor --verbose)"
 sleep 10
 expect "the switch while attached" "$(cat /proc/sys/kernel/numa_balancing)" 1
 # Also after kill -9 it is what somebody made it, not what it was when we came.
@@ -21,7 +21,7 @@ numadctl attach $program --policy deloc || fail "attach once more"
 within 60 moved_threads || fail "no thread was moved the second time"
 autonuma 0
 untold() { ! tells; }
-within 60 untold || fail "status still tells of balancing: $(numadctl status)"
+within 60 untold || fail "doctor still tells of balancing: $(numadctl doctor --verbose)"
 numadctl detach $program || fail "detach"
 expect "the switch afterwards" "$(cat /proc/sys/kernel/numa_balancing)" 0
 masks $program | diff /out/before - || fail "masks differ after detach"

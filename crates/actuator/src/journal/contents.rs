@@ -7,7 +7,7 @@ use numad_core::ObjectId;
 use topology::{CpuSet, StartTicks};
 
 use super::records::{Records, is_every};
-use super::rows::{Owner, ProcessKey, object_words};
+use super::rows::{Owner, ProcessKey, Switch, object_words};
 use crate::affinity::{Kind, Origin};
 
 /// Everything that is changed and not undone.
@@ -17,6 +17,8 @@ pub struct Contents {
     pub processes: Vec<OfProcess>,
     /// By memory that processes share, ascending.
     pub shared: Vec<OfObject>,
+    /// How the kernel's own balancing is switched, if it is.
+    pub balancing: Option<Switch>,
 }
 
 /// What is changed of one process. Of a mere member of a program it may be nothing.
@@ -101,6 +103,7 @@ impl Contents {
             pages: records.pages_of(Owner::Object(object)),
         });
         Self {
+            balancing: records.balancing(),
             shared: shared.collect(),
             processes: processes
                 .into_iter()

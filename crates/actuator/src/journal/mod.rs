@@ -22,6 +22,7 @@ pub use contents::{Contents, MaskChange, OfObject, OfProcess};
 pub(crate) use disk::{Disk, FileSystem, Open};
 pub use error::{OpenError, WriteError};
 pub(crate) use records::{Home, Records, ThreadRecord, UNKNOWN, every, page_rows};
+pub use rows::Switch;
 use rows::{Foreign, Row};
 
 /// The open journal of this boot. One process holds it at a time.

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use numad_core::ObjectId;
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
-use super::rows::{Owner, ProcessKey, Row};
+use super::rows::{Owner, ProcessKey, Row, Switch};
 use crate::affinity::{Kind, Origin, clipped};
 use crate::heritage::Heritage;
 
@@ -24,6 +24,8 @@ pub(crate) struct Records {
     page_count: usize,
     /// Rows of pages that were taken.
     page_rows: u32,
+    /// The kernel's balancing, while it is switched.
+    balancing: Option<Switch>,
 }
 
 /// Where a page was before we first moved it.
@@ -93,6 +95,9 @@ impl Records {
                 self.page_rows = order.saturating_add(1);
                 self.page_count += homes.len() - before;
             }
+            Row::Balancing(switch) => {
+                self.balancing.get_or_insert(switch);
+            }
         }
     }
 
@@ -138,7 +143,11 @@ impl Records {
             rows.extend(thread_rows(key, record));
         }
         let threads = threads.into_values().flatten();
-        threads.chain(rows_in_order(&self.pages))
+        let balancing = self.balancing.map(Row::Balancing);
+        balancing
+            .into_iter()
+            .chain(threads)
+            .chain(rows_in_order(&self.pages))
     }
 
     /// Whether there is nothing to write down.
@@ -146,9 +155,20 @@ impl Records {
         self.open_rows() == 0 && self.processes.is_empty()
     }
 
-    /// Threads and pages that are changed and not undone.
+    /// Threads, pages and switches that are changed and not undone.
     pub(crate) fn open_rows(&self) -> u64 {
-        u64::try_from(self.threads.len() + self.page_count).unwrap_or(u64::MAX)
+        let switches = usize::from(self.balancing.is_some());
+        u64::try_from(self.threads.len() + self.page_count + switches).unwrap_or(u64::MAX)
+    }
+
+    /// How the kernel's balancing is switched, if we did.
+    pub(crate) const fn balancing(&self) -> Option<Switch> {
+        self.balancing
+    }
+
+    /// Forgets that the kernel's balancing was switched.
+    pub(crate) const fn forget_balancing(&mut self) {
+        self.balancing = None;
     }
 
     pub(crate) const fn page_count(&self) -> usize {

@@ -42,6 +42,28 @@ pub enum Row {
         /// Their addresses, or where they are in the object.
         pages: Vec<u64>,
     },
+    /// The kernel's own balancing is about to be switched.
+    Balancing(Switch),
+}
+
+/// A switch of the whole machine: what it said, and what we make it say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Before.
+    pub was: u32,
+    /// By us.
+    pub set: u32,
+}
+
+impl Switch {
+    /// In words.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!(
+            "kernel.numa_balancing: {} before, {} by numad",
+            self.was, self.set
+        )
+    }
 }
 
 /// A process and when it began, so that it is never taken for another that has its number.
@@ -122,6 +144,7 @@ pub fn encode(row: &Row, boot: &str, out: &mut String) {
             }
             text
         }
+        Row::Balancing(Switch { was, set }) => format!("balancing {was} {set}"),
     };
     out.push_str(&line(boot, &payload));
 }
@@ -219,6 +242,10 @@ fn parse(payload: &str) -> Option<Row> {
                 pages: pages?,
             }
         }
+        "balancing" => Row::Balancing(Switch {
+            was: words.next()?.parse().ok()?,
+            set: words.next()?.parse().ok()?,
+        }),
         _ => return None,
     };
     words.next().is_none().then_some(row)

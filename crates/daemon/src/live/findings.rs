@@ -122,13 +122,13 @@ fn balancing(reader: &Reader) -> Finding {
     const SUBJECT: &str = "NUMA balancing";
     match reader.numa_balancing() {
         Ok(BalancingMode::Absent) => finding("ok", SUBJECT, "not in this kernel", ""),
-        Ok(BalancingMode::Off) => finding("ok", SUBJECT, "off", ""),
-        Ok(_) => finding(
-            "limited",
+        Ok(BalancingMode::Off) => finding(
+            "ok",
             SUBJECT,
-            "on: the kernel may move pages back",
-            "sysctl kernel.numa_balancing=0, or leave it on for programs that are not attached",
+            "off; with it numad is faster, see `engine.balancing`",
+            "",
         ),
+        Ok(_) => finding("ok", SUBJECT, "on: with numad faster than either alone", ""),
         Err(error) => finding("limited", SUBJECT, told(&error), ""),
     }
 }

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use actuator::journal::{Contents, OfObject, OfProcess};
-use actuator::{Breathe, Journal, JournalLimits, Linux, Live, OpenError, ProcessKey};
+use actuator::journal::{Contents, OfObject, OfProcess, Switch};
+use actuator::{Balancing, Breathe, Journal, JournalLimits, Linux, Live, OpenError, ProcessKey};
 use control::rows::{Finding, JournalMask, JournalMemory, JournalReport, JournalRow, UndoReport};
 use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
-use numad_core::{Action, AttachmentId, Host, Outcome};
+use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
 use procfs::Reader;
 use topology::{NodeId, StartTicks};
 
@@ -200,6 +200,7 @@ fn rows_of(contents: Contents, now: Option<StartTicks>) -> JournalReport {
     JournalReport {
         processes: contents.processes.into_iter().map(row).collect(),
         shared: contents.shared.into_iter().map(memory).collect(),
+        switches: contents.balancing.iter().map(Switch::told).collect(),
         ..JournalReport::default()
     }
 }
@@ -242,6 +243,18 @@ impl Hand for LiveHand {
     fn tidy(&mut self) {
         self.live.prune();
         self.tell_unwritten();
+    }
+
+    fn balance(&mut self) -> Result<Balancing, Refusal> {
+        let balancing = self.live.balance();
+        self.tell_unwritten();
+        balancing
+    }
+
+    fn leave_balancing(&mut self) -> Result<(), String> {
+        let left = self.live.leave_balancing();
+        self.tell_unwritten();
+        left
     }
 
     fn waits(&self) -> bool {

@@ -367,6 +367,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "[JournalMemory]?",
                 "By memory that processes share; for admins alone.",
             ),
+            (
+                "switches",
+                "[string]?",
+                "Switches of the whole machine, one sentence each.",
+            ),
             ("damaged", "integer", "Lines that are damaged."),
             (
                 "stale",

@@ -13,7 +13,7 @@ use numad_core::{
 use procfs::Closed;
 use topology::Pid;
 
-use super::program::{Beginning, Program};
+use super::program::{Beginning, Program, acts};
 use super::seams::{Finder, ProcessFacts};
 use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY, undo_text};
 use crate::peer::{Credentials, Peer};
@@ -66,6 +66,7 @@ impl Steward {
         let attached = self.try_attach(peer, request, found);
         if attached.is_err() {
             self.counters.refused_attaches += 1;
+            self.tend_balancing();
         }
         attached
     }
@@ -88,6 +89,9 @@ impl Steward {
             .build(&settings, u64::from(first.pid.0))
             .map_err(|error| bad_setting(factory.name(), &error))?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
+        // Before the source is opened, which looks whether the kernel does.
+        let others_act = self.programs.values().any(Program::acts);
+        self.have_kernel_balance(others_act || acts(factory.name(), request.dry_run));
         self.follow(&pids)?;
         let mut options = self.parts.config.attach_options();
         options.require_gain = factory.seeks_gain();

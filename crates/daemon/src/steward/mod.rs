@@ -5,6 +5,7 @@
 
 mod attach;
 mod away;
+mod balancing;
 mod batch;
 mod counters;
 mod experiments;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actuator::Balancing;
 use config::{Config, LogLevel, Users};
 use control::Failure;
 use control::rows::{UndoReport, UndoRequest};
@@ -133,6 +135,8 @@ pub struct Steward {
     told_passed_over: Vec<String>,
     /// When others that place threads were looked for, and what was found.
     rivals_seen: (Option<Time>, Vec<String>),
+    /// What became of the wish that the kernel balance, while there is one.
+    balancing_told: Option<Result<Balancing, Refusal>>,
     began: Time,
     counters: Counters,
     /// What is done while an undo goes on; none while one does, or where nobody waits.
@@ -234,6 +238,7 @@ impl Steward {
             source: None,
             told_passed_over: Vec::new(),
             rivals_seen: (None, Vec::new()),
+            balancing_told: None,
             began,
             counters: Counters::default(),
             between: None,
@@ -598,6 +603,7 @@ impl Steward {
             true => UndoReport::default(),
             false => self.put_back(&Scope::Program(id, named)),
         };
+        self.tend_balancing();
         if let Some(story) = story {
             self.keep_story(story, Some(report.clone()));
         }
@@ -709,6 +715,7 @@ impl Steward {
             report = self.put_back(&Scope::Processes(named));
         }
         let rest = self.put_back(&Scope::All);
+        self.balancing_told = None;
         report.threads_restored += rest.threads_restored;
         report.threads_gone += rest.threads_gone;
         report.threads_left += rest.threads_left;

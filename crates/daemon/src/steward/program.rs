@@ -84,7 +84,17 @@ pub(super) struct Beginning {
     pub(super) in_experiment: bool,
 }
 
+/// Whether a policy of this name changes anything.
+pub(super) fn acts(policy: &str, dry_run: bool) -> bool {
+    policy != "none" && !dry_run
+}
+
 impl Program {
+    /// Whether its policy changes anything.
+    pub(super) fn acts(&self) -> bool {
+        acts(self.policy, self.recorder.is_some())
+    }
+
     pub(super) fn new(beginning: Beginning) -> Self {
         let Beginning {
             starts,

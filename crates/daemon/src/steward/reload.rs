@@ -33,6 +33,7 @@ impl Steward {
         self.parts.gate.send_replace(gate_of(&loaded.config));
         self.parts.config = loaded.config;
         self.parts.files = loaded.files;
+        self.tend_balancing();
         let (changed, later) = (report.changed.len(), report.at_restart.len());
         let log = &self.parts.log;
         log.info(format_args!(

@@ -6,11 +6,11 @@ use std::fmt;
 use std::time::Duration;
 
 pub use actuator::Scope;
-use actuator::{Breathe, ProcessKey};
+use actuator::{Balancing, Breathe, ProcessKey};
 use config::{Config, ConfigError, Loaded};
 use control::Failure;
 use control::rows::{Finding, JournalReport, Target, UndoReport};
-use numad_core::{AttachmentId, Host, Observation, WantedPage};
+use numad_core::{AttachmentId, Host, Observation, Refusal, WantedPage};
 use procfs::{Closed, Rights};
 use sampler::Source;
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
@@ -170,6 +170,22 @@ pub trait Hand: Host + Send + fmt::Debug {
     /// Whether some threads wait for their own mask, which tidying gives back when that is possible.
     fn waits(&self) -> bool {
         false
+    }
+
+    /// Has the kernel balance, if it does not.
+    ///
+    /// # Errors
+    /// When it cannot be switched on; nothing is changed then.
+    fn balance(&mut self) -> Result<Balancing, Refusal> {
+        Err(Refusal::Unsupported)
+    }
+
+    /// Puts the switch of the kernel's balancing back as it was.
+    ///
+    /// # Errors
+    /// What is in the way, in a sentence.
+    fn leave_balancing(&mut self) -> Result<(), String> {
+        Ok(())
     }
 
     /// How many rows of the journal are not undone.

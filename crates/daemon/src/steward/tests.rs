@@ -149,6 +149,55 @@ fn a_program_is_placed_and_the_account_is_kept() {
     );
 }
 
+const COOPERATING: &str = "[daemon]\nallow_global = true\n[engine]\nbalancing = \"cooperate\"\n";
+
+#[test]
+fn the_kernel_balances_while_a_program_is_under_a_policy() {
+    let world = World::new();
+    let settings = Settings::new("cooperates", COOPERATING);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attach = |steward: &mut Steward, pid, policy| {
+        let attached = steward.attach(Peer::DAEMON, &request(&[pid], policy));
+        AttachmentId(attached.unwrap().id)
+    };
+    let watched = attach(&mut steward, 100, "none");
+    assert!(!world.state().balances, "who only looks changes nothing");
+    steward.detach(Peer::DAEMON, watched).unwrap();
+    let first = attach(&mut steward, 100, "packed");
+    let second = attach(&mut steward, 200, "packed");
+    let notes = steward.status(Peer::DAEMON).source_notes;
+    assert!(
+        notes.iter().any(|note| note.contains("by numad")),
+        "{notes:?}"
+    );
+    steward.detach(Peer::DAEMON, first).unwrap();
+    assert!(world.state().balances, "the other is still there");
+    steward.detach(Peer::DAEMON, second).unwrap();
+    assert!(!world.state().balances);
+    world.state().balances = true;
+    let third = attach(&mut steward, 100, "packed");
+    steward.detach(Peer::DAEMON, third).unwrap();
+    assert!(world.state().balances, "it was on before");
+}
+
+#[test]
+fn without_leave_the_kernels_balancing_is_not_touched() {
+    let world = World::new();
+    let settings = Settings::new("leaves", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    windows(&world, &mut steward);
+    assert!(!world.state().balances);
+    settings.write(COOPERATING);
+    steward.reload(Peer::DAEMON).unwrap();
+    assert!(world.state().balances, "who may, from now on");
+    settings.write(EAGER);
+    steward.reload(Peer::DAEMON).unwrap();
+    assert!(!world.state().balances);
+}
+
 #[test]
 fn who_looks_is_answered_between_two_changes() {
     let world = World::new();

@@ -417,7 +417,8 @@ impl Steward {
         };
         let passed_over = self.parts.opener.passed_over().iter().cloned();
         let notes = open.source.describe().notes.into_iter();
-        passed_over.chain(notes.map(Cow::into_owned)).collect()
+        let notes = passed_over.chain(notes.map(Cow::into_owned));
+        notes.chain(self.balancing_note()).collect()
     }
 
     fn source_in_words(&mut self) -> String {

@@ -104,6 +104,21 @@ fn machine(bench: &Bench, users: bool) {
     }
 }
 
+/// Moves pages of the memory that a process shares, if it maps any.
+fn move_of_shared(
+    bench: &Bench,
+    live: &mut Live<crate::fake::Fake, crate::fake::Fake>,
+    pid: Pid,
+    pages: std::ops::Range<u64>,
+    node: u32,
+) {
+    let range = bench.fake.0.borrow().maps[&pid].first().copied();
+    if let Some(range) = range {
+        let pages = pages.map(|page| range.start + page * 4096);
+        live.perform(&move_shared(pid, pages.collect(), node));
+    }
+}
+
 fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, step: &Step) {
     let tids: Vec<Tid> = bench.fake.0.borrow().tasks.keys().copied().collect();
     let pids: Vec<Pid> = bench.fake.0.borrow().cpusets.keys().copied().collect();
@@ -135,13 +150,9 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             count,
             node,
         } => {
-            let pid = pid(process);
-            let Some(range) = world.maps[&pid].first().copied() else {
-                return;
-            };
-            let pages = (from..(from + count).min(SHARED)).map(|page| range.start + page * 4096);
+            let (pid, pages) = (pid(process), from..(from + count).min(SHARED));
             drop(world);
-            live.perform(&move_shared(pid, pages.collect(), node));
+            move_of_shared(bench, live, pid, pages, node);
         }
         // One of the two first stays, which has all that is shared.
         Step::End { process } if pid(process) != Pid(100) => world.end(pid(process)),
@@ -169,12 +180,13 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
         Step::Cpuset { process, to } => {
             world.cpusets.insert(pid(process), set(CPUSETS[to]));
         }
-        Step::Balance { on } => {
+        Step::Balance { on: true } => {
             drop(world);
-            match on {
-                true => drop(live.balance()),
-                false => live.leave_balancing().unwrap(),
-            }
+            live.balance().unwrap();
+        }
+        Step::Balance { on: false } => {
+            drop(world);
+            live.leave_balancing().unwrap();
         }
         Step::Tidy => {
             drop(world);

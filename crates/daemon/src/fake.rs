@@ -58,9 +58,8 @@ pub(crate) struct State {
     pub(crate) source_open: bool,
     /// Threads that wait for their own mask until the journal is tidied.
     pub(crate) waiting: usize,
-    /// Whether the kernel balances, and whether because of us.
-    pub(crate) balances: bool,
-    pub(crate) balances_for_us: bool,
+    /// How the kernel balances, if it does.
+    pub(crate) balancing: Option<Balancing>,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
     pub(crate) done: Vec<Action>,
@@ -521,18 +520,12 @@ impl Hand for World {
 
     fn balance(&mut self) -> Result<Balancing, Refusal> {
         let mut state = self.state();
-        if state.balances && !state.balances_for_us {
-            return Ok(Balancing::Already);
-        }
-        (state.balances, state.balances_for_us) = (true, true);
-        Ok(Balancing::Switched)
+        Ok(*state.balancing.get_or_insert(Balancing::Switched))
     }
 
     fn leave_balancing(&mut self) -> Result<(), String> {
         let mut state = self.state();
-        if state.balances_for_us {
-            (state.balances, state.balances_for_us) = (false, false);
-        }
+        state.balancing.take_if(|how| *how == Balancing::Switched);
         Ok(())
     }
 

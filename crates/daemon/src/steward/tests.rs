@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use actuator::Balancing;
 use control::rows::{AttachRequest, Target};
 
 use control::ErrorKind;
@@ -161,7 +162,10 @@ fn the_kernel_balances_while_a_program_is_under_a_policy() {
         AttachmentId(attached.unwrap().id)
     };
     let watched = attach(&mut steward, 100, "none");
-    assert!(!world.state().balances, "who only looks changes nothing");
+    assert!(
+        world.state().balancing.is_none(),
+        "who only looks changes nothing"
+    );
     steward.detach(Peer::DAEMON, watched).unwrap();
     let first = attach(&mut steward, 100, "packed");
     let second = attach(&mut steward, 200, "packed");
@@ -171,13 +175,16 @@ fn the_kernel_balances_while_a_program_is_under_a_policy() {
         "{notes:?}"
     );
     steward.detach(Peer::DAEMON, first).unwrap();
-    assert!(world.state().balances, "the other is still there");
+    assert!(
+        world.state().balancing.is_some(),
+        "the other is still there"
+    );
     steward.detach(Peer::DAEMON, second).unwrap();
-    assert!(!world.state().balances);
-    world.state().balances = true;
+    assert!(world.state().balancing.is_none());
+    world.state().balancing = Some(Balancing::Already);
     let third = attach(&mut steward, 100, "packed");
     steward.detach(Peer::DAEMON, third).unwrap();
-    assert!(world.state().balances, "it was on before");
+    assert!(world.state().balancing.is_some(), "it was on before");
 }
 
 #[test]
@@ -189,13 +196,13 @@ fn without_leave_the_kernels_balancing_is_not_touched() {
         .attach(Peer::DAEMON, &request(&[100], "packed"))
         .unwrap();
     windows(&world, &mut steward);
-    assert!(!world.state().balances);
+    assert!(world.state().balancing.is_none());
     settings.write(COOPERATING);
     steward.reload(Peer::DAEMON).unwrap();
-    assert!(world.state().balances, "who may, from now on");
+    assert!(world.state().balancing.is_some(), "who may, from now on");
     settings.write(EAGER);
     steward.reload(Peer::DAEMON).unwrap();
-    assert!(!world.state().balances);
+    assert!(world.state().balancing.is_none());
 }
 
 #[test]

@@ -164,11 +164,8 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             let key = world.spawn(tid(maker), next, next);
             drop(world);
             // The daemon sees it at once, or else an orphan has nothing that leads to it.
-            let process = ProcessKey {
-                pid: key.pid,
-                start: key.start,
-            };
-            live.follow(AttachmentId(1), &[process]);
+            let (pid, start) = (key.pid, key.start);
+            live.follow(AttachmentId(1), &[ProcessKey { pid, start }]);
         }
         // The first thread stays, so that the process does.
         Step::Exit { task } if world.tasks[&tid(task)].key.pid.0 != tid(task).0 => {

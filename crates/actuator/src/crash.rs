@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use topology::{CpuSet, Pid, Tid};
 
 use crate::fake::{Bench, Death, Hold, Killed, bind_action, move_action, move_shared, set};
+use crate::undo::AT_ONCE;
 use crate::{Live, ProcessKey, Scope};
 
 /// What happens on the machine, by us and by the program.
@@ -235,33 +236,39 @@ fn tear(bench: &Bench, share: f64) {
     }
 }
 
-fn kill_and_undo(users: bool, steps: &[Step], deaths: [Death; 2], share: f64) {
+/// `at_once` is how many pages an undo has on their way: with few it goes part by part.
+fn kill_and_undo(users: bool, at_once: usize, steps: &[Step], deaths: [Death; 2], share: f64) {
     let bench = Bench::new();
     machine(&bench, users);
-    let mut live = bench.live();
+    let live = || {
+        let mut live = bench.live();
+        live.at_once = at_once;
+        live
+    };
+    let mut first = live();
     bench.fake.0.borrow_mut().death = Some(deaths[0]);
     let died = dies(|| {
         for step in steps {
             let cpuset = matches!(step, Step::Cpuset { .. });
             if !(users && cpuset) {
-                take(&bench, &mut live, step);
+                take(&bench, &mut first, step);
             }
         }
     });
-    drop(live);
+    drop(first);
     if died && !deaths[0].applied {
         tear(&bench, share);
     }
     // The next start dies while it undoes; the one after that does not.
     bench.fake.0.borrow_mut().death = Some(deaths[1]);
-    dies(|| drop(bench.live().undo(&Scope::All)));
+    dies(|| drop(live().undo(&Scope::All)));
     bench.fake.0.borrow_mut().death = None;
-    let mut live = bench.live();
-    let report = live.undo(&Scope::All);
+    let mut last = live();
+    let report = last.undo(&Scope::All);
     assert!(report.is_complete(), "{report:?}");
-    assert_eq!(live.journal().open_rows(), 0);
+    assert_eq!(last.journal().open_rows(), 0);
     assert_natural(&bench);
-    assert_eq!(live.undo(&Scope::All), crate::UndoReport::default());
+    assert_eq!(last.undo(&Scope::All), crate::UndoReport::default());
 }
 
 fn death(most: u32) -> impl Strategy<Value = Death> {
@@ -273,11 +280,12 @@ proptest! {
     #[test]
     fn dying_at_any_moment_costs_nothing(
         users: bool,
+        at_once in prop::sample::select(vec![0, AT_ONCE]),
         steps in prop::collection::vec(step(), 1..60),
         deaths in [death(80), death(40)],
         share in 0.0..1.0_f64,
     ) {
-        kill_and_undo(users, &steps, deaths, share);
+        kill_and_undo(users, at_once, &steps, deaths, share);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::kernel::{Kernel, Mask};
 use crate::pacer::Pacer;
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
+use crate::undo::AT_ONCE;
 
 /// The host that is this machine.
 ///
@@ -43,6 +44,8 @@ pub struct Live<K, C> {
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
     pause_max: Duration,
     write_error: Option<WriteError>,
+    /// Pages that an undo has on their way at once.
+    pub(crate) at_once: usize,
 }
 
 impl<K: fmt::Debug, C: fmt::Debug> fmt::Debug for Live<K, C> {
@@ -79,6 +82,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
             write_error: None,
+            at_once: AT_ONCE,
         }
     }
 
@@ -604,10 +608,15 @@ impl<K: Kernel, C: Census> Live<K, C> {
         if fresh.is_empty() {
             return Ok(());
         }
-        if !self.journal.has_room_for(fresh.len()) {
-            return Err(Refusal::Journal);
+        let rows = page_rows(owner, fresh.into_iter());
+        let runs = rows.iter().map(|row| match row {
+            Row::Pages { runs, .. } => runs.len(),
+            _ => 0,
+        });
+        if !self.journal.has_room_for(runs.sum()) {
+            return Err(Refusal::JournalFull);
         }
-        self.write(page_rows(owner, fresh.into_iter()))
+        self.write(rows)
     }
 
     /// Moves pages of a process with one call, timed, and tells what became of each. Journal and

@@ -510,7 +510,7 @@ fn a_full_journal_refuses_the_change() {
     let (bench, [first, second, _]) = bench();
     let mut live = bench.live_with(JournalLimits {
         bytes_max: 110,
-        pages_max: 20,
+        runs_max: 0,
         durability: Durability::Disk,
     });
     assert_eq!(bind(&mut live, first, "0-3"), Outcome::Bound);
@@ -523,9 +523,41 @@ fn a_full_journal_refuses_the_change() {
             .contains("journal")
     );
     assert!(live.take_write_error().is_none());
-    assert_eq!(move_first(&mut live, 100, 30, 1), refused(Refusal::Journal));
+    assert_eq!(
+        move_first(&mut live, 100, 30, 1),
+        refused(Refusal::JournalFull)
+    );
     assert!(bench.nodes(100).iter().all(|&node| node == 0));
     assert_eq!(live.undo(&Scope::All).threads_restored, 1);
+}
+
+#[test]
+fn pages_side_by_side_take_one_row_of_the_journal() {
+    let (bench, _) = bench();
+    let mut live = bench.live_with(JournalLimits {
+        runs_max: 10,
+        ..JournalLimits::default()
+    });
+    // Every third page was elsewhere.
+    let scatter = |node| {
+        let mut world = bench.fake.0.borrow_mut();
+        for ((_, address), page) in &mut world.pages {
+            if address / 4096 % 3 == 1 {
+                (page.node, page.natural) = (NodeId(node), NodeId(node));
+            }
+        }
+    };
+    scatter(1);
+    assert_eq!(
+        move_first(&mut live, 100, 45, 1),
+        refused(Refusal::JournalFull)
+    );
+    scatter(0);
+    let moved = move_first(&mut live, 100, 45, 1);
+    assert!(matches!(moved, Outcome::Moved { .. }), "{moved:?}");
+    let records = live.journal().records();
+    assert_eq!((records.page_count(), records.page_runs()), (45, 1));
+    assert_eq!(live.undo(&Scope::All).pages_restored, 45);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::journal::rows::ProcessKey;
 use crate::kernel::Kernel;
 use crate::live::Live;
 
+pub(crate) use pages::AT_ONCE;
+
 mod pages;
 mod rule;
 mod threads;

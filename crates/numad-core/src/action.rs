@@ -119,6 +119,8 @@ pub enum Refusal {
     ChangedByOther,
     /// The journal could not be written, so nothing was changed.
     Journal,
+    /// The journal has no room to say where these pages were: they were too scattered.
+    JournalFull,
     /// This kernel lacks the call or the feature.
     Unsupported,
     /// It cannot be looked at, by error number; nothing was changed.
@@ -139,6 +141,7 @@ impl fmt::Display for Refusal {
             Self::Shared => f.write_str("the page is mapped by several processes"),
             Self::ChangedByOther => f.write_str("changed by someone else"),
             Self::Journal => f.write_str("the journal could not be written"),
+            Self::JournalFull => f.write_str("no room in the journal for pages so scattered"),
             Self::Unsupported => f.write_str("not supported by this kernel"),
             Self::Hidden(errno) => write!(f, "cannot be looked at (error {errno})"),
             Self::Other(errno) => write!(f, "error {errno}"),

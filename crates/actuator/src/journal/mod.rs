@@ -8,6 +8,7 @@
 mod contents;
 mod disk;
 mod error;
+mod homes;
 mod records;
 pub mod rows;
 
@@ -21,7 +22,9 @@ use nix::fcntl::Flock;
 pub use contents::{Contents, MaskChange, OfObject, OfProcess};
 pub(crate) use disk::{Disk, FileSystem, Open};
 pub use error::{OpenError, WriteError};
-pub(crate) use records::{Home, Records, ThreadRecord, UNKNOWN, every, page_rows};
+pub(crate) use homes::Home;
+pub use homes::PageRun;
+pub(crate) use records::{Records, ThreadRecord, UNKNOWN, every, page_rows};
 pub use rows::Switch;
 use rows::{Foreign, Row};
 
@@ -49,8 +52,9 @@ pub struct Journal {
 pub struct JournalLimits {
     /// Most bytes of the file. A change that would exceed it is refused.
     pub bytes_max: u64,
-    /// Most pages that are moved and not undone. Each takes about 20 bytes of memory.
-    pub pages_max: usize,
+    /// Most runs of pages that are moved and not undone; pages side by side that were on one node, and moved at once,
+    /// are one run. Each takes about 50 bytes of memory, and up to 31 of the file.
+    pub runs_max: usize,
     /// How far a row is pushed before its change is made.
     pub durability: Durability,
 }
@@ -59,7 +63,7 @@ impl Default for JournalLimits {
     fn default() -> Self {
         Self {
             bytes_max: 64 << 20,
-            pages_max: 1 << 20,
+            runs_max: 1 << 20,
             durability: Durability::Disk,
         }
     }
@@ -125,7 +129,7 @@ impl Journal {
             Err(Foreign::Newer(version)) => return Err(OpenError::Newer(path, version)),
             Ok(decoded) if decoded.headed || !decoded.rows.is_empty() || decoded.damaged == 0 => {
                 headed = decoded.headed;
-                clean = headed && decoded.damaged == 0 && !too_long;
+                clean = headed && !decoded.older && decoded.damaged == 0 && !too_long;
                 found.damaged = decoded.damaged;
                 decoded.rows.into_iter().for_each(|row| records.fold(row));
                 if too_long {
@@ -248,9 +252,9 @@ impl Journal {
         &mut self.records
     }
 
-    /// Whether more pages may be recorded.
-    pub(crate) fn has_room_for(&self, pages: usize) -> bool {
-        self.records.page_count().saturating_add(pages) <= self.limits.pages_max
+    /// Whether so many more runs of pages may be recorded.
+    pub(crate) fn has_room_for(&self, runs: usize) -> bool {
+        self.records.page_runs().saturating_add(runs) <= self.limits.runs_max
     }
 
     /// Whether the file has grown so far beyond what is open that writing it anew pays.
@@ -471,7 +475,7 @@ mod tests {
 
     const LIMITS: JournalLimits = JournalLimits {
         bytes_max: 10_000,
-        pages_max: 100,
+        runs_max: 100,
         durability: Durability::Disk,
     };
 
@@ -532,13 +536,13 @@ mod tests {
         drop(journal);
         fs::write(directory.join(FILE), "not a journal").unwrap();
         assert!(open(&directory).found().set_aside.is_some());
-        let newer = "numad-journal 2 boot";
+        let newer = "numad-journal 3 boot";
         let line = format!("{:08x} {newer}\n", rows::checksum("", newer));
         fs::write(directory.join(FILE), &line).unwrap();
         assert_eq!(open(&directory).found(), &Found::default());
         fs::write(directory.join(FILE), line + "and more\n").unwrap();
         let error = Journal::open(&directory, "boot", LIMITS).unwrap_err();
-        assert!(matches!(error, OpenError::Newer(_, 2)), "{error}");
+        assert!(matches!(error, OpenError::Newer(_, 3)), "{error}");
         fs::remove_dir_all(directory).unwrap();
     }
 
@@ -675,7 +679,11 @@ mod tests {
         let pages = Row::Pages {
             owner: rows::Owner::Process(Pid(7), StartTicks(3)),
             node: topology::NodeId(1),
-            pages: vec![4096, 8192],
+            runs: vec![PageRun {
+                first: 4096,
+                step: 4096,
+                count: 2,
+            }],
         };
         let mine = [
             Row::Process(process(7)),

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use numad_core::ObjectId;
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
+use super::homes::{Home, Homes, PageRun};
 use super::rows::{Owner, ProcessKey, Row, Switch};
 use crate::affinity::{Kind, Origin, clipped};
 use crate::heritage::Heritage;
@@ -20,20 +21,11 @@ pub(crate) struct Records {
     last_with: BTreeMap<Pid, StartTicks>,
     /// What threads of a process may hand on, by the process; follows from `threads`.
     heritage: BTreeMap<ProcessKey, Heritage>,
-    pages: BTreeMap<Owner, BTreeMap<u64, Home>>,
-    page_count: usize,
+    pages: BTreeMap<Owner, Homes>,
     /// Rows of pages that were taken.
     page_rows: u32,
     /// The kernel's balancing, while it is switched.
     balancing: Option<Switch>,
-}
-
-/// Where a page was before we first moved it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Home {
-    pub node: NodeId,
-    /// Greater than that of any page in an earlier row.
-    pub order: u32,
 }
 
 /// A thread that we bound.
@@ -85,15 +77,13 @@ impl Records {
                 self.last_with.insert(process.pid, process.start);
                 self.processes.insert(process);
             }
-            Row::Pages { owner, node, pages } => {
+            Row::Pages { owner, node, runs } => {
                 let homes = self.pages.entry(owner).or_default();
-                let before = homes.len();
                 let order = self.page_rows;
-                for page in pages {
-                    homes.entry(page).or_insert(Home { node, order });
+                for run in runs {
+                    homes.insert(run, Home { node, order });
                 }
                 self.page_rows = order.saturating_add(1);
-                self.page_count += homes.len() - before;
             }
             Row::Balancing(switch) => {
                 self.balancing.get_or_insert(switch);
@@ -158,7 +148,7 @@ impl Records {
     /// Threads, pages and switches that are changed and not undone.
     pub(crate) fn open_rows(&self) -> u64 {
         let switches = usize::from(self.balancing.is_some());
-        u64::try_from(self.threads.len() + self.page_count + switches).unwrap_or(u64::MAX)
+        u64::try_from(self.threads.len() + self.page_count() + switches).unwrap_or(u64::MAX)
     }
 
     /// How the kernel's balancing is switched, if we did.
@@ -171,8 +161,14 @@ impl Records {
         self.balancing = None;
     }
 
-    pub(crate) const fn page_count(&self) -> usize {
-        self.page_count
+    /// Pages that were moved.
+    pub(crate) fn page_count(&self) -> usize {
+        self.pages.values().map(Homes::len).sum()
+    }
+
+    /// Runs of such pages: what they take of memory and of the file.
+    pub(crate) fn page_runs(&self) -> usize {
+        self.pages.values().map(Homes::runs).sum()
     }
 
     /// Processes that something is recorded of, ascending.
@@ -227,26 +223,35 @@ impl Records {
 
     /// How many pages of an owner were moved.
     pub(crate) fn pages_of(&self, owner: Owner) -> usize {
-        self.pages.get(&owner).map_or(0, BTreeMap::len)
+        self.pages.get(&owner).map_or(0, Homes::len)
     }
 
-    /// Moved pages with where they were.
-    pub(crate) fn homes(&self, owner: Owner) -> impl Iterator<Item = (u64, Home)> + '_ {
-        let homes = self.pages.get(&owner).into_iter().flatten();
-        homes.map(|(&page, &home)| (page, home))
+    /// Moved pages from one place to before another, with where they were.
+    pub(crate) fn homes_within(
+        &self,
+        owner: Owner,
+        (from, to): (u64, u64),
+    ) -> impl Iterator<Item = (u64, Home)> + '_ {
+        let homes = self.pages.get(&owner).into_iter();
+        homes.flat_map(move |homes| homes.within(from, to))
+    }
+
+    /// Runs of moved pages, ascending.
+    pub(crate) fn runs_of(&self, owner: Owner) -> impl Iterator<Item = PageRun> + '_ {
+        let homes = self.pages.get(&owner).into_iter();
+        homes.flat_map(Homes::entries).map(|(run, _)| run)
     }
 
     /// Where a page was before we first moved it.
     pub(crate) fn home(&self, owner: Owner, page: u64) -> Option<NodeId> {
-        let home = self.pages.get(&owner)?.get(&page)?;
+        let home = self.pages.get(&owner)?.get(page)?;
         Some(home.node)
     }
 
     /// Corrects where a page was that is recorded.
     pub(crate) fn rehome(&mut self, owner: Owner, page: u64, node: NodeId) {
-        let homes = self.pages.get_mut(&owner);
-        if let Some(home) = homes.and_then(|homes| homes.get_mut(&page)) {
-            home.node = node;
+        if let Some(homes) = self.pages.get_mut(&owner) {
+            homes.rehome(page, node);
         }
     }
 
@@ -320,21 +325,19 @@ impl Records {
         let Some(homes) = self.pages.get_mut(&owner) else {
             return;
         };
-        let before = homes.len();
-        for page in pages {
-            homes.remove(&page);
+        let mut pages: Vec<u64> = pages.collect();
+        let step = PageRun::step_of(&mut pages);
+        for run in PageRun::of(pages, step) {
+            homes.remove(run);
         }
-        self.page_count -= before - homes.len();
-        if homes.is_empty() {
+        if homes.len() == 0 {
             self.pages.remove(&owner);
         }
     }
 
     /// Forgets an owner with all its pages; how many there were.
     pub(crate) fn forget_owner(&mut self, owner: Owner) -> usize {
-        let count = self.pages.remove(&owner).map_or(0, |homes| homes.len());
-        self.page_count -= count;
-        count
+        self.pages.remove(&owner).map_or(0, |homes| homes.len())
     }
 }
 
@@ -386,36 +389,42 @@ fn thread_rows(key: TaskKey, record: &ThreadRecord) -> impl Iterator<Item = Row>
 }
 
 /// Pages as rows, those of an earlier row first, of whomever: undo asks which of two that are one page was first.
-fn rows_in_order(pages: &BTreeMap<Owner, BTreeMap<u64, Home>>) -> impl Iterator<Item = Row> {
-    let mut by_order: BTreeMap<(u32, Owner), Vec<(u64, NodeId)>> = BTreeMap::new();
+fn rows_in_order(pages: &BTreeMap<Owner, Homes>) -> impl Iterator<Item = Row> {
+    let mut by_order: BTreeMap<(u32, Owner, NodeId), Vec<PageRun>> = BTreeMap::new();
     for (&owner, homes) in pages {
-        for (&page, home) in homes {
-            let row = by_order.entry((home.order, owner)).or_default();
-            row.push((page, home.node));
+        for (run, home) in homes.entries() {
+            let row = by_order.entry((home.order, owner, home.node)).or_default();
+            row.push(run);
         }
     }
     by_order
         .into_iter()
-        .flat_map(|((_, owner), homes)| page_rows(owner, homes.into_iter()))
+        .flat_map(|((_, owner, node), runs)| rows_of(owner, node, &runs))
 }
 
 /// Pages as rows, one or more for each node.
 pub(crate) fn page_rows(owner: Owner, homes: impl Iterator<Item = (u64, NodeId)>) -> Vec<Row> {
     let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+    let mut all = Vec::new();
     for (page, node) in homes {
         by_node.entry(node).or_default().push(page);
+        all.push(page);
     }
-    let chunks = by_node.into_iter().flat_map(|(node, pages)| {
-        let chunks: Vec<Vec<u64>> = pages.chunks(PAGES_PER_ROW).map(<[u64]>::to_vec).collect();
-        chunks.into_iter().map(move |pages| (node, pages))
-    });
-    chunks
-        .map(|(node, pages)| Row::Pages { owner, node, pages })
+    let step = PageRun::step_of(&mut all);
+    let by_node = by_node.into_iter();
+    by_node
+        .flat_map(|(node, pages)| rows_of(owner, node, &PageRun::of(pages, step)))
         .collect()
 }
 
-/// A damaged byte costs at most this many pages.
-const PAGES_PER_ROW: usize = 64;
+fn rows_of(owner: Owner, node: NodeId, runs: &[PageRun]) -> impl Iterator<Item = Row> + use<> {
+    let rows: Vec<Vec<PageRun>> = runs.chunks(RUNS_PER_ROW).map(<[_]>::to_vec).collect();
+    rows.into_iter()
+        .map(move |runs| Row::Pages { owner, node, runs })
+}
+
+/// A damaged byte costs at most this many runs.
+const RUNS_PER_ROW: usize = 64;
 
 fn keys_of(pid: Pid) -> RangeInclusive<TaskKey> {
     let key = |tid, start| TaskKey {
@@ -463,7 +472,7 @@ mod tests {
         let pages = |node, pages: &[u64]| Row::Pages {
             owner: FIVE,
             node: NodeId(node),
-            pages: pages.to_vec(),
+            runs: PageRun::of(pages.to_vec(), Some(1)),
         };
         let records = records(vec![
             bind(5, 9, "0-3", "0-1"),
@@ -490,27 +499,25 @@ mod tests {
             Row::Pages {
                 owner: seven,
                 node: NodeId(1),
-                pages: (0..200).collect(),
+                runs: PageRun::of((0..200).collect(), Some(1)),
             },
             Row::Pages {
                 owner: seven,
                 node: NodeId(0),
-                pages: vec![201, 0x1000],
+                runs: PageRun::of(vec![201, 0x1000], Some(1)),
             },
         ]);
         let second = records(first.rows().collect());
         assert_eq!(first.threads, second.threads);
-        let homes = |records: &Records| records.pages[&seven].clone();
-        for ((page, was), (other, is)) in homes(&first).into_iter().zip(homes(&second)) {
-            assert_eq!((page, was.node), (other, is.node));
-        }
-        let last = homes(&second)[&201].order;
-        assert!(
-            homes(&second)
-                .range(..201)
-                .all(|(_, home)| home.order < last)
-        );
-        assert_eq!(first.page_count, second.page_count);
+        let nodes = |records: &Records| -> Vec<(u64, NodeId)> {
+            let homes = records.homes_within(seven, (0, u64::MAX));
+            homes.map(|(page, home)| (page, home.node)).collect()
+        };
+        assert_eq!(nodes(&first), nodes(&second));
+        let last = second.pages[&seven].get(201).unwrap().order;
+        let mut earlier = second.homes_within(seven, (0, 201));
+        assert!(earlier.all(|(_, home)| home.order < last));
+        assert_eq!(first.page_count(), second.page_count());
     }
 
     const PROCESS: ProcessKey = ProcessKey {
@@ -572,7 +579,7 @@ mod tests {
         let mut records = records(vec![Row::Pages {
             owner: FIVE,
             node: NodeId(0),
-            pages: vec![1, 2, 3],
+            runs: PageRun::of(vec![1, 2, 3], Some(1)),
         }]);
         records.forget_pages(FIVE, [2, 9].into_iter());
         assert_eq!(records.open_rows(), 2);

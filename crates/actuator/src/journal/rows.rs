@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use numad_core::{ObjectId, ObjectKind};
 use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
+use super::homes::{PageRun, RUN_PAGES_MAX};
 use crate::affinity::{Kind, Origin};
 
 /// One row.
@@ -39,8 +40,8 @@ pub enum Row {
         owner: Owner,
         /// The node they are on.
         node: NodeId,
-        /// Their addresses, or where they are in the object.
-        pages: Vec<u64>,
+        /// Their addresses, or where they are in the object, in runs.
+        runs: Vec<PageRun>,
     },
     /// The kernel's own balancing is about to be switched.
     Balancing(Switch),
@@ -93,6 +94,8 @@ pub struct Decoded {
     pub damaged: u64,
     /// Whether the first line is a whole header of this boot.
     pub headed: bool,
+    /// Whether an earlier version wrote it.
+    pub older: bool,
 }
 
 /// Why a file holds nothing for us.
@@ -134,13 +137,18 @@ pub fn encode(row: &Row, boot: &str, out: &mut String) {
             format!("again {pid} {tid} {start} {at} {NO_NUMBER} {set}")
         }
         Row::Process(ProcessKey { pid, start }) => format!("process {pid} {}", start.0),
-        Row::Pages { owner, node, pages } => {
+        Row::Pages { owner, node, runs } => {
             let mut text = match owner {
                 Owner::Process(pid, start) => format!("pages {pid} {} {node}", start.0),
                 Owner::Object(object) => format!("shared {} {node}", object_words(*object)),
             };
-            for page in pages {
-                write!(text, " {page:x}").expect("writing to a string never fails");
+            for run in runs {
+                let first = run.first;
+                let written = match run.count {
+                    1 => write!(text, " {first:x}"),
+                    count => write!(text, " {first:x}+{:x}/{:x}", count - 1, run.step),
+                };
+                written.expect("writing to a string never fails");
             }
             text
         }
@@ -170,7 +178,7 @@ pub fn decode(bytes: &[u8], boot: &str) -> Result<Decoded, Foreign> {
             match judge_header(payload, boot) {
                 // Nothing in it needs the version that wrote it.
                 Err(Foreign::Newer(_)) if lines.peek() == Some(&&b""[..]) => break,
-                judged => judged?,
+                judged => decoded.older = judged? < VERSION,
             }
             decoded.headed = true;
         } else {
@@ -185,13 +193,14 @@ pub fn decode(bytes: &[u8], boot: &str) -> Result<Decoded, Foreign> {
     Ok(decoded)
 }
 
-fn judge_header(payload: &str, boot: &str) -> Result<(), Foreign> {
+/// The version of a file that is for us.
+fn judge_header(payload: &str, boot: &str) -> Result<u32, Foreign> {
     let mut words = payload.split(' ');
     let known = words.next() == Some(MAGIC);
     let version = words.next().and_then(|word| word.parse::<u32>().ok());
     match version {
         Some(version) if known && version > VERSION => Err(Foreign::Newer(version)),
-        Some(VERSION) if known && words.next() == Some(boot) => Ok(()),
+        Some(version @ 1..) if known && words.next() == Some(boot) => Ok(version),
         _ => Err(Foreign::OtherBoot),
     }
 }
@@ -232,14 +241,11 @@ fn parse(payload: &str) -> Option<Row> {
                 Owner::Object(object(&mut words)?)
             };
             let node = NodeId(words.next()?.parse().ok()?);
-            let pages: Option<Vec<u64>> = words
-                .by_ref()
-                .map(|word| u64::from_str_radix(word, 16).ok())
-                .collect();
+            let runs: Option<Vec<PageRun>> = words.by_ref().map(run).collect();
             Row::Pages {
                 owner,
                 node,
-                pages: pages?,
+                runs: runs?,
             }
         }
         "balancing" => Row::Balancing(Switch {
@@ -249,6 +255,24 @@ fn parse(payload: &str) -> Option<Row> {
         _ => return None,
     };
     words.next().is_none().then_some(row)
+}
+
+/// A page, or the first of several, how many more follow, and how far apart they are.
+fn run(word: &str) -> Option<PageRun> {
+    let hex = |word| u64::from_str_radix(word, 16).ok();
+    let Some((first, rest)) = word.split_once('+') else {
+        return hex(word).map(PageRun::one);
+    };
+    let (more, step) = rest.split_once('/')?;
+    let count = u32::try_from(hex(more)?.checked_add(1)?).ok()?;
+    let run = PageRun {
+        first: hex(first)?,
+        step: u32::try_from(hex(step)?).ok().filter(|&step| step > 0)?,
+        count: Some(count).filter(|&count| count <= RUN_PAGES_MAX)?,
+    };
+    let bytes = u64::from(count).checked_mul(run.step.into())?;
+    run.first.checked_add(bytes)?;
+    Some(run)
 }
 
 fn task<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<TaskKey> {
@@ -335,7 +359,7 @@ const CRC: [u32; 256] = {
 };
 
 const MAGIC: &str = "numad-journal";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const KINDS: [ObjectKind; 3] = [ObjectKind::Memory, ObjectKind::SystemV, ObjectKind::File];
 /// In the place of the newest number of a thread, by which earlier versions told threads of one tick apart. Numbers
 /// wrap, and to them every thread of that tick is now a later one.
@@ -386,7 +410,14 @@ mod tests {
             Row::Pages {
                 owner: Owner::Process(Pid(812), StartTicks(4450)),
                 node: NodeId(3),
-                pages: vec![0x7f00_0000_1000, 0x7f00_0000_3000],
+                runs: vec![
+                    PageRun::one(0x7f00_0000_1000),
+                    PageRun {
+                        first: 0x7f00_0000_3000,
+                        step: 0x1000,
+                        count: 512,
+                    },
+                ],
             },
             Row::Pages {
                 owner: Owner::Object(ObjectId {
@@ -395,7 +426,7 @@ mod tests {
                     inode: 2066,
                 }),
                 node: NodeId(1),
-                pages: vec![0, 0x7000],
+                runs: vec![PageRun::one(0), PageRun::one(0x7000)],
             },
         ]
     }
@@ -412,7 +443,7 @@ mod tests {
     fn the_format_is_what_the_document_says() {
         assert_eq!(
             file(&rows()),
-            include_str!("../../fixtures/journal-1"),
+            include_str!("../../fixtures/journal-2"),
             "docs/journal-format.md shows this file"
         );
         assert_eq!(
@@ -420,6 +451,32 @@ mod tests {
             0xcbf4_3926,
             "CRC-32 as everyone's"
         );
+    }
+
+    #[test]
+    fn a_file_of_the_version_before_is_read() {
+        let decoded = decode(include_bytes!("../../fixtures/journal-1"), BOOT).unwrap();
+        assert!(decoded.headed && decoded.older && decoded.damaged == 0);
+        let pages = vec![
+            PageRun::one(0x7f00_0000_1000),
+            PageRun::one(0x7f00_0000_3000),
+        ];
+        let row = Row::Pages {
+            owner: Owner::Process(Pid(812), StartTicks(4450)),
+            node: NodeId(3),
+            runs: pages,
+        };
+        assert!(decoded.rows.len() == 5 && decoded.rows.contains(&row));
+    }
+
+    #[test]
+    fn runs_that_nobody_wrote_are_damage() {
+        let good = "7f0000001000+3/1000";
+        assert_eq!(run(good).map(|run| run.last()), Some(0x7f00_0000_4000));
+        let bad = "+ 1+ 1+1 1+1/ 1+1/0 1+g/1 1+ffffffff/1 1+1000000/1000 ffffffffffffffff+1/1 1+1/100000000 1+1/1/1";
+        for word in bad.split(' ') {
+            assert_eq!(run(word), None, "{word}");
+        }
     }
 
     #[test]
@@ -472,11 +529,11 @@ mod tests {
     fn another_boot_and_a_later_version_are_not_for_us() {
         let text = file(&rows());
         assert_eq!(decode(text.as_bytes(), "other"), Err(Foreign::OtherBoot));
-        let later = line("", &format!("{MAGIC} 2 {BOOT} more"));
+        let later = line("", &format!("{MAGIC} 3 {BOOT} more"));
         let empty = decode(later.as_bytes(), BOOT).unwrap();
         assert_eq!(empty, Decoded::default(), "nothing is open in it");
         let later = later + "what only the later version knows\n";
-        assert_eq!(decode(later.as_bytes(), BOOT), Err(Foreign::Newer(2)));
+        assert_eq!(decode(later.as_bytes(), BOOT), Err(Foreign::Newer(3)));
         // With the header lost, rows of another boot do not pass either.
         let headless = &text[text.find('\n').unwrap() + 1..];
         assert_eq!(decode(headless.as_bytes(), "other").unwrap().rows, []);
@@ -494,8 +551,12 @@ mod tests {
         fn any_row_reads_back(
             pid: u32, tid: u32, start: u64, ticks: u64, user: bool,
             mask in prop::collection::vec(0..5000_u32, 1..20), object in prop::sample::select(KINDS.to_vec()),
-            pages in prop::collection::vec(any::<u64>(), 0..20),
+            pages in prop::collection::vec((0..u64::MAX / 2, 1..1_u32 << 20, 1..=RUN_PAGES_MAX), 0..20),
         ) {
+            // One page has no distance.
+            let runs: Vec<PageRun> = pages.into_iter().map(|(first, step, count)| PageRun {
+                first, count, step: if count == 1 { 1 } else { step },
+            }).collect();
             let cpus: CpuSet = mask.into_iter().map(topology::CpuId).collect();
             let key = TaskKey { pid: Pid(pid), tid: Tid(tid), start: StartTicks(start) };
             let kind = if user { Kind::User } else { Kind::Unset };
@@ -504,10 +565,10 @@ mod tests {
                 Row::Bind { key, at: StartTicks(ticks), origin: Origin { kind, mask: cpus.clone() }, set: cpus.clone() },
                 Row::Again { key, at: StartTicks(ticks), set: cpus },
                 Row::Pages {
-                    owner: Owner::Process(Pid(pid), StartTicks(start)), node: NodeId(tid), pages: pages.clone(),
+                    owner: Owner::Process(Pid(pid), StartTicks(start)), node: NodeId(tid), runs: runs.clone(),
                 },
                 Row::Pages {
-                    owner: Owner::Object(ObjectId { kind: object, device: (pid, tid), inode: start }), node: NodeId(tid), pages,
+                    owner: Owner::Object(ObjectId { kind: object, device: (pid, tid), inode: start }), node: NodeId(tid), runs,
                 },
             ];
             prop_assert_eq!(decode(file(&rows).as_bytes(), BOOT).unwrap().rows, rows);

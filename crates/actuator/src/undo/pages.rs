@@ -11,10 +11,13 @@
 //! different homes, at most one stays where it was sent. So each is sent home; where one went and
 //! is not there afterwards, it and what it may be one page with are sent home again, the last row
 //! first: whatever is one page ends where the first row says.
+//!
+//! Millions of pages are put back part by part, for each takes a hundred bytes on its way. Rows that may be one page
+//! are of one part: first shared memory, by where pages are in it, then private memory by address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numad_core::{PageOutcome, Reach, Refusal};
+use numad_core::{ObjectId, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks};
 
 use super::{Breathe, Scope, UndoReport, number};
@@ -22,7 +25,7 @@ use crate::census::{Census, Seen};
 use crate::journal::Home;
 use crate::journal::rows::{Owner, ProcessKey};
 use crate::kernel::Kernel;
-use crate::live::Live;
+use crate::live::{Live, Mapped};
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
 
@@ -77,6 +80,21 @@ impl Page {
     }
 }
 
+/// Pages that are put back together.
+#[derive(Debug)]
+struct Part {
+    /// Private memory from one address to before another.
+    addresses: (u64, u64),
+    /// Shared memory, each from one place in it to before another.
+    shared: Vec<(ObjectId, (u64, u64))>,
+}
+
+const EVERYWHERE: (u64, u64) = (0, u64::MAX);
+const NOWHERE: (u64, u64) = (0, 0);
+
+/// Pages that could not be put back, by process and reason.
+type Kept = BTreeMap<(Pid, Refusal), usize>;
+
 impl<K: Kernel, C: Census> Live<K, C> {
     /// Puts back the pages of these processes and what they share, and forgets all that are back or
     /// gone.
@@ -87,17 +105,81 @@ impl<K: Kernel, C: Census> Live<K, C> {
         report: &mut UndoReport,
         breathe: Breathe<'_>,
     ) {
-        let mut pages = self.pages_of_living(recorded, report);
-        pages.append(&mut self.shared_pages(scope, recorded, report, breathe));
-        self.look(&mut pages, breathe);
+        let living = self.living(recorded, report);
+        let shared = self.mapped_objects(scope, recorded, report);
+        let mut kept = Kept::new();
+        for part in self.parts(&living, &shared) {
+            let mut pages = self.private_pages(&living, part.addresses);
+            for (object, places) in part.shared {
+                let mappings = &shared[&object];
+                pages.append(&mut self.shared_pages((object, places), mappings, report, breathe));
+            }
+            self.take_home(&mut pages, breathe);
+            self.conclude(&pages, report, &mut kept);
+        }
+        for ((pid, refusal), count) in kept {
+            let remedy = refusal::remedy(refusal);
+            report.fail(format!(
+                "{count} pages of process `{pid}` are not back: {refusal}{remedy}"
+            ));
+        }
+    }
+
+    /// What is put back together: all, if that is not much.
+    fn parts(&self, living: &[ProcessKey], shared: &BTreeMap<ObjectId, Vec<Mapped>>) -> Vec<Part> {
+        let records = self.journal.records();
+        let owners = living.iter().map(|process| owner_of(*process));
+        let owners: Vec<Owner> = owners
+            .chain(shared.keys().copied().map(Owner::Object))
+            .collect();
+        let count: usize = owners.iter().map(|&owner| records.pages_of(owner)).sum();
+        if count <= self.at_once {
+            return vec![Part {
+                addresses: EVERYWHERE,
+                shared: shared.keys().map(|&object| (object, EVERYWHERE)).collect(),
+            }];
+        }
+        let mut blocks: BTreeSet<(Option<ObjectId>, u64)> = BTreeSet::new();
+        for owner in owners {
+            let object = match owner {
+                Owner::Object(object) => Some(object),
+                Owner::Process(..) => None,
+            };
+            for run in records.runs_of(owner) {
+                let (first, last) = (run.first >> PART_BITS, run.last() >> PART_BITS);
+                blocks.extend((first..=last).map(|block| (object, block)));
+            }
+        }
+        let part = |(object, block): (Option<ObjectId>, u64)| {
+            let places = (block << PART_BITS, (block + 1) << PART_BITS);
+            match object {
+                Some(object) => Part {
+                    addresses: NOWHERE,
+                    shared: vec![(object, places)],
+                },
+                None => Part {
+                    addresses: places,
+                    shared: Vec::new(),
+                },
+            }
+        };
+        // A page of shared memory may have an older row as a private one, of before it was seen to be shared.
+        let (private, shared): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|(object, _)| object.is_none());
+        shared.into_iter().chain(private).map(part).collect()
+    }
+
+    /// Moves pages home, as many times as helps.
+    fn take_home(&mut self, pages: &mut [Page], breathe: Breathe<'_>) {
+        self.look(pages, breathe);
         for _ in 0..ROUNDS_MAX {
             let elsewhere = (0..pages.len()).filter(|&index| pages[index].is_elsewhere());
             let elsewhere: Vec<usize> = elsewhere.collect();
             if elsewhere.is_empty() {
                 break;
             }
-            self.send_home(&mut pages, &elsewhere, breathe);
-            self.look(&mut pages, breathe);
+            self.send_home(pages, &elsewhere, breathe);
+            self.look(pages, breathe);
             // What a program copied meanwhile goes where it is sent the next time. What is one page
             // with another goes too, and takes that along.
             let taken = (0..pages.len()).filter(|&index| pages[index].was_taken());
@@ -105,65 +187,72 @@ impl<K: Kernel, C: Census> Live<K, C> {
             if taken.is_empty() {
                 continue;
             }
-            self.send_home(&mut pages, &taken, breathe);
-            self.look(&mut pages, breathe);
+            self.send_home(pages, &taken, breathe);
+            self.look(pages, breathe);
             // First what processes share, which takes as many steps as there are processes; then
             // what may be huge.
             for bits in [0, HUGE_BITS] {
-                self.play_back(&mut pages, bits, breathe);
+                self.play_back(pages, bits, breathe);
             }
         }
-        self.conclude(&pages, report);
     }
 
-    /// Rows of processes that live, by process and address; forgets those of others.
-    fn pages_of_living(
+    /// Processes that live and have rows of pages; forgets those of others.
+    fn living(
         &mut self,
         recorded: &BTreeSet<ProcessKey>,
         report: &mut UndoReport,
-    ) -> Vec<Page> {
-        let mut pages = Vec::new();
-        for &ProcessKey { pid, start } in recorded {
-            let owner = Owner::Process(pid, start);
-            let mut homes = self.journal.records().homes(owner).peekable();
-            if homes.peek().is_none() {
+    ) -> Vec<ProcessKey> {
+        let mut living = Vec::new();
+        for &process in recorded {
+            let owner = owner_of(process);
+            let count = self.journal.records().pages_of(owner);
+            if count == 0 {
                 continue;
             }
-            match self.census.process(pid) {
-                Seen::Here(now) if now == start => pages.extend(homes.map(|(address, home)| {
-                    Page::new((owner, address, home), (pid, start), address)
-                })),
+            match self.census.process(process.pid) {
+                Seen::Here(now) if now == process.start => living.push(process),
                 Seen::Hidden(errno) => {
-                    let (count, refusal) = (homes.count(), Refusal::Hidden(errno));
-                    let remedy = refusal::remedy(refusal);
+                    let refusal = Refusal::Hidden(errno);
+                    let (pid, remedy) = (process.pid, refusal::remedy(refusal));
                     report.fail(format!(
                         "{count} pages of process `{pid}` are not back: it {refusal}{remedy}"
                     ));
                 }
                 Seen::Here(_) | Seen::Gone => {
-                    drop(homes);
                     let gone = self.journal.records_mut().forget_owner(owner);
                     report.pages_gone += number(gone);
                 }
             }
         }
+        living
+    }
+
+    /// Rows of these processes between two addresses, by process and address.
+    fn private_pages(&self, living: &[ProcessKey], addresses: (u64, u64)) -> Vec<Page> {
+        let mut pages = Vec::new();
+        for &process in living {
+            let owner = owner_of(process);
+            let homes = self.journal.records().homes_within(owner, addresses);
+            let of = (process.pid, process.start);
+            pages.extend(
+                homes.map(|(address, home)| Page::new((owner, address, home), of, address)),
+            );
+        }
         pages
     }
 
-    /// Rows of shared memory that processes of the scope map, each with one that has the page.
-    /// Counts those that no process has, which stay in the journal; and of everything forgets what
-    /// nobody maps.
-    fn shared_pages(
+    /// Shared memory of which pages were moved and that processes of the scope map, with those that do. Of everything
+    /// forgets what nobody maps.
+    fn mapped_objects(
         &mut self,
         scope: &Scope,
         recorded: &BTreeSet<ProcessKey>,
         report: &mut UndoReport,
-        breathe: Breathe<'_>,
-    ) -> Vec<Page> {
-        let mut pages = Vec::new();
+    ) -> BTreeMap<ObjectId, Vec<Mapped>> {
         let objects = self.journal.records().objects();
         if objects.is_empty() {
-            return pages;
+            return BTreeMap::new();
         }
         let family = match scope {
             Scope::All => None,
@@ -172,30 +261,42 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
         };
         let (mappings, all) = self.mappings(family.as_ref(), &objects);
-        for object in objects {
-            let owner = Owner::Object(object);
-            let Some(mappings) = mappings.get(&object) else {
-                if *scope == Scope::All {
-                    self.unmapped(owner, all, report);
-                }
-                continue;
-            };
-            let mut missing: Vec<(u64, Home)> = self.journal.records().homes(owner).collect();
-            for mapped in mappings {
-                let within = |&(name, home): &(u64, Home)| {
-                    let address = mapped.range.address_of(name)?;
-                    let process = (mapped.pid, mapped.start);
-                    Some(Page::new((owner, name, home), process, address))
-                };
-                let mut found: Vec<Page> = missing.iter().filter_map(within).collect();
-                self.look(&mut found, breathe);
-                found.retain(|page| page.place != PageStatus::Absent);
-                let names: BTreeSet<u64> = found.iter().map(|page| page.name).collect();
-                missing.retain(|(name, _)| !names.contains(name));
-                pages.append(&mut found);
-            }
-            report.pages_left += number(missing.len());
+        let unmapped = objects
+            .iter()
+            .filter(|object| !mappings.contains_key(object));
+        for &object in unmapped.filter(|_| *scope == Scope::All) {
+            self.unmapped(Owner::Object(object), all, report);
         }
+        mappings
+    }
+
+    /// Rows of shared memory from one place in it to before another, each with a process that has the page. Counts those
+    /// that no process has, which stay in the journal.
+    fn shared_pages(
+        &mut self,
+        (object, places): (ObjectId, (u64, u64)),
+        mappings: &[Mapped],
+        report: &mut UndoReport,
+        breathe: Breathe<'_>,
+    ) -> Vec<Page> {
+        let mut pages = Vec::new();
+        let owner = Owner::Object(object);
+        let missing = self.journal.records().homes_within(owner, places);
+        let mut missing: Vec<(u64, Home)> = missing.collect();
+        for mapped in mappings {
+            let within = |&(name, home): &(u64, Home)| {
+                let address = mapped.range.address_of(name)?;
+                let process = (mapped.pid, mapped.start);
+                Some(Page::new((owner, name, home), process, address))
+            };
+            let mut found: Vec<Page> = missing.iter().filter_map(within).collect();
+            self.look(&mut found, breathe);
+            found.retain(|page| page.place != PageStatus::Absent);
+            let names: BTreeSet<u64> = found.iter().map(|page| page.name).collect();
+            missing.retain(|(name, _)| !names.contains(name));
+            pages.append(&mut found);
+        }
+        report.pages_left += number(missing.len());
         pages
     }
 
@@ -205,7 +306,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let gone = self.journal.records_mut().forget_owner(owner);
             report.pages_gone += number(gone);
         } else {
-            let count = self.journal.records().homes(owner).count();
+            let count = self.journal.records().pages_of(owner);
             report.fail(format!(
                 "{count} pages of shared memory are not back: not all processes can be asked whether they map it; \
                  undo again as root"
@@ -323,7 +424,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Counts what became of pages, and forgets those that are back or gone.
-    fn conclude(&mut self, pages: &[Page], report: &mut UndoReport) {
+    fn conclude(&mut self, pages: &[Page], report: &mut UndoReport, left: &mut Kept) {
         for of_one in pages.chunk_by(|one, next| (one.owner, one.pid) == (next.owner, next.pid)) {
             let (owner, pid) = (of_one[0].owner, of_one[0].pid);
             let shared = matches!(owner, Owner::Object(_));
@@ -344,15 +445,16 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
             if let Some(last) = kept.last() {
                 let refusal = last.refused.unwrap_or(Refusal::Busy);
-                let (count, remedy) = (kept.len(), refusal::remedy(refusal));
-                report.fail(format!(
-                    "{count} pages of process `{pid}` are not back: {refusal}{remedy}"
-                ));
+                *left.entry((pid, refusal)).or_default() += kept.len();
             }
             let names = over.into_iter();
             self.journal.records_mut().forget_pages(owner, names);
         }
     }
+}
+
+const fn owner_of(process: ProcessKey) -> Owner {
+    Owner::Process(process.pid, process.start)
 }
 
 /// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken
@@ -399,5 +501,9 @@ const HUGE_BITS: u32 = 21;
 /// Times that pages are asked to move. The second time the rest of a batch moves that the kernel
 /// gave up at one page, what was busy for a moment, and what turned out to be shared.
 const ROUNDS_MAX: usize = 3;
+/// Pages that are put back at once: 26 MB on their way.
+pub(crate) const AT_ONCE: usize = 1 << 18;
+/// Where there are more, memory of 256 MiB at a time; more than a huge page, so that all rows of one are in one part.
+const PART_BITS: u32 = 28;
 /// Pages that are asked about before others may have their turn: about a millisecond.
 const LOOK_BATCH: usize = 4096;

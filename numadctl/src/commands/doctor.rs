@@ -152,13 +152,13 @@ fn balancing(root: &Path) -> Finding {
         Some("0") => finding(
             "ok",
             subject,
-            "off; with it numad is faster, see `engine.balancing`".to_owned(),
+            "off; it and numad complement each other, see `engine.balancing`".to_owned(),
             "",
         ),
         Some(_) => finding(
             "ok",
             subject,
-            "on: with numad faster than either alone".to_owned(),
+            "on; it and numad complement each other".to_owned(),
             "",
         ),
     }
@@ -315,7 +315,7 @@ mod tests {
                 "ok kernel: 6.18.0",
                 "ok memory nodes: 4 nodes",
                 "ok perf events: the kernel has them (perf_event_paranoid is 2",
-                "ok kernel NUMA balancing: on: with numad faster",
+                "ok kernel NUMA balancing: on; it and numad",
                 "limited sched_ext: a loaded scheduler",
                 "limited address samples: page faults are the only source",
                 "ok other sources: for other processors: `pebs` (Intel), `ibs` (AMD), `spe` (Arm)",

@@ -8,7 +8,7 @@ masks $program >/out/before
 numadctl attach $program --policy deloc || fail "attach"
 within 60 moved_threads || fail "no thread was moved"
 autonuma 1
-tells() { numadctl doctor --verbose | grep -q "with numad faster than either alone"; }
+tells() { numadctl doctor --verbose | grep -q "on; it and numad complement"; }
 within 60 tells || fail "doctor does not tell that balancing is on: $(numadctl doctor --verbose)"
 sleep 10
 expect "the switch while attached" "$(cat /proc/sys/kernel/numa_balancing)" 1

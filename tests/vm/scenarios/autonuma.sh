@@ -3,7 +3,7 @@
 #: limit   240
 autonuma 1
 start_numad
-contains "doctor" "$(numadctl doctor --verbose)" "with numad faster than either alone"
+contains "doctor" "$(numadctl doctor --verbose)" "on; it and numad complement"
 workload pairs --threads $cpus --region-kib 512 --seconds 300 --seed 8
 numadctl attach $program --policy deloc || fail "attach"
 within 60 moved_threads || fail "no thread was moved"

@@ -540,7 +540,7 @@ impl Row {
                 converged: number("converged")?,
                 kernel: number("kernel")?,
                 work: number("work")?,
-                modelled: number("modelled")?,
+                whole_ns: number("whole_ns")?,
                 others: number("others")?,
                 system: number("system")?,
             },

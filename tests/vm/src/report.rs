@@ -33,10 +33,10 @@ const COLUMNS: [Column; 13] = [
         digits: 1,
     },
     Column {
-        name: "modelled",
-        unit: "s",
-        about: "a thread's time over the whole run, on average; modelled",
-        of: |row| row.figures.modelled,
+        name: "whole time",
+        unit: "ns",
+        about: "per instruction, over the whole run; modelled",
+        of: |row| row.figures.whole_ns,
         digits: 2,
     },
     Column {

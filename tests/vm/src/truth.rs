@@ -91,8 +91,9 @@ pub(crate) struct Figures {
     pub(crate) kernel: f64,
     /// Instructions of the program itself, in millions a second of the guest's time.
     pub(crate) work: f64,
-    /// Modelled seconds of a thread of the program, on average.
-    pub(crate) modelled: f64,
+    /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors from a program leaves
+    /// it less to do, and less to wait for.
+    pub(crate) whole_ns: f64,
     /// Instructions in user mode that are not the program's, and those of the kernel, in millions a second of the
     /// guest's time.
     pub(crate) others: f64,
@@ -111,7 +112,7 @@ impl Figures {
         "converged",
         "kernel",
         "work",
-        "modelled",
+        "whole_ns",
         "others",
         "system",
     ];
@@ -128,7 +129,7 @@ impl Figures {
             "converged" => self.converged,
             "kernel" => self.kernel,
             "work" => self.work,
-            "modelled" => self.modelled,
+            "whole_ns" => self.whole_ns,
             "others" => self.others,
             "system" => self.system,
             _ => bail!(
@@ -193,7 +194,7 @@ impl Truth {
             converged: self.converged(steady, head, first_ns, steady_ns),
             kernel: self.kernel / (self.user + self.kernel).max(1.0),
             work: self.work(&windows),
-            modelled: busy.iter().map(|window| window.ns).sum::<f64>() / 1e9 / self.threads(),
+            whole_ns: ns_per_instruction(&busy),
             others: self.others() / self.length(&windows) / 1e6,
             system: self.kernel / self.length(&windows) / 1e6,
         }
@@ -207,17 +208,6 @@ impl Truth {
         seconds
             .map(|windows| local_share(&windows.iter().collect::<Vec<_>>()))
             .collect()
-    }
-
-    /// Threads that did a tenth of what the busiest one did.
-    fn threads(&self) -> f64 {
-        let mut done: BTreeMap<u64, f64> = BTreeMap::new();
-        for row in &self.rows {
-            *done.entry(row.thread).or_default() += row.instructions;
-        }
-        let most = done.values().copied().fold(0.0, f64::max);
-        let busy = done.values().filter(|one| **one >= most / 10.0).count();
-        float_of(busy.max(1))
     }
 
     /// Instructions in user mode of whoever is not followed.

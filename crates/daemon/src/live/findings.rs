@@ -125,10 +125,10 @@ fn balancing(reader: &Reader) -> Finding {
         Ok(BalancingMode::Off) => finding(
             "ok",
             SUBJECT,
-            "off; with it numad is faster, see `engine.balancing`",
+            "off; it and numad complement each other, see `engine.balancing`",
             "",
         ),
-        Ok(_) => finding("ok", SUBJECT, "on: with numad faster than either alone", ""),
+        Ok(_) => finding("ok", SUBJECT, "on; it and numad complement each other", ""),
         Err(error) => finding("limited", SUBJECT, told(&error), ""),
     }
 }

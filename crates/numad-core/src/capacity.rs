@@ -37,6 +37,22 @@ pub(crate) fn capacities(
     cores.into_iter().zip(held).map(room).collect()
 }
 
+/// The same where nobody knows what memory delivers: no more of a node's places than its even share of the tasks,
+/// and one, or as many as it has now. So partners come together two by two, and a program that has fewer tasks than the
+/// machine has cores still has the memory of all nodes.
+pub(crate) fn spread(capacity: &[usize], now: &[Option<usize>]) -> Vec<usize> {
+    let places: usize = capacity.iter().sum();
+    let mut there = vec![0; capacity.len()];
+    for &node in now.iter().flatten() {
+        there[node] += 1;
+    }
+    let of_node = |(&room, there): (&usize, usize)| {
+        let share = (room * now.len()).div_ceil(places.max(1));
+        room.min((share + 1).max(there))
+    };
+    capacity.iter().zip(there).map(of_node).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +63,21 @@ mod tests {
         let allowed = CpuSet::parse_list(allowed).unwrap();
         let found = capacities(&topology, &allowed, held, tasks);
         assert_eq!(found, expected, "{machine} {allowed} {held:?} {tasks}");
+    }
+
+    #[test]
+    fn without_bandwidth_tasks_keep_to_their_share_of_each_node() {
+        let on =
+            |nodes: &[usize]| -> Vec<Option<usize>> { nodes.iter().copied().map(Some).collect() };
+        assert_eq!(spread(&[4, 4, 4, 4], &on(&[0, 1, 2, 3])), [2, 2, 2, 2]);
+        assert_eq!(
+            spread(&[4, 4, 4, 4], &on(&[0, 0, 0, 1])),
+            [3, 2, 2, 2],
+            "nobody must go"
+        );
+        assert_eq!(spread(&[4, 4], &on(&[0, 1, 0, 1, 0, 1, 0, 1])), [4, 4]);
+        assert_eq!(spread(&[8, 2], &on(&[0, 1, 0])), [4, 2], "by their size");
+        assert_eq!(spread(&[0, 0], &[None]), [0, 0]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::driver::{self, Setup};
 use crate::fault::{Fault, Faults};
 use crate::random::Random;
 use crate::report::{Report, run};
-use crate::scenario::{SCENARIOS, Scenario, named};
+use crate::scenario::{Bandwidth, SCENARIOS, Scenario, named};
 use crate::stage::Simulation;
 use crate::workload::Workload;
 use crate::world::{PAGE_BYTES, World, WorldSpec};
@@ -141,6 +141,21 @@ fn a_program_beside_another_is_not_crowded_onto_what_is_left() {
         scenario.threads = None;
         let gain = report(&scenario).gain_percent();
         assert!(gain > -3.0, "seed {seed}: {gain:.1} %");
+    }
+}
+
+/// Pairs that take all the bandwidth they get, on half of the cores: gathered on two of four nodes they once lost a fifth,
+/// and on eight 43 %.
+#[test]
+fn where_bandwidth_is_unknown_threads_are_not_gathered_on_a_few_nodes() {
+    for (topology, threads) in [("4x18@10,21", 36), ("2x16@10,21", 16)] {
+        for policy in ["locality", "lapt", "deloc"] {
+            let mut scenario = scenario(topology, "stream", policy, 1);
+            scenario.threads = Some(threads);
+            scenario.bandwidth = Bandwidth::Unknown;
+            let gain = report(&scenario).gain_percent();
+            assert!(gain > -3.0, "{policy} on {topology}: {gain:.1} %");
+        }
     }
 }
 

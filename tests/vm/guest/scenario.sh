@@ -165,9 +165,30 @@ page_homes() {
            print line }' /proc/"$1"/numa_maps
 }
 
+# The journal with every page of its runs by itself: FIRST+MORE/STEP as so many addresses
+journal() {
+    awk 'function number(hex,    value, at) {
+             for (at = 1; at <= length(hex); at++) value = value * 16 + index("123456789abcdef", substr(hex, at, 1))
+             return value + 0 }
+         # In two parts, for the numbers that this awk prints end at 32 bits.
+         function hex(value,    high) {
+             high = int(value / 16777216)
+             return high ? sprintf("%x%06x", high, value - high * 16777216) : sprintf("%x", value) }
+         $2 == "pages" || $2 == "shared" {
+             line = ""
+             for (word = 1; word <= NF; word++) {
+                 if (split($word, part, /[+\/]/) < 3) { line = line " " $word; continue }
+                 for (page = 0; page <= number(part[2]); page++)
+                     line = line " " hex(number(part[1]) + page * number(part[3]))
+             }
+             print substr(line, 2)
+             next }
+         { print }' $state/journal
+}
+
 # keep_journal: what the daemon will have to put back, to be called before it does, each time; until pages_back, which
 # asks for what was kept since it was called the last time
-keep_journal() { cat $state/journal >>/out/journal || fail "no journal"; }
+keep_journal() { journal >>/out/journal || fail "no journal"; }
 
 # trace_writes PID...: from now on the kernel writes down where these processes fault by writing, which is what they do
 # when they take a page anew, or copy one that they share since a fork; `undo_begins` tells the faults after an undo.

@@ -2,7 +2,7 @@
 #: machine ring4 mesh8
 #: quick
 #: limit   300
-shared_moved() { [ "$(awk '$2 == "shared" { pages += NF - 6 } END { print pages + 0 }' $state/journal)" -ge 100 ]; }
+shared_moved() { [ "$(journal | awk '$2 == "shared" { pages += NF - 6 } END { print pages + 0 }')" -ge 100 ]; }
 autonuma 0
 start_numad
 for undo in detach kill; do

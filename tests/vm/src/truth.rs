@@ -4,7 +4,6 @@
 //! 20 ms. Times are a model: QEMU runs remote accesses as fast as local ones, so what they would have cost is
 //! computed here, with latencies that stand in [`Latencies`] and with waiting at busy memory controllers.
 
-
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 

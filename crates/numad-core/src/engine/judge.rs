@@ -10,6 +10,7 @@ use super::pieces::Pieces;
 use super::traffic;
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
+use crate::capacity::spread;
 use crate::cost;
 use crate::event::EventKind;
 use crate::evidence::{Certainty, Evidence};
@@ -106,6 +107,11 @@ impl Attachment {
             .as_ref()
             .map_or_else(Vec::new, Pressure::others_gbps);
         program.others_gbps = &others_gbps;
+        // A policy that was chosen for what it does has all places.
+        let spread = spread(&scratch.capacity, &nodes);
+        if pressure.is_none() && self.options.require_gain {
+            program.capacity = &spread;
+        }
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
             self.policy.propose(context.now, &program, &mut proposals);

@@ -248,7 +248,8 @@ pub struct Under {
     /// Policy; the default policy of the settings when not given
     #[arg(long, short, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Setting of the policy; `numadctl policies show NAME` lists them
+    /// Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as
+    /// `engine.hold_ms=0` (docs/config.md)
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub set: Vec<(String, String)>,
     /// Decide and tell, but change nothing

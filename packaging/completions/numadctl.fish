@@ -54,7 +54,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l cgroup -d '
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l command -d 'Every process whose command has this name' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l set -d 'Setting of the policy; `numadctl policies show NAME` lists them' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l dry-run -d 'Decide and tell, but change nothing'
@@ -70,7 +70,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand status" -s w -l watch 
 complete -c numadctl -n "__fish_numadctl_using_subcommand status" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l set -d 'Setting of the policy; `numadctl policies show NAME` lists them' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l dry-run -d 'Decide and tell, but change nothing'

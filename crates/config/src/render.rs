@@ -111,7 +111,9 @@ pub fn render_markdown() -> String {
          file (its drop-ins are in `FILE.d`) or a directory that holds `numad.toml`.\n\n\
          Unknown settings, wrong types and values out of bounds are errors that name file, line and the\n\
          nearest known name; `numadctl config check` finds them all without a daemon. `numadctl reload`\n\
-         or SIGHUP takes changed files; when they are wrong, the settings stay as they are.\n",
+         or SIGHUP takes changed files; when they are wrong, the settings stay as they are.\n\n\
+         What takes effect for programs attached after a reload can also be given for one program, by its full\n\
+         name: `numadctl attach PID --set engine.hold_ms=0`.\n",
     );
     for section in documented() {
         push(

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use numad_core::{
     AttachOptions, EngineOptions, IntervalLaw, PolicyFactory, SettingSpec, SettingValue, Settings,
+    SettingsError,
 };
 
-use crate::schema::{self, POLICY_SECTION, SECTIONS};
+use crate::schema::{self, Effect, Entry, POLICY_SECTION, SECTIONS};
 
 /// Events the engine keeps until the daemon polls them. It polls after every step, so this only
 /// has to hold what one window of 1,024 tasks and 4,096 page moves can say.
@@ -275,35 +276,48 @@ impl Config {
     /// What the engine does around the policy of a program attached now.
     #[must_use]
     pub fn attach_options(&self) -> AttachOptions {
-        let engine = &self.engine;
-        let (min, max) = (engine.interval_min, engine.interval_max);
-        AttachOptions {
-            interval: match engine.interval {
-                IntervalKind::OnDeLoc => IntervalLaw::OnDeLoc {
-                    min,
-                    max,
-                    factor: engine.interval_factor,
-                },
-                IntervalKind::Lapt => IntervalLaw::Lapt {
-                    start: LAPT_START.clamp(min, max),
-                    min,
-                    max,
-                },
-            },
-            busy_min: engine.busy_min,
-            samples_min: engine.samples_min,
-            confidence_min: self.evidence.confidence_min,
-            lost_max: self.evidence.lost_max,
-            page_moves_max: engine.page_moves_max,
-            task_moves_max: engine.task_moves_max,
-            hold: engine.hold,
-            headroom: engine.headroom,
-            bind_core: engine.bind_core,
-            by_blocks: engine.by_blocks,
-            move_threads: engine.move_threads,
-            move_pages: engine.move_pages,
-            ..AttachOptions::default()
+        options_of(&self.engine, &self.evidence)
+    }
+
+    /// The same with settings for this program alone: those by full name, such as `engine.hold_ms`, that hold from the
+    /// next attach on.
+    ///
+    /// # Errors
+    /// Names the first that is not known, not one of these, or has no such value.
+    pub fn attach_options_with<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<AttachOptions, SettingsError> {
+        let mut values = self.values.clone();
+        let refused = |name: &str, reason: &str| SettingsError {
+            name: name.to_owned(),
+            reason: reason.to_owned(),
+        };
+        for (full, text) in given {
+            let (section, name) = full.split_once('.').unwrap_or_default();
+            let section = SECTIONS.iter().find(|known| known.name == section);
+            let entries = section.map_or(&[][..], |section| section.entries);
+            let mine = |entry: &&Entry| entry.effect == Effect::NextAttach;
+            let specs: Vec<SettingSpec> = entries
+                .iter()
+                .filter(mine)
+                .map(|entry| entry.spec)
+                .collect();
+            if specs.is_empty() {
+                let reason = "cannot be set for one program; `engine.` and `evidence.` can";
+                return Err(refused(full, reason));
+            }
+            let whole = |error: SettingsError| refused(full, &error.reason);
+            let spec = numad_core::setting::find(&specs, name).map_err(whole)?;
+            let value = spec.parse(text).map_err(whole)?;
+            values.0.insert(full.to_owned(), value);
         }
+        let engine = engine(&values);
+        if engine.interval_min > engine.interval_max {
+            let reason = "must not be below `engine.interval_min_ms`";
+            return Err(refused("engine.interval_max_ms", reason));
+        }
+        Ok(options_of(&engine, &evidence(&values)))
     }
 
     /// The same with another socket, and another state directory, as a command line may name them.
@@ -360,6 +374,38 @@ impl Config {
                 .collect(),
             values,
         }
+    }
+}
+
+/// What these sections say of one program.
+fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
+    let (min, max) = (engine.interval_min, engine.interval_max);
+    AttachOptions {
+        interval: match engine.interval {
+            IntervalKind::OnDeLoc => IntervalLaw::OnDeLoc {
+                min,
+                max,
+                factor: engine.interval_factor,
+            },
+            IntervalKind::Lapt => IntervalLaw::Lapt {
+                start: LAPT_START.clamp(min, max),
+                min,
+                max,
+            },
+        },
+        busy_min: engine.busy_min,
+        samples_min: engine.samples_min,
+        confidence_min: evidence.confidence_min,
+        lost_max: evidence.lost_max,
+        page_moves_max: engine.page_moves_max,
+        task_moves_max: engine.task_moves_max,
+        hold: engine.hold,
+        headroom: engine.headroom,
+        bind_core: engine.bind_core,
+        by_blocks: engine.by_blocks,
+        move_threads: engine.move_threads,
+        move_pages: engine.move_pages,
+        ..AttachOptions::default()
     }
 }
 

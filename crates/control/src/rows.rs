@@ -42,7 +42,8 @@ pub struct AttachRequest {
     /// Name of the policy; the default policy of the settings when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Settings of the policy, as text; absent ones are as in the settings file.
+    /// Settings of the policy by name, and of the engine for this program by full name, such as `engine.hold_ms`, as text;
+    /// absent ones are as in the settings file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Decide and tell, but change nothing.

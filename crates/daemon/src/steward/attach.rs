@@ -7,8 +7,8 @@ use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::cost::Prices;
 use numad_core::{
-    AttachError, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings, SettingsError,
-    Time, cost,
+    AttachError, AttachOptions, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings,
+    SettingsError, Time, cost,
 };
 use procfs::Closed;
 use topology::Pid;
@@ -93,7 +93,7 @@ impl Steward {
         let others_act = self.programs.values().any(Program::acts);
         self.have_kernel_balance(others_act || acts(factory.name(), request.dry_run));
         self.follow(&pids)?;
-        let mut options = self.parts.config.attach_options();
+        let mut options = self.options(request)?;
         options.require_gain = factory.seeks_gain();
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());
@@ -126,7 +126,10 @@ impl Steward {
             owner: owner.map(|(uid, gid)| Credentials { uid, gid }),
             confined_to: peer.confinement(),
             policy: factory.name(),
-            settings: in_words(&settings),
+            settings: in_words(&settings)
+                .into_iter()
+                .chain(of_engine(request).map(|(name, text)| (name.to_owned(), text.to_owned())))
+                .collect(),
             dry_run: request.dry_run,
             since: now,
             until: request
@@ -233,11 +236,22 @@ impl Steward {
             .flat_map(Settings::iter)
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect();
-        for (name, text) in &request.set {
+        for (name, text) in request.set.iter().filter(|(name, _)| !is_of_engine(name)) {
             let spec = numad_core::setting::find(specs, name).map_err(refused)?;
             given.push((name.clone(), spec.parse(text).map_err(refused)?));
         }
         Ok((factory, Settings::with(specs, given).map_err(refused)?))
+    }
+
+    /// What the engine does around the policy: as the settings say, but for what is asked for this program.
+    fn options(&self, request: &AttachRequest) -> Result<AttachOptions, Failure> {
+        let config = &self.parts.config;
+        config
+            .attach_options_with(of_engine(request))
+            .map_err(|error| {
+                Failure::new(ErrorKind::Configuration, error.to_string())
+                    .remedy("docs/config.md lists what takes effect at the next attach")
+            })
     }
 
     /// Admins and users do not take each other's places.
@@ -471,6 +485,17 @@ fn bad_setting(policy: &str, error: &SettingsError) -> Failure {
         format!("policy `{policy}`: {error}"),
     )
     .remedy(format!("see `numadctl policies show {policy}`"))
+}
+
+/// Whether a setting is one of the engine's around the policy, which go by their full names.
+fn is_of_engine(name: &str) -> bool {
+    name.contains('.')
+}
+
+fn of_engine(request: &AttachRequest) -> impl Iterator<Item = (&str, &str)> {
+    let set = request.set.iter();
+    set.filter(|(name, _)| is_of_engine(name))
+        .map(|(name, text)| (name.as_str(), text.as_str()))
 }
 
 /// Settings as text.

@@ -771,6 +771,8 @@ pub fn undo_text(report: &UndoReport) -> String {
 }
 
 #[cfg(test)]
+mod attach_tests;
+#[cfg(test)]
 mod experiments_tests;
 #[cfg(test)]
 mod recording_tests;

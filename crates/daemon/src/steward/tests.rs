@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use actuator::Balancing;
 use control::rows::{AttachRequest, Target};
 
 use control::ErrorKind;
@@ -148,61 +147,6 @@ fn a_program_is_placed_and_the_account_is_kept() {
         !steward.events(Peer::DAEMON, id, 512).unwrap().is_empty(),
         "kept for a while"
     );
-}
-
-const COOPERATING: &str = "[daemon]\nallow_global = true\n[engine]\nbalancing = \"cooperate\"\n";
-
-#[test]
-fn the_kernel_balances_while_a_program_is_under_a_policy() {
-    let world = World::new();
-    let settings = Settings::new("cooperates", COOPERATING);
-    let (mut steward, _gate) = world.steward(&settings);
-    let attach = |steward: &mut Steward, pid, policy| {
-        let attached = steward.attach(Peer::DAEMON, &request(&[pid], policy));
-        AttachmentId(attached.unwrap().id)
-    };
-    let watched = attach(&mut steward, 100, "none");
-    assert!(
-        world.state().balancing.is_none(),
-        "who only looks changes nothing"
-    );
-    steward.detach(Peer::DAEMON, watched).unwrap();
-    let first = attach(&mut steward, 100, "packed");
-    let second = attach(&mut steward, 200, "packed");
-    let notes = steward.status(Peer::DAEMON).source_notes;
-    assert!(
-        notes.iter().any(|note| note.contains("by numad")),
-        "{notes:?}"
-    );
-    steward.detach(Peer::DAEMON, first).unwrap();
-    assert!(
-        world.state().balancing.is_some(),
-        "the other is still there"
-    );
-    steward.detach(Peer::DAEMON, second).unwrap();
-    assert!(world.state().balancing.is_none());
-    world.state().balancing = Some(Balancing::Already);
-    let third = attach(&mut steward, 100, "packed");
-    steward.detach(Peer::DAEMON, third).unwrap();
-    assert!(world.state().balancing.is_some(), "it was on before");
-}
-
-#[test]
-fn without_leave_the_kernels_balancing_is_not_touched() {
-    let world = World::new();
-    let settings = Settings::new("leaves", EAGER);
-    let (mut steward, _gate) = world.steward(&settings);
-    steward
-        .attach(Peer::DAEMON, &request(&[100], "packed"))
-        .unwrap();
-    windows(&world, &mut steward);
-    assert!(world.state().balancing.is_none());
-    settings.write(COOPERATING);
-    steward.reload(Peer::DAEMON).unwrap();
-    assert!(world.state().balancing.is_some(), "who may, from now on");
-    settings.write(EAGER);
-    steward.reload(Peer::DAEMON).unwrap();
-    assert!(world.state().balancing.is_none());
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! What an attach may bring with it: settings for one program, and the kernel's balancing.
+
+use actuator::Balancing;
+use control::ErrorKind;
+
+use super::tests::{EAGER, request, windows};
+use super::*;
+use crate::fake::{Settings, World};
+
+const COOPERATING: &str = "[daemon]\nallow_global = true\n[engine]\nbalancing = \"cooperate\"\n";
+
+#[test]
+fn the_kernel_balances_while_a_program_is_under_a_policy() {
+    let world = World::new();
+    let settings = Settings::new("cooperates", COOPERATING);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attach = |steward: &mut Steward, pid, policy| {
+        let attached = steward.attach(Peer::DAEMON, &request(&[pid], policy));
+        AttachmentId(attached.unwrap().id)
+    };
+    let watched = attach(&mut steward, 100, "none");
+    assert!(
+        world.state().balancing.is_none(),
+        "who only looks changes nothing"
+    );
+    steward.detach(Peer::DAEMON, watched).unwrap();
+    let first = attach(&mut steward, 100, "packed");
+    let second = attach(&mut steward, 200, "packed");
+    let notes = steward.status(Peer::DAEMON).source_notes;
+    assert!(
+        notes.iter().any(|note| note.contains("by numad")),
+        "{notes:?}"
+    );
+    steward.detach(Peer::DAEMON, first).unwrap();
+    assert!(
+        world.state().balancing.is_some(),
+        "the other is still there"
+    );
+    steward.detach(Peer::DAEMON, second).unwrap();
+    assert!(world.state().balancing.is_none());
+    world.state().balancing = Some(Balancing::Already);
+    let third = attach(&mut steward, 100, "packed");
+    steward.detach(Peer::DAEMON, third).unwrap();
+    assert!(world.state().balancing.is_some(), "it was on before");
+}
+
+#[test]
+fn without_leave_the_kernels_balancing_is_not_touched() {
+    let world = World::new();
+    let settings = Settings::new("leaves", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "packed"))
+        .unwrap();
+    windows(&world, &mut steward);
+    assert!(world.state().balancing.is_none());
+    settings.write(COOPERATING);
+    steward.reload(Peer::DAEMON).unwrap();
+    assert!(world.state().balancing.is_some(), "who may, from now on");
+    settings.write(EAGER);
+    steward.reload(Peer::DAEMON).unwrap();
+    assert!(world.state().balancing.is_none());
+}
+
+#[test]
+fn settings_of_the_engine_can_be_given_for_one_program() {
+    let world = World::new();
+    let settings = Settings::new("engine", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = request(&[100], "packed");
+    let mut refused = |name: &str, value: &str| {
+        asked.set = [(name.to_owned(), value.to_owned())].into();
+        steward.attach(Peer::DAEMON, &asked).unwrap_err()
+    };
+    for (name, value, told) in [
+        ("engine.hold_mz", "1", "did you mean `hold_ms`?"),
+        ("engine.hold_ms", "-1", "`engine.hold_ms`"),
+        ("daemon.socket", "/tmp/x", "cannot be set for one program"),
+        ("engine.page_slots", "65536", "is not known"),
+        (
+            "engine.interval_min_ms",
+            "60000",
+            "`engine.interval_max_ms`",
+        ),
+    ] {
+        let failure = refused(name, value);
+        assert_eq!(failure.kind, ErrorKind::Configuration, "{failure:?}");
+        assert!(failure.message.contains(told), "{failure:?}");
+    }
+    asked.set = [("engine.move_threads".to_owned(), "false".to_owned())].into();
+    let id = steward.attach(Peer::DAEMON, &asked).unwrap().id;
+    windows(&world, &mut steward);
+    assert!(world.state().done.is_empty(), "no thread is moved");
+    let detail = steward.detail(Peer::DAEMON, AttachmentId(id)).unwrap();
+    assert_eq!(detail.settings["engine.move_threads"], "false");
+    steward
+        .attach(Peer::DAEMON, &request(&[200], "packed"))
+        .unwrap();
+    windows(&world, &mut steward);
+    assert!(!world.state().done.is_empty(), "others are as ever");
+}

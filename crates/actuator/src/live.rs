@@ -752,7 +752,7 @@ fn page_outcome(status: i32) -> PageOutcome {
 /// What is said of a page that is not moved.
 fn standing(place: PageStatus) -> PageOutcome {
     match place {
-        PageStatus::On(node) => PageOutcome::On(node),
+        PageStatus::On(node) => PageOutcome::Stood(node),
         PageStatus::Absent => PageOutcome::Refused(Refusal::Gone),
         PageStatus::Unknown(errno) => {
             PageOutcome::Refused(refusal::of_page(errno.saturating_neg()))

@@ -540,7 +540,7 @@ fn privileged_errors_of_this_kernel_are_told_apart() {
     let Outcome::Moved { pages: moved, .. } = stay else {
         panic!("{stay:?}")
     };
-    assert!(moved.iter().all(|page| *page == PageOutcome::On(home)));
+    assert!(moved.iter().all(|page| *page == PageOutcome::Stood(home)));
     // A page that nobody touched, and an address that nobody mapped.
     assert_eq!(
         residency(&mut Linux, other.pid(), &[0x1000]).unwrap(),

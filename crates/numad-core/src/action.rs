@@ -92,9 +92,11 @@ pub enum Outcome {
 /// What came of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutcome {
-    /// It is on this node now.
+    /// It was moved, and is on this node now.
     On(NodeId),
-    /// It stayed.
+    /// It was on this node already, and nothing was done.
+    Stood(NodeId),
+    /// It stayed where it was not wanted.
     Refused(Refusal),
 }
 

@@ -316,6 +316,7 @@ impl Carried {
                 for page in pages {
                     match page {
                         PageOutcome::On(_) => self.moved_pages += 1,
+                        PageOutcome::Stood(_) => {}
                         PageOutcome::Refused(_) => self.refused += 1,
                     }
                 }

@@ -84,7 +84,8 @@ fn ended(action: &Action, outcome: &Outcome) -> String {
         (Action::MovePages { node, reason, .. }, Outcome::Moved { pages, spent_ns }) => {
             let moved = |page: &&PageOutcome| matches!(page, PageOutcome::On(_));
             let moved = pages.iter().filter(moved).count();
-            let refused = pages.len() - moved;
+            let refused = |page: &&PageOutcome| matches!(page, PageOutcome::Refused(_));
+            let refused = pages.iter().filter(refused).count();
             let spent = spent_ns / 1000;
             let refused = match refused {
                 0 => String::new(),

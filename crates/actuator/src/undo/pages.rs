@@ -368,8 +368,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 for (&index, outcome) in batch.iter().zip(moved.pages) {
                     let page = &mut pages[index];
                     page.refused = match outcome {
-                        PageOutcome::On(there) if there == node => None,
-                        PageOutcome::On(_) => Some(Refusal::Busy),
+                        PageOutcome::On(there) | PageOutcome::Stood(there) => {
+                            (there != node).then_some(Refusal::Busy)
+                        }
                         PageOutcome::Refused(refusal) => Some(refusal),
                     };
                     if page.refused == Some(Refusal::Shared) {

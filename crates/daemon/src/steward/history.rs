@@ -263,7 +263,8 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
             },
         ) => {
             let tally = Tally::of(fates);
-            let kind = if tally.moved > 0 { "done" } else { "failed" };
+            let done = tally.moved + tally.stood > 0;
+            let kind = if done { "done" } else { "failed" };
             let mut text = format!(
                 "{} of {} to node {node} in {}.{:03} ms",
                 tally.moved,
@@ -271,6 +272,9 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
                 spent_ns / 1_000_000,
                 spent_ns / 1000 % 1000
             );
+            if tally.stood > 0 {
+                text += &format!("; {} there already", tally.stood);
+            }
             for (why, count) in tally.refused {
                 text += &format!("; {count} not: {why}");
             }
@@ -291,6 +295,8 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) moved: u64,
+    /// Were there already.
+    pub(super) stood: u64,
     pub(super) refused: BTreeMap<Refusal, u64>,
 }
 
@@ -300,6 +306,7 @@ impl Tally {
         for fate in fates {
             match fate {
                 PageOutcome::On(_) => tally.moved += 1,
+                PageOutcome::Stood(_) => tally.stood += 1,
                 PageOutcome::Refused(why) => *tally.refused.entry(*why).or_default() += 1,
             }
         }
@@ -441,11 +448,11 @@ mod tests {
         let on = PageOutcome::On(NodeId(1));
         let busy = PageOutcome::Refused(Refusal::Busy);
         check(
-            moved(vec![on, busy, on]),
+            moved(vec![on, busy, PageOutcome::Stood(NodeId(1)), on]),
             (
                 "done",
                 None,
-                "2 of 3 pages to node 1 in 1.234 ms; 1 not: the page is busy or pinned",
+                "2 of 4 pages to node 1 in 1.234 ms; 1 there already; 1 not: the page is busy or pinned",
             ),
         );
         check(

@@ -310,8 +310,8 @@ pub(super) fn tally(action: &Action, outcome: &Outcome) -> (u64, Tally, u64) {
 
 fn refused(why: Refusal, count: usize) -> Tally {
     Tally {
-        moved: 0,
         refused: BTreeMap::from([(why, u64::try_from(count).unwrap_or(u64::MAX))]),
+        ..Tally::default()
     }
 }
 

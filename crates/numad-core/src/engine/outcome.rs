@@ -148,11 +148,11 @@ impl Attachment {
             .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         let (from, node) = (order.from, order.node);
         match result {
-            Some(PageOutcome::On(there)) => {
+            Some(end @ (PageOutcome::On(there) | PageOutcome::Stood(there))) => {
                 let position = topology.position(there);
                 let home = position.and_then(|position| u16::try_from(position).ok());
                 order.is_done |= position == Some(node);
-                if position == Some(node) {
+                if position == Some(node) && end == PageOutcome::On(there) {
                     self.totals.pages_moved += count;
                 }
                 let was = from.and_then(|from| u16::try_from(from).ok());

@@ -237,10 +237,14 @@ impl World {
         if let Some(refusal) = self.refusal() {
             return PageOutcome::Refused(refusal);
         }
-        if usize::from(home) != to && !self.move_unit((region, page), to) {
-            return PageOutcome::Refused(Refusal::NoMemory);
+        let node = self.topology.nodes()[to].id;
+        if usize::from(home) == to {
+            PageOutcome::Stood(node)
+        } else if self.move_unit((region, page), to) {
+            PageOutcome::On(node)
+        } else {
+            PageOutcome::Refused(Refusal::NoMemory)
         }
-        PageOutcome::On(self.topology.nodes()[to].id)
     }
 
     /// Moves the unit of memory that a page lies in, which is whole on one node; false where there is no

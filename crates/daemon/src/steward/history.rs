@@ -448,11 +448,11 @@ mod tests {
         let on = PageOutcome::On(NodeId(1));
         let busy = PageOutcome::Refused(Refusal::Busy);
         check(
-            moved(vec![on, busy, PageOutcome::Stood(NodeId(1)), on]),
+            moved(vec![on, busy, PageOutcome::Stood(NodeId(1))]),
             (
                 "done",
                 None,
-                "2 of 4 pages to node 1 in 1.234 ms; 1 there already; 1 not: the page is busy or pinned",
+                "1 of 3 pages to node 1 in 1.234 ms; 1 there already; 1 not: the page is busy or pinned",
             ),
         );
         check(

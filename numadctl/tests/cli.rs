@@ -153,12 +153,12 @@ const RIGHT: &[(&str, &str, &str)] = &[
     ),
     (
         "attach --cgroup /a.slice",
-        "as 3 under policy deloc",
+        "under policy deloc",
         r#"POST /v1/attachments {"target":{"cgroup":"/a.slice"},"set":{},"dry_run":false}"#,
     ),
     (
         "attach --unit a.service",
-        "numadctl explain 3",
+        "numadctl explain 4242",
         r#"POST /v1/attachments {"target":{"unit":"a.service"},"set":{},"dry_run":false}"#,
     ),
     (

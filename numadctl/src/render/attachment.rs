@@ -4,7 +4,15 @@ use control::rows::{Attachment, UndoReport};
 
 use super::units::count;
 
-/// What was attached, as what, and, on a line of its own that no terminal breaks, where to look next.
+/// How commands name a program: its only process, else the number it has in `status`.
+pub(crate) fn handle(row: &Attachment) -> String {
+    match row.pids.as_slice() {
+        [pid] => pid.to_string(),
+        _ => format!("id:{}", row.id),
+    }
+}
+
+/// What was attached, and, on a line of its own that no terminal breaks, where to look next.
 #[must_use]
 pub fn attached(row: &Attachment) -> String {
     let processes = match row.pids.as_slice() {
@@ -21,19 +29,22 @@ pub fn attached(row: &Attachment) -> String {
         ""
     };
     format!(
-        "attached {processes} ({}) as {} under policy {}{dry}\nsee `numadctl explain {}`\n",
-        row.command, row.id, row.policy, row.id
+        "attached {processes} ({}) under policy {}{dry}\nsee `numadctl explain {}`\n",
+        row.command,
+        row.policy,
+        handle(row)
     )
 }
 
 /// What is back where it was, what is not, and why.
 #[must_use]
 pub fn undone(report: &UndoReport) -> String {
-    let mut text = format!(
-        "put back {} and {}\n",
-        count(report.threads_restored, "thread"),
-        count(report.pages_restored, "page")
-    );
+    let threads = count(report.threads_restored, "thread");
+    let mut text = match report.pages_restored {
+        // Most often no page was moved: then pages are no concern of the reader.
+        0 => format!("put back {threads}\n"),
+        pages => format!("put back {threads} and {}\n", count(pages, "page")),
+    };
     if report.threads_gone > 0 || report.pages_gone > 0 {
         let (threads, pages) = (
             count(report.threads_gone, "thread"),

@@ -2,6 +2,7 @@
 
 use control::rows::{AttachmentDetail, EventRow, Evidence, ThreadRow};
 
+use super::attachment::handle;
 use super::counters;
 use super::table::{Side, table};
 use super::units::{bytes, count, nanoseconds, seconds, share};
@@ -17,35 +18,53 @@ pub fn brief(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> St
             .rfind(|row| kinds.contains(&row.kind.as_str()));
         found.map(|row| row.text.as_str())
     };
+    let threads = count(row.threads.into(), "thread");
+    let part = if row.tasks == row.threads {
+        format!("its {threads} share")
+    } else {
+        format!("{} of its {threads} (the busy ones) share", row.tasks)
+    };
     let seen = format!(
-        "{} has been under policy {} for {}: {} in {} show how {} of {} share memory.",
-        row.command,
-        row.policy,
+        "In {} numad sampled {} of {}, which show how {part} memory.",
         seconds(row.attached_s),
-        count(row.samples, "sample"),
-        count(row.windows, "window"),
-        row.tasks,
-        count(row.threads.into(), "thread"),
+        count(row.samples, "memory access"),
+        row.command,
     );
     let ledger = &row.ledger;
     let order = last(&["ordered"]).map_or_else(
         || "nothing has been ordered yet".to_owned(),
-        |order| format!("the last order was: {order}"),
+        |order| format!("the last order was: {}", without_amount(order)),
     );
+    let moved = match ledger.pages_moved {
+        0 => "no page moved".to_owned(),
+        pages => format!(
+            "{} ({}) moved",
+            count(pages, "page"),
+            bytes(ledger.bytes_moved)
+        ),
+    };
     let done = format!(
-        "Done so far: {} bound, {} ({}) moved; {order}.",
+        "Done under policy {}: {} bound, {moved}; {order}.",
+        row.policy,
         count(ledger.threads_bound.into(), "thread"),
-        count(ledger.pages_moved, "page"),
-        bytes(ledger.bytes_moved),
     );
-    let refused = last(&["dropped", "failed", "hands_off"]).unwrap_or("nothing was refused");
+    let refused = last(&["dropped", "failed", "hands_off"]);
     let not_done = format!(
-        "Not done: {refused}; `numadctl detach {}` puts everything back.",
-        row.id
+        "{}; `numadctl detach {}` puts everything back.",
+        refused.map_or_else(
+            || "Nothing was refused".to_owned(),
+            |refused| format!("Not done: {refused}")
+        ),
+        handle(row)
     );
     let sentences = [seen, done, not_done];
     let lines = sentences.iter().flat_map(|line| wrapped(line, width));
     lines.map(|line| line + "\n").collect()
+}
+
+/// An order without the amount behind its reason: a figure of the matrix, which says nothing alone.
+fn without_amount(order: &str) -> &str {
+    order.split(" (amount ").next().unwrap_or(order)
 }
 
 /// Everything about one program, in lines of at most `width` where words allow it.

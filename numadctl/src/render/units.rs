@@ -99,6 +99,7 @@ mod tests {
             (1, "process", "1 process"),
             (2, "process", "2 processes"),
             (3, "context switch", "3 context switches"),
+            (4, "memory access", "4 memory accesses"),
         ] {
             assert_eq!(count(number, noun), text);
         }

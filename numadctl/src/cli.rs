@@ -55,9 +55,10 @@ pub enum Command {
     Status(Status),
     /// Start a program under a policy
     ///
-    /// The program is attached before its first instruction, and not started when it cannot be attached. In a terminal, and
-    /// with --wait, this command waits for its end, tells what was done and gained, and gives its exit code. Elsewhere it
-    /// becomes the program, which then has its process number, standard streams and exit code.
+    /// The program is attached before its first instruction, and not started when it cannot be
+    /// attached. In a terminal, and with --wait, this command waits for its end, tells what was
+    /// done and gained, and gives its exit code. Elsewhere it becomes the program, which then has
+    /// its process number, standard streams and exit code.
     #[command(after_help = "EXAMPLE:\n  numadctl run --policy deloc -- ./solver --threads 32")]
     Run(Run),
     /// Tell what was done to a program and why, and what was not done and why not
@@ -95,14 +96,16 @@ pub enum Command {
     Replay(Replay),
     /// Put a running program under several policies in turn, and tell which is better
     ///
-    /// Time is cut into slices of equal length, as many for each policy, neighbours in time, in an order drawn from a seed.
-    /// At each switch threads and pages are put back before the next policy is entered. Ctrl-C ends it with a verdict on
-    /// what there is, and everything put back. It runs in the daemon: with --detach this command does not wait for its
-    /// end. See docs/experiments.md.
+    /// Time is cut into slices of equal length, as many for each policy, neighbours in time, in an
+    /// order drawn from a seed. At each switch threads and pages are put back before the next
+    /// policy is entered. Ctrl-C ends it with a verdict on what there is, and everything put back.
+    /// It runs in the daemon: with --detach this command does not wait for its end. See
+    /// docs/experiments.md.
     #[command(
         after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,deloc -o solver.json\n  \
         numadctl ab 4242 --detach\n  numadctl ab list\n  numadctl ab show 3\n  \
-        numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' --slice 30s --time-constant 3s"
+        numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' \
+        --slice 30s --time-constant 3s"
     )]
     Ab(experiment::Ab),
     /// Run a command many times under several policies, and tell which is better
@@ -111,14 +114,16 @@ pub enum Command {
     /// neighbours hit all alike, and the test knows the odds exactly. Ctrl-C ends it with a verdict on what there is;
     /// with --output it can go on later. What the command prints is dropped. See docs/experiments.md.
     #[command(
-        after_help = "EXAMPLE:\n  numadctl compare -n 20 --policies linux,deloc -o solver.json -- ./solver --threads 32\n  \
+        after_help = "EXAMPLE:\n  numadctl compare -n 20 --policies linux,deloc -o solver.json -- \
+        ./solver --threads 32\n  \
         numadctl compare --continue solver.json\n  numadctl report solver.json -o solver.html"
     )]
     Compare(experiment::Compare),
     /// Show an experiment again, as text or as a page
     ///
-    /// The page is one file without scripts, loads nothing, and shows all that is in the file of the experiment: verdict,
-    /// differences pair by pair, values in time, order and seed. Works without a daemon.
+    /// The page is one file without scripts, loads nothing, and shows all that is in the file of
+    /// the experiment: verdict, differences pair by pair, values in time, order and seed. Works
+    /// without a daemon.
     #[command(
         after_help = "EXAMPLE:\n  numadctl report solver.json\n  numadctl report solver.json -o solver.html"
     )]
@@ -154,18 +159,20 @@ pub enum Command {
     Import(Import),
     /// Turn a placement that proved good into a line for other tools
     ///
-    /// Threads go to the nodes that the policy put them on; of an attachment that has ended, to those it had last. Tools that place
-    /// whole programs get the nodes of all threads, and a note says so. Ranks are processes by ascending number. Cores of
-    /// `rankfile` and `openmpi5` are counted as hwloc does.
+    /// Threads go to the nodes that the policy put them on; of an attachment that has ended, to
+    /// those it had last. Tools that place whole programs get the nodes of all threads, and a note
+    /// says so. Ranks are processes by ascending number. Cores of `rankfile` and `openmpi5` are
+    /// counted as hwloc does.
     #[command(
         after_help = "EXAMPLE:\n  numadctl export 4242 --format omp\n  numadctl export id:3 --format systemd"
     )]
     Export(Export),
     /// List the programs whose attachment has ended, with what was done and gained
     ///
-    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an experiment attached is not here but
-    /// in `ab list`. Columns: THREADS, times a thread was given another affinity; PAGES moved; LOCAL, share of accesses that
-    /// were local in the first window that tells and in the last, a dash where none did.
+    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an
+    /// experiment attached is not here but in `ab list`. Columns: THREADS, times a thread was given
+    /// another affinity; PAGES moved; LOCAL, share of accesses that were local in the first window
+    /// that tells and in the last, a dash where none did.
     #[command(after_help = "EXAMPLE:\n  numadctl history\n  numadctl report id:3 -o solver.html")]
     History(Plain),
     /// List the policies, or show one with its settings
@@ -173,9 +180,10 @@ pub enum Command {
     Policies(Policies),
     /// Tell what this machine can give and what it lacks, and what to do about it
     ///
-    /// The first line is the verdict. Then comes what is missing or limited, each with what to do. With a PID it looks at that
-    /// program under the policy `none` and answers in three sentences: which share of its accesses is remote, what that costs by the
-    /// distances of the machine, and which policy would gain how much on paper.
+    /// The first line is the verdict. Then comes what is missing or limited, each with what to do.
+    /// With a PID it looks at that program under the policy `none` and answers in three sentences:
+    /// which share of its accesses is remote, what that costs by the distances of the machine, and
+    /// which policy would gain how much on paper.
     #[command(
         after_help = "EXAMPLE:\n  numadctl doctor\n  numadctl doctor --verbose\n  numadctl doctor 4242 --for 1m"
     )]
@@ -185,10 +193,11 @@ pub enum Command {
     Undo(Undo),
     /// Show what is changed and not undone, by process
     ///
-    /// Columns: FOR, time since the first change of a thread; THREADS that got a mask; PARKED, those of them that have none
-    /// for now, because their cpuset has none of the processors of their own; PAGES moved; MASKS, what threads had and what
-    /// they got, with the number of threads. Root and the admin group see all, others their own processes. With --offline
-    /// the file is read without a daemon, by those who may read it.
+    /// Columns: FOR, time since the first change of a thread; THREADS that got a mask; PARKED,
+    /// those of them that have none for now, because their cpuset has none of the processors of
+    /// their own; PAGES moved; MASKS, what threads had and what they got, with the number of
+    /// threads. Root and the admin group see all, others their own processes. With --offline the
+    /// file is read without a daemon, by those who may read it.
     #[command(
         after_help = "EXAMPLE:\n  numadctl journal\n  numadctl journal --offline --state-dir /var/lib/numad --json"
     )]
@@ -229,7 +238,11 @@ pub struct Plain {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Doctor {
     /// Tell of this program whether memory placement matters for it
-    #[arg(value_name = "PID", conflicts_with_all = ["verbose", "json"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        value_name = "PID",
+        conflicts_with_all = ["verbose", "json"],
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub pid: Option<u32>,
     /// How long to look at the program
     #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = milliseconds)]
@@ -363,7 +376,13 @@ pub struct Status {
     #[arg(long, short)]
     pub watch: bool,
     /// Seconds between two showings
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600), requires = "watch")]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u64).range(1..=3600),
+        requires = "watch",
+    )]
     pub every: u64,
     /// End after this many showings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "watch")]

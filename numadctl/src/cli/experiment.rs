@@ -37,13 +37,20 @@ pub struct Questions {
 #[derive(Clone, Debug, Args)]
 pub struct Compare {
     /// Runs under each policy
-    #[arg(long, short = 'n', value_name = "RUNS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "RUNS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(1..=500),
+    )]
     pub runs: u32,
     /// What is compared, and how.
     #[command(flatten)]
     pub questions: Questions,
-    /// What is measured, the primary metric first: wall, cpu, cmd:PROGRAM, which runs after each run and prints a
-    /// number, or `prom:URL QUERY`, which a Prometheus server answers; `lower:` or `higher:` before it tells which is better. May be given several times
+    /// What is measured, the primary metric first: wall, cpu, cmd:PROGRAM, which runs after each
+    /// run and prints a number, or `prom:URL QUERY`, which a Prometheus server answers; `lower:` or
+    /// `higher:` before it tells which is better. May be given several times
     #[arg(long, value_name = "METRIC", default_values = ["wall", "cpu"])]
     pub metric: Vec<String>,
     /// Runs before the first one that counts, under the first policy
@@ -53,7 +60,14 @@ pub struct Compare {
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Go on with the experiment in FILE where it stopped
-    #[arg(long = "continue", value_name = "FILE", conflicts_with_all = ["output", "runs", "policies", "set", "seed", "margin", "to_the_end", "metric", "same_output", "command"])]
+    #[arg(
+        long = "continue",
+        value_name = "FILE",
+        conflicts_with_all = [
+            "output", "runs", "policies", "set", "seed", "margin", "to_the_end", "metric",
+            "same_output", "command",
+        ],
+    )]
     pub go_on: Option<PathBuf>,
     /// Fail when two runs do not print the same
     #[arg(long)]
@@ -79,22 +93,30 @@ pub struct Ab {
     #[command(flatten)]
     target: TargetArgs,
     /// Slices under each policy
-    #[arg(long, short = 'n', value_name = "SLICES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "SLICES",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=500),
+    )]
     pub pairs: u32,
     /// What is compared, and how.
     #[command(flatten)]
     pub questions: Questions,
-    /// What is measured, the primary metric first: instructions, ipc, local, cmd:PROGRAM, which prints a number, or
-    /// counter:cmd:PROGRAM, which prints one that grows, or `prom:URL QUERY`, which a Prometheus server answers; `lower:` or `higher:` before it tells which is better. May be
-    /// given several times
+    /// What is measured, the primary metric first: instructions, ipc, local, cmd:PROGRAM, which
+    /// prints a number, or counter:cmd:PROGRAM, which prints one that grows, or `prom:URL QUERY`,
+    /// which a Prometheus server answers; `lower:` or `higher:` before it tells which is better.
+    /// May be given several times
     #[arg(long, value_name = "METRIC", default_value = "instructions")]
     pub metric: Vec<String>,
     /// Length of a slice, as in 500ms, 60s or 5m; 60s when not given, or ten time constants where that is longer
     #[arg(long = "slice", value_name = "TIME", value_parser = milliseconds)]
     pub slice_ms: Option<u64>,
-    /// How long a switch takes to be two thirds done: threads and pages have moved, caches are warm. Slices must be
-    /// five times as long; from ten times on a quarter of each is dropped, else a half. When not given, a pilot measures
-    /// it before the first slice: 20s under each policy or longer, until nothing moves any more
+    /// How long a switch takes to be two thirds done: threads and pages have moved, caches are
+    /// warm. Slices must be five times as long; from ten times on a quarter of each is dropped,
+    /// else a half. When not given, a pilot measures it before the first slice: 20s under each
+    /// policy or longer, until nothing moves any more
     #[arg(long = "time-constant", value_name = "TIME", value_parser = milliseconds)]
     pub time_constant_ms: Option<u64>,
     /// End a slice early that is worse than usual under the first policy by this, in percent; it counts as it is
@@ -147,7 +169,8 @@ impl Ab {
 /// Arguments of `report`.
 #[derive(Clone, Debug, Args)]
 pub struct Report {
-    /// File of an experiment, `ab:NUMBER` for one that the daemon keeps, or `id:NUMBER` for an attachment that has ended
+    /// File of an experiment, `ab:NUMBER` for one that the daemon keeps, or `id:NUMBER` for an
+    /// attachment that has ended
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Write a page of HTML into FILE; `-` is standard output. Text to the terminal when not given

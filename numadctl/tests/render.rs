@@ -648,6 +648,27 @@ fn policies_are_listed_and_paged() {
 }
 
 #[test]
+fn findings_that_say_the_same_are_told_once() {
+    let finding = |subject: &str, text: &str| Finding {
+        level: "limited".to_owned(),
+        subject: subject.to_owned(),
+        text: text.to_owned(),
+        remedy: "run it on the host".to_owned(),
+    };
+    let findings = [
+        finding("links", "none here"),
+        finding("cores", "not counted"),
+        finding("energy", "none here"),
+    ];
+    assert_eq!(
+        doctor::text(&findings, false, 80),
+        "ready, with 3 limits\n\
+         limited  links, energy: none here\n         -> run it on the host\n\
+         limited  cores: not counted\n         -> run it on the host\n"
+    );
+}
+
+#[test]
 fn findings_carry_their_remedy() {
     let findings = [
         Finding {

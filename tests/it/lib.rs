@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod house;
+mod install;
 mod kill_nine;
 mod recording;
 mod shared_memory;

@@ -344,6 +344,11 @@ impl Wiring<'_> {
         let options = self.options.clone();
         let residency = LiveHand::residency();
         let topology = self.topology;
+        let mut opener = LiveOpener::new(Arc::clone(&topology), &self.reader);
+        if let Err(failure) = opener.try_once(&self.loaded.config) {
+            self.log
+                .warn(format_args!("nothing can be attached yet: {failure}"));
+        }
         let experiments = Experiments::new(self.experiments, &self.log);
         let stories = Stories::new(self.stories, &self.log);
         let look = Look::new(
@@ -354,7 +359,7 @@ impl Wiring<'_> {
             self.log.clone(),
         );
         let parts = Parts {
-            opener: Box::new(LiveOpener::new(Arc::clone(&topology), &self.reader)),
+            opener: Box::new(opener),
             meters: meters(&self.reader, &topology, &self.loaded.config),
             topology,
             page_bytes,

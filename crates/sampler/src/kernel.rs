@@ -35,8 +35,8 @@ impl KernelSettings {
 pub(crate) const fn permission_remedy(paranoid: Option<i32>) -> &'static str {
     match paranoid {
         Some(3..) => {
-            "run numad as root, or grant it CAP_PERFMON and set kernel.perf_event_paranoid to 2 or less, \
-             for from 3 on this kernel asks for CAP_SYS_ADMIN"
+            "run `sysctl kernel.perf_event_paranoid=2` as root, for from 3 on this kernel lets nobody \
+             sample who has CAP_PERFMON alone; or run numad as root"
         }
         _ => {
             "run numad as root, or grant it CAP_PERFMON, or set kernel.perf_event_paranoid to 0 or less"
@@ -57,7 +57,7 @@ mod tests {
         for level in [None, Some(-1), Some(2)] {
             assert!(permission_remedy(level).contains("or set kernel.perf_event_paranoid to 0"));
         }
-        assert!(permission_remedy(Some(3)).contains("and set kernel.perf_event_paranoid to 2"));
+        assert!(permission_remedy(Some(3)).contains("sysctl kernel.perf_event_paranoid=2"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn text(findings: &[Finding], verbose: bool, width: usize) -> String {
         (true, false) => format!("ready, with {}\n", count(number(&limited), "limit")),
         (true, true) => "ready, and nothing is missing\n".to_owned(),
     };
-    for finding in missing.iter().chain(&limited) {
+    for finding in grouped(&missing).iter().chain(&grouped(&limited)) {
         push(&mut text, finding, width);
     }
     if verbose {
@@ -42,6 +42,20 @@ pub fn text(findings: &[Finding], verbose: bool, width: usize) -> String {
         ));
     }
     text
+}
+
+/// Findings that say the same of several subjects are one, which names them all.
+fn grouped(findings: &[&Finding]) -> Vec<Finding> {
+    let mut groups: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same =
+            |group: &&mut Finding| group.text == finding.text && group.remedy == finding.remedy;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.subject.push_str(&format!(", {}", finding.subject)),
+            None => groups.push((*finding).clone()),
+        }
+    }
+    groups
 }
 
 fn push(text: &mut String, finding: &Finding, width: usize) {

@@ -32,6 +32,8 @@ pub struct LiveOpener {
     /// As they were when a source was last opened.
     facts: Facts,
     passed_over: Vec<String>,
+    /// Why nothing could be opened when that was last tried.
+    refusal: Option<Failure>,
 }
 
 /// A source that was opened, or why it was not.
@@ -57,7 +59,22 @@ impl LiveOpener {
             facts: Facts::read(&root),
             root,
             passed_over: Vec::new(),
+            refusal: None,
         }
+    }
+
+    /// Opens the source and closes it again, so that what is in the way is known before anybody
+    /// attaches. A feed is left closed: it is read from its first record on.
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    pub fn try_once(&mut self, config: &Config) -> Result<(), Failure> {
+        let tried = match config.sampling.source {
+            SourceChoice::Feed => Ok(()),
+            _ => self.pick(config).map(drop),
+        };
+        self.refusal = tried.as_ref().err().cloned();
+        tried
     }
 
     fn online(&self) -> CpuSet {
@@ -224,7 +241,9 @@ fn refused(error: &OpenError) -> Failure {
 
 impl Opener for LiveOpener {
     fn open(&mut self, config: &Config) -> Result<Box<dyn Source>, Failure> {
-        let picked = self.pick(config)?;
+        let picked = self.pick(config);
+        self.refusal = picked.as_ref().err().cloned();
+        let picked = picked?;
         self.passed_over = picked.passed_over;
         Ok(picked.source)
     }
@@ -232,6 +251,12 @@ impl Opener for LiveOpener {
     fn describe(&mut self, config: &Config) -> String {
         if config.sampling.source == SourceChoice::Feed {
             return "feed (when something is attached)".to_owned();
+        }
+        // What was in the way may be gone.
+        if self.refusal.is_some()
+            && let Err(failure) = self.try_once(config)
+        {
+            return format!("none: {failure}");
         }
         let verdicts = choose(&self.facts);
         let best = best(&verdicts).map_or(SourceKind::Faults, |verdict| verdict.source);
@@ -255,7 +280,9 @@ impl Opener for LiveOpener {
                 return vec![feed(&config)];
             }
             let mut found = vec![opener.samples(&config), opener.provocation(&config)];
-            found.extend(opener.chosen(&config));
+            let chosen = opener.chosen(&config);
+            // Where nothing but page faults is left, both say the same.
+            found.extend(chosen.filter(|chosen| chosen.text != found[0].text));
             found
         })
     }

@@ -100,3 +100,19 @@ fn faults_are_tried_whatever_the_facts_are() {
     assert_eq!(choose(&Facts::default()).len(), SourceKind::ALL.len());
     assert_eq!(Facts::default().processor.vendor, Vendor::Other);
 }
+
+/// `status` says what is in the way before anybody attaches, and no longer than it is.
+#[test]
+fn what_cannot_be_opened_is_no_source() {
+    let topology = Arc::new(topology::load("2x2").expect("a topology"));
+    let mut opener = LiveOpener::new(topology, &Reader::new("/nonexistent"));
+    let mut config = Config::default();
+    config.sampling.source = SourceChoice::Spe;
+    assert!(opener.describe(&config).starts_with("spe"));
+    let failure = opener.try_once(&config).expect_err("nothing has it");
+    assert_eq!(failure.kind, ErrorKind::Prerequisite);
+    assert_eq!(opener.describe(&config), format!("none: {failure}"));
+    config.sampling.source = SourceChoice::Feed;
+    opener.try_once(&config).expect("a feed is left alone");
+    assert!(opener.describe(&config).starts_with("feed"));
+}

@@ -30,7 +30,8 @@ fn daemon(status: &Status, width: usize) -> String {
         status.pid,
         seconds(status.up_s)
     );
-    let busy = if status.up_s > 0.0 {
+    // Of a daemon that has only begun this is the price of its start.
+    let busy = if status.up_s >= BUSY_FROM_S {
         let percent = status.cpu_s / status.up_s * 100.0;
         format!(" ({percent:.2} % of one processor)")
     } else {
@@ -66,6 +67,9 @@ fn daemon(status: &Status, width: usize) -> String {
     text.push_str(&super::counters::machine(status, width));
     text
 }
+
+/// From so many seconds on the share of a processor says something.
+const BUSY_FROM_S: f64 = 10.0;
 
 /// A column of the table of programs.
 struct Column {

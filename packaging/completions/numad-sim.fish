@@ -8,7 +8,7 @@ function __fish_numad_sim_needs_command
     set -l cmd (commandline -opc)
     set -e cmd[1]
     argparse -s (__fish_numad_sim_global_optspecs) -- $cmd 2>/dev/null
-    or return
+    or return 0
     if set -q argv[1]
         # Also print the command, so this can be used to figure out what it is.
         echo $argv[1]
@@ -27,7 +27,22 @@ end
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l scenario -d 'Begin with a named scenario; other flags change parts of it' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l topology -d 'The machine: a short text such as 4x16@10,21, an hwloc XML file, a directory, or `this`' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l workload -d 'What runs, such as pairs or groups:4; `--list` names all' -r
-complete -c numad-sim -n "__fish_numad_sim_needs_command" -l policy -d 'Who decides' -r
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -l policy -d 'Who decides' -r -f -a "none\t''
+linux\t''
+packed\t''
+scatter\t''
+random\t''
+balance\t''
+locality\t''
+deloc\t''
+lapt\t''
+rclb\t''
+data-only\t''
+ptb\t''
+cdsm\t''
+azimi\t''
+autopin\t''
+auto\t''"
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l set -d 'A setting of the policy; may be given several times' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l seed -d 'Where all randomness comes from' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l threads -d 'How many threads [default: one per usable cpu]' -r

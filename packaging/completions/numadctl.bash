@@ -472,11 +472,11 @@ _numadctl() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)
@@ -1353,7 +1353,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__policies__subcmd__show)
-            opts="-h --json --socket --help"
+            opts="-h --json --socket --help none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1438,11 +1438,11 @@ _numadctl() {
             fi
             case "${prev}" in
                 --policy)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)
@@ -1506,11 +1506,11 @@ _numadctl() {
             fi
             case "${prev}" in
                 --policy)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)

@@ -8,7 +8,7 @@ function __fish_numadctl_needs_command
     set -l cmd (commandline -opc)
     set -e cmd[1]
     argparse -s (__fish_numadctl_global_optspecs) -- $cmd 2>/dev/null
-    or return
+    or return 0
     if set -q argv[1]
         # Also print the command, so this can be used to figure out what it is.
         echo $argv[1]
@@ -53,7 +53,22 @@ complete -c numadctl -n "__fish_numadctl_needs_command" -f -a "help" -d 'Print t
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l cgroup -d 'Every process in this control group and below' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l command -d 'Every process whose command has this name' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r -f -a "none\t''
+linux\t''
+packed\t''
+scatter\t''
+random\t''
+balance\t''
+locality\t''
+deloc\t''
+lapt\t''
+rclb\t''
+data-only\t''
+ptb\t''
+cdsm\t''
+azimi\t''
+autopin\t''
+auto\t''"
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
@@ -69,7 +84,22 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand status" -l socket -d '
 complete -c numadctl -n "__fish_numadctl_using_subcommand status" -s w -l watch -d 'Show it again and again until interrupted'
 complete -c numadctl -n "__fish_numadctl_using_subcommand status" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c numadctl -n "__fish_numadctl_using_subcommand run" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand run" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r -f -a "none\t''
+linux\t''
+packed\t''
+scatter\t''
+random\t''
+balance\t''
+locality\t''
+deloc\t''
+lapt\t''
+rclb\t''
+data-only\t''
+ptb\t''
+cdsm\t''
+azimi\t''
+autopin\t''
+auto\t''"
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
@@ -99,7 +129,22 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l socket -d '
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l force -d 'Replace the recording that is there'
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -s p -l policy -d 'Policy that decides' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -s p -l policy -d 'Policy that decides' -r -f -a "none\t''
+linux\t''
+packed\t''
+scatter\t''
+random\t''
+balance\t''
+locality\t''
+deloc\t''
+lapt\t''
+rclb\t''
+data-only\t''
+ptb\t''
+cdsm\t''
+azimi\t''
+autopin\t''
+auto\t''"
 complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -l set -d 'Setting of the policy; `numadctl policies show NAME` lists them' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -l machine -d 'Machine to replay on, as `numadctl topo` reads it; the recorded one when not given. On another than the recorded one threads are spread anew, as a scheduler does at first' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -l window -d 'Length of all windows in milliseconds; as the daemon does by default when not given' -r
@@ -264,3 +309,4 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand help; and __fish_seen_
 complete -c numadctl -n "__fish_numadctl_using_subcommand help; and __fish_seen_subcommand_from policies" -f -a "show" -d 'Show one policy with its settings'
 complete -c numadctl -n "__fish_numadctl_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "check" -d 'Check settings files; works without a daemon'
 complete -c numadctl -n "__fish_numadctl_using_subcommand help; and __fish_seen_subcommand_from config" -f -a "show" -d 'Show the settings in force, as a settings file'
+complete -c numadctl -n "__fish_numadctl_using_subcommand policies; and __fish_seen_subcommand_from show" -f -a "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto"

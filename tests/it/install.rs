@@ -188,3 +188,48 @@ fn nothing_is_done_where_a_package_or_a_folder_is_in_the_way() {
     let told = place.refused(7, "install", &[], &[("PREFIX", "/usr/local")]);
     assert!(told.contains("numadctl` is a folder"), "{told}");
 }
+
+/// What is typed, and a word that must be among those offered for its end.
+const COMPLETED: &[(&str, &str)] = &[
+    ("numadctl att", "attach"),
+    ("numadctl attach 1 --policy ", "deloc"),
+    ("numadctl doctor --verb", "--verbose"),
+    ("numad --und", "--undo"),
+    ("numad-sim --policy de", "deloc"),
+];
+
+/// Fish is asked as well where it is installed.
+#[test]
+fn shells_complete_commands_flags_and_policies() {
+    const BASH: &str = r#"read -ra COMP_WORDS <<<"$1"; [ "${1: -1}" != " " ] || COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); source "$2/${COMP_WORDS[0]}.bash"
+        "_${COMP_WORDS[0]//-/__}" "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    const FISH: &str =
+        r#"source "$argv[2]/"(string split ' ' $argv[1])[1].fish; complete -C $argv[1]"#;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/completions");
+    for (shell, script) in [
+        (["bash", "-c", BASH, "bash"], "bash"),
+        (["fish", "--no-config", "-c", FISH], "fish"),
+    ] {
+        for (typed, wanted) in COMPLETED {
+            let output = Command::new(shell[0])
+                .args(&shell[1..])
+                .arg(typed)
+                .arg(&folder)
+                .output();
+            let Ok(output) = output else {
+                println!("skipped: there is no {script} here");
+                break;
+            };
+            let offered = String::from_utf8_lossy(&output.stdout).into_owned();
+            let words = offered
+                .lines()
+                .map(|line| line.split('\t').next().unwrap_or(""));
+            assert!(
+                words.clone().any(|word| word == *wanted),
+                "{script}, {typed:?}: {output:?}"
+            );
+        }
+    }
+}

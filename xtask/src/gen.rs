@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
@@ -74,7 +75,7 @@ fn files(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
         numad::cli::command(),
         sim::cli::command(),
     ] {
-        add_completions(&command, &mut files)?;
+        add_completions(command, &mut files)?;
     }
     Ok(files)
 }
@@ -168,8 +169,9 @@ fn add_pages(
 }
 
 /// What bash, zsh and fish need to complete a command line, named as they look for it.
-fn add_completions(command: &clap::Command, files: &mut BTreeMap<PathBuf, String>) -> Result<()> {
+fn add_completions(command: clap::Command, files: &mut BTreeMap<PathBuf, String>) -> Result<()> {
     let name = command.get_name().to_owned();
+    let command = with_policies(command);
     for (shell, file) in [
         (Shell::Bash, format!("{name}.bash")),
         (Shell::Zsh, format!("_{name}")),
@@ -178,9 +180,59 @@ fn add_completions(command: &clap::Command, files: &mut BTreeMap<PathBuf, String
         let mut bytes = Vec::new();
         clap_complete::generate(shell, &mut command.clone(), &name, &mut bytes);
         let text = String::from_utf8(bytes).context("a completion is not UTF-8")?;
-        files.insert(Path::new(COMPLETIONS).join(file), text);
+        files.insert(
+            Path::new(COMPLETIONS).join(file),
+            mended(shell, &name, text),
+        );
     }
     Ok(())
+}
+
+/// What the generator gets wrong, put right.
+fn mended(shell: Shell, name: &str, text: String) -> String {
+    match shell {
+        // With two colons, the first process would end the flags: `attach 4242 --policy` had no values.
+        Shell::Zsh => text.replace("'*::pids ", "'*:pids "),
+        Shell::Fish => {
+            // A flag that still lacks its value is no failure: the value is what is completed.
+            let mut text = text.replace("\n    or return\n", "\n    or return 0\n");
+            if name == "numadctl" {
+                // Only flags have values there.
+                let names: Vec<&str> = policies::registry().iter().map(|one| one.name()).collect();
+                text.push_str(&format!(
+                    "complete -c numadctl -n \"__fish_numadctl_using_subcommand policies; and \
+                     __fish_seen_subcommand_from show\" -f -a \"{}\"\n",
+                    names.join(" ")
+                ));
+            }
+            text
+        }
+        _ => text,
+    }
+}
+
+/// The command, with the names of all policies as the values of what takes one. The programs
+/// themselves take any name: theirs is the better error, and the daemon may be of another version.
+fn with_policies(command: clap::Command) -> clap::Command {
+    let lists_policies = command.get_name() == "policies";
+    command
+        .mut_args(|argument| match argument.get_id().as_str() {
+            "policy" => argument.value_parser(policy_names()),
+            _ => argument,
+        })
+        .mut_subcommands(|command| {
+            let command = with_policies(command);
+            if lists_policies && command.get_name() == "show" {
+                command.mut_arg("name", |argument| argument.value_parser(policy_names()))
+            } else {
+                command
+            }
+        })
+}
+
+fn policy_names() -> PossibleValuesParser {
+    let names = policies::registry().iter().map(|policy| policy.name());
+    PossibleValuesParser::new(names)
 }
 
 /// What stands after the flags in `--help` (examples line by line, then prose), exit codes, and

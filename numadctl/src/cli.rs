@@ -31,11 +31,20 @@ pub struct Cli {
     pub command: Command,
 }
 
+// Those that clap makes are longer than a line of a terminal.
+const ATTACH_USAGE: &str = "numadctl attach [OPTIONS] PID...\n       \
+    numadctl attach [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME";
+const RECORD_USAGE: &str = "numadctl record [OPTIONS] --output FILE PID...\n       \
+    numadctl record [OPTIONS] --output FILE --cgroup PATH | --unit UNIT | --command NAME";
+const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
+    numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME\n       \
+    numadctl ab list|show|stop";
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Put a running program under a policy
-    #[command(after_help = "EXAMPLE:\n  numadctl attach 4242 --policy deloc\n  \
+    #[command(override_usage = ATTACH_USAGE, after_help = "EXAMPLE:\n  numadctl attach 4242 --policy deloc\n  \
         numadctl attach --unit postgresql.service --policy deloc --set strict=true\n  \
         numadctl attach --command solver --dry-run")]
     Attach(Attach),
@@ -81,6 +90,7 @@ pub enum Command {
     /// The daemon samples the program, beside its policy if it is attached, and what it sees is
     /// written into a new file that its owner alone may read. See docs/recordings.md.
     #[command(
+        override_usage = RECORD_USAGE,
         after_help = "EXAMPLE:\n  numadctl record 4242 -o solver.rec --for 60s\n  \
         numadctl replay solver.rec --policy deloc"
     )]
@@ -102,6 +112,7 @@ pub enum Command {
     /// It runs in the daemon: with --detach this command does not wait for its end. See
     /// docs/experiments.md.
     #[command(
+        override_usage = AB_USAGE,
         after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,deloc -o solver.json\n  \
         numadctl ab 4242 --detach\n  numadctl ab list\n  numadctl ab show 3\n  \
         numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' \
@@ -238,11 +249,8 @@ pub struct Plain {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Doctor {
     /// Tell of this program whether memory placement matters for it
-    #[arg(
-        value_name = "PID",
-        conflicts_with_all = ["verbose", "json"],
-        value_parser = clap::value_parser!(u32).range(1..),
-    )]
+    #[arg(value_name = "PID", conflicts_with_all = ["verbose", "json"],
+        value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// How long to look at the program
     #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = milliseconds)]
@@ -376,13 +384,8 @@ pub struct Status {
     #[arg(long, short)]
     pub watch: bool,
     /// Seconds between two showings
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        default_value_t = 2,
-        value_parser = clap::value_parser!(u64).range(1..=3600),
-        requires = "watch",
-    )]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "watch",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub every: u64,
     /// End after this many showings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "watch")]

@@ -53,11 +53,11 @@ pub fn command() -> Command {
         )
         .after_help(
             "EXAMPLES:\n  \
-             numad                                      serve with the settings of /etc/numad\n  \
+             numad                         serve with the settings of /etc/numad\n  \
              numad --socket /tmp/n.sock --state-dir /tmp/n   serve beside the system's own\n  \
-             numad --check-config --config new.toml     check a settings file\n  \
-             numad --undo                               put everything back without serving\n  \
-             numad -w 4:8192                            nodes for a guest of 4 processors and 8 GiB\n\n\
+             numad --check-config --config new.toml          check a settings file\n  \
+             numad --undo                  put everything back without serving\n  \
+             numad -w 4:8192               nodes for a guest of 4 processors and 8 GiB\n\n\
              SIGHUP reads the settings again. SIGTERM and SIGINT put everything back and end.",
         )
 }

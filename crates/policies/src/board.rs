@@ -53,7 +53,7 @@ pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
         max: 1.0,
         default: 0.05,
     },
-    help: "Threads move only if this share of all that the moved ones say becomes local.",
+    help: "Threads move only if this share of their communication becomes local.",
 };
 
 /// Seats of the talkers, by their number: the node of each; none for one without a seat, who

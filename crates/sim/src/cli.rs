@@ -81,8 +81,9 @@ const EXAMPLES: &str = "\
 EXAMPLE:
   numad-sim --topology 4x4@10,21 --workload pairs --policy deloc --seed 7 --show
 
-Exit codes: 0 done; 1 a rule was broken, which is a mistake in numad; 2 the command line makes no sense;
-3 a setting is wrong; 6 no such policy, scenario or file.";
+Exit codes: 0 done; 1 a rule was broken, which is a mistake in numad; 2 the
+command line makes no sense; 3 a setting is wrong; 6 no such policy, scenario or
+file.";
 
 /// The whole command line, for man pages and completions.
 #[must_use]

@@ -11,6 +11,7 @@ use crate::cli::{Doctor, Which};
 use crate::client::{Client, tape::Over};
 use crate::output::Output;
 use crate::render::checkup::{self, Checkup};
+use crate::render::wrap;
 use crate::trial::command::interrupted;
 use crate::waiting::Waiting;
 use crate::{find, terminal};
@@ -35,9 +36,9 @@ pub(super) fn checkup(
 ) -> Result<(), Failure> {
     let status: Status = client.get("/v1/status")?;
     if status.nodes < 2 {
-        return out.text(
-            "this machine has one memory node: all memory is local to every thread, and there is nothing to place\n",
-        );
+        let only = "this machine has one memory node: all memory is local to every thread, and \
+                    there is nothing to place";
+        return out.text(&(wrap::wrapped(only, terminal::prose()).join("\n") + "\n"));
     }
     let found = find::attachment(client, Which::Pid(pid));
     let own = match found {

@@ -6,13 +6,13 @@ use control::{ErrorKind, Failure};
 use crate::cli::{Plain, Which};
 use crate::client::{CallError, Client};
 use crate::output::Output;
-use crate::render;
+use crate::{render, terminal};
 
 pub(super) fn history(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
     let rows: Vec<StoryRow> = client.get("/v1/history")?;
     match plain.json {
         true => out.json(&rows),
-        false => out.text(&render::story::list(&rows)),
+        false => out.text(&render::story::list(&rows, terminal::columns(0))),
     }
 }
 

@@ -41,6 +41,7 @@ pub fn attached(row: &Attachment) -> String {
 pub fn undone(report: &UndoReport) -> String {
     let threads = count(report.threads_restored, "thread");
     let mut text = match report.pages_restored {
+        0 if report.threads_restored == 0 => "nothing was to be put back\n".to_owned(),
         // Most often no page was moved: then pages are no concern of the reader.
         0 => format!("put back {threads}\n"),
         pages => format!("put back {threads} and {}\n", count(pages, "page")),

@@ -3,28 +3,28 @@
 use control::story::{Story, StoryRow};
 use picture::escaped;
 
-use super::table::{Side, table};
+use super::table::{Side, fitting};
 use super::units::{count, date, seconds, share};
 use super::wrap::wrapped;
 use super::{attachment, explain, matrix_svg};
 
-/// The list, oldest first.
+/// The list, oldest first, in lines of at most `width` where that leaves anything.
 #[must_use]
-pub fn list(rows: &[StoryRow]) -> String {
+pub fn list(rows: &[StoryRow], width: usize) -> String {
     if rows.is_empty() {
         return "nothing is kept; programs are listed here when their attachment has ended\n"
             .to_owned();
     }
     let head = [
-        ("ID", Side::Right),
-        ("PROGRAM", Side::Left),
-        ("POLICY", Side::Left),
-        ("ENDED (UTC)", Side::Left),
-        ("FOR", Side::Right),
-        ("SAMPLES", Side::Right),
-        ("THREADS", Side::Right),
-        ("PAGES", Side::Right),
-        ("LOCAL", Side::Left),
+        ("ID", Side::Right, 0),
+        ("PROGRAM", Side::Left, 0),
+        ("POLICY", Side::Left, 0),
+        ("ENDED (UTC)", Side::Left, 1),
+        ("FOR", Side::Right, 2),
+        ("SAMPLES", Side::Right, 5),
+        ("THREADS", Side::Right, 4),
+        ("PAGES", Side::Right, 3),
+        ("LOCAL", Side::Left, 0),
     ];
     let cells = |row: &StoryRow| {
         vec![
@@ -40,7 +40,7 @@ pub fn list(rows: &[StoryRow]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    table(&head, &rows)
+    fitting(&head, &rows, width)
 }
 
 /// What was done and gained, in a sentence. What was not measured is said to be so.

@@ -9,6 +9,33 @@ pub enum Side {
     Right,
 }
 
+/// The same in lines of at most `width`: columns with the highest number are left out first, those
+/// with 0 never.
+#[must_use]
+pub fn fitting(columns: &[(&str, Side, u8)], rows: &[Vec<String>], width: usize) -> String {
+    let mut left_from = u8::MAX;
+    loop {
+        let shown = |index: &usize| columns[*index].2 < left_from;
+        let kept: Vec<usize> = (0..columns.len()).filter(shown).collect();
+        let head: Vec<(&str, Side)> = kept
+            .iter()
+            .map(|&index| (columns[index].0, columns[index].1))
+            .collect();
+        let cells = |row: &Vec<String>| kept.iter().map(|&index| row[index].clone()).collect();
+        let text = table(&head, &rows.iter().map(cells).collect::<Vec<_>>());
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        let last = kept
+            .iter()
+            .map(|&index| columns[index].2)
+            .max()
+            .unwrap_or(0);
+        if last == 0 || widest.unwrap_or(0) <= width {
+            return text;
+        }
+        left_from = last;
+    }
+}
+
 /// A table with a head line; every row has as many cells as there are columns.
 #[must_use]
 pub fn table(head: &[(&str, Side)], rows: &[Vec<String>]) -> String {
@@ -38,4 +65,25 @@ pub fn table(head: &[(&str, Side)], rows: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_left_out_by_rank() {
+        let columns = [
+            ("ID", Side::Right, 0),
+            ("PROGRAM", Side::Left, 2),
+            ("FOR", Side::Right, 1),
+        ];
+        let rows = [vec!["1".to_owned(), "solver".to_owned(), "3 s".to_owned()]];
+        assert_eq!(
+            fitting(&columns, &rows, 16),
+            "ID  PROGRAM  FOR\n 1  solver   3 s\n"
+        );
+        assert_eq!(fitting(&columns, &rows, 15), "ID  FOR\n 1  3 s\n");
+        assert_eq!(fitting(&columns, &rows, 1), "ID\n 1\n");
+    }
 }

@@ -3,12 +3,33 @@
 /// Fits every terminal; for answers that do not go by its width.
 pub const WIDTH: usize = 80;
 
+/// Units that stay on the line of their number.
+const UNITS: [&str; 11] = [
+    "%", "s", "ms", "us", "ns", "min", "B", "KiB", "MiB", "GiB", "GB/s",
+];
+
+/// Words, a number and its unit being one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+        match words.last_mut() {
+            Some(number) if unit && number.ends_with(|last: char| last.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
 /// The text in lines of at most this many characters; a longer word has a line of its own.
 #[must_use]
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut length = 0;
-    for word in text.split(' ') {
+    for word in &words(text) {
         let word_length = word.chars().count();
         if length > 0 && length + 1 + word_length > width {
             lines.push(String::new());
@@ -44,6 +65,13 @@ pub fn labelled(label: &str, text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(wrapped("of 3.1 s: none", 7), ["of", "3.1 s:", "none"]);
+        assert_eq!(wrapped("to 100 %, all", 6), ["to", "100 %,", "all"]);
+        assert_eq!(wrapped("a s b", 3), ["a s", "b"], "no number, no unit");
+    }
 
     #[test]
     fn lines_end_where_words_end() {

@@ -688,6 +688,8 @@ fn privileged_root_has_a_socket_of_its_own() {
     }
     let mut house = House::new("");
     house.start();
+    // Answered once both sockets have their permissions.
+    assert_eq!(house.ask("GET", "/v1/status", "").0, 200);
     let own = house.folder.join("numad.sock.admin");
     let mode = fs::metadata(&own).unwrap().permissions().mode();
     assert_eq!(mode & 0o007, 0, "{mode:o}");

@@ -48,6 +48,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         distance: None,
         local_share: None,
         counts: None,
+        external: None,
     }
 }
 

@@ -308,6 +308,7 @@ fn program() -> Attachment {
         distance: Some(10.4),
         local_share: Some(0.934),
         counts: None,
+        external: None,
     }
 }
 

@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod bad_input;
+mod external;
 mod house;
 mod install;
 mod kill_nine;

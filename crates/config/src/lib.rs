@@ -28,8 +28,8 @@ pub use render::{
 };
 pub use schema::Effect;
 pub use typed::{
-    Access, Config, Daemon, Engine, Evidence, IntervalKind, Limits, LogLevel, Overhead, Provoke,
-    Sampling, SourceChoice, Users,
+    Access, Config, Daemon, Engine, Evidence, External, IntervalKind, Limits, LogLevel, Overhead,
+    Provoke, Sampling, SourceChoice, Users,
 };
 
 /// The settings file read unless another is named.

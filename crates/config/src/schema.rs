@@ -56,6 +56,8 @@ pub enum Rule {
     PowerOfTwo,
     /// It is an absolute path.
     AbsolutePath,
+    /// It is an absolute path, or empty.
+    PathOrNone,
     /// It is an absolute path short enough for the address of a socket.
     SocketPath,
     /// It is the name of a policy.
@@ -73,6 +75,7 @@ impl Rule {
             Self::None => "",
             Self::PowerOfTwo => ", a power of two",
             Self::AbsolutePath => ", an absolute path",
+            Self::PathOrNone => ", an absolute path or nothing",
             Self::SocketPath => ", an absolute path of at most 107 bytes",
             Self::PolicyName => ", the name of a policy",
         }
@@ -83,6 +86,7 @@ impl Rule {
         match self {
             Self::None | Self::PowerOfTwo | Self::PolicyName => true,
             Self::AbsolutePath => text.starts_with('/') && !text.contains('\0'),
+            Self::PathOrNone => text.is_empty() || Self::AbsolutePath.holds_for_text(text),
             Self::SocketPath => {
                 text.starts_with('/') && !text.contains('\0') && text.len() <= SOCKET_PATH_BYTES_MAX
             }
@@ -93,7 +97,11 @@ impl Rule {
     pub(crate) fn holds_for_integer(self, number: i64) -> bool {
         match self {
             Self::PowerOfTwo => number > 0 && number & (number - 1) == 0,
-            Self::None | Self::AbsolutePath | Self::SocketPath | Self::PolicyName => true,
+            Self::None
+            | Self::AbsolutePath
+            | Self::PathOrNone
+            | Self::SocketPath
+            | Self::PolicyName => true,
         }
     }
 }
@@ -108,7 +116,9 @@ pub fn policies() -> &'static [&'static dyn PolicyFactory] {
 }
 
 /// Every section but those of policies.
-pub const SECTIONS: &[Section] = &[DAEMON, OVERHEAD, SAMPLING, ENGINE, EVIDENCE, ACCESS, LIMITS];
+pub const SECTIONS: &[Section] = &[
+    DAEMON, OVERHEAD, SAMPLING, ENGINE, EVIDENCE, ACCESS, LIMITS, EXTERNAL,
+];
 
 const DAEMON: Section = Section {
     name: "daemon",
@@ -662,6 +672,41 @@ const ACCESS: Section = Section {
             effect: Effect::AtOnce,
             rule: Rule::None,
         },
+    ],
+};
+
+const EXTERNAL: Section = Section {
+    name: "external",
+    help: "Policies that are programs of their own, as in `--policy exec:/usr/libexec/numad/affine`. Off by default.",
+    entries: &[
+        Entry {
+            spec: text(
+                "programs",
+                "",
+                "Directory of the programs that may be policies; empty for none. Nobody but root may be able to change it or what lies in it.",
+            ),
+            effect: Effect::NextAttach,
+            rule: Rule::PathOrNone,
+        },
+        per_program(text(
+            "user",
+            "numad-policy",
+            "User that they run as: one that owns nothing and runs nothing else.",
+        )),
+        per_program(integer(
+            "answer_ms",
+            1,
+            60_000,
+            1_000,
+            "Most time that one may take to answer, in milliseconds. The daemon never waits for an answer: a window without one has no proposals.",
+        )),
+        per_program(integer(
+            "memory_mib",
+            16,
+            65_536,
+            256,
+            "Most memory (address space) of one, in MiB.",
+        )),
     ],
 };
 

@@ -153,6 +153,7 @@ fn every_setting_is_read() {
                 && config.access == defaults.access
                 && config.limits == defaults.limits
                 && config.overhead == defaults.overhead
+                && config.external == defaults.external
                 && config.sampling == defaults.sampling;
             // `auto` is what the source `faults` resolves to as well, but it is another choice.
             assert!(!same, "{text}: the typed settings do not change");
@@ -234,7 +235,7 @@ fn unknown_names_get_the_nearest_known_one() {
     );
     refused(
         "[x.y]\n",
-        "f0:1: section `[x]` is not known; there are daemon, overhead, sampling, engine, evidence, access, limits, policy",
+        "f0:1: section `[x]` is not known; there are daemon, overhead, sampling, engine, evidence, access, limits, external, policy",
     );
     refused(
         "[policy.delok]\n",

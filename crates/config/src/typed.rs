@@ -35,6 +35,8 @@ pub struct Config {
     pub access: Access,
     /// What one user may take of the daemon.
     pub limits: Limits,
+    /// Policies that are programs of their own.
+    pub external: External,
     /// Settings of each policy, by its name.
     policies: BTreeMap<&'static str, Settings>,
     values: Values,
@@ -239,6 +241,19 @@ pub struct Limits {
     pub user_share_percent: u32,
 }
 
+/// Section `external`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct External {
+    /// Where the programs lie; none where there may be none.
+    pub programs: Option<PathBuf>,
+    /// Name of the user they run as.
+    pub user: String,
+    /// How long an answer may take.
+    pub answer: Duration,
+    /// Most memory of one.
+    pub memory_bytes: u64,
+}
+
 /// What users without special rights may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
@@ -368,6 +383,7 @@ impl Config {
             evidence: evidence(&values),
             access: access(&values),
             limits: limits(&values),
+            external: external(&values),
             policies: policies
                 .iter()
                 .map(|policy| (policy.name(), values.of_policy(*policy)))
@@ -512,6 +528,16 @@ fn limits(values: &Values) -> Limits {
         user_experiment_h_max: values.number("limits.user_experiment_h_max"),
         user_requests_per_s: values.number("limits.user_requests_per_s"),
         user_share_percent: values.number("limits.user_share_percent"),
+    }
+}
+
+fn external(values: &Values) -> External {
+    let programs = values.text("external.programs");
+    External {
+        programs: (!programs.is_empty()).then(|| programs.into()),
+        user: values.text("external.user").to_owned(),
+        answer: values.duration("external.answer_ms"),
+        memory_bytes: values.number::<u64>("external.memory_mib") << 20,
     }
 }
 

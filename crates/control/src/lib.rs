@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 pub mod decode;
 pub mod error;
 pub mod experiment;
+pub mod external;
 pub mod rows;
 pub mod story;
 

@@ -116,6 +116,33 @@ pub struct Attachment {
     /// What is counted of it; none where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// How its external policy does; none for a policy of numad's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<External>,
+}
+
+/// How an external policy does. Whatever is not an answer in time stands for no proposal in that window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct External {
+    /// What it is doing, in words.
+    pub state: String,
+    /// Windows that it was asked about.
+    pub asked: u64,
+    /// Of these, the ones that it answered in time.
+    pub answered: u64,
+    /// Windows it was not asked about, because it was busy or did not run.
+    pub passed_over: u64,
+    /// How often it ended by itself, or could not be started.
+    pub crashes: u64,
+    /// Lines that were no answer, or too long.
+    pub garbage: u64,
+    /// How often it did not answer in time.
+    pub silences: u64,
+    /// How often it was started.
+    pub starts: u64,
+    /// What went wrong last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_fault: Option<String>,
 }
 
 /// What is counted of a program; what is absent is not counted here, see `doctor`.

@@ -3,7 +3,8 @@
 //!
 //! Two threads. The server's ([`server`]) talks to clients over the socket; the engine thread
 //! ([`steward`]) owns the engine, the source of samples, the host and the journal. Between them there
-//! is one bounded channel of orders with replies, and no lock.
+//! is one bounded channel of orders with replies, and no lock. Each external policy that runs has a thread
+//! of its own ([`external`]), which nobody waits for.
 //!
 //! [`start`] puts it together; [`live`] holds the parts that touch this machine, behind the small
 //! traits of [`steward`], so that tests put others in their place.
@@ -14,6 +15,7 @@ pub mod advise;
 pub mod cli;
 pub mod clock;
 pub mod descriptors;
+pub mod external;
 #[cfg(test)]
 mod fake;
 pub mod live;

@@ -7,8 +7,14 @@ use std::process::ExitCode;
 
 use control::ErrorKind;
 use numad::cli::Options;
+use numad::external::rights;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    // The daemon's own way to start an external policy, not for people.
+    if let Some((_flag, words)) = words.split_first().filter(|it| it.0 == rights::FLAG) {
+        return ExitCode::from(rights::become_program(words));
+    }
     let options = match Options::read(std::env::args_os()) {
         Ok(options) => options,
         Err(refused) if refused.use_stderr() => {

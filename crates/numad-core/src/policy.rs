@@ -258,6 +258,8 @@ pub enum Reason {
     },
     /// It shares nothing, and is kept where it is, so that its pages can follow.
     Stay,
+    /// A program outside of numad wants it so.
+    External,
     /// What it was before is put back.
     Revert,
     /// What it was before is put back, because the program got on slower since.
@@ -308,6 +310,7 @@ impl fmt::Display for Reason {
                 "used from everywhere; of an even part {here_percent} % are where it is, {there_percent} % there"
             ),
             Self::Stay => f.write_str("stays where it runs, so that its pages can follow"),
+            Self::External => f.write_str("an external policy wants it"),
             Self::Revert => f.write_str("the earlier place was better"),
             Self::Slower {
                 before_milli,

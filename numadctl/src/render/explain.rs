@@ -139,6 +139,10 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
     if !settings.is_empty() {
         text.push_str(&labelled("settings", &settings.join(" "), width));
     }
+    if let Some(external) = &row.external {
+        let words = super::external::words(external);
+        text.push_str(&labelled("external", &words, width));
+    }
     let seen = format!(
         "{} in {} by {}, {} in the last one; {} lost on the machine; {} tracked; \
          the present window is of {} ms",

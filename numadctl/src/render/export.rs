@@ -271,6 +271,7 @@ mod tests {
                 distance: None,
                 local_share: None,
                 counts: None,
+                external: None,
             },
             threads: (0..).zip(threads).map(row).collect(),
             settings: BTreeMap::new(),

@@ -9,6 +9,7 @@ pub mod experiment_list;
 pub mod experiment_page;
 pub mod explain;
 pub mod export;
+pub mod external;
 pub mod import;
 pub mod journal;
 pub mod matrix;

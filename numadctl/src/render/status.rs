@@ -18,6 +18,13 @@ pub fn text(status: &Status, width: usize) -> String {
     } else {
         programs(&status.attachments, width)
     };
+    for row in &status.attachments {
+        if let Some(external) = &row.external {
+            let words = super::external::words(external);
+            let label = format!("policy {}", row.id);
+            text.push_str(&labelled(&label, &words, width.min(WIDTH_MAX)));
+        }
+    }
     text.push('\n');
     text.push_str(&daemon(status, width.min(WIDTH_MAX)));
     text

@@ -29,7 +29,8 @@ pub(crate) const OFF: &str = "off";
 pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<Arm>, Failure> {
     let mut arms: Vec<Arm> = Vec::new();
     for name in policies {
-        if name != OFF {
+        // The daemon knows which programs may be policies.
+        if name != OFF && !name.starts_with(control::external::PREFIX) {
             policies::find(name).map_err(|error| {
                 Failure::new(ErrorKind::NotFound, error.to_string())
                     .remedy("see `numadctl policies`; `off` stands for no policy at all")

@@ -103,6 +103,29 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Share of tracked accesses that are local, 0 to 1.",
             ),
             ("counts", "Counts?", "What is counted of it."),
+            ("external", "External?", "How its external policy does."),
+        ],
+    },
+    Schema {
+        name: "External",
+        fields: &[
+            ("state", "string", "What it is doing."),
+            ("asked", "integer", "Windows that it was asked about."),
+            ("answered", "integer", "Windows that it answered in time."),
+            (
+                "passed_over",
+                "integer",
+                "Windows it was not asked about, because it was busy or did not run.",
+            ),
+            ("crashes", "integer", "How often it ended or did not start."),
+            ("garbage", "integer", "Lines that were no answer."),
+            (
+                "silences",
+                "integer",
+                "How often it did not answer in time.",
+            ),
+            ("starts", "integer", "How often it was started."),
+            ("last_fault", "string?", "What went wrong last."),
         ],
     },
     Schema {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use control::external::PREFIX;
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::cost::Prices;
 use numad_core::{
-    AttachError, AttachOptions, AttachSpec, AttachmentId, PolicyFactory, SettingValue, Settings,
-    SettingsError, Time, cost,
+    AttachError, AttachOptions, AttachSpec, AttachmentId, Policy, PolicyFactory, SettingValue,
+    Settings, SettingsError, Time, cost,
 };
 use procfs::Closed;
 use topology::Pid;
@@ -16,6 +17,7 @@ use topology::Pid;
 use super::program::{Beginning, Program, acts};
 use super::seams::{Finder, ProcessFacts};
 use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY, undo_text};
+use crate::external::{self, Launch};
 use crate::peer::{Credentials, Peer};
 
 /// Most processes in one request.
@@ -23,6 +25,39 @@ const PIDS_MAX: usize = 1024;
 
 /// The first process of the system: everything is its child, so everything would follow.
 const INIT: Pid = Pid(1);
+
+/// The policy that a request names.
+pub(super) enum Chosen {
+    Own(&'static dyn PolicyFactory, Settings),
+    External(Launch),
+}
+
+impl Chosen {
+    fn name(&self) -> String {
+        match self {
+            Self::Own(factory, _) => factory.name().to_owned(),
+            Self::External(launch) => launch.name(),
+        }
+    }
+
+    /// In words, with what is asked for of the engine.
+    fn settings(&self, request: &AttachRequest) -> BTreeMap<String, String> {
+        let mut words = match self {
+            Self::Own(_, settings) => in_words(settings),
+            Self::External(_) => BTreeMap::new(),
+        };
+        words.extend(of_engine(request).map(|(name, text)| (name.to_owned(), text.to_owned())));
+        words
+    }
+
+    /// What comes from outside has to pay, whatever it is after.
+    fn seeks_gain(&self) -> bool {
+        match self {
+            Self::Own(factory, _) => factory.seeks_gain(),
+            Self::External(_) => true,
+        }
+    }
+}
 
 impl Steward {
     /// What has to be done before [`Self::attach_found`] or [`Self::record_found`], on whatever thread has time: the
@@ -81,20 +116,18 @@ impl Steward {
         for process in &processes {
             self.must_be_free(process.pid)?;
         }
-        let (factory, settings) = self.policy(request)?;
+        let chosen = self.policy(request)?;
         self.must_have_room(peer)?;
         self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
-        let policy = factory
-            .build(&settings, u64::from(first.pid.0))
-            .map_err(|error| bad_setting(factory.name(), &error))?;
+        let (policy, external) = self.build(&chosen, u64::from(first.pid.0))?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
         // Before the source is opened, which looks whether the kernel does.
         let others_act = self.programs.values().any(Program::acts);
-        self.have_kernel_balance(others_act || acts(factory.name(), request.dry_run));
+        self.have_kernel_balance(others_act || acts(&chosen.name(), request.dry_run));
         self.follow(&pids)?;
         let mut options = self.options(request)?;
-        options.require_gain = factory.seeks_gain();
+        options.require_gain = chosen.seeks_gain();
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());
         options.prices = priced(options.prices, counts, self.parts.page_bytes);
@@ -125,11 +158,9 @@ impl Steward {
             uid: first.uid,
             owner: owner.map(|(uid, gid)| Credentials { uid, gid }),
             confined_to: peer.confinement(),
-            policy: factory.name(),
-            settings: in_words(&settings)
-                .into_iter()
-                .chain(of_engine(request).map(|(name, text)| (name.to_owned(), text.to_owned())))
-                .collect(),
+            policy: chosen.name(),
+            settings: chosen.settings(request),
+            external,
             dry_run: request.dry_run,
             since: now,
             until: request
@@ -141,7 +172,8 @@ impl Steward {
         self.meter(id);
         self.look_first(id);
         self.counters.attached += 1;
-        let (name, policy, count) = (&first.command, factory.name(), self::processes(pids.len()));
+        let (name, policy) = (&first.command, chosen.name());
+        let count = self::processes(pids.len());
         let user = peer.confinement().map(|user| user.uid);
         self.parts.log.info_by(
             user,
@@ -216,15 +248,23 @@ impl Steward {
         Err(not_yours(pid, Closed::User))
     }
 
-    pub(super) fn policy(
-        &self,
-        request: &AttachRequest,
-    ) -> Result<(&'static dyn PolicyFactory, Settings), Failure> {
+    pub(super) fn policy(&self, request: &AttachRequest) -> Result<Chosen, Failure> {
         let config = &self.parts.config;
         let name = request
             .policy
             .as_deref()
             .unwrap_or(&config.daemon.default_policy);
+        if name.starts_with(PREFIX) {
+            let launch = Launch::find(name, &config.external)?;
+            return match request.set.keys().find(|name| !is_of_engine(name)) {
+                None => Ok(Chosen::External(launch)),
+                Some(setting) => {
+                    let text = format!("policy `{name}` has no setting `{setting}`");
+                    Err(Failure::new(ErrorKind::Configuration, text)
+                        .remedy("external policies have none; it may read a file of its own"))
+                }
+            };
+        }
         let factory = policies::find(name).map_err(|error| {
             Failure::new(ErrorKind::NotFound, error.to_string()).remedy("see `numadctl policies`")
         })?;
@@ -240,7 +280,28 @@ impl Steward {
             let spec = numad_core::setting::find(specs, name).map_err(refused)?;
             given.push((name.clone(), spec.parse(text).map_err(refused)?));
         }
-        Ok((factory, Settings::with(specs, given).map_err(refused)?))
+        let settings = Settings::with(specs, given).map_err(refused)?;
+        Ok(Chosen::Own(factory, settings))
+    }
+
+    fn build(
+        &self,
+        chosen: &Chosen,
+        seed: u64,
+    ) -> Result<(Box<dyn Policy>, Option<external::Tally>), Failure> {
+        match chosen {
+            Chosen::Own(factory, settings) => {
+                let refused = |error: SettingsError| bad_setting(factory.name(), &error);
+                Ok((factory.build(settings, seed).map_err(refused)?, None))
+            }
+            Chosen::External(launch) => {
+                let (machine, page_bytes) = (&self.parts.topology, self.parts.page_bytes);
+                let running = &self.external_running;
+                let (policy, tally) =
+                    external::begin(launch.clone(), machine, page_bytes, seed, running)?;
+                Ok((policy, Some(tally)))
+            }
+        }
     }
 
     /// What the engine does around the policy: as the settings say, but for what is asked for this program.

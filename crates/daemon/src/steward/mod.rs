@@ -43,6 +43,7 @@ use topology::{Pid, Topology};
 
 use crate::clock::Clock;
 use crate::descriptors;
+use crate::external::Running;
 use crate::log::{Level, Log};
 use crate::peer::{self, Access, Peer};
 use crate::server::{Gate, REFUSED_MAX};
@@ -128,6 +129,8 @@ pub struct Steward {
     recordings: BTreeMap<u32, Recording>,
     experiments: Experiments,
     stories: Stories,
+    /// External policies that run.
+    external_running: Running,
     /// The number of the last recording.
     last_recording: u32,
     source: Option<OpenSource>,
@@ -234,6 +237,7 @@ impl Steward {
             recordings: BTreeMap::new(),
             experiments,
             stories,
+            external_running: Running::default(),
             last_recording: 0,
             source: None,
             told_passed_over: Vec::new(),

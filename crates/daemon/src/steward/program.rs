@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::rows::Ledger;
+use control::rows::{External, Ledger};
 use numad_core::{
     Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
     WindowSummary,
@@ -11,6 +11,7 @@ use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
 use super::history::{History, Tally};
 use super::seams::{Hand, Named};
+use crate::external;
 use crate::peer::Credentials;
 
 /// See the module.
@@ -26,8 +27,12 @@ pub(super) struct Program {
     pub(super) owner: Option<Credentials>,
     /// Who attached it, and may look into every process of it; none when an admin did.
     pub(super) confined_to: Option<Credentials>,
-    pub(super) policy: &'static str,
+    pub(super) policy: String,
     pub(super) settings: BTreeMap<String, String>,
+    /// How its external policy does.
+    external: Option<external::Tally>,
+    /// What that did wrong last, as it was told.
+    fault_told: Option<String>,
     /// Takes the actions of a dry run.
     pub(super) recorder: Option<Recorder>,
     pub(super) since: Time,
@@ -76,8 +81,9 @@ pub(super) struct Beginning {
     pub(super) uid: u32,
     pub(super) owner: Option<Credentials>,
     pub(super) confined_to: Option<Credentials>,
-    pub(super) policy: &'static str,
+    pub(super) policy: String,
     pub(super) settings: BTreeMap<String, String>,
+    pub(super) external: Option<external::Tally>,
     pub(super) dry_run: bool,
     pub(super) since: Time,
     pub(super) until: Option<Time>,
@@ -92,7 +98,7 @@ pub(super) fn acts(policy: &str, dry_run: bool) -> bool {
 impl Program {
     /// Whether its policy changes anything.
     pub(super) fn acts(&self) -> bool {
-        acts(self.policy, self.recorder.is_some())
+        acts(&self.policy, self.recorder.is_some())
     }
 
     pub(super) fn new(beginning: Beginning) -> Self {
@@ -104,6 +110,7 @@ impl Program {
             confined_to,
             policy,
             settings,
+            external,
             dry_run,
             since,
             until,
@@ -117,6 +124,8 @@ impl Program {
             confined_to,
             policy,
             settings,
+            external,
+            fault_told: None,
             recorder: dry_run.then(Recorder::default),
             since,
             threads: 0,
@@ -211,6 +220,7 @@ impl Program {
                 self.local_last = summary.local_permille.or(self.local_last);
                 self.local_first = self.local_first.or(summary.local_permille);
                 self.window = summary.clone();
+                self.tell_fault(event.time);
             }
             EventKind::Ended { action, outcome } => self.book(action, outcome, page_bytes),
             EventKind::HandsOff { task } => {
@@ -230,6 +240,26 @@ impl Program {
             | EventKind::ProgramEnded => {}
         }
         self.history.take(self.since, event)
+    }
+
+    /// How its external policy does; none for one of our own.
+    pub(super) fn external(&self) -> Option<External> {
+        Some(self.external.as_ref()?.row())
+    }
+
+    /// Notes what its external policy did wrong since the last window.
+    fn tell_fault(&mut self, now: Time) {
+        let Some(row) = self.external() else {
+            return;
+        };
+        let failed = row.crashes + row.garbage + row.silences;
+        let told = format!("{failed} {}", row.state);
+        if failed > 0 && self.fault_told.as_ref() != Some(&told) {
+            let fault = row.last_fault.unwrap_or_default();
+            let text = format!("the external policy {}: {fault}", row.state);
+            self.history.note(self.since, now, "policy", text);
+            self.fault_told = Some(told);
+        }
     }
 
     /// Share of accesses that were local in the first and in the last window that told.
@@ -329,8 +359,9 @@ mod tests {
             uid: 7,
             owner: Some(Credentials { uid: 7, gid: 7 }),
             confined_to: None,
-            policy: "deloc",
+            policy: "deloc".to_owned(),
             settings: BTreeMap::new(),
+            external: None,
             dry_run: false,
             since: Time(0),
             until: None,

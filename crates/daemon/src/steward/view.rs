@@ -20,6 +20,7 @@ use topology::Pid;
 use super::attach::in_words;
 use super::program::Program;
 use super::{Parts, Steward, Survey};
+use crate::external;
 use crate::peer::{Credentials, Peer};
 
 /// How long what was found of others that place threads or memory is told again.
@@ -239,7 +240,18 @@ impl Steward {
         policies::registry()
             .iter()
             .map(|factory| self.policy_row(*factory))
+            .chain(self.external_policies())
             .collect()
+    }
+
+    /// The programs that may be policies.
+    fn external_policies(&self) -> impl Iterator<Item = PolicyRow> {
+        let found = external::programs(&self.parts.config.external);
+        found.into_iter().map(|launch| PolicyRow {
+            name: launch.name(),
+            summary: "A program outside of numad, see docs/external-policies.md.".to_owned(),
+            settings: Vec::new(),
+        })
     }
 
     /// What this machine can and cannot give.
@@ -316,7 +328,7 @@ impl Steward {
             pids: self.engine.pids(id).iter().map(|pid| pid.0).collect(),
             command: program.command.clone(),
             uid: program.uid,
-            policy: program.policy.to_owned(),
+            policy: program.policy.clone(),
             dry_run: program.recorder.is_some(),
             attached_s: self.now().since(program.since).as_secs_f64(),
             source,
@@ -335,6 +347,7 @@ impl Steward {
                 .local_permille
                 .map(|permille| f64::from(permille) / 1000.0),
             counts: self.parts.meters.counts(id),
+            external: program.external(),
         }
     }
 

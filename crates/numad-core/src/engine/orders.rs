@@ -293,6 +293,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Bandwidth { .. } => 10,
         Reason::Interleave => 11,
         Reason::Even { .. } => 12,
+        Reason::External => 13,
     }
 }
 

@@ -34,8 +34,8 @@ pub struct Cli {
 // Those that clap makes are longer than a line of a terminal.
 const ATTACH_USAGE: &str = "numadctl attach [OPTIONS] PID...\n       \
     numadctl attach [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME";
-const RECORD_USAGE: &str = "numadctl record [OPTIONS] --output FILE PID...\n       \
-    numadctl record [OPTIONS] --output FILE --cgroup PATH | --unit UNIT | --command NAME";
+const RECORD_USAGE: &str = "numadctl record -o FILE [OPTIONS] PID...\n       \
+    numadctl record -o FILE [OPTIONS] --cgroup|--unit|--command NAME";
 const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
     numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME\n       \
     numadctl ab list|show|stop";
@@ -269,8 +269,8 @@ pub struct Under {
     /// Policy; the default policy of the settings when not given
     #[arg(long, short, value_name = "NAME")]
     pub policy: Option<String>,
-    /// Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as
-    /// `engine.hold_ms=0` (docs/config.md)
+    /// Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such
+    /// as `engine.hold_ms=0` (docs/config.md)
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub set: Vec<(String, String)>,
     /// Decide and tell, but change nothing

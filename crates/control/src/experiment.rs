@@ -229,9 +229,32 @@ pub struct Slice {
     /// Share of time in which some thread of the machine waited for a processor, 0 to 1, where the kernel tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<f64>,
+    /// What else disturbed the slice, or was disturbed by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<Disturbed>,
     /// Threads that the policy bound, and pages that it moved, in this slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,
+}
+
+/// What disturbed a slice beside the policy, and who was disturbed; each absent where the kernel does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbed {
+    /// Share of time in which some thread of the machine waited for memory, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_pressure: Option<f64>,
+    /// Share of processor time that a hypervisor gave to others, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
+    /// Pages that the kernel's own balancing moved, on the whole machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balanced_pages: Option<u64>,
+    /// Of the neighbouring control group that waited most for a processor: the share of time, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour_cpu: Option<f64>,
+    /// Of the one that waited most for memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbour_memory: Option<f64>,
 }
 
 /// What a policy did in a slice.
@@ -546,6 +569,7 @@ mod tests {
                 exit_code: Some(0),
                 output: None,
                 pressure: None,
+                disturbed: None,
                 moved: None,
             }],
             results: Vec::new(),

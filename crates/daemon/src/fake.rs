@@ -455,8 +455,11 @@ impl Machine for World {
         1_700_000_000
     }
 
-    fn waited(&mut self) -> Option<Duration> {
-        Some(self.state().now.since(Time(0)) / 4)
+    fn totals(&mut self, _pid: Pid) -> experiment::Totals {
+        experiment::Totals {
+            cpu: Some(self.state().now.since(Time(0)) / 4),
+            ..experiment::Totals::default()
+        }
     }
 
     fn findings(&mut self, _config: &Config) -> Survey {

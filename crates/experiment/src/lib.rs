@@ -18,6 +18,7 @@ pub mod bootstrap;
 mod chance;
 mod conductor;
 mod design;
+pub mod disturbance;
 mod e_process;
 pub mod metric;
 mod pilot;
@@ -32,10 +33,11 @@ mod verdict;
 pub use chance::Chance;
 pub use conductor::Step;
 pub use design::{BLOCKS_MAX, Design, DesignError, Timing};
+pub use disturbance::Totals;
 pub use e_process::{EProcess, anytime_interval};
 pub use several::holm;
 pub use trial::{Left, Trial};
-pub use verdict::{Ended, Judgement, Rules, Verdict, judge, pairs_min};
+pub use verdict::{Ended, Judgement, Rules, Verdict, futile, judge, pairs_min};
 
 /// An interval on a line; a bound that nothing is known of is infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -50,6 +50,13 @@ pub fn slice(experiment: &Experiment, block: usize, arm: usize) -> Option<&Slice
     slices.find(|slice| is(slice.block, block) && is(slice.arm, arm))
 }
 
+/// The mean; none of nothing.
+#[must_use]
+pub(crate) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
 /// Values of an arm, sorted.
 #[must_use]
 pub fn arm_values(experiment: &Experiment, arm: usize, metric: usize) -> Vec<f64> {
@@ -85,6 +92,22 @@ pub fn decided(experiment: &Experiment) -> bool {
                 process.push(difference);
             }
             process.most() >= rules.wealth_to_stop()
+        })
+}
+
+/// Whether the pairs that are left will hardly decide anything: for some arm that no look has decided an effect as large as
+/// the margin, or as what was seen, would take more than four times the pairs planned.
+#[must_use]
+pub fn futile(experiment: &Experiment) -> bool {
+    let planned = usize::try_from(experiment.blocks).unwrap_or(usize::MAX);
+    let rules = rules(experiment, experiment.arms.len() - 1);
+    experiment.looks
+        && (1..experiment.arms.len()).any(|arm| {
+            let differences: Vec<f64> = differences(experiment, arm, 0)
+                .into_iter()
+                .map(|(_, difference)| difference)
+                .collect();
+            crate::futile(&differences, planned, &rules)
         })
 }
 

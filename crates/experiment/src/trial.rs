@@ -10,7 +10,7 @@ use crate::design::Design;
 use crate::metric::{self, Reading};
 use crate::pilot::Pilot;
 use crate::plan::{self, kept};
-use crate::{bootstrap, results};
+use crate::{Totals, bootstrap, results};
 
 /// Readings of a slice before it may end for harm: a single one may be a hiccup.
 const READINGS_BEFORE_HARM: usize = 3;
@@ -45,22 +45,22 @@ struct Entered {
     at: Duration,
     /// Whether numad touches the program under it.
     touched: bool,
-    /// How long some thread of the machine had waited for a processor until then.
-    waited: Option<Duration>,
+    /// What had disturbed the machine until then.
+    before: Totals,
     readings: Vec<Reading>,
     /// Its slice has all its readings, or ended for harm.
     counts: bool,
 }
 
 /// How an arm was left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Left {
     /// When the undo began.
     pub at: Duration,
     /// How long it took.
     pub undo: Duration,
-    /// How long some thread of the machine has waited for a processor, where the kernel tells.
-    pub waited: Option<Duration>,
+    /// What has disturbed the machine.
+    pub totals: Totals,
 }
 
 impl Trial {
@@ -134,7 +134,7 @@ impl Trial {
                     arm,
                     at: now,
                     touched: self.experiment.arms[arm].policy.is_some(),
-                    waited: None,
+                    before: Totals::default(),
                     readings: Vec::new(),
                     counts: false,
                 });
@@ -145,9 +145,9 @@ impl Trial {
     }
 
     /// The arm was entered.
-    pub const fn entered(&mut self, waited: Option<Duration>) {
+    pub fn entered(&mut self, before: Totals) {
         if let Some(entered) = &mut self.entered {
-            entered.waited = waited;
+            entered.before = before;
         }
     }
 
@@ -189,6 +189,12 @@ impl Trial {
             && results::decided(&self.experiment)
         {
             self.stop(Ending::Decided, String::new());
+        } else if done.is_multiple_of(arms)
+            && done < self.planned()
+            && results::futile(&self.experiment)
+        {
+            let why = "values differ so much between slices that the pairs planned cannot decide";
+            self.stop(Ending::Decided, why.to_owned());
         }
         self.experiment.slices.last()
     }
@@ -286,11 +292,7 @@ impl Trial {
         let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         let moved = entered.readings.last().map(|reading| reading.moved);
         let length = left.at.saturating_sub(entered.at);
-        let waited = left.waited.zip(entered.waited);
-        let pressure = waited.and_then(|(now, then)| {
-            let share = now.saturating_sub(then).as_secs_f64() / (length + left.undo).as_secs_f64();
-            share.is_finite().then(|| kept(share.min(1.0)))
-        });
+        let whole = length + left.undo;
         let at = entered.at.saturating_sub(self.slices_from);
         Slice {
             block: number(entered.block),
@@ -300,7 +302,8 @@ impl Trial {
             values: values.collect(),
             exit_code: None,
             output: None,
-            pressure,
+            pressure: left.totals.waited_since(&entered.before, whole),
+            disturbed: left.totals.since(&entered.before, whole),
             moved: entered.touched.then(|| Moved {
                 undo_ms: u64::try_from(left.undo.as_millis()).unwrap_or(u64::MAX),
                 ..moved.unwrap_or_default()
@@ -348,7 +351,7 @@ mod tests {
             match step {
                 Step::Enter { arm, .. } => {
                     assert_eq!(entered.replace(arm), None);
-                    trial.entered(Some(now / 2));
+                    trial.entered(totals(now));
                 }
                 Step::Wait { until_ms } => {
                     let then = Duration::from_millis(until_ms);
@@ -379,7 +382,7 @@ mod tests {
                     trial.left(&Left {
                         at: now,
                         undo: Duration::from_millis(7),
-                        waited: Some(now / 2),
+                        totals: totals(now),
                     });
                 }
                 Step::Over => break,
@@ -387,6 +390,14 @@ mod tests {
         }
         assert_eq!(entered, None, "an arm is left behind");
         (trial.experiment().clone(), now)
+    }
+
+    fn totals(now: Duration) -> Totals {
+        Totals {
+            cpu: Some(now / 2),
+            memory: Some(now / 4),
+            ..Totals::default()
+        }
     }
 
     fn millis(time: Duration) -> u64 {
@@ -411,6 +422,9 @@ mod tests {
         let moved = slice.moved.unwrap();
         assert_eq!((moved.pages, moved.undo_ms), (u64::from(slice.arm) * 5, 7));
         assert!((slice.pressure.unwrap() - 0.5 / 1.007).abs() < 1e-9);
+        let disturbed = slice.disturbed.unwrap();
+        assert!((disturbed.memory_pressure.unwrap() - 0.25 / 1.007).abs() < 1e-9);
+        assert_eq!(disturbed.stolen, None);
     }
 
     #[test]
@@ -454,6 +468,25 @@ mod tests {
         assert_eq!(experiment.slices.len(), 12);
         assert_eq!(experiment.results[0].verdict, Verdict::Worse);
         assert!(took < Duration::from_secs(10), "{took:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_decided_any_more_ends_early() {
+        // Slices differ by a factor of up to 5, whatever the arm.
+        let wild: World = |_, now| (1_000 + millis(now) / 1_000 * 7_919 % 13 * 400, 0);
+        let long = trial(|it| (it.blocks, it.looks) = (20, true));
+        let (experiment, _) = played(long, wild, usize::MAX);
+        assert_eq!(experiment.ending, Ending::Decided);
+        assert!(
+            experiment.why.contains("cannot decide"),
+            "{}",
+            experiment.why
+        );
+        assert_eq!(experiment.results[0].verdict, Verdict::Undecided);
+        assert!(experiment.slices.len() < 40, "{}", experiment.slices.len());
+        // Who wants all pairs gets them.
+        let all = trial(|it| (it.blocks, it.looks) = (20, false));
+        assert_eq!(played(all, wild, usize::MAX).0.slices.len(), 40);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From differences to a verdict.
 
+use crate::bootstrap::quantile;
 use crate::e_process::{EProcess, anytime_interval};
 use crate::{BLOCKS_MAX, Interval, signed_rank, student};
 
@@ -11,6 +12,12 @@ const ALPHA_LOOKS: f64 = 0.01;
 
 /// Normal quantiles of 97.5 % and 80 %: an effect as large as the margin is to be found with that probability.
 const QUANTILES: f64 = 1.96 + 0.8416;
+
+/// Pairs from which on it may be called futile.
+const FUTILE_FROM: usize = 8;
+
+/// Distance of the quartiles of a normal distribution in standard deviations.
+const QUARTILES: f64 = 1.349;
 
 /// How differences are judged. Fixed before the first slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,6 +109,26 @@ pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
         p_anytime: process.p_value(),
         verdict,
     }
+}
+
+/// Whether it is hardly worth to go on to the pairs planned: an effect as large as the margin, or as the one seen so far if that
+/// is larger, would take more than four times as many. The spread is that of the middle half, so that a neighbour that comes
+/// and goes does not end an experiment. Stopping for this can find nothing, so it costs no false alarms.
+#[must_use]
+pub fn futile(differences: &[f64], planned: usize, rules: &Rules) -> bool {
+    if differences.len() < FUTILE_FROM.max(planned / 4) {
+        return false;
+    }
+    let mut sorted = differences.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let spread = (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / QUARTILES;
+    let effect = signed_rank::estimate(differences).abs().max(rules.margin);
+    let wanted = (QUANTILES * spread / effect).powi(2);
+    let mut process = EProcess::default();
+    for difference in differences {
+        process.push(*difference);
+    }
+    process.most() < rules.wealth_to_stop() && wanted > 4.0 * planned as f64
 }
 
 /// Pairs below which the rules cannot reject anything, however large the effect.
@@ -216,6 +243,20 @@ mod tests {
         );
         let many: Vec<f64> = six.iter().chain(&six).copied().collect();
         assert_eq!(judge(&many, &RULES, Ended::ByLook).verdict, Verdict::Better);
+    }
+
+    #[test]
+    fn what_would_take_too_many_pairs_is_futile() {
+        // Quartiles 0.2 apart: about 190 pairs for 3 %.
+        let wide = around(0.0, 0.4, 10);
+        assert!(futile(&wide, 20, &RULES));
+        assert!(!futile(&wide, 100, &RULES), "there are enough");
+        assert!(!futile(&wide[..7], 20, &RULES), "too early to say");
+        assert!(
+            !futile(&around(0.15, 0.4, 10), 20, &RULES),
+            "a large effect"
+        );
+        assert!(!futile(&around(0.0, 0.04, 10), 20, &RULES));
     }
 
     #[test]

@@ -85,11 +85,14 @@ fn flagged(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Better | Verdict::Worse)
 }
 
-/// As an experiment runs: after every pair a look, which may end it.
+/// As an experiment runs: after every pair a look, which may end it because it is decided, or cannot be any more.
 fn with_looks(differences: &[f64]) -> Verdict {
     let mut process = EProcess::default();
     for (index, difference) in differences.iter().enumerate() {
         process.push(*difference);
+        if experiment::futile(&differences[..=index], differences.len(), &LOOKING) {
+            return judge(&differences[..=index], &LOOKING, Ended::ByLook).verdict;
+        }
         if process.value() >= LOOKING.wealth_to_stop() {
             return judge(&differences[..=index], &LOOKING, Ended::ByLook).verdict;
         }

@@ -188,6 +188,21 @@ impl Reader {
         Err(CgroupError::NotFound(name))
     }
 
+    /// Where the groups of version 2 are mounted, and the group of a process below that.
+    pub(crate) fn unified_group(&self, pid: Pid) -> Option<(PathBuf, PathBuf)> {
+        let path = format!("proc/{pid}/cgroup");
+        let memberships = self.parsed(path, parse_memberships).ok()?.here()?;
+        let own = memberships.iter().find(|one| one.controllers.is_empty())?;
+        let mounts = self.cgroup_mounts().ok()?;
+        let mount = mounts.iter().find(|mount| mount.unified)?;
+        let within = own.path.strip_prefix(mount.inner.as_str());
+        let within = PathBuf::from(within.unwrap_or(&own.path).trim_start_matches('/'));
+        let below = within
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        below.then(|| (PathBuf::from(&mount.at), within))
+    }
+
     /// Mounted hierarchies, version 2 first.
     fn cgroup_mounts(&self) -> Result<Vec<Mount>, ReadError> {
         let mounts = self.parsed("proc/self/mountinfo", |bytes| Ok(parse_mounts(bytes)))?;

@@ -14,6 +14,7 @@ pub mod busy;
 pub mod cgroup;
 #[cfg(test)]
 mod corpus;
+mod disturbance;
 mod error;
 pub mod maps;
 pub mod node;

@@ -146,16 +146,7 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn processor_pressure(&self) -> Result<Presence<Duration>, ReadError> {
-        const PATH: &str = "proc/pressure/cpu";
-        let Presence::Here(text) = self.text(PATH)? else {
-            return Ok(Presence::Gone);
-        };
-        let some = text.lines().find_map(|line| line.strip_prefix("some "));
-        let total = some.and_then(|some| some.rsplit_once("total="));
-        let micros = total.and_then(|(_, total)| total.trim().parse().ok());
-        micros
-            .map(|micros| Presence::Here(Duration::from_micros(micros)))
-            .ok_or_else(|| self.damaged(PATH, &text, "tells no total of `some`"))
+        self.pressure(std::path::Path::new("proc/pressure/cpu"))
     }
 
     /// Processors online now; gone where the machine does not tell.
@@ -240,7 +231,12 @@ impl Reader {
         }
     }
 
-    fn damaged(&self, path: &str, text: &str, reason: &'static str) -> ReadError {
+    pub(crate) fn damaged(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        text: &str,
+        reason: &'static str,
+    ) -> ReadError {
         ReadError {
             path: self.path(path),
             cause: Cause::Text(ParseError::new(1, text.as_bytes(), reason)),

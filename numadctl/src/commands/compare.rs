@@ -284,6 +284,7 @@ impl Runs<'_, '_, '_> {
             exit_code: Some(exit_code(run.status)),
             output: run.output,
             pressure: run.pressure,
+            disturbed: None,
             moved: None,
         });
         self.save()?;

@@ -2,6 +2,7 @@
 
 use control::experiment::{Ending, Experiment, Kind, ResultRow, Verdict};
 use experiment::bootstrap;
+use experiment::disturbance::{OfArm, of_arm};
 use experiment::results::{self, arm_values};
 
 use super::table::{Side, table};
@@ -23,7 +24,48 @@ pub fn text(experiment: &Experiment) -> String {
     text.push_str(&arms(experiment));
     text.push('\n');
     text.push_str(&result_table(&experiment.results));
+    if let Some((head, rows)) = disturbed(experiment) {
+        let head: Vec<(&str, Side)> = head
+            .iter()
+            .enumerate()
+            .map(|(at, name)| (*name, if at == 0 { Side::Left } else { Side::Right }))
+            .collect();
+        text.push_str("\nbeside the policies, mean of each one's slices, switching included\n");
+        text.push_str(&table(&head, &rows));
+    }
     text
+}
+
+/// What disturbed each arm's slices, who was disturbed, and what leaving the arm took: only columns that something is
+/// known of.
+pub(crate) fn disturbed(experiment: &Experiment) -> Option<(Vec<&'static str>, Vec<Vec<String>>)> {
+    let arms: Vec<OfArm> = (0..experiment.arms.len())
+        .map(|arm| of_arm(experiment, arm))
+        .collect();
+    let share = |value: f64| percent(value);
+    let number = |value: f64| figure(value);
+    type Column = (&'static str, fn(&OfArm) -> Option<f64>, fn(f64) -> String);
+    let columns: [Column; 7] = [
+        ("WAIT CPU", |it| it.pressure, share),
+        ("WAIT MEMORY", |it| it.memory_pressure, share),
+        ("STOLEN", |it| it.stolen, share),
+        ("KERNEL MOVED", |it| it.balanced_pages, number),
+        ("NEIGHBOUR CPU", |it| it.neighbour_cpu, share),
+        ("NEIGHBOUR MEMORY", |it| it.neighbour_memory, share),
+        ("UNDO MS", |it| it.undo_ms, number),
+    ];
+    let known: Vec<&Column> = columns
+        .iter()
+        .filter(|column| arms.iter().any(|arm| (column.1)(arm).is_some()))
+        .collect();
+    let head = std::iter::once("POLICY").chain(known.iter().map(|column| column.0));
+    let rows = experiment.arms.iter().zip(&arms).map(|(named, arm)| {
+        let cells = known
+            .iter()
+            .map(|column| (column.1)(arm).map_or_else(|| "-".to_owned(), column.2));
+        std::iter::once(named.name.clone()).chain(cells).collect()
+    });
+    (!known.is_empty()).then(|| (head.collect(), rows.collect()))
 }
 
 /// Results of the metric that the verdict goes by.
@@ -79,7 +121,8 @@ pub(crate) fn ending(experiment: &Experiment) -> String {
     let how = match experiment.ending {
         Ending::Running => "not ended",
         Ending::Complete => "complete",
-        Ending::Decided => "ended early, decided",
+        Ending::Decided if experiment.why.is_empty() => "ended early, decided",
+        Ending::Decided => "ended early",
         Ending::Interrupted => "interrupted",
         Ending::ProgramEnded => "the program ended",
         Ending::Failed => "failed",

@@ -394,5 +394,19 @@ fn raw(experiment: &Experiment) -> String {
          for processors: the share of time in which some thread of the machine did.</p>\n{}",
         experiment.seed,
         table(&head, &rows)
+    ) + &disturbed(experiment)
+}
+
+/// What else went on under each policy.
+fn disturbed(experiment: &Experiment) -> String {
+    let Some((head, rows)) = super::experiment::disturbed(experiment) else {
+        return String::new();
+    };
+    let head: Vec<String> = head.iter().map(|name| name.to_lowercase()).collect();
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    format!(
+        "<h2>Beside the policies</h2>\n<p>Means over each policy's slices, switching included. Neighbour: of the control \
+         groups beside the program's, the one that waited most. Kernel moved: pages that its own balancing moved.</p>\n{}",
+        table(&head, &rows)
     )
 }

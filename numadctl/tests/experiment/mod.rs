@@ -29,6 +29,7 @@ fn experiment(pairs: u32, hostile: &str) -> Experiment {
             exit_code: Some(0),
             output: None,
             pressure: Some(0.25),
+            disturbed: None,
             moved: None,
         }
     };

@@ -309,8 +309,17 @@ impl Machine for Look {
         status.map(|status| status.cpus_allowed).unwrap_or_default()
     }
 
-    fn waited(&mut self) -> Option<Duration> {
-        self.reader.processor_pressure().ok()?.here()
+    fn totals(&mut self, pid: Pid) -> experiment::Totals {
+        let reader = &self.reader;
+        let neighbours = reader.neighbours(pid).into_iter();
+        let neighbours = neighbours.map(|(group, waited)| (group.display().to_string(), waited));
+        experiment::Totals {
+            cpu: reader.processor_pressure().ok().and_then(Presence::here),
+            memory: reader.memory_pressure().ok().and_then(Presence::here),
+            stolen: reader.stolen().ok().and_then(Presence::here),
+            balanced_pages: reader.balanced_pages().ok().and_then(Presence::here),
+            neighbours: neighbours.collect(),
+        }
     }
 
     fn date_s(&mut self) -> u64 {

@@ -16,7 +16,7 @@ use control::experiment::{
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use experiment::metric::Reading;
-use experiment::{Left, Step, Trial, plan};
+use experiment::{Left, Step, Totals, Trial, plan};
 use numad_core::{AttachmentId, Time};
 use tokio::sync::watch;
 use topology::{NodeSet, Pid, StartTicks};
@@ -495,14 +495,14 @@ impl Steward {
                 .and_then(|found| self.attach_found(peer, &attach_request(&target, &arm), found))
                 .map(|row| Some(AttachmentId(row.id))),
         };
-        let waited = self.parts.machine.waited();
+        let totals = self.totals(id);
         let Some(live) = self.experiments.live.get_mut(&id) else {
             return;
         };
         match attached {
             Ok(attachment) => {
                 live.attachment = attachment;
-                live.trial.entered(waited);
+                live.trial.entered(totals);
             }
             // That it was never there is an error; that it has ended is not.
             Err(failure) if failure.kind == ErrorKind::NotFound && !first => {
@@ -557,6 +557,13 @@ impl Steward {
         }
     }
 
+    /// What has disturbed the machine, and the neighbours of an experiment's first process.
+    fn totals(&mut self, id: u32) -> Totals {
+        let live = self.experiments.live.get(&id);
+        let first = live.and_then(|live| live.starts.keys().next().copied());
+        first.map_or_else(Totals::default, |pid| self.parts.machine.totals(pid))
+    }
+
     /// Undoes the arm that is entered, threads and pages, and keeps its slice if it counts.
     fn leave(&mut self, id: u32) {
         let at = self.now();
@@ -573,14 +580,14 @@ impl Steward {
                 live.trial.stop(Ending::Failed, why);
             }
         }
-        let (over, waited) = (self.now(), self.parts.machine.waited());
+        let (over, totals) = (self.now(), self.totals(id));
         let Some(live) = self.experiments.live.get_mut(&id) else {
             return;
         };
         let left = Left {
             at: at.since(live.began.unwrap_or(at)),
             undo: over.since(at),
-            waited,
+            totals,
         };
         let slice = live.trial.left(&left).cloned();
         let experiment = live.trial.experiment();

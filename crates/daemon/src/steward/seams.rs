@@ -99,9 +99,9 @@ pub trait Machine: Send + fmt::Debug {
     /// Processors that the first thread of a process may run on; none when it is gone or cannot be asked.
     fn allowed(&mut self, pid: Pid) -> CpuSet;
 
-    /// How long some thread of the machine has waited for a processor since its start, where the kernel tells.
-    fn waited(&mut self) -> Option<Duration> {
-        None
+    /// What has disturbed the machine so far, and neighbours of a process.
+    fn totals(&mut self, _pid: Pid) -> experiment::Totals {
+        experiment::Totals::default()
     }
 
     /// The date, in seconds since 1970. Nothing is decided by it.

@@ -43,7 +43,7 @@ pub(crate) fn disturbed(experiment: &Experiment) -> Option<(Vec<&'static str>, V
         .map(|arm| of_arm(experiment, arm))
         .collect();
     let share = |value: f64| percent(value);
-    let number = |value: f64| figure(value);
+    let number = |value: f64| format!("{value:.1}");
     type Column = (&'static str, fn(&OfArm) -> Option<f64>, fn(f64) -> String);
     let columns: [Column; 7] = [
         ("WAIT CPU", |it| it.pressure, share),

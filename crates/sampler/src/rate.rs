@@ -298,8 +298,9 @@ pub const UP_DWELL: Duration = Duration::from_secs(1);
 /// times the other, so that a program that works in bursts of seconds is not followed up and down.
 pub const BACK_DWELL: Duration = Duration::from_secs(10);
 
-/// A longer period that becomes necessary this soon after a way back says that the way back was wrong.
-const WATCHED: Duration = Duration::from_secs(60);
+/// A longer period that becomes necessary this soon after a way back says that the way back was wrong. Long enough
+/// for a burst that comes about once a minute to be remembered; with 60 s it had the rate change for ever.
+const WATCHED: Duration = Duration::from_secs(120);
 
 /// Pressed: what a drain finds at three quarters, a late drain may find lost.
 const PRESSED_PERMILLE: u16 = 750;

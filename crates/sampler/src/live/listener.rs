@@ -110,9 +110,11 @@ impl Listener {
         self.taken = self.taken.saturating_add(delivery.tally.seen - before);
         unread.take();
         let size = self.events.ring.data_bytes();
-        // A ring with less room than that may have refused a record since. The ring will say so only when
-        // something else comes, so the events are asked; all of them, for each counts its own.
-        self.was_full = size - length < ROOM_MIN;
+        // A ring with less room than that, with what came while it was read, may have refused a record
+        // before it was taken. It will say so only when something else comes, so the events are asked;
+        // all of them, for each counts its own.
+        let meanwhile = self.events.ring.unread().length();
+        self.was_full = size.saturating_sub(length + meanwhile) < ROOM_MIN;
         if self.was_full || self.retiring {
             let members = self.events.members.iter();
             let lost = members

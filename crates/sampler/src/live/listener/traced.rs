@@ -88,12 +88,14 @@ impl Listener {
         delivery: &mut Delivery<'_, R>,
     ) -> u16 {
         let until = self.events.ring.trace_published();
+        // What was refused while the ring was read the last time comes after what is read now.
+        let was_full = self.was_full;
         let ring_fill = self.drain_ring(kernel, layout, delivery);
         let Some(mut tracer) = self.tracer.take() else {
             return ring_fill;
         };
         // The ring will say what it refused only when something else finds room in it.
-        if self.was_full {
+        if was_full || self.was_full {
             tracer.told.push(Told::Gap);
         }
         let mut stopped = tracer.listen(delivery);

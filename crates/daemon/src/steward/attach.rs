@@ -117,6 +117,7 @@ impl Steward {
             self.must_be_free(process.pid)?;
         }
         let chosen = self.policy(request)?;
+        let mut options = self.options(request)?;
         self.must_have_room(peer)?;
         self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
@@ -126,7 +127,6 @@ impl Steward {
         let others_act = self.programs.values().any(Program::acts);
         self.have_kernel_balance(others_act || acts(&chosen.name(), request.dry_run));
         self.follow(&pids)?;
-        let mut options = self.options(request)?;
         options.require_gain = chosen.seeks_gain();
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());

@@ -86,6 +86,7 @@ fn settings_of_the_engine_can_be_given_for_one_program() {
         let failure = refused(name, value);
         assert_eq!(failure.kind, ErrorKind::Configuration, "{failure:?}");
         assert!(failure.message.contains(told), "{failure:?}");
+        assert!(!world.state().source_open, "nothing is left behind");
     }
     asked.set = [("engine.move_threads".to_owned(), "false".to_owned())].into();
     let id = steward.attach(Peer::DAEMON, &asked).unwrap().id;

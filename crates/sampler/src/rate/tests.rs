@@ -259,7 +259,7 @@ fn simulate(events: impl Fn(u64) -> u64, capacity: u64, allowed_ns: u64, seconds
 #[test]
 fn a_burst_that_comes_now_and_then_is_remembered() {
     // Half of it is within three eighths of what is allowed, but for one second in 75.
-    let events = |now: u64| if now.is_multiple_of(75) { 20_400 } else { 13_600 };
+    let events = |now: u64| 13_600 + 6_800 * u64::from(now.is_multiple_of(75));
     let periods = simulate(events, 100_000, 10_000_000, 1_200);
     assert!(
         periods[600..].iter().all(|period| *period == 2),

@@ -1,7 +1,7 @@
 //! Policies that are programs of their own (`exec:/path/program`).
 //!
 //! The engine's thread never waits for one. At the end of a window it leaves a question with the policy's own
-//! thread ([`talk`]) and takes the answer to an earlier one, if that is there; a window without an answer has no
+//! thread (`talk`) and takes the answer to an earlier one, if that is there; a window without an answer has no
 //! proposals. What is answered goes the way of all proposals, through the engine's guard. The program runs as a
 //! user who owns nothing, within limits ([`rights`]).
 

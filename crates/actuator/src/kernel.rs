@@ -91,7 +91,7 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
-    /// What `kernel.numa_balancing` says: bits of [`BALANCES`] and others.
+    /// What `kernel.numa_balancing` says, of which the lowest bit is balancing between nodes.
     ///
     /// # Errors
     /// `ENOENT` when the kernel has no such switch.

@@ -158,7 +158,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_see
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l command -d 'Every process whose command has this name' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -s n -l pairs -d 'Slices under each policy' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l set -d 'Setting of one of the policies, as in `deloc.strict=true`' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l seed -d 'What the order follows from; drawn when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l margin -d 'Effects below this are called the same, in percent' -r
@@ -190,7 +190,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_su
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_subcommand_from help" -f -a "stop" -d 'End an experiment, put everything back, and show what there is of it'
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -s n -l runs -d 'Runs under each policy' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l set -d 'Setting of one of the policies, as in `deloc.strict=true`' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l seed -d 'What the order follows from; drawn when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l margin -d 'Effects below this are called the same, in percent' -r

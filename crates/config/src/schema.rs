@@ -588,7 +588,8 @@ const ENGINE: Section = Section {
                 &["leave", "cooperate"],
                 "leave",
                 "What becomes of the kernel's own balancing (`kernel.numa_balancing`): `leave` never touches it, `cooperate` \
-                 switches it on while a program is under a policy, and back afterwards. Needs `daemon.allow_global`.",
+                 switches it on while a program is under a policy, and back afterwards. Needs `daemon.allow_global`. Root may \
+                 say otherwise for one program, by `attach --set engine.balancing=...`.",
             ),
             effect: Effect::AtOnce,
             rule: Rule::None,

@@ -177,6 +177,33 @@ pub struct Arm {
     pub set: std::collections::BTreeMap<String, String>,
 }
 
+/// The setting that has the kernel balance under one arm and not under another: `cooperate` or `leave`.
+pub const BALANCING: &str = "engine.balancing";
+
+impl Arm {
+    /// Whether the kernel is to balance under it.
+    #[must_use]
+    pub fn has_kernel_balance(&self) -> bool {
+        self.set
+            .get(BALANCING)
+            .is_some_and(|how| how == "cooperate")
+    }
+}
+
+/// Why arms with and without the kernel's balancing cannot be told apart.
+#[must_use]
+pub fn balances_anyway() -> Failure {
+    let text = "the kernel balances already, so arms without its balancing cannot be had";
+    Failure::new(ErrorKind::Conflict, text)
+        .remedy("`sysctl kernel.numa_balancing=0` for as long as the experiment takes")
+}
+
+/// Whether an experiment with these arms switches the kernel's balancing on and off, which concerns the whole machine.
+#[must_use]
+pub fn is_machine_wide(arms: &[Arm]) -> bool {
+    arms.iter().any(Arm::has_kernel_balance)
+}
+
 /// A metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {

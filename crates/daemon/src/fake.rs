@@ -451,6 +451,10 @@ impl Machine for World {
         first.map(|task| task.affinity.clone()).unwrap_or_default()
     }
 
+    fn kernel_balances(&mut self) -> bool {
+        self.state().balancing.is_some()
+    }
+
     fn date_s(&mut self) -> u64 {
         1_700_000_000
     }

@@ -31,6 +31,12 @@ impl BalancingMode {
     pub const fn acts(self) -> bool {
         !matches!(self, Self::Absent | Self::Off)
     }
+
+    /// Whether it balances between nodes, and does not only move memory between fast and slow ones.
+    #[must_use]
+    pub const fn balances(self) -> bool {
+        matches!(self, Self::Balancing | Self::Both)
+    }
 }
 
 /// State of the extensible scheduler.

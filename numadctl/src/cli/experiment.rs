@@ -11,7 +11,8 @@ use super::{Plain, TargetArgs, key_and_value, milliseconds};
 #[derive(Clone, Debug, Args)]
 pub struct Questions {
     /// Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy
-    /// named twice faces itself, and then nothing may be found
+    /// named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel's own balancing
+    /// is switched on under it (root, and `daemon.allow_global`)
     #[arg(
         long,
         value_name = "NAMES",

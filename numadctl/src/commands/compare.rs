@@ -159,6 +159,8 @@ fn planned(arguments: &Compare) -> Result<Experiment, Failure> {
             format!("cannot tell the present directory: {error}"),
         )
     })?;
+    let arms = trial::arms(&questions.policies, &questions.set)?;
+    trial::must_tell_apart(&arms)?;
     let experiment = Experiment {
         format: FORMAT,
         made_by: trial::MADE_BY.to_owned(),
@@ -168,7 +170,7 @@ fn planned(arguments: &Compare) -> Result<Experiment, Failure> {
         machine: trial::machine(),
         seed: questions.seed.unwrap_or_else(trial::any_seed),
         blocks: arguments.runs,
-        arms: trial::arms(&questions.policies, &questions.set)?,
+        arms,
         metrics: metrics.collect::<Result<_, Failure>>()?,
         margin: questions.margin,
         looks: !questions.to_the_end,

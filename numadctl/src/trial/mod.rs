@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use control::experiment::{Arm, BYTES_MAX, Experiment};
+use control::experiment::{Arm, BALANCING, BYTES_MAX, Experiment, is_machine_wide};
 use control::{ErrorKind, Failure};
 use experiment::plan::kept;
 
@@ -21,6 +21,9 @@ pub(crate) const MADE_BY: &str = concat!("numadctl ", env!("CARGO_PKG_VERSION"))
 /// The arm in which numad does not touch the program at all.
 pub(crate) const OFF: &str = "off";
 
+/// Ends the name of an arm under which the kernel balances.
+const BALANCED: &str = "+balancing";
+
 /// Reads names of policies with commas between, and settings such as `deloc.strict=true`. A policy that is named twice
 /// is two arms, `linux` and `linux-2`: an experiment that must find nothing.
 ///
@@ -28,15 +31,17 @@ pub(crate) const OFF: &str = "off";
 /// A policy that does not exist, a setting of a policy that is no arm.
 pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<Arm>, Failure> {
     let mut arms: Vec<Arm> = Vec::new();
+    let machine_wide = policies.iter().any(|name| name.ends_with(BALANCED));
     for name in policies {
-        // The daemon knows which programs may be policies.
-        if name != OFF && !name.starts_with(control::external::PREFIX) {
-            policies::find(name).map_err(|error| {
-                Failure::new(ErrorKind::NotFound, error.to_string())
-                    .remedy("see `numadctl policies`; `off` stands for no policy at all")
-            })?;
+        let policy = policy_of(name)?;
+        let mut set = std::collections::BTreeMap::new();
+        if machine_wide && policy.is_some() {
+            let how = match name.ends_with(BALANCED) {
+                true => "cooperate",
+                false => "leave",
+            };
+            set.insert(BALANCING.to_owned(), how.to_owned());
         }
-        let policy = (name != OFF).then(|| name.clone());
         let earlier = policies
             .iter()
             .take(arms.len())
@@ -45,11 +50,7 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
             0 => name.clone(),
             count => format!("{name}-{}", count + 1),
         };
-        arms.push(Arm {
-            name,
-            policy,
-            set: std::collections::BTreeMap::new(),
-        });
+        arms.push(Arm { name, policy, set });
     }
     for (key, value) in set {
         let (name, setting) = key.split_once('.').ok_or_else(|| {
@@ -67,6 +68,42 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
         arm.set.insert(setting.to_owned(), value.clone());
     }
     Ok(arms)
+}
+
+/// The policy of an arm of this name; none for `off`.
+fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
+    let policy = arm.strip_suffix(BALANCED).unwrap_or(arm);
+    match policy {
+        OFF if policy == arm => return Ok(None),
+        OFF => {
+            let text =
+                format!("`{arm}` cannot be: without numad nobody switches the kernel's balancing");
+            return Err(
+                Failure::new(ErrorKind::Usage, text).remedy(format!("write `none{BALANCED}`"))
+            );
+        }
+        // The daemon knows which programs may be policies.
+        _ if policy.starts_with(control::external::PREFIX) => {}
+        _ => {
+            policies::find(policy).map_err(|error| {
+                Failure::new(ErrorKind::NotFound, error.to_string())
+                    .remedy("see `numadctl policies`; `off` stands for no policy at all")
+            })?;
+        }
+    }
+    Ok(Some(policy.to_owned()))
+}
+
+/// Refuses arms with and without the kernel's balancing where it is on anyway.
+pub(crate) fn must_tell_apart(arms: &[Arm]) -> Result<(), Failure> {
+    let on = || {
+        let mode = procfs::Reader::new("/").numa_balancing();
+        mode.is_ok_and(procfs::BalancingMode::balances)
+    };
+    if !is_machine_wide(arms) || arms.iter().all(Arm::has_kernel_balance) || !on() {
+        return Ok(());
+    }
+    Err(control::experiment::balances_anyway())
 }
 
 /// A seed where none was given: the clock, whose bits nobody chooses.
@@ -179,6 +216,30 @@ mod tests {
             names(&["linux", "linux", "linux"]),
             ["linux", "linux-2", "linux-3"]
         );
+    }
+
+    #[test]
+    fn the_kernels_balancing_is_on_in_the_arms_that_say_so() {
+        let read = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
+            arms(&names, &[("deloc.strict".to_owned(), "true".to_owned())])
+        };
+        let how = |arm: &Arm| arm.set.get(BALANCING).cloned().unwrap_or_default();
+        let arms = read(&["off", "deloc", "linux+balancing", "deloc+balancing"]).unwrap();
+        assert_eq!(arms[3].name, "deloc+balancing");
+        assert_eq!(arms[2].policy.as_deref(), Some("linux"));
+        let all: Vec<String> = arms.iter().map(how).collect();
+        assert_eq!(all, ["", "leave", "cooperate", "cooperate"]);
+        assert_eq!(
+            arms[1].set["strict"], "true",
+            "to the arm of that very name"
+        );
+        let plain = read(&["none", "deloc"]).unwrap();
+        assert!(plain.iter().all(|arm| how(arm).is_empty()), "{plain:?}");
+        let without = read(&["off+balancing", "deloc"]).unwrap_err();
+        assert!(without.to_string().contains("none+balancing"), "{without}");
+        let unknown = read(&["delok+balancing", "deloc"]).unwrap_err();
+        assert_eq!(unknown.kind, ErrorKind::NotFound);
     }
 
     #[test]

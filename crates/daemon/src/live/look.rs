@@ -322,6 +322,11 @@ impl Machine for Look {
         }
     }
 
+    fn kernel_balances(&mut self) -> bool {
+        let mode = self.reader.numa_balancing();
+        mode.is_ok_and(procfs::BalancingMode::balances)
+    }
+
     fn date_s(&mut self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, |since| since.as_secs())

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use control::experiment::BALANCING;
 use control::external::PREFIX;
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
@@ -14,7 +15,7 @@ use numad_core::{
 use procfs::Closed;
 use topology::Pid;
 
-use super::program::{Beginning, Program, acts};
+use super::program::{Beginning, Program};
 use super::seams::{Finder, ProcessFacts};
 use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY, undo_text};
 use crate::external::{self, Launch};
@@ -118,14 +119,14 @@ impl Steward {
         }
         let chosen = self.policy(request)?;
         let mut options = self.options(request)?;
+        let balancing = self.balancing_for(peer, request)?;
         self.must_have_room(peer)?;
         self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
         let (policy, external) = self.build(&chosen, u64::from(first.pid.0))?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
         // Before the source is opened, which looks whether the kernel does.
-        let others_act = self.programs.values().any(Program::acts);
-        self.have_kernel_balance(others_act || acts(&chosen.name(), request.dry_run));
+        self.tend_balancing_for(balancing);
         self.follow(&pids)?;
         options.require_gain = chosen.seeks_gain();
         let source = self.source.as_ref();
@@ -305,14 +306,13 @@ impl Steward {
     }
 
     /// What the engine does around the policy: as the settings say, but for what is asked for this program.
-    fn options(&self, request: &AttachRequest) -> Result<AttachOptions, Failure> {
+    pub(super) fn options(&self, request: &AttachRequest) -> Result<AttachOptions, Failure> {
         let config = &self.parts.config;
-        config
-            .attach_options_with(of_engine(request))
-            .map_err(|error| {
-                Failure::new(ErrorKind::Configuration, error.to_string())
-                    .remedy("docs/config.md lists what takes effect at the next attach")
-            })
+        let given = of_engine(request).filter(|(name, _)| *name != BALANCING);
+        config.attach_options_with(given).map_err(|error| {
+            Failure::new(ErrorKind::Configuration, error.to_string())
+                .remedy("docs/config.md lists what takes effect at the next attach")
+        })
     }
 
     /// Admins and users do not take each other's places.

@@ -2,8 +2,9 @@
 
 use actuator::Balancing;
 use control::ErrorKind;
+use control::rows::AttachRequest;
 
-use super::tests::{EAGER, request, windows};
+use super::tests::{EAGER, USER, request, windows};
 use super::*;
 use crate::fake::{Settings, World};
 
@@ -60,6 +61,59 @@ fn without_leave_the_kernels_balancing_is_not_touched() {
     settings.write(EAGER);
     steward.reload(Peer::DAEMON).unwrap();
     assert!(world.state().balancing.is_none());
+}
+
+#[test]
+fn the_kernels_balancing_can_be_asked_for_one_program() {
+    let world = World::new();
+    let settings = Settings::new("asked", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let asked = |how: &str| {
+        let mut asked = request(&[100], "none");
+        asked.set = [("engine.balancing".to_owned(), how.to_owned())].into();
+        asked
+    };
+    let refused = steward.attach(Peer::DAEMON, &asked("perhaps")).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Configuration, "{refused:?}");
+    let refused = steward
+        .attach(Peer::DAEMON, &asked("cooperate"))
+        .unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotPermitted, "{refused:?}");
+    assert!(refused.to_string().contains("allow_global"), "{refused}");
+    settings.write("[daemon]\nallow_global = true\n");
+    steward.reload(Peer::DAEMON).unwrap();
+    let refused = steward.attach(USER, &asked("cooperate")).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotPermitted, "{refused:?}");
+    let pretended = AttachRequest {
+        dry_run: true,
+        ..asked("cooperate")
+    };
+    let id = AttachmentId(steward.attach(Peer::DAEMON, &pretended).unwrap().id);
+    assert!(
+        world.state().balancing.is_none(),
+        "a dry run changes nothing"
+    );
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let id = AttachmentId(
+        steward
+            .attach(Peer::DAEMON, &asked("cooperate"))
+            .unwrap()
+            .id,
+    );
+    assert!(
+        world.state().balancing.is_some(),
+        "even under `none`: it was asked for"
+    );
+    steward.detach(Peer::DAEMON, id).unwrap();
+    assert!(world.state().balancing.is_none());
+    settings.write(COOPERATING);
+    steward.reload(Peer::DAEMON).unwrap();
+    let leaves = AttachRequest {
+        policy: Some("packed".to_owned()),
+        ..asked("leave")
+    };
+    steward.attach(USER, &leaves).unwrap();
+    assert!(world.state().balancing.is_none(), "others would have it");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use control::experiment::{
     Ending, Experiment, ExperimentRequest, ExperimentRow, KeptExperiment, Moved, ReadingRequest,
+    is_machine_wide,
 };
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
@@ -136,6 +137,14 @@ impl Experiments {
         found.map(|(id, _)| *id)
     }
 
+    /// The experiment that has the kernel balance under some of its arms, with its program. There is one at a time, as it
+    /// takes all nodes.
+    pub(super) fn machine_wide(&self) -> Option<(u32, Option<AttachmentId>)> {
+        let mut going = self.live.iter().filter(|(_, live)| live.began.is_some());
+        let found = going.find(|(_, live)| is_machine_wide(&live.trial.experiment().arms))?;
+        Some((*found.0, found.1.attachment))
+    }
+
     /// The experiment before this one that shares a node with it.
     fn behind(&self, id: u32) -> Option<u32> {
         let own = &self.live.get(&id)?.nodes;
@@ -215,8 +224,12 @@ impl Steward {
             self.must_be_free(process.pid)?;
         }
         for arm in request.arms.iter().filter(|arm| arm.policy.is_some()) {
-            self.policy(&attach_request(&request.target, arm))?;
+            let asked = attach_request(&request.target, arm);
+            self.policy(&asked)?;
+            self.options(&asked)?;
+            self.balancing_for(peer, &asked)?;
         }
+        self.must_tell_balancing_apart(&request.arms)?;
         let machine = self.parts.topology.summary();
         let planned = plan::slices(request, MADE_BY, machine)?;
         self.must_be_within_limits(peer, request, &planned)?;
@@ -237,7 +250,10 @@ impl Steward {
             target: request.target.clone(),
             trial: Trial::new(kept.experiment, request.slice_ms, request.max_harm),
             starts: processes.iter().map(|it| (it.pid, it.start)).collect(),
-            nodes: self.nodes_of(&processes),
+            nodes: match is_machine_wide(&request.arms) {
+                true => self.all_nodes(),
+                false => self.nodes_of(&processes),
+            },
             began: None,
             due: self.now(),
             attachment: None,
@@ -495,7 +511,7 @@ impl Steward {
                 .and_then(|found| self.attach_found(peer, &attach_request(&target, &arm), found))
                 .map(|row| Some(AttachmentId(row.id))),
         };
-        let totals = self.totals(id);
+        let (totals, unlike) = (self.totals(id), self.unlike(&arm));
         let Some(live) = self.experiments.live.get_mut(&id) else {
             return;
         };
@@ -503,6 +519,9 @@ impl Steward {
             Ok(attachment) => {
                 live.attachment = attachment;
                 live.trial.entered(totals);
+                if let Some(why) = unlike {
+                    live.trial.stop(Ending::Failed, why);
+                }
             }
             // That it was never there is an error; that it has ended is not.
             Err(failure) if failure.kind == ErrorKind::NotFound && !first => {
@@ -699,9 +718,14 @@ impl Steward {
             }
         }
         match nodes.is_empty() {
-            true => topology.nodes().iter().map(|node| node.id).collect(),
+            true => self.all_nodes(),
             false => nodes,
         }
+    }
+
+    fn all_nodes(&self) -> NodeSet {
+        let nodes = self.parts.topology.nodes();
+        nodes.iter().map(|node| node.id).collect()
     }
 }
 

@@ -9,6 +9,7 @@ use control::rows::Target;
 
 use super::tests::{EAGER, USER, request as attach_request};
 use control::ErrorKind;
+use control::experiment::BALANCING;
 
 use super::*;
 use crate::fake::{Settings, World};
@@ -56,6 +57,9 @@ fn found(steward: &Steward, id: u32) -> Experiment {
 fn row(steward: &Steward, id: u32) -> ExperimentRow {
     steward.experiment_row(Peer::DAEMON, id).unwrap()
 }
+
+/// Eager, and allowed to switch the kernel's balancing.
+const ALLOWING: &str = "[daemon]\nallow_global = true\n";
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -323,4 +327,85 @@ fn who_gives_no_numbers_ends_it() {
     assert_eq!(experiment.ending, Ending::Failed);
     assert_eq!(experiment.why, "metric `x` printed nothing");
     assert!(world.state().done.is_empty());
+}
+
+/// `none` against `none` with the kernel's balancing.
+fn balanced(pid: u32) -> ExperimentRequest {
+    let mut asked = request(pid);
+    asked.arms[1].policy = Some("none".to_owned());
+    for (arm, how) in asked.arms.iter_mut().zip(["leave", "cooperate"]) {
+        arm.set.insert(BALANCING.to_owned(), how.to_owned());
+    }
+    asked
+}
+
+#[test]
+fn the_kernels_balancing_is_on_under_its_arm_alone() {
+    let (world, settings) = (machine(), Settings::new("experiment-balanced", ALLOWING));
+    let (mut steward, _gate) = world.steward(&settings);
+    let refused = steward.experiment(USER, &balanced(100), None).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotPermitted, "{refused:?}");
+    // Somebody who would have the kernel balance, on nodes that the experiment does not use.
+    let mut other = attach_request(&[200], "packed");
+    other.set = [(BALANCING.to_owned(), "cooperate".to_owned())].into();
+    steward.attach(Peer::DAEMON, &other).unwrap();
+    assert!(world.state().balancing.is_some());
+    steward
+        .experiment(Peer::DAEMON, &balanced(100), None)
+        .unwrap();
+    world.add_process(300, 7, 2);
+    steward.experiment(USER, &request(300), None).unwrap();
+    assert_eq!(
+        row(&steward, 2).behind,
+        Some(1),
+        "it is alone on the machine"
+    );
+    let mut seen = [[0; 2]; 2];
+    while row(&steward, 1).state == "running" {
+        pass(&world, &mut steward, Duration::from_millis(100));
+        let rows = steward.attachments(Peer::DAEMON);
+        let Some(row) = rows.into_iter().find(|row| row.pids == [100]) else {
+            continue;
+        };
+        let detail = steward.detail(Peer::DAEMON, AttachmentId(row.id)).unwrap();
+        let arm = usize::from(detail.settings[BALANCING] == "cooperate");
+        seen[arm][usize::from(world.state().balancing.is_some())] += 1;
+    }
+    assert_eq!((seen[0][1], seen[1][0]), (0, 0), "{seen:?}");
+    assert!(seen[0][0] > 100 && seen[1][1] > 100, "{seen:?}");
+    assert_eq!(found(&steward, 1).ending, Ending::Complete);
+    assert!(
+        world.state().balancing.is_some(),
+        "the other's wish holds again"
+    );
+}
+
+#[test]
+fn arms_without_the_kernels_balancing_need_it_off() {
+    let (world, settings) = (machine(), Settings::new("experiment-balances", ALLOWING));
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().balancing = Some(Balancing::Already);
+    let refused = steward
+        .experiment(Peer::DAEMON, &balanced(100), None)
+        .unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict, "{refused:?}");
+    assert!(refused.to_string().contains("sysctl"), "{refused}");
+    world.state().balancing = None;
+    steward
+        .experiment(Peer::DAEMON, &balanced(100), None)
+        .unwrap();
+    pass(&world, &mut steward, Duration::from_secs(6));
+    world.state().balancing = Some(Balancing::Already);
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Failed);
+    assert!(
+        experiment.why.contains("switched kernel.numa_balancing on"),
+        "{}",
+        experiment.why
+    );
+    assert!(
+        world.state().balancing.is_some(),
+        "who switched it is right"
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::experiment::BALANCING;
 use control::rows::{External, Ledger};
 use numad_core::{
     Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
@@ -99,6 +100,12 @@ impl Program {
     /// Whether its policy changes anything.
     pub(super) fn acts(&self) -> bool {
         acts(&self.policy, self.recorder.is_some())
+    }
+
+    /// Whether the kernel is to balance because of it: as was asked for at its attach, else as is `usual`.
+    pub(super) fn wants_balancing(&self, usual: bool) -> bool {
+        let asked = self.settings.get(BALANCING);
+        asked.map_or(usual && self.acts(), |how| how == "cooperate") && self.recorder.is_none()
     }
 
     pub(super) fn new(beginning: Beginning) -> Self {

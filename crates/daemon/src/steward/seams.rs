@@ -104,6 +104,11 @@ pub trait Machine: Send + fmt::Debug {
         experiment::Totals::default()
     }
 
+    /// Whether the kernel balances now, whoever has it do so.
+    fn kernel_balances(&mut self) -> bool {
+        false
+    }
+
     /// The date, in seconds since 1970. Nothing is decided by it.
     fn date_s(&mut self) -> u64;
 

@@ -16,12 +16,11 @@ use crate::hold::Stay;
 use crate::interval::Interval;
 use crate::observation::AttachSpec;
 use crate::policy::{PageKey, Policy, Reason, SpaceId};
-use crate::sample::{AccessKind, Sample, ServedBy};
+use crate::sample::{Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::Forest;
 use crate::tables::index::Spot;
-use crate::tables::lines::LineTable;
 use crate::tables::pages::{PageTable, Tag};
 use crate::tables::runs::Runs;
 use crate::tables::seats::Seats;
@@ -72,7 +71,6 @@ pub(super) struct Attachment {
     pub pages: PageTable,
     pub comm: CommTable,
     /// Present once the source tells loads from stores.
-    pub lines: Option<Box<Lines>>,
     /// What other cores' caches answered; none before a sample told what answered it.
     pub handed: Option<Box<CommTable>>,
     pub page_shift: u32,
@@ -107,13 +105,6 @@ pub(super) struct Attachment {
     pub lost_seen: u64,
     pub pages_dropped_seen: u64,
     pub totals: Totals,
-}
-
-/// Cache lines that pass between threads.
-#[derive(Debug)]
-pub(super) struct Lines {
-    pub table: LineTable,
-    pub comm: CommTable,
 }
 
 /// What is remembered of a page that was moved, or could not be.
@@ -205,7 +196,6 @@ impl Attachment {
             seats: Seats::new(seat_count),
             pages: PageTable::new(limits.page_slots, options.accessors),
             comm: CommTable::new(seat_count),
-            lines: None,
             handed: None,
             page_shift: limits.page_bytes.trailing_zeros(),
             seat_count,
@@ -310,32 +300,12 @@ impl Attachment {
                 }
             }
         }
-        if sample.kind != AccessKind::Unknown {
-            self.fold_line(seat, tag, sample, weight);
-        }
     }
 
     /// Whether memory is decided about by blocks: else by single pages, each by its own samples.
     #[inline]
     pub(super) const fn goes_by_blocks(&self) -> bool {
         self.options.by_blocks && self.options.require_gain
-    }
-
-    fn fold_line(&mut self, seat: Seat, tag: Tag, sample: &Sample, weight: u32) {
-        let seats = self.seat_count;
-        let lines = self.lines.get_or_insert_with(|| {
-            Box::new(Lines {
-                table: LineTable::new(),
-                comm: CommTable::new(seats),
-            })
-        });
-        let within = sample.address & ((1 << self.page_shift) - 1);
-        let address = tag.page() << self.page_shift | within;
-        let touched = lines.table.touch(tag.space(), address, seat, sample.kind);
-        if let Some(writer) = touched {
-            lines.comm.add(writer, seat, weight);
-            self.totals.line_events += 1;
-        }
     }
 
     /// A thread without a seat takes one if it may. One that has ended is still meant by samples

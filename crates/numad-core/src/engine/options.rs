@@ -199,8 +199,6 @@ pub struct Totals {
     /// Samples that are in no table: of threads that take no part, have ended, or are too many, or
     /// with an address that no process has.
     pub samples_aside: u64,
-    /// Communication events seen on cache lines.
-    pub line_events: u64,
     /// Pages dropped from the table because their set was full.
     pub pages_dropped: u64,
     /// Processes that did not join because there are too many.

@@ -119,20 +119,6 @@ impl Engine {
         Some(self.attachment(attachment)?.certainty)
     }
 
-    /// As [`Self::matrices`], from cache lines that passed from a writer to a reader. None as long as
-    /// the source does not tell loads from stores.
-    #[must_use]
-    pub fn line_matrices(
-        &self,
-        attachment: AttachmentId,
-    ) -> Option<(Vec<TaskKey>, CommMatrix, CommMatrix)> {
-        let attachment = self.attachment(attachment)?;
-        let lines = attachment.lines.as_ref()?;
-        let (keys, slots) = attachment.participants();
-        let (live, decayed) = lines.comm.read_last(&attachment.seats_of(&slots));
-        Some((keys, live, decayed))
-    }
-
     /// Tracked pages of a program with their homes, hottest first, at most `max`. Accessors are
     /// positions in the tasks of [`Self::matrices`].
     #[must_use]

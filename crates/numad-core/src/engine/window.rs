@@ -401,15 +401,6 @@ impl Attachment {
                 handed.roll();
             }
         }
-        if let Some(lines) = &mut self.lines {
-            if !(seats.is_empty() && spaces.is_empty()) {
-                lines.table.forget(seats, spaces);
-                lines.comm.forget(seats);
-            }
-            if fade {
-                lines.comm.roll();
-            }
-        }
         self.seats.cleaned();
         self.spaces.cleaned();
         if fade {

@@ -1,7 +1,4 @@
-//! How much threads said to each other, by seat.
-//!
-//! Page sharing (LAPT) is folded here from what [`super::pages::PageTable::touch`] tells; line sharing
-//! (`DeLocProf`) from [`super::lines::LineTable`], into a table of its own.
+//! How much threads said to each other, by seat, as [`super::pages::PageTable::touch`] tells it (LAPT).
 
 use super::Seat;
 use super::bits::Bits;
@@ -37,7 +34,7 @@ impl CommTable {
     }
 
     /// Two different seats said this much to each other. A seat's talk with itself is ignored, by adding nothing and
-    /// without a branch: of pages nobody is told that he shares them with himself, but of lines it comes up.
+    /// without a branch.
     #[inline]
     pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u32) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));

@@ -5,7 +5,6 @@ pub(crate) mod bits;
 pub(crate) mod comm;
 pub(crate) mod forest;
 pub(crate) mod index;
-pub(crate) mod lines;
 pub(crate) mod pages;
 pub(crate) mod runs;
 pub(crate) mod seats;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use numad_core::{
-    AccessKind, AttachError, AttachOptions, AttachSpec, EventKind, IntervalError, IntervalLaw,
-    Lifecycle, Observation, Policy, Program, Proposal, Record, Time,
+    AttachError, AttachOptions, AttachSpec, EventKind, IntervalError, IntervalLaw, Lifecycle,
+    Observation, Policy, Program, Proposal, Record, Time,
 };
 use topology::{Pid, StartTicks, Tid};
 
@@ -90,29 +90,6 @@ fn communication_is_seen_between_pids_and_threads() {
     let (_, live, decayed) = world.engine.matrices(id).unwrap();
     // Half of what was before, rounded down twice on the way.
     assert_eq!((live.between(0, 2), decayed.between(0, 2)), (20, 28));
-}
-
-#[test]
-fn lines_tell_who_writes_and_who_reads() {
-    let mut world = World::new("2x4");
-    let (id, _) = world.attach(10, &[0, 1, 2], options());
-    assert!(world.engine.line_matrices(id).is_none());
-    for (tid, kind) in [
-        (10, AccessKind::Store),
-        (11, AccessKind::Load),
-        (11, AccessKind::Load),
-        (12, AccessKind::Load),
-        (12, AccessKind::Store),
-        (12, AccessKind::Load),
-        (10, AccessKind::Load),
-    ] {
-        let sample = world.sample(tid, 5);
-        world.feed(numad_core::Sample { kind, ..sample });
-    }
-    world.window();
-    let (_, live, _) = world.engine.line_matrices(id).unwrap();
-    assert_eq!(live.pairs().collect::<Vec<_>>(), [(0, 1, 1), (0, 2, 2)]);
-    assert_eq!(world.engine.totals(id).unwrap().line_events, 3);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use numad_core::{
-    AccessKind, Action, AttachmentId, Lifecycle, ObjectId, ObjectKind, ObservedMaps, Outcome,
-    Reach, Sample, ServedBy, SharedRange, Veto,
+    Action, AttachmentId, Lifecycle, ObjectId, ObjectKind, ObservedMaps, Outcome, Reach, Sample,
+    ServedBy, SharedRange, Veto,
 };
 use proptest::prelude::*;
 use topology::{Pid, Tid};
@@ -99,20 +99,6 @@ fn other_pages_of_the_object_and_other_objects_are_not_shared() {
     look(&mut world, id);
     both_use(&mut world, 7);
     assert_eq!(talk(&mut world, id), 0);
-}
-
-#[test]
-fn lines_are_one_memory_too() {
-    let (mut world, id, _) = two(MEMORY);
-    for (tid, page, kind) in [(10, 103, AccessKind::Store), (20, 503, AccessKind::Load)] {
-        let mut sample = world.sample(tid, page);
-        sample.kind = kind;
-        world.feed(sample);
-    }
-    world.touch(10, 900, 10);
-    world.window();
-    let (_, live, _) = world.engine.line_matrices(id).unwrap();
-    assert_eq!(live.between(0, 1), 1);
 }
 
 #[test]

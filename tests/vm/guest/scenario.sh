@@ -308,6 +308,20 @@ not_slower() {
         exit !(NF == 12 && mean + margin >= 0.9 && margin <= 0.2) }' || fail "slower while attached"
 }
 
+# experiment POLICIES [MORE]: an experiment on $program, by instructions per cycle as the model tells them. To be called
+# after `feed ... --speed /run/numad/counters` and start_numad. The model follows one program in a guest.
+experiment() {
+    policies=$1
+    shift
+    numadctl ab $program --policies "$policies" --metric ipc --metric local --to-the-end --max-harm 99 "$@" \
+        -o /out/experiment.json >/out/experiment.txt 2>&1 || fail "the experiment: $(tail -n 5 /out/experiment.txt)"
+    numadctl report /out/experiment.json
+}
+# verdict POLICY: what the experiment says of it beside the first
+verdict() {
+    numadctl report /out/experiment.json | awk -v arm="$1" '$3 == "PAIRS" { told = 1 } told && $1 == arm && $2 == "ipc" { print $NF }'
+}
+
 # figure NAME: a number from `numadctl status --json` of the only attachment
 figure() {
     numadctl status --json | tr ',{}' '\n\n\n' | sed -n "s/^ *\"$1\": *\([0-9.]*\).*/\1/p" | head -n 1

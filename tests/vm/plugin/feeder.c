@@ -17,8 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,15 +56,19 @@ static uint64_t nanoseconds(void)
 /* ---- the ring ---- */
 
 #ifndef CHECK
-/* Pages that stay where they are: the kernel's compaction is told to leave locked ones alone. Its balancing must be
- * off. */
+/* Pages that stay where they are: the kernel's compaction is told to leave locked ones alone, and its balancing leaves
+ * those alone whose place somebody chose. */
 static uint8_t *map_ring(void)
 {
     int setting = open("/proc/sys/vm/compact_unevictable_allowed", O_WRONLY | O_CLOEXEC);
     if (setting >= 0 && write(setting, "0\n", 2) != 2)
         fail("the kernel would move locked pages");
     close(setting);
-    return mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *ring = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    unsigned long first_node = 1;
+    if (ring != MAP_FAILED && syscall(SYS_mbind, ring, PAGES * PAGE, MPOL_PREFERRED, &first_node, 64, 0))
+        fail("the kernel's balancing would move the ring");
+    return ring;
 }
 
 static uint64_t physical_of(const void *page)

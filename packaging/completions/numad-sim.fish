@@ -43,7 +43,7 @@ cdsm\t''
 azimi\t''
 autopin\t''
 auto\t''"
-complete -c numad-sim -n "__fish_numad_sim_needs_command" -l set -d 'A setting of the policy; may be given several times' -r
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -l set -d 'A setting of the policy, or of the engine as in `engine.hold_ms=0`; may be given several times' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l seed -d 'Where all randomness comes from' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l threads -d 'How many threads [default: one per usable cpu]' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l seconds -d 'How long, in simulated seconds' -r

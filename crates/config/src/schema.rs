@@ -502,15 +502,16 @@ const ENGINE: Section = Section {
     entries: &[
         per_program(choice(
             "interval",
-            &["ondeloc", "lapt"],
-            "ondeloc",
-            "How windows get longer while nothing changes and shorter when something does: `ondeloc` multiplies and divides by `interval_factor`, `lapt` adds 50 ms and halves.",
+            &["calm", "ondeloc", "lapt"],
+            "calm",
+            "How windows get longer while nothing changes and shorter when something does: `calm` makes them a sixteenth of the \
+             time since something changed, `ondeloc` multiplies and divides by `interval_factor`, `lapt` adds 50 ms and halves.",
         )),
         per_program(integer(
             "interval_min_ms",
             50,
             60_000,
-            500,
+            125,
             "Shortest window, in milliseconds.",
         )),
         per_program(integer(
@@ -559,7 +560,7 @@ const ENGINE: Section = Section {
             "hold_ms",
             0,
             3_600_000,
-            2_000,
+            125,
             "How long a moved thread or page stays before it may move again, in milliseconds; doubles with each return.",
         )),
         per_program(integer(

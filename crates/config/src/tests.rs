@@ -110,14 +110,7 @@ fn nothing_given_is_all_defaults() {
     assert!((config.engine.busy_min - 0.05).abs() < 1e-12);
     assert_eq!(config.policy("deloc").unwrap().integer("patience"), 3);
     assert_eq!(config.policy("missing"), None);
-    assert_eq!(
-        config.attach_options().interval,
-        IntervalLaw::OnDeLoc {
-            min: Duration::from_millis(500),
-            max: Duration::from_secs(8),
-            factor: 2.0,
-        }
-    );
+    assert_eq!(config.attach_options().interval, IntervalLaw::CALM);
     assert_eq!(config.engine_options(4096).page_slots, 65_536);
 }
 
@@ -183,9 +176,10 @@ fn later_files_win_setting_by_setting() {
 fn lapt_starts_within_its_bounds() {
     let law = |text| match read(&[text]).unwrap().attach_options().interval {
         IntervalLaw::Lapt { start, .. } => start.as_millis(),
-        other @ IntervalLaw::OnDeLoc { .. } => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     };
-    assert_eq!(law("[engine]\ninterval='lapt'"), 500);
+    assert_eq!(law("[engine]\ninterval='lapt'"), 300);
+    assert_eq!(law("[engine]\ninterval='lapt'\ninterval_min_ms=500"), 500);
     assert_eq!(
         law("[engine]\ninterval='lapt'\ninterval_min_ms=50\ninterval_max_ms=500"),
         300
@@ -448,7 +442,7 @@ fn the_default_file_is_the_defaults_dead_and_alive() {
             _ => format!("{line}\n"),
         })
         .collect();
-    assert!(alive.contains("\nhold_ms = 2000\n"), "{alive}");
+    assert!(alive.contains("\nhold_ms = 125\n"), "{alive}");
     assert_eq!(check_bytes(alive.as_bytes()).unwrap(), Config::default());
     assert!(text.lines().all(|line| line.len() <= 120), "{text}");
 }

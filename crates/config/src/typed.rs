@@ -194,6 +194,8 @@ pub struct Engine {
 /// Which law windows follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntervalKind {
+    /// A part of the time since something changed.
+    Calm,
     /// Multiplies and divides.
     OnDeLoc,
     /// Adds and halves.
@@ -398,6 +400,7 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
     let (min, max) = (engine.interval_min, engine.interval_max);
     AttachOptions {
         interval: match engine.interval {
+            IntervalKind::Calm => IntervalLaw::Calm { min, max },
             IntervalKind::OnDeLoc => IntervalLaw::OnDeLoc {
                 min,
                 max,
@@ -478,7 +481,8 @@ fn engine(values: &Values) -> Engine {
     Engine {
         interval: match values.text("engine.interval") {
             "lapt" => IntervalKind::Lapt,
-            _ondeloc => IntervalKind::OnDeLoc,
+            "ondeloc" => IntervalKind::OnDeLoc,
+            _calm => IntervalKind::Calm,
         },
         interval_min: values.duration("engine.interval_min_ms"),
         interval_max: values.duration("engine.interval_max_ms"),

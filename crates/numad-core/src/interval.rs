@@ -6,6 +6,14 @@ use std::time::Duration;
 /// How the length of windows follows what happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IntervalLaw {
+    /// Ours: a sixteenth of the time since something changed. So what a change costs until it is seen is the same part of
+    /// the time that it lasts, however long that is, and a program that stands still is hardly looked at.
+    Calm {
+        /// Shortest, and the first.
+        min: Duration,
+        /// Longest.
+        max: Duration,
+    },
     /// LAPT: adds 50 ms when nothing changed, halves when something did.
     Lapt {
         /// First window.
@@ -27,6 +35,12 @@ pub enum IntervalLaw {
 }
 
 impl IntervalLaw {
+    /// What programs get that ask for no law: from an eighth of a second to 8 s.
+    pub const CALM: Self = Self::Calm {
+        min: Duration::from_millis(125),
+        max: Duration::from_secs(8),
+    };
+
     /// LAPT's own figures: 300 ms, within 50 and 500 ms.
     pub const LAPT: Self = Self::Lapt {
         start: Duration::from_millis(300),
@@ -108,8 +122,12 @@ pub enum Change {
 pub struct Interval {
     law: IntervalLaw,
     current: Duration,
+    /// How long nothing has changed.
+    calm: Duration,
 }
 
+/// Windows in the time since something changed, under [`IntervalLaw::Calm`]. docs/measurements.md has half and double.
+const CALM_WINDOWS: u32 = 16;
 /// What LAPT adds.
 const LAPT_STEP: Duration = Duration::from_millis(50);
 
@@ -120,6 +138,7 @@ impl Interval {
     /// Says which figure makes no sense.
     pub fn new(law: IntervalLaw) -> Result<Self, IntervalError> {
         let (start, min, max) = match law {
+            IntervalLaw::Calm { min, max } => (min, min, max),
             IntervalLaw::Lapt { start, min, max } => (start, min, max),
             IntervalLaw::OnDeLoc { min, max, factor } => {
                 if !(factor.is_finite() && factor > 1.0) {
@@ -140,6 +159,7 @@ impl Interval {
         Ok(Self {
             law,
             current: start,
+            calm: Duration::ZERO,
         })
     }
 
@@ -149,10 +169,16 @@ impl Interval {
         self.current
     }
 
-    /// Ends a window and gives the length of the next.
-    pub fn next(&mut self, change: Change) -> Duration {
+    /// Ends a window that lasted so long, which may be longer than it should have, and gives the length of the next.
+    pub fn next(&mut self, change: Change, lasted: Duration) -> Duration {
+        self.calm = match change {
+            Change::Same => self.calm.saturating_add(lasted),
+            Change::Undecided => self.calm,
+            Change::Changed | Change::Anew => Duration::ZERO,
+        };
         self.current = match (self.law, change) {
             (_, Change::Undecided) => self.current,
+            (IntervalLaw::Calm { min, max }, _) => (self.calm / CALM_WINDOWS).max(min).min(max),
             (IntervalLaw::Lapt { min, .. } | IntervalLaw::OnDeLoc { min, .. }, Change::Anew) => min,
             (IntervalLaw::Lapt { max, .. }, Change::Same) => (self.current + LAPT_STEP).min(max),
             (IntervalLaw::Lapt { min, .. }, Change::Changed) => (self.current / 2).max(min),
@@ -187,12 +213,13 @@ mod tests {
         let lengths: Vec<Duration> = windows
             .chars()
             .map(|window| {
-                interval.next(match window {
+                let change = match window {
                     's' => Change::Same,
                     'c' => Change::Changed,
                     'a' => Change::Anew,
                     _ => Change::Undecided,
-                })
+                };
+                interval.next(change, interval.current())
             })
             .collect();
         let expected: Vec<Duration> = expected.iter().map(|&length| ms(length)).collect();
@@ -219,6 +246,24 @@ mod tests {
             factor: 1.25,
         };
         check(gentle, "sscc", &[1250, 1400, 1120, 1000]);
+    }
+
+    #[test]
+    fn calm_makes_windows_a_part_of_the_time_since_something_changed() {
+        let calm = IntervalLaw::Calm {
+            min: ms(100),
+            max: ms(250),
+        };
+        check(calm, "ssuscs", &[100; 6]);
+        let mut late = Interval::new(calm).unwrap();
+        assert_eq!(
+            late.next(Change::Same, ms(3200)),
+            ms(200),
+            "by what it lasted"
+        );
+        assert_eq!(late.next(Change::Undecided, ms(3200)), ms(200));
+        assert_eq!(late.next(Change::Same, ms(60_000)), ms(250));
+        assert_eq!(late.next(Change::Anew, ms(1)), ms(100));
     }
 
     #[track_caller]

@@ -34,7 +34,7 @@ struct Arguments {
     /// Who decides
     #[arg(long)]
     policy: Option<String>,
-    /// A setting of the policy; may be given several times
+    /// A setting of the policy, or of the engine as in `engine.hold_ms=0`; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
     /// Where all randomness comes from

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use config::Config;
 use numad_core::cost::{ACCESSES_PER_BUSY_SECOND, Prices, with_estimates};
 use numad_core::event::WindowSummary;
 use numad_core::{
     Action, AttachError, AttachOptions, AttachSpec, AttachmentId, Certainty, CommMatrix, Engine,
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
+    SettingsError,
 };
 use topology::{BandwidthGraph, NodeId, Origin, Pid, TaskKey, Topology};
 
@@ -387,20 +389,42 @@ pub(crate) fn priced_by_faults(prices: &mut Prices, page_bytes: u64) {
 /// Bytes in a cache line of every processor this runs on but a few; only an estimate rests on it.
 const LINE_BYTES: u64 = 64;
 
+/// What the daemon does around a policy where nothing is set but what is given, by full names such as
+/// `engine.hold_ms`; settings of the policy itself are passed over.
+///
+/// # Errors
+/// Names a setting that is not known, or has no such value.
+pub(crate) fn attach_options(
+    factory: &dyn PolicyFactory,
+    given: &[(String, String)],
+) -> Result<AttachOptions, SettingsError> {
+    let given = given.iter().filter(|(name, _)| is_of_engine(name));
+    let given = given.map(|(name, text)| (name.as_str(), text.as_str()));
+    let options = Config::default().attach_options_with(given)?;
+    Ok(AttachOptions {
+        require_gain: factory.seeks_gain(),
+        ..options
+    })
+}
+
 /// The same for a made-up source.
-pub(crate) fn attach_options_for(factory: &dyn PolicyFactory, source: Source) -> AttachOptions {
-    let mut options = attach_options(factory);
+///
+/// # Errors
+/// As [`attach_options`].
+pub(crate) fn attach_options_for(
+    factory: &dyn PolicyFactory,
+    given: &[(String, String)],
+    source: Source,
+) -> Result<AttachOptions, SettingsError> {
+    let mut options = attach_options(factory, given)?;
     match source {
         Source::Period => {}
         Source::Faults => priced_by_faults(&mut options.prices, PAGE_BYTES),
     }
-    options
+    Ok(options)
 }
 
-/// The daemon's defaults for a policy.
-pub(crate) fn attach_options(factory: &dyn PolicyFactory) -> AttachOptions {
-    AttachOptions {
-        require_gain: factory.seeks_gain(),
-        ..AttachOptions::default()
-    }
+/// Whether a setting is one of the engine's around the policy, which go by their full names.
+pub(crate) fn is_of_engine(name: &str) -> bool {
+    name.contains('.')
 }

@@ -17,7 +17,7 @@ use topology::{Pid, TaskKey, Topology};
 
 use crate::driver::{self, Setup, Snapshot, WindowRow};
 use crate::paper::{Ground, Paper};
-use crate::report::{RunError, RunErrorKind, builder, find, load, settings_of};
+use crate::report::{RunError, RunErrorKind, builder, find, load, settings_of, unset};
 use crate::stage::Stage as _;
 use crate::story::Story;
 
@@ -116,7 +116,7 @@ pub fn replay<R: Read + Send>(
         topology: Arc::clone(&topology),
         page_bytes: survey.header.page_bytes,
         programs: vec![pids],
-        options: options(spec, &survey, factory),
+        options: options(spec, &survey, factory)?,
         look_first: true,
         policy: &build,
     };
@@ -240,8 +240,12 @@ fn program(survey: &Survey) -> Vec<Pid> {
 }
 
 /// As the daemon would attach it.
-fn options(spec: &ReplaySpec, survey: &Survey, factory: &dyn PolicyFactory) -> AttachOptions {
-    let mut options = driver::attach_options(factory);
+fn options(
+    spec: &ReplaySpec,
+    survey: &Survey,
+    factory: &dyn PolicyFactory,
+) -> Result<AttachOptions, RunError> {
+    let mut options = driver::attach_options(factory, &spec.settings).map_err(unset)?;
     if let Some(window) = spec.window {
         options.interval = IntervalLaw::Lapt {
             start: window,
@@ -252,7 +256,7 @@ fn options(spec: &ReplaySpec, survey: &Survey, factory: &dyn PolicyFactory) -> A
     if survey.header.of_faults() {
         driver::priced_by_faults(&mut options.prices, survey.header.page_bytes);
     }
-    options
+    Ok(options)
 }
 
 fn usage(message: String) -> RunError {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use numad_core::{Policy, PolicyFactory, SettingValue, Settings};
+use numad_core::{Policy, PolicyFactory, SettingValue, Settings, SettingsError};
 use topology::{Reason, Topology};
 
 use crate::driver::{self, Run, Setup, Snapshot, WindowRow};
@@ -191,7 +191,12 @@ fn simulate(
         topology,
         page_bytes: PAGE_BYTES,
         programs: stage.programs(),
-        options: driver::attach_options_for(factory, scenario.conditions.source),
+        options: driver::attach_options_for(
+            factory,
+            &scenario.settings,
+            scenario.conditions.source,
+        )
+        .map_err(unset)?,
         look_first: false,
         policy: &build,
     };
@@ -212,11 +217,7 @@ pub(crate) fn builder(
     seed: u64,
 ) -> Result<impl Fn() -> Box<dyn Policy>, RunError> {
     // Building once tells whether the settings fit together; then it cannot fail.
-    drop(
-        factory
-            .build(settings, seed)
-            .map_err(|error| RunError::new(RunErrorKind::Configuration, error.to_string()))?,
-    );
+    drop(factory.build(settings, seed).map_err(unset)?);
     let settings = settings.clone();
     Ok(move || {
         factory
@@ -246,6 +247,7 @@ pub(crate) fn settings_of(
     let specs = factory.settings();
     let values: Result<Vec<(String, SettingValue)>, _> = typed
         .iter()
+        .filter(|(name, _)| !driver::is_of_engine(name))
         .map(|(name, text)| {
             let spec = numad_core::setting::find(specs, name)?;
             Ok((name.clone(), spec.parse(text)?))
@@ -253,9 +255,12 @@ pub(crate) fn settings_of(
         .collect();
     values
         .and_then(|values| Settings::with(specs, values))
-        .map_err(|error: numad_core::SettingsError| {
-            RunError::new(RunErrorKind::Configuration, error.to_string())
-        })
+        .map_err(unset)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(crate) fn unset(error: SettingsError) -> RunError {
+    RunError::new(RunErrorKind::Configuration, error.to_string())
 }
 
 fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Result<(), RunError> {

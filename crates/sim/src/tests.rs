@@ -161,13 +161,38 @@ fn where_bandwidth_is_unknown_threads_are_not_gathered_on_a_few_nodes() {
 
 #[test]
 fn partners_that_change_are_followed() {
-    let gains: Vec<f64> = (1..=8)
+    let gains: Vec<f64> = (1..=3)
         .map(|seed| {
             let named = named("partners-change").unwrap();
             report(&named.scenario("deloc", seed)).gain_percent()
         })
         .collect();
-    assert!(gains.iter().sum::<f64>() / 8.0 > 1.0, "{gains:.1?}");
+    assert!(gains.iter().sum::<f64>() / 3.0 > 10.0, "{gains:.1?}");
+}
+
+/// Windows are short as long as the program changes, whatever law the papers have; on two nodes they once came so late that
+/// 6 % were lost.
+#[test]
+fn partners_that_change_fast_are_followed_better_than_by_the_papers_law() {
+    let with = |settings: &[(&str, &str)]| {
+        let mut scenario = scenario("2x8@10,21", "phases:2", "deloc", 1);
+        let given = settings
+            .iter()
+            .map(|&(name, text)| (name.to_owned(), text.to_owned()));
+        (scenario.seconds, scenario.settings) = (20, given.collect());
+        report(&scenario).gain_percent()
+    };
+    let (ours, papers) = (
+        with(&[]),
+        with(&[
+            ("engine.interval", "ondeloc"),
+            ("engine.interval_min_ms", "500"),
+        ]),
+    );
+    assert!(
+        ours > 3.0 && ours > papers + 3.0,
+        "{ours:.1} and {papers:.1} %"
+    );
 }
 
 #[test]
@@ -372,6 +397,11 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         &|s| s.settings = vec![("strikt".into(), "true".into())],
         3,
         "did you mean `strict`?",
+    );
+    check(
+        &|s| s.settings = vec![("engine.hold".into(), "0".into())],
+        3,
+        "setting `engine.hold` is not known",
     );
     check(
         &|s| s.settings = vec![("strict".into(), "maybe".into())],

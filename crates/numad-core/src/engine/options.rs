@@ -123,14 +123,14 @@ const PAGE_MOVES_MAX: usize = 16_384;
 impl Default for AttachOptions {
     fn default() -> Self {
         Self {
-            interval: IntervalLaw::ONDELOC,
+            interval: IntervalLaw::CALM,
             busy_min: 0.05,
             samples_min: 32,
             confidence_min: CONFIDENCE_MIN,
             lost_max: LOST_MAX,
             page_moves_max: PAGE_MOVES_MAX,
             task_moves_max: 1024,
-            hold: Duration::from_secs(2),
+            hold: Duration::from_millis(125),
             headroom: 0.05,
             bind_core: false,
             move_threads: true,

@@ -135,7 +135,7 @@ impl Attachment {
         let change = self.order(context, scratch, decision, &mut summary);
         self.turn_over(context, &scratch.slots, confident);
         let last = context.now.since(self.window_start);
-        let next = self.interval.next(change);
+        let next = self.interval.next(change, last);
         self.thin
             .begin(next.as_secs_f64() / last.as_secs_f64().max(0.001));
         self.window_start = context.now;

@@ -24,7 +24,7 @@ use topology::{CpuSet, Topology};
 use crate::conditions::{Conditions, Size};
 use crate::driver::{self, Setup, WindowRow};
 use crate::fault::Faults;
-use crate::report::{LINUX, RunError, RunErrorKind, builder};
+use crate::report::{LINUX, RunError, RunErrorKind, builder, unset};
 use crate::scenario::Bandwidth;
 use crate::stage::Simulation;
 use crate::workload::Workload;
@@ -71,8 +71,8 @@ const WINDOWS_MAX: u32 = 100;
 /// Most seeds.
 const SEEDS_MAX: u64 = 100;
 
-/// How windows get longer. As the engine's default, but for the longest: at 8 s a run would have to be
-/// minutes long to see a change followed within three windows.
+/// How windows get longer: by the papers' law, as figures are counted in windows. At 8 s a run would have to be minutes
+/// long to see a change followed within three of them.
 const LAW: IntervalLaw = IntervalLaw::OnDeLoc {
     min: Duration::from_millis(500),
     max: Duration::from_secs(2),
@@ -268,7 +268,8 @@ impl Plan {
             programs: stage.programs(),
             options: AttachOptions {
                 interval: LAW,
-                ..driver::attach_options_for(factory, world.conditions.source)
+                ..driver::attach_options_for(factory, &[], world.conditions.source)
+                    .map_err(unset)?
             },
             // As the daemon does.
             look_first: true,

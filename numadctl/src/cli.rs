@@ -36,9 +36,6 @@ const ATTACH_USAGE: &str = "numadctl attach [OPTIONS] PID...\n       \
     numadctl attach [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME";
 const RECORD_USAGE: &str = "numadctl record -o FILE [OPTIONS] PID...\n       \
     numadctl record -o FILE [OPTIONS] --cgroup|--unit|--command NAME";
-const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
-    numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME\n       \
-    numadctl ab list|show|stop";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -111,9 +108,15 @@ pub enum Command {
     /// policy is entered. Ctrl-C ends it with a verdict on what there is, and everything put back.
     /// It runs in the daemon: with --detach this command does not wait for its end. See
     /// docs/experiments.md.
+    ///
+    /// A command after `--` is started for it, and has the standard streams; what is said of the
+    /// experiment goes to the error stream. When the experiment is over the command goes on without
+    /// numad, and numadctl waits for its end and gives its exit code, or the experiment's where that
+    /// is 0. Ctrl-C ends the experiment and goes to the command as well.
     #[command(
-        override_usage = AB_USAGE,
+        override_usage = experiment::AB_USAGE,
         after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,deloc -o solver.json\n  \
+        numadctl ab --policies linux,deloc -- ./solver --threads 32\n  \
         numadctl ab 4242 --detach\n  numadctl ab list\n  numadctl ab show 3\n  \
         numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' \
         --slice 30s --time-constant 3s"

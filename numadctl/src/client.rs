@@ -19,8 +19,6 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-use crate::waiting::Interrupts;
-
 /// What one answer may cost.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -127,18 +125,18 @@ impl Client {
         self.call(&Method::GET, path, &Bytes::new())
     }
 
-    /// The same, unless someone wants to wait no longer; none then.
+    /// The same, unless something else comes first; none then.
     pub(crate) fn get_unless<T: DeserializeOwned>(
         &self,
         path: &str,
-        interrupts: &mut Interrupts,
+        disturbed: impl Future<Output = ()>,
     ) -> Result<Option<T>, CallError> {
         let nothing = Bytes::new();
         self.runtime.block_on(async {
             tokio::select! {
                 // Who presses Ctrl-C while the answer is there already means it.
                 biased;
-                () = interrupts.next() => Ok(None),
+                () = disturbed => Ok(None),
                 answer = self.called(&Method::GET, path, &nothing) => answer.map(Some),
             }
         })

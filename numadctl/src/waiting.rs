@@ -56,7 +56,8 @@ pub(crate) struct Waiting<'a> {
     runtime: &'a Runtime,
     interrupts: Interrupts,
     children: Signal,
-    interrupted: bool,
+    /// The last signal with which someone wanted to wait no longer.
+    interrupted: Option<nix::sys::signal::Signal>,
 }
 
 impl std::fmt::Debug for Waiting<'_> {
@@ -75,7 +76,7 @@ impl<'a> Waiting<'a> {
                 runtime,
                 interrupts: Interrupts::new()?,
                 children: listen(SignalKind::child())?,
-                interrupted: false,
+                interrupted: None,
             })
         })
     }
@@ -109,7 +110,7 @@ impl<'a> Waiting<'a> {
                 }
             });
             if let Some(signal) = interrupted {
-                self.interrupted = true;
+                self.interrupted = Some(signal);
                 return Ok(Woken::Interrupted(signal));
             }
         }
@@ -120,36 +121,44 @@ impl<'a> Waiting<'a> {
         let interrupts = &mut self.interrupts;
         let done = self.runtime.block_on(async {
             tokio::select! {
-                done = what => Some(done),
-                () = interrupts.next() => None,
+                done = what => Ok(done),
+                signal = interrupts.next_signal() => Err(signal),
             }
         });
-        self.interrupted |= done.is_none();
-        done
+        self.interrupted = done.as_ref().err().copied().or(self.interrupted);
+        done.ok()
     }
 
-    /// What ends waits, for waits of other kinds.
-    pub(crate) const fn interrupts(&mut self) -> &mut Interrupts {
-        &mut self.interrupts
+    /// Until someone wants to wait no longer, or some child has stirred; for waits of other kinds.
+    pub(crate) async fn stirred(&mut self) {
+        tokio::select! {
+            signal = self.interrupts.next_signal() => self.interrupted = Some(signal),
+            _ = self.children.recv() => {}
+        }
+    }
+
+    /// The last signal with which someone wanted to wait no longer, of those that were waited for.
+    pub(crate) const fn signal(&self) -> Option<nix::sys::signal::Signal> {
+        self.interrupted
     }
 
     /// Waits until then; false when someone wants to wait no longer.
     pub(crate) fn until(&mut self, then: Instant) -> bool {
         let interrupts = &mut self.interrupts;
-        let interrupted = self.runtime.block_on(async {
+        let signal = self.runtime.block_on(async {
             tokio::select! {
-                () = tokio::time::sleep_until(then.into()) => false,
-                () = interrupts.next() => true,
+                () = tokio::time::sleep_until(then.into()) => None,
+                signal = interrupts.next_signal() => Some(signal),
             }
         });
-        self.interrupted |= interrupted;
-        !interrupted
+        self.interrupted = signal.or(self.interrupted);
+        signal.is_none()
     }
 
     /// Whether someone wanted to wait no longer, at any time so far.
     pub(crate) fn interrupted(&mut self) -> bool {
         // A signal that came while nobody waited is only seen by looking.
-        self.interrupted || !self.until(Instant::now() + Duration::from_millis(1))
+        self.interrupted.is_some() || !self.until(Instant::now() + Duration::from_millis(1))
     }
 }
 

@@ -6,6 +6,7 @@
 #![cfg(test)]
 
 mod bad_input;
+mod experiment;
 mod external;
 mod house;
 mod install;

@@ -7,6 +7,12 @@ use clap::{Args, Subcommand};
 
 use super::{Plain, TargetArgs, key_and_value, milliseconds};
 
+// The one that clap makes is longer than a line of a terminal.
+pub(super) const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
+    numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME\n       \
+    numadctl ab [OPTIONS] -- COMMAND...\n       \
+    numadctl ab list|show|stop";
+
 /// What every experiment is told before it begins.
 #[derive(Clone, Debug, Args)]
 pub struct Questions {
@@ -132,6 +138,9 @@ pub struct Ab {
     /// How to answer.
     #[command(flatten)]
     pub plain: Plain,
+    /// Program to start and its arguments, after `--`
+    #[arg(last = true, value_name = "COMMAND", group = "TargetArgs")]
+    pub start: Vec<OsString>,
 }
 
 /// What can be done with experiments that there are.

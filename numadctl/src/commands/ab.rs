@@ -1,6 +1,8 @@
 //! `ab`: slices of time of a running program under several policies. The daemon carries it out; here it is asked for,
 //! followed and shown, and what a metric's command prints is read, as the user who asks.
 
+mod started;
+
 use control::experiment::{Ending, Experiment, ExperimentRequest, ExperimentRow, ReadingRequest};
 use control::{ErrorKind, Failure};
 use experiment::metric;
@@ -13,14 +15,16 @@ use crate::output::Output;
 use crate::render;
 use crate::trial::{self, command};
 use crate::waiting::Waiting;
+use started::Started;
 
+/// Gives the exit code: that of the command, if one was started.
 pub(super) fn ab(
     client: &Client,
     arguments: &Ab,
     out: &mut Output<'_>,
     err: &mut Output<'_>,
-) -> Result<(), Failure> {
-    match &arguments.there {
+) -> Result<u8, Failure> {
+    let done = match &arguments.there {
         Some(There::List(plain)) => list(client, *plain, out),
         Some(There::Show(one)) => {
             let experiment = client.get(&path(one.number, ""))?;
@@ -30,8 +34,10 @@ pub(super) fn ab(
             let experiment = client.delete(&path(one.number, ""))?;
             give(&experiment, one.plain, out)
         }
-        None => begin(client, arguments, out, err),
-    }
+        None if arguments.start.is_empty() => begin(client, arguments, out, err),
+        None => return start(client, arguments, err),
+    };
+    done.map(|()| 0)
 }
 
 fn list(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
@@ -53,18 +59,15 @@ fn path(number: u32, rest: &str) -> String {
     format!("/v1/experiments/{number}{rest}")
 }
 
+/// On a program that runs.
 fn begin(
     client: &Client,
     arguments: &Ab,
     out: &mut Output<'_>,
     err: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let request = request(arguments)?;
-    if let Some(file) = &arguments.output {
-        trial::must_be_new(file)?;
-        // Whether it can be written is better known now than after an hour.
-        drop(Fresh::replacing(file)?);
-    }
+    let request = request(arguments, arguments.target())?;
+    must_be_writable(arguments)?;
     let mut waiting = Waiting::new(client.runtime())?;
     let row: ExperimentRow = client.post("/v1/experiments", &request)?;
     if arguments.detach {
@@ -78,28 +81,113 @@ fn begin(
         client,
         waiting: &mut waiting,
         metrics: &request.metrics,
+        started: None,
         err: (!arguments.plain.json).then_some(err),
     };
     let failed = follower.follow(row).err();
-    let experiment: Experiment = match client.get(&path(number, "")) {
+    conclude(client, arguments, number, failed, out)
+}
+
+/// On a command that is started for it. The command has standard output for itself; what is said of the experiment
+/// goes to the error stream. Gives the command's exit code, or where that is 0 the experiment's.
+fn start(client: &Client, arguments: &Ab, err: &mut Output<'_>) -> Result<u8, Failure> {
+    let usage = |text: &str, remedy: &str| Failure::new(ErrorKind::Usage, text).remedy(remedy);
+    if arguments.detach {
+        return Err(usage(
+            "`--detach` does not go with a command, as nobody would wait for its end",
+            "start it yourself, and name its process: `numadctl ab PID --detach`",
+        ));
+    }
+    if arguments.plain.json {
+        return Err(usage(
+            "`--json` does not go with a command, which has standard output for itself",
+            "name a file with -o, which is JSON",
+        ));
+    }
+    // All that can be wrong is known before anything is started.
+    let none_yet = control::rows::Target::Pids(vec![std::process::id()]);
+    let mut request = request(arguments, none_yet)?;
+    must_be_writable(arguments)?;
+    let mut waiting = Waiting::new(client.runtime())?;
+    let mut started = Started::begin(&arguments.start, &mut waiting)?;
+    request.target = started.target();
+    let row: ExperimentRow = client.post("/v1/experiments", &request)?;
+    let number = row.id;
+    let mut follower = Follower {
+        client,
+        waiting: &mut waiting,
+        metrics: &request.metrics,
+        started: Some(&mut started),
+        err: Some(err),
+    };
+    let failed = follower.follow(row).err();
+    let ended = conclude(client, arguments, number, failed, err);
+    let code = match &ended {
+        Ok(()) => 0,
+        // Nothing of it has run: it is not begun now.
+        Err(_) if !started.runs() => return ended.map(|()| 0),
+        Err(failure) => {
+            drop(err.text(&format!("numadctl: {failure}\n")));
+            failure.kind.exit_code()
+        }
+    };
+    match started.wait_for_end(&mut waiting, err)? {
+        0 => Ok(code),
+        own => Ok(own),
+    }
+}
+
+fn must_be_writable(arguments: &Ab) -> Result<(), Failure> {
+    let Some(file) = &arguments.output else {
+        return Ok(());
+    };
+    trial::must_be_new(file)?;
+    // Whether it can be written is better known now than after an hour.
+    Fresh::replacing(file).map(drop)
+}
+
+/// Keeps and shows what there is, and tells why there is not more.
+fn conclude(
+    client: &Client,
+    arguments: &Ab,
+    number: u32,
+    failed: Option<Failure>,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let mut experiment: Experiment = match client.get(&path(number, "")) {
         Ok(experiment) => experiment,
         Err(gone) => return Err(failed.unwrap_or_else(|| Failure::from(gone))),
     };
-    if let Some(file) = &arguments.output {
-        trial::save(&experiment, file)?;
+    if !arguments.start.is_empty() {
+        let words = arguments.start.iter();
+        experiment.subject = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
     }
+    // What there is is shown even where it cannot be kept: the daemon has it still.
+    let saved = match &arguments.output {
+        Some(file) => trial::save(&experiment, file).map_err(|failure| {
+            failure.remedy(format!(
+                "the daemon has it: `numadctl ab show {number} --json`"
+            ))
+        }),
+        None => Ok(()),
+    };
     if arguments.plain.json || !experiment.slices.is_empty() {
         give(&experiment, arguments.plain, out)?;
     }
     if !arguments.plain.json && !experiment.slices.is_empty() {
         let (kept, page) = match &arguments.output {
-            Some(file) => (format!("`{}`", file.display()), file.display().to_string()),
-            None => ("the daemon".to_owned(), format!("ab:{number}")),
+            Some(file) if saved.is_ok() => {
+                (format!("`{}`", file.display()), file.display().to_string())
+            }
+            _ => ("the daemon".to_owned(), format!("ab:{number}")),
         };
         out.text(&format!(
             "\nkept in {kept}; `numadctl report {page} -o PAGE` makes a page of it\n"
         ))?;
     }
+    let pairs = experiment.slices.len() / experiment.arms.len();
     match (failed, experiment.ending) {
         (Some(failure), _) => Err(failure),
         (None, Ending::Failed) => Err(Failure::new(ErrorKind::Prerequisite, experiment.why)
@@ -108,14 +196,21 @@ fn begin(
             let text = format!("experiment `{number}` was interrupted: {}", experiment.why);
             Err(Failure::new(ErrorKind::Busy, text))
         }
-        (None, _) => Ok(()),
+        (None, Ending::ProgramEnded) if pairs == 0 => {
+            let text = format!(
+                "the program ended before experiment `{number}` had a slice of each policy"
+            );
+            Err(Failure::new(ErrorKind::NotFound, text)
+                .remedy("take shorter slices, or compare whole runs: `numadctl compare`"))
+        }
+        (None, _) => saved,
     }
 }
 
-fn request(arguments: &Ab) -> Result<ExperimentRequest, Failure> {
+fn request(arguments: &Ab, target: control::rows::Target) -> Result<ExperimentRequest, Failure> {
     let questions = &arguments.questions;
     let request = ExperimentRequest {
-        target: arguments.target(),
+        target,
         arms: trial::arms(&questions.policies, &questions.set)?,
         metrics: arguments.metric.clone(),
         blocks: arguments.pairs,
@@ -143,20 +238,27 @@ fn begun(row: &ExperimentRow) -> String {
 }
 
 /// Waits for the end of an experiment and gives it the numbers that it asks for.
-struct Follower<'a, 'o, 'w> {
+struct Follower<'a, 'c, 'o, 'w> {
     client: &'a Client,
-    waiting: &'a mut Waiting<'a>,
+    waiting: &'a mut Waiting<'c>,
     /// As they were given.
     metrics: &'a [String],
+    /// The program, if it was started for this.
+    started: Option<&'a mut Started>,
     err: Option<&'o mut Output<'w>>,
 }
 
-impl Follower<'_, '_, '_> {
+impl Follower<'_, '_, '_, '_> {
     /// Until its end, or until someone wants to wait no longer: then it is stopped.
     fn follow(&mut self, mut row: ExperimentRow) -> Result<(), Failure> {
         let mut told = 0;
         self.say_state(&row)?;
         loop {
+            if let Some(started) = &mut self.started
+                && (row.state == "running" || row.state == "pilot")
+            {
+                started.let_go()?;
+            }
             if row.slices > told {
                 told = row.slices;
                 self.say(&slice_done(&row))?;
@@ -164,19 +266,23 @@ impl Follower<'_, '_, '_> {
             if row.state == "over" {
                 return Ok(());
             }
-            row = match self.next(&row)? {
-                Some(next) => next,
-                None => return self.stop(row.id, command::interrupted()),
-            };
+            let next = self.next(&row)?;
+            if next.is_none() && self.waiting.signal().is_some() {
+                return self.stop(row.id, command::interrupted());
+            }
+            if self.started.as_mut().is_some_and(|it| it.has_ended()) {
+                // The daemon sees for itself that there is nothing to go on with.
+                return self.stop(row.id, program_ended());
+            }
+            row = next.unwrap_or(row);
         }
     }
 
-    /// What happens next; none when someone wants to wait no longer.
+    /// What happens next; none when someone wants to wait no longer, or a child has stirred.
     fn next(&mut self, row: &ExperimentRow) -> Result<Option<ExperimentRow>, Failure> {
         if !row.asks {
             let wait = path(row.id, &format!("/turn?after={}", row.turn));
-            let interrupts = self.waiting.interrupts();
-            let next = self.client.get_unless(&wait, interrupts);
+            let next = self.client.get_unless(&wait, self.waiting.stirred());
             return next.map_err(|error| self.lost(row.id, error));
         }
         let mut values = Vec::new();
@@ -220,6 +326,7 @@ impl Follower<'_, '_, '_> {
 
     fn stop(&self, number: u32, failure: Failure) -> Result<(), Failure> {
         match self.client.delete::<Experiment>(&path(number, "")) {
+            Ok(it) if it.ending == Ending::ProgramEnded => Ok(()),
             Ok(_) => Err(failure),
             Err(error) => {
                 match Failure::from(error) {
@@ -245,7 +352,13 @@ impl Follower<'_, '_, '_> {
         let id = row.id;
         let what = match (&row.behind, row.state.as_str()) {
             (Some(other), _) => {
-                format!("experiment {id} waits for experiment {other}, which uses the same nodes")
+                let held = match self.started {
+                    Some(_) => "; the command is started when its turn comes",
+                    None => "",
+                };
+                format!(
+                    "experiment {id} waits for experiment {other}, which uses the same nodes{held}"
+                )
             }
             (None, "pilot") => {
                 format!("experiment {id}: a pilot measures how long a switch takes")
@@ -261,6 +374,10 @@ impl Follower<'_, '_, '_> {
             None => Ok(()),
         }
     }
+}
+
+fn program_ended() -> Failure {
+    Failure::new(ErrorKind::NotFound, "the program has ended")
 }
 
 /// What is said of the last slice.

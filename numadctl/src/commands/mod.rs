@@ -32,11 +32,13 @@ use crate::output::Output;
 #[cfg(feature = "hwloc")]
 pub(crate) use topo::refused;
 
-/// Carries out a parsed command line and gives the exit code: that of the program, if `run` waited for one.
+/// Carries out a parsed command line and gives the exit code: that of the program, if `run` or `ab` waited for one.
 pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Result<u8, Failure> {
     let client = Client::new(socket(cli.socket))?;
-    if let Command::Run(arguments) = &cli.command {
-        return attach::run(&client, arguments, err);
+    match &cli.command {
+        Command::Run(arguments) => return attach::run(&client, arguments, err),
+        Command::Ab(arguments) => return ab::ab(&client, arguments, out, err),
+        _ => {}
     }
     other(&client, cli.command, out, err).map(|()| 0)
 }
@@ -58,7 +60,7 @@ fn other(
         Command::Matrix(arguments) => show::matrix(client, &arguments, out),
         Command::Record(arguments) => record::record(client, &arguments, out, err),
         Command::Replay(arguments) => replay::replay(&arguments, out),
-        Command::Ab(arguments) => ab::ab(client, &arguments, out, err),
+        Command::Ab(arguments) => ab::ab(client, &arguments, out, err).map(drop),
         Command::Compare(arguments) => compare::compare(client, &arguments, out, err),
         Command::Report(arguments) => report::report(client, &arguments, out),
         Command::Topo(arguments) => topo::topo(&arguments, out, err),

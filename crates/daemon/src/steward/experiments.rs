@@ -5,6 +5,8 @@
 //! always: a daemon that is killed in the middle undoes it at its next start, and tells the
 //! experiment as interrupted with what there is.
 
+mod limits;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -310,6 +312,8 @@ impl Steward {
     /// As [`Self::experiment_row`]; `Conflict` if it is over.
     pub fn stop_experiment(&mut self, peer: Peer, id: u32) -> Result<Found, Failure> {
         self.experiment_row(peer, id)?;
+        // Whoever started the program may know before us that it has ended.
+        self.look_after(id);
         if !self.experiments.live.contains_key(&id) {
             let message = format!("experiment `{id}` is over");
             return Err(Failure::new(ErrorKind::Conflict, message)
@@ -330,9 +334,12 @@ impl Steward {
         request: ReadingRequest,
     ) -> Result<ExperimentRow, Failure> {
         self.experiment_row(peer, id)?;
+        // Numbers of a program that has ended are none.
+        self.look_after(id);
         let live = self.experiments.live.get_mut(&id);
         let live = live.filter(|live| live.asked.is_some() && live.turn == request.turn);
         let Some(live) = live else {
+            self.conduct();
             let message = format!(
                 "experiment `{id}` does not wait for numbers of turn {}",
                 request.turn
@@ -463,28 +470,29 @@ impl Steward {
         let began = live.began.unwrap_or(now);
         let longest = self.parts.config.limits.user_experiment_h_max;
         let gone = live.attachment.filter(|id| !self.programs.contains_key(id));
-        let first = live.starts.first_key_value();
-        let first = first.map(|(pid, start)| (*pid, *start));
+        let by_number = matches!(live.target, Target::Pids(_));
+        let starts: Vec<(Pid, StartTicks)> = live.starts.iter().map(|it| (*it.0, *it.1)).collect();
+        let mut here = |&(pid, start): &(Pid, StartTicks)| match self.parts.machine.process(pid) {
+            Ok(facts) => facts.is_some_and(|facts| facts.start == start),
+            Err(_not_told) => true,
+        };
         let stopped = if live.asked.is_some() && now >= live.due {
             let why = "whoever gave its numbers has gone";
             Some((Ending::Interrupted, why.to_owned()))
         } else if !live.peer.admin && now.since(began).as_secs() / 3600 >= longest {
             let why = "it took longer than `limits.user_experiment_h_max`";
             Some((Ending::Interrupted, why.to_owned()))
-        } else if let Some(attachment) = gone {
-            let same = |(pid, start)| {
-                let facts = self.parts.machine.process(pid).ok().flatten();
-                facts.is_some_and(|facts| facts.start == start)
-            };
-            Some(match first.is_some_and(same) {
+        } else if by_number && !starts.iter().any(&mut here) {
+            // Under `off` nothing is attached whose end would be seen.
+            Some((Ending::ProgramEnded, String::new()))
+        } else {
+            gone.map(|attachment| match starts.first().is_some_and(here) {
                 true => {
                     let why = format!("attachment {attachment} was ended by someone else");
                     (Ending::Interrupted, why)
                 }
                 false => (Ending::ProgramEnded, String::new()),
             })
-        } else {
-            None
         };
         if let (Some((ending, why)), Some(live)) = (stopped, self.experiments.live.get_mut(&id)) {
             if gone.is_some() {
@@ -653,58 +661,6 @@ impl Steward {
         for gone in experiments.shelf.fit(room, used) {
             experiments.over.remove(&gone);
         }
-    }
-
-    fn must_be_within_limits(
-        &self,
-        peer: Peer,
-        request: &ExperimentRequest,
-        planned: &Experiment,
-    ) -> Result<(), Failure> {
-        let config = &self.parts.config;
-        let (limits, most) = (config.limits, config.daemon.experiments_max);
-        let live = &self.experiments.live;
-        let own = live.values().filter(|live| live.peer.uid == peer.uid);
-        let own_most = limits.user_experiments_max.min((most / 2).max(1));
-        let busy = |message: String, setting: &str| {
-            let remedy = format!("stop one by `numadctl ab stop`, or have `{setting}` raised");
-            Err(Failure::new(ErrorKind::Busy, message).remedy(remedy))
-        };
-        if live.len() >= most {
-            let message = format!("`{most}` experiments run or wait, which is the limit");
-            return busy(message, "daemon.experiments_max");
-        }
-        if peer.admin {
-            return Ok(());
-        }
-        if own.count() >= own_most {
-            let message =
-                format!("`{own_most}` experiments of yours run or wait, which is the limit");
-            return busy(message, "limits.user_experiments_max");
-        }
-        let slice_ms = planned.slice_ms.or(request.slice_ms);
-        let slice_ms = slice_ms.unwrap_or(plan::SLICE_DEFAULT_MS);
-        let usage = |message: String, setting: &str| {
-            let remedy = format!("ask as root, or have `{setting}` changed");
-            Err(Failure::new(ErrorKind::Usage, message).remedy(remedy))
-        };
-        if slice_ms < limits.user_slice_min_ms {
-            let least = limits.user_slice_min_ms;
-            let message = format!(
-                "slices of {slice_ms} ms are shorter than the {least} ms a user may ask for"
-            );
-            return usage(message, "limits.user_slice_min_ms");
-        }
-        let slices = u64::from(planned.blocks) * planned.arms.len() as u64;
-        let hours = slices.saturating_mul(slice_ms) / 3_600_000;
-        let longest = limits.user_experiment_h_max;
-        if hours >= longest {
-            let message = format!(
-                "{slices} slices of {slice_ms} ms take longer than the {longest} h a user may ask for"
-            );
-            return usage(message, "limits.user_experiment_h_max");
-        }
-        Ok(())
     }
 
     /// Nodes that a program may run on; all where that is not known.

@@ -237,8 +237,7 @@ fn whatever_ends_it_leaves_no_arm_behind() {
         },
         Ending::ProgramEnded,
         "",
-        // Seen when the next arm is entered.
-        4,
+        3,
     );
     ends(
         "experiment-detached",
@@ -304,6 +303,41 @@ fn numbers_of_commands_are_asked_for() {
         let value = slice.values[0].unwrap();
         assert!((value - 100.0).abs() < 1e-6, "{value}");
     }
+}
+
+/// Under `off` nothing is attached whose end would be seen.
+#[test]
+fn a_program_that_ends_under_off_is_seen() {
+    let (world, settings) = (machine(), Settings::new("experiment-off", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = ExperimentRequest {
+        metrics: vec!["cmd:x".to_owned()],
+        ..attended()
+    };
+    asked.arms[0].policy = None;
+    asked.arms[1].policy = None;
+    steward.experiment(USER, &asked, None).unwrap();
+    while !row(&steward, 1).asks {
+        pass(&world, &mut steward, Duration::from_millis(50));
+    }
+    world.end_process(100);
+    let late = ReadingRequest {
+        turn: row(&steward, 1).turn,
+        values: vec![Some(5.0)],
+        failed: None,
+    };
+    let refused = steward.give_reading(USER, 1, late).unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::ProgramEnded);
+    assert!(experiment.slices.is_empty());
+    // Whoever started the program may know first.
+    world.add_process(300, 7, 2);
+    asked.target = Target::Pids(vec![300]);
+    steward.experiment(USER, &asked, None).unwrap();
+    world.end_process(300);
+    let stopped = steward.stop_experiment(USER, 2).unwrap();
+    assert_eq!(stopped.look_up().unwrap().ending, Ending::ProgramEnded);
 }
 
 #[test]

@@ -37,6 +37,10 @@ pub enum Figure {
     Instructions,
     /// Share of accesses that are local.
     Local,
+    /// Joules of the processor packages: of a whole run, or for a billion instructions of a program.
+    Energy,
+    /// Power of the processor packages.
+    Watts,
 }
 
 /// What was read at a moment of a slice.
@@ -48,6 +52,8 @@ pub struct Reading {
     pub counts: Option<Counts>,
     /// Share of accesses that are local.
     pub local: Option<f64>,
+    /// Joules that the processor packages have used since the slice's first reading.
+    pub energy: Option<f64>,
     /// What was moved so far in this slice.
     pub moved: Moved,
     /// Numbers that commands printed, in the order of the metrics; none for metrics without a command.
@@ -65,6 +71,23 @@ impl Source<'_> {
     }
 }
 
+/// Whether one of these needs the energy that the processor packages use.
+pub fn needs_energy(metrics: &[Metric]) -> bool {
+    let energy = |name: &str| {
+        let source = source(name);
+        matches!(source, Some(Source::Daemon(Figure::Energy | Figure::Watts)))
+    };
+    metrics.iter().any(|metric| energy(&metric.name))
+}
+
+/// That nothing here counts energy.
+#[must_use]
+pub fn no_energy() -> Failure {
+    let text = "energy is not counted here: `/sys/class/powercap` has no processor package";
+    Failure::new(ErrorKind::Prerequisite, text)
+        .remedy("load `intel_rapl_msr`, for AMD too; virtual machines have none, so name another metric there")
+}
+
 /// What a metric's name means.
 #[must_use]
 pub fn source(name: &str) -> Option<Source<'_>> {
@@ -74,6 +97,8 @@ pub fn source(name: &str) -> Option<Source<'_>> {
         "ipc" => Some(Source::Daemon(Figure::Ipc)),
         "instructions" => Some(Source::Daemon(Figure::Instructions)),
         "local" => Some(Source::Daemon(Figure::Local)),
+        "energy" => Some(Source::Daemon(Figure::Energy)),
+        "watts" => Some(Source::Daemon(Figure::Watts)),
         _ => {
             let command = |prefix: &str| {
                 let command = name.strip_prefix(prefix)?;
@@ -118,6 +143,8 @@ pub fn parse(text: &str, known: &str) -> Result<Metric, Failure> {
         Source::Gauge(_) | Source::Query { .. } | Source::Daemon(Figure::Local) => ("", true),
         Source::Counter(_) | Source::Daemon(Figure::Instructions) => ("1/s", true),
         Source::Daemon(Figure::Ipc) => ("1/cycle", true),
+        Source::Daemon(Figure::Energy) => ("J/10^9 instr.", false),
+        Source::Daemon(Figure::Watts) => ("W", false),
     };
     Ok(Metric {
         name: name.to_owned(),
@@ -147,6 +174,10 @@ pub fn value(source: Source<'_>, index: usize, readings: &[Reading]) -> Option<f
         Source::Daemon(Figure::Instructions) => counted(|it| it.instructions)? / seconds,
         Source::Daemon(Figure::Ipc) => counted(|it| it.instructions)? / counted(|it| it.cycles)?,
         Source::Daemon(Figure::Local) => mean(&|reading| reading.local)?,
+        Source::Daemon(Figure::Energy) => {
+            (last.energy? - first.energy?) / (counted(|it| it.instructions)? / 1e9)
+        }
+        Source::Daemon(Figure::Watts) => (last.energy? - first.energy?) / seconds,
         Source::Wall | Source::Cpu => return None,
     };
     (value.is_finite() && value > 0.0).then_some(value)
@@ -193,6 +224,7 @@ mod tests {
                 ..Counts::default()
             }),
             local: Some(0.25 + 0.25 * (second % 2) as f64),
+            energy: Some(50.0 * second as f64),
             moved: Moved::default(),
             printed: vec![Some(*printed)],
         };
@@ -215,6 +247,13 @@ mod tests {
         );
         gives(Source::Daemon(Figure::Ipc), &[0.0; 3], Some(1.0));
         gives(Source::Daemon(Figure::Local), &[0.0; 4], Some(0.375));
+        gives(Source::Daemon(Figure::Watts), &[0.0; 3], Some(50.0));
+        // 100 J for 4,000 instructions.
+        let energy = Source::Daemon(Figure::Energy);
+        gives(energy, &[0.0; 3], Some(25_000_000.0));
+        let mut readings = readings(&[0.0; 3]);
+        readings[2].energy = None;
+        assert_eq!(value(energy, 0, &readings), None);
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::metric::{self, Source};
 use crate::{Design, Timing, pairs_min, results};
 
 /// Metrics of a running program.
-const KNOWN: &str = "instructions, ipc, local, cmd:PROGRAM, counter:cmd:PROGRAM and prom:URL QUERY";
+const KNOWN: &str =
+    "instructions, ipc, local, energy, watts, cmd:PROGRAM, counter:cmd:PROGRAM and prom:URL QUERY";
 
 /// Slices are this long unless they are to be longer: most of the noise of a machine is shorter.
 pub const SLICE_DEFAULT_MS: u64 = 60_000;
@@ -40,10 +41,12 @@ pub fn slices(
         if !daemons && !request.attended {
             let text = format!("metric `{text}` is read by numadctl, which would not be there");
             return Err(usage(text).remedy(
-                "leave --detach away, or name metrics of the daemon: instructions, ipc, local",
+                "leave --detach away, or name metrics of the daemon: instructions, ipc, local, energy, watts",
             ));
         }
-        if daemons && arms.iter().any(|arm| arm.policy.is_none()) {
+        // Power is the machine's, whatever the program is under.
+        let programs = daemons && metric.name != "watts";
+        if programs && arms.iter().any(|arm| arm.policy.is_none()) {
             let text = format!(
                 "metric `{text}` is not counted under `off`, where numad does not touch the program"
             );

@@ -15,6 +15,7 @@ pub mod cgroup;
 #[cfg(test)]
 mod corpus;
 mod disturbance;
+mod energy;
 mod error;
 pub mod maps;
 pub mod node;
@@ -30,6 +31,7 @@ mod tree;
 
 pub use busy::ProcessorTime;
 pub use cgroup::{CgroupError, Cpuset};
+pub use energy::{Energy, EnergyMeter};
 pub use error::{Cause, ParseError, Presence, ReadError};
 pub use maps::{Mapping, SharedKind, SharedMaps};
 pub use node::NodeMemory;

@@ -55,7 +55,7 @@ pub struct Compare {
     /// What is compared, and how.
     #[command(flatten)]
     pub questions: Questions,
-    /// What is measured, the primary metric first: wall, cpu, cmd:PROGRAM, which runs after each
+    /// What is measured, the primary metric first: wall, cpu, energy, cmd:PROGRAM, which runs after each
     /// run and prints a number, or `prom:URL QUERY`, which a Prometheus server answers; `lower:` or
     /// `higher:` before it tells which is better. May be given several times
     #[arg(long, value_name = "METRIC", default_values = ["wall", "cpu"])]
@@ -111,7 +111,7 @@ pub struct Ab {
     /// What is compared, and how.
     #[command(flatten)]
     pub questions: Questions,
-    /// What is measured, the primary metric first: instructions, ipc, local, cmd:PROGRAM, which
+    /// What is measured, the primary metric first: instructions, ipc, local, energy, watts, cmd:PROGRAM, which
     /// prints a number, or counter:cmd:PROGRAM, which prints one that grows, or `prom:URL QUERY`,
     /// which a Prometheus server answers; `lower:` or `higher:` before it tells which is better.
     /// May be given several times

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use control::experiment::{Arm, Ending, Experiment, FORMAT, Kind, Slice};
+use control::experiment::{Arm, Ending, Experiment, FORMAT, Kind, Metric, Slice};
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
-use experiment::metric::{self, Source};
+use experiment::metric::{self, Figure, Source};
 use experiment::plan::{self, kept};
 use experiment::{Design, results};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::{Energy, EnergyMeter, Presence};
 
 use super::attach::find_program;
 use crate::cli::experiment::Compare;
@@ -28,7 +29,7 @@ use crate::{render, stopped};
 /// How long a program that is asked to end may take.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-const KNOWN: &str = "wall, cpu, cmd:PROGRAM and prom:URL QUERY";
+const KNOWN: &str = "wall, cpu, energy, cmd:PROGRAM and prom:URL QUERY";
 
 /// Everything that runs need.
 struct Runs<'a, 'o, 'w> {
@@ -55,6 +56,8 @@ struct Run {
     output: Option<String>,
     /// Share of time in which some thread of the machine waited for a processor.
     pressure: Option<f64>,
+    /// Joules of the processor packages, where a metric needs them.
+    energy: Option<f64>,
 }
 
 pub(super) fn compare(
@@ -76,6 +79,9 @@ pub(super) fn compare(
     if experiment.arms.iter().any(|arm| arm.policy.is_some()) {
         // Before the first run, not after the first hour.
         let _status: control::rows::Status = client.get("/v1/status")?;
+    }
+    if metric::needs_energy(&experiment.metrics) {
+        energy()?;
     }
     if let Some(file) = &file {
         trial::save(&experiment, file)?;
@@ -147,6 +153,10 @@ fn planned(arguments: &Compare) -> Result<Experiment, Failure> {
             Some(Source::Wall | Source::Cpu | Source::Gauge(_) | Source::Query { .. }) => {
                 Ok(metric)
             }
+            Some(Source::Daemon(Figure::Energy)) => Ok(Metric {
+                unit: "J".to_owned(),
+                ..metric
+            }),
             _ => Err(usage(
                 format!("metric `{text}` is not for whole runs"),
                 format!("known are {KNOWN}"),
@@ -268,13 +278,15 @@ impl Runs<'_, '_, '_> {
         }
         let mut values = Vec::new();
         for metric in &self.experiment.metrics {
-            values.push(Some(kept(match metric::source(&metric.name) {
-                Some(Source::Cpu) => run.cpu.as_secs_f64(),
+            let value = match metric::source(&metric.name) {
+                Some(Source::Cpu) => Some(run.cpu.as_secs_f64()),
                 source @ Some(Source::Gauge(_) | Source::Query { .. }) => {
-                    trial::number(source, &mut self.waiting)?.unwrap_or_default()
+                    trial::number(source, &mut self.waiting)?
                 }
-                _ => run.wall.as_secs_f64(),
-            })));
+                Some(Source::Daemon(_)) => run.energy,
+                _ => Some(run.wall.as_secs_f64()),
+            };
+            values.push(value.map(kept));
         }
         let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         self.experiment.slices.push(Slice {
@@ -342,7 +354,7 @@ impl Runs<'_, '_, '_> {
         if ran.is_err() {
             end(&mut child, pid, &mut self.waiting);
         }
-        let (at, wall, cpu, status) = ran?;
+        let (at, wall, cpu, status, energy) = ran?;
         let output = match output {
             Some(file) => Some(digest(file).map_err(cannot)?),
             None => None,
@@ -355,6 +367,7 @@ impl Runs<'_, '_, '_> {
             status,
             output,
             pressure,
+            energy,
         })
     }
 
@@ -364,7 +377,7 @@ impl Runs<'_, '_, '_> {
         child: &mut Child,
         pid: Pid,
         arm: &Arm,
-    ) -> Result<(Instant, Duration, Duration, ExitStatus), Failure> {
+    ) -> Result<(Instant, Duration, Duration, ExitStatus, Option<f64>), Failure> {
         stopped::wait(pid, &mut self.waiting)?;
         if let Some(policy) = &arm.policy {
             let request = AttachRequest {
@@ -377,18 +390,35 @@ impl Runs<'_, '_, '_> {
             let _row: Attachment = self.client.post("/v1/attachments", &request)?;
         }
         let before = children_time()?;
+        let mut meter = match metric::needs_energy(&self.experiment.metrics) {
+            true => Some(EnergyMeter::new(energy()?, Duration::ZERO)),
+            false => None,
+        };
         let at = Instant::now();
         stopped::let_go(pid)?;
-        match self.waiting.child(child, None)? {
-            Woken::Ended(status) => {
-                let wall = at.elapsed();
-                let cpu = children_time()?.saturating_sub(before);
-                if self.waiting.interrupted() {
-                    return Err(command::interrupted());
+        loop {
+            // Counters of energy go round while nobody reads them.
+            let pause = meter.as_ref().map(EnergyMeter::pause);
+            match self.waiting.child(child, pause)? {
+                Woken::Ended(status) => {
+                    let wall = at.elapsed();
+                    if let Some(meter) = &mut meter {
+                        meter.take(energy()?, wall);
+                    }
+                    let cpu = children_time()?.saturating_sub(before);
+                    if self.waiting.interrupted() {
+                        return Err(command::interrupted());
+                    }
+                    let joules = meter.and_then(|meter| meter.joules());
+                    return Ok((at, wall, cpu, status, joules));
                 }
-                Ok((at, wall, cpu, status))
+                Woken::Late => {
+                    if let Some(meter) = &mut meter {
+                        meter.take(energy()?, at.elapsed());
+                    }
+                }
+                Woken::Interrupted(_) => return Err(command::interrupted()),
             }
-            Woken::Late | Woken::Interrupted(_) => Err(command::interrupted()),
         }
     }
 
@@ -404,6 +434,19 @@ impl Runs<'_, '_, '_> {
             true => Ok(()),
             false => self.err.text(&format!("numadctl: {what}\n")),
         }
+    }
+}
+
+/// What the processor packages have used.
+fn energy() -> Result<Energy, Failure> {
+    match procfs::Reader::new("/").energy() {
+        Ok(Presence::Here(energy)) => Ok(energy),
+        Ok(Presence::Gone) => Err(metric::no_energy()),
+        Err(error) => Err(Failure::new(
+            ErrorKind::NotPermitted,
+            format!("{error}, which counts energy"),
+        )
+        .remedy("run it as root: what a machine uses tells of everybody's programs")),
     }
 }
 

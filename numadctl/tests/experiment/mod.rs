@@ -302,6 +302,27 @@ fn metrics_without_a_value_are_refused() {
 }
 
 #[test]
+fn energy_is_read_before_anything_is_started() {
+    if Path::new("/sys/class/powercap/intel-rapl:0").exists() {
+        return;
+    }
+    let fake = Fake::absent();
+    let flag = fake.folder().join("flag");
+    let line = words(
+        "compare -n 6 --policies off,off --metric energy -- touch FILE",
+        &flag,
+    );
+    refused(&fake, &line, 4, "energy is not counted here");
+    assert!(!flag.exists());
+    refused(
+        &fake,
+        "compare -n 6 --policies off,off --metric watts -- true",
+        2,
+        "not for whole runs",
+    );
+}
+
+#[test]
 fn files_that_are_no_experiments_are_refused() {
     let fake = Fake::absent();
     let later = kept(

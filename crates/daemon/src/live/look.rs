@@ -322,6 +322,18 @@ impl Machine for Look {
         }
     }
 
+    fn energy(&mut self) -> Result<procfs::Energy, Failure> {
+        match self.reader.energy() {
+            Ok(Presence::Here(energy)) => Ok(energy),
+            Ok(Presence::Gone) => Err(experiment::metric::no_energy()),
+            Err(error) => Err(Failure::new(
+                ErrorKind::Prerequisite,
+                format!("{error}, which counts energy"),
+            )
+            .remedy("the daemon needs CAP_DAC_OVERRIDE for it, which the unit gives")),
+        }
+    }
+
     fn kernel_balances(&mut self) -> bool {
         let mode = self.reader.numa_balancing();
         mode.is_ok_and(procfs::BalancingMode::balances)

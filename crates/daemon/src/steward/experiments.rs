@@ -5,6 +5,7 @@
 //! always: a daemon that is killed in the middle undoes it at its next start, and tells the
 //! experiment as interrupted with what there is.
 
+mod energy;
 mod limits;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use control::{ErrorKind, Failure};
 use experiment::metric::Reading;
 use experiment::{Left, Step, Totals, Trial, plan};
 use numad_core::{AttachmentId, Time};
+use procfs::EnergyMeter;
 use tokio::sync::watch;
 use topology::{NodeSet, Pid, StartTicks};
 
@@ -69,6 +71,8 @@ struct Live {
     turn: u64,
     /// Whether its file tells how long slices are.
     timed: bool,
+    /// What the packages use in this slice, where a metric needs it; begins anew with each.
+    energy: Option<EnergyMeter>,
 }
 
 /// An experiment, or where it is kept.
@@ -235,6 +239,7 @@ impl Steward {
         let machine = self.parts.topology.summary();
         let planned = plan::slices(request, MADE_BY, machine)?;
         self.must_be_within_limits(peer, request, &planned)?;
+        let energy = self.energy_for(peer, &planned)?;
         let id = self.experiments.shelf.last() + 1;
         let kept = KeptExperiment {
             id,
@@ -262,6 +267,7 @@ impl Steward {
             asked: None,
             turn: 0,
             timed,
+            energy,
         };
         self.experiments.live.insert(id, live);
         self.parts.log.info_by(
@@ -420,6 +426,7 @@ impl Steward {
     /// Does all steps of an experiment up to the next wait.
     fn carry_on(&mut self, id: u32) {
         self.look_after(id);
+        self.meter_energy(id, false, false);
         let outer = self.experiments.at_work.replace(id);
         loop {
             let now = self.now();
@@ -436,6 +443,10 @@ impl Steward {
                 Step::Enter { arm, .. } => self.enter(id, arm),
                 Step::Wait { until_ms } => {
                     live.due = began.after(Duration::from_millis(until_ms));
+                    if let Some(meter) = &live.energy {
+                        // Its counters may go round while nobody reads them.
+                        live.due = live.due.min(now.after(meter.pause()));
+                    }
                     if live.due > now {
                         break;
                     }
@@ -568,6 +579,7 @@ impl Steward {
         };
         let (attachment, began) = (live.attachment, live.began.unwrap_or(now));
         let row: Option<Attachment> = attachment.and_then(|id| self.shown(id).ok());
+        let energy = self.meter_energy(id, step == Step::Begin, true);
         let reading = Reading {
             at: now.since(began),
             local: row.as_ref().and_then(|row| row.local_share),
@@ -576,6 +588,7 @@ impl Steward {
                 pages: row.ledger.pages_moved,
                 undo_ms: 0,
             }),
+            energy,
             counts: row.and_then(|row| row.counts),
             printed,
         };

@@ -341,6 +341,33 @@ fn a_program_that_ends_under_off_is_seen() {
 }
 
 #[test]
+fn energy_is_metered_for_root_where_it_is_counted() {
+    let (world, settings) = (machine(), Settings::new("experiment-energy", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    let asked = ExperimentRequest {
+        metrics: vec!["watts".to_owned(), "energy".to_owned()],
+        ..request(100)
+    };
+    refused(&mut steward, USER, &asked, "for root and the admin group");
+    refused(&mut steward, Peer::DAEMON, &asked, "no processor package");
+    assert!(steward.experiment_rows(Peer::DAEMON).is_empty());
+    world.state().package = settings.file().parent().map(|it| it.join("root"));
+    steward.experiment(Peer::DAEMON, &asked, None).unwrap();
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Complete);
+    assert_eq!(experiment.slices.len(), 12);
+    for slice in &experiment.slices {
+        let [watts, joules] = [slice.values[0].unwrap(), slice.values[1].unwrap()];
+        assert!((watts - 50.0).abs() < 0.01, "{watts}");
+        assert!(joules > 0.0);
+    }
+    let unit = |at: usize| experiment.metrics[at].unit.as_str();
+    assert_eq!([unit(0), unit(1)], ["W", "J/10^9 instr."]);
+    assert!(!experiment.metrics[0].higher_is_better);
+}
+
+#[test]
 fn who_gives_no_numbers_ends_it() {
     let (world, settings) = (machine(), Settings::new("experiment-gone", EAGER));
     let (mut steward, _gate) = world.steward(&settings);

@@ -104,6 +104,14 @@ pub trait Machine: Send + fmt::Debug {
         experiment::Totals::default()
     }
 
+    /// What the processor packages have used.
+    ///
+    /// # Errors
+    /// When nothing here tells.
+    fn energy(&mut self) -> Result<procfs::Energy, Failure> {
+        Err(experiment::metric::no_energy())
+    }
+
     /// Whether the kernel balances now, whoever has it do so.
     fn kernel_balances(&mut self) -> bool {
         false

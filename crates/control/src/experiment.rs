@@ -352,7 +352,7 @@ pub fn read(bytes: &[u8]) -> Result<Experiment, Failure> {
     match value.get("format").and_then(serde_json::Value::as_u64) {
         None => return Err(no_experiment("it has no `format`")),
         Some(format) if format > u64::from(FORMAT) => {
-            let text = format!("the experiment has format {format}, this program reads {FORMAT}");
+            let text = format!("the file has format {format}, this program reads {FORMAT}");
             return Err(Failure::new(ErrorKind::Usage, text)
                 .remedy("use the version of numadctl that wrote it, or a later one"));
         }

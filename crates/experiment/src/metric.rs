@@ -6,6 +6,9 @@ use control::experiment::{Metric, Moved};
 use control::rows::Counts;
 use control::{ErrorKind, Failure};
 
+/// What is said of a primary metric without a value in the first slice.
+pub const NO_VALUE: &str = "has no value here";
+
 /// How the value of a metric comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {

@@ -182,7 +182,7 @@ impl Trial {
         let (done, arms) = (self.experiment.slices.len(), self.experiment.arms.len());
         if done == 1 && !valued {
             let name = &self.experiment.metrics[0].name;
-            let why = format!("metric `{name}` has no value here");
+            let why = format!("metric `{name}` {}", metric::NO_VALUE);
             self.stop(Ending::Failed, why);
         } else if done.is_multiple_of(arms)
             && done < self.planned()

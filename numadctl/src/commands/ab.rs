@@ -5,7 +5,7 @@ mod started;
 
 use control::experiment::{Ending, Experiment, ExperimentRequest, ExperimentRow, ReadingRequest};
 use control::{ErrorKind, Failure};
-use experiment::metric;
+use experiment::metric::{self, Source};
 
 use crate::cli::Plain;
 use crate::cli::experiment::{Ab, There};
@@ -190,8 +190,7 @@ fn conclude(
     let pairs = experiment.slices.len() / experiment.arms.len();
     match (failed, experiment.ending) {
         (Some(failure), _) => Err(failure),
-        (None, Ending::Failed) => Err(Failure::new(ErrorKind::Prerequisite, experiment.why)
-            .remedy("`numadctl doctor` tells what can be counted; a cmd: metric always can")),
+        (None, Ending::Failed) => Err(why_failed(&experiment)),
         (None, Ending::Interrupted) => {
             let text = format!("experiment `{number}` was interrupted: {}", experiment.why);
             Err(Failure::new(ErrorKind::Busy, text))
@@ -374,6 +373,33 @@ impl Follower<'_, '_, '_, '_> {
             None => Ok(()),
         }
     }
+}
+
+/// Why an experiment has no verdict, with what would help.
+fn why_failed(experiment: &Experiment) -> Failure {
+    let name = &experiment.metrics[0].name;
+    let no_value = experiment.why.contains(metric::NO_VALUE);
+    let (kind, remedy) = match metric::source(name) {
+        Some(Source::Counter(_)) if no_value => (
+            ErrorKind::Program,
+            "the command must print a number that grows while the program works",
+        ),
+        Some(Source::Gauge(_) | Source::Query { .. }) if no_value => (
+            ErrorKind::Program,
+            "numbers must be above 0, as effects are shares of them",
+        ),
+        _ if no_value => (
+            ErrorKind::Prerequisite,
+            "`numadctl doctor` tells what can be counted; a cmd: metric always can",
+        ),
+        // What would help is said in brackets.
+        _ if experiment.why.ends_with(')') => (ErrorKind::Prerequisite, ""),
+        _ => (
+            ErrorKind::Prerequisite,
+            "the daemon's log and `numadctl journal` tell more",
+        ),
+    };
+    Failure::new(kind, &experiment.why).remedy(remedy)
 }
 
 fn program_ended() -> Failure {

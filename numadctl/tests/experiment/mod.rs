@@ -339,7 +339,11 @@ fn files_that_are_no_experiments_are_refused() {
         ("compare --continue /no/such/x.json", 6, "cannot read"),
         ("report /no/such/x.json", 6, "cannot read"),
         ("report TEXT", 2, "is no experiment"),
-        ("report LATER", 2, "format 99, this program reads 1"),
+        (
+            "report LATER",
+            2,
+            "later.json` has format 99, this program reads 1",
+        ),
         ("report LATER -o x --json", 2, "cannot be used with"),
     ] {
         let line = line
@@ -473,8 +477,26 @@ fn the_experiment_is_told_when_there_are_no_numbers() {
         why: "metric `instructions` has no value here".to_owned(),
         ..experiment(6, "x")
     };
-    failed.insert("GET /v1/experiments/3", super::json(&none));
-    refused(&Fake::answering(failed), SHORT, 4, "has no value here");
+    let metric = |name: &str| {
+        let mut failed = failed.clone();
+        let metrics = vec![Metric {
+            name: name.to_owned(),
+            ..none.metrics[0].clone()
+        }];
+        let none = Experiment {
+            metrics,
+            ..none.clone()
+        };
+        failed.insert("GET /v1/experiments/3", super::json(&none));
+        Fake::answering(failed)
+    };
+    for (name, code, part) in [
+        ("instructions", 4, "a cmd: metric always can"),
+        ("cmd:echo -5", 10, "must be above 0"),
+        ("counter:cmd:date", 10, "a number that grows"),
+    ] {
+        refused(&metric(name), SHORT, code, part);
+    }
 }
 
 #[test]

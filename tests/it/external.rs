@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::house::{House, Program, privileged, wait_until};
@@ -151,6 +152,72 @@ fn privileged_an_external_policy_is_an_arm_of_an_experiment() {
     assert_eq!(experiment["arms"][1]["policy"], policy.as_str());
     assert_eq!(experiment["slices"].as_array().map(Vec::len), Some(12));
     assert_eq!(experiment["results"][0]["verdict"], "same");
+    wait_until("its processes are gone", || processes(&policy).is_empty());
+}
+
+/// The capabilities that the unit and its drop-in give, as setpriv takes them.
+fn rights() -> String {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../systemd");
+    let mut rights = "-all".to_owned();
+    for file in ["numad.service", "numad.service.d/external-policies.conf"] {
+        let text = fs::read_to_string(unit.join(file)).expect("the unit");
+        for line in text.lines() {
+            let words = line.strip_prefix("AmbientCapabilities=").unwrap_or("");
+            for word in words.split_whitespace() {
+                let name = word.strip_prefix("CAP_").expect("a capability");
+                rights += &format!(",+{}", name.to_lowercase());
+            }
+        }
+    }
+    rights
+}
+
+/// A daemon that is no root has to become root on its way to the other user, or the program would keep its capabilities.
+#[test]
+fn privileged_the_rights_of_the_drop_in_are_enough_and_do_not_reach_the_program() {
+    /// As the unit's user: no root, and owner of its folders alone.
+    const DAEMON: u32 = 900;
+    if !privileged() || !python() {
+        return;
+    }
+    let (mut house, programs) = house();
+    house.stop(Signal::SIGTERM);
+    for folder in ["", "state"] {
+        let folder = house.folder.join(folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        std::os::unix::fs::chown(&folder, Some(DAEMON), Some(DAEMON)).expect("an owner");
+    }
+    // Where that user can reach it.
+    let numad = house.folder.join("numad");
+    fs::copy(super::house::binary("numad"), &numad).expect("a copy");
+    let rights = rights();
+    let mut command = Command::new("setpriv");
+    let user = DAEMON.to_string();
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+    command.args(["--no-new-privs", "--bounding-set", &rights]);
+    command.args(["--inh-caps", &rights, "--ambient-caps", &rights]);
+    command.arg(&numad).args(house.daemon_command().get_args());
+    house.start_as(command);
+    let policy = example(&programs);
+    let work = Program::start(&["pairs", "--threads", "4"]);
+    house.ok(&["attach", &work.pid(), "--policy", &policy]);
+    wait_until("its answers are used", || {
+        house
+            .ok(&["explain", &work.pid()])
+            .contains("external policy")
+    });
+    let running = processes(&policy);
+    assert!(!running.is_empty());
+    for status in running {
+        for line in [
+            "Uid:\t65534\t65534\t65534\t65534",
+            "CapPrm:\t0000000000000000",
+        ] {
+            assert!(status.contains(line), "{line}: {status}");
+        }
+        assert!(status.contains("CapEff:\t0000000000000000"), "{status}");
+    }
+    house.ok(&["detach", &work.pid()]);
     wait_until("its processes are gone", || processes(&policy).is_empty());
 }
 

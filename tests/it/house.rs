@@ -84,16 +84,18 @@ impl House {
 
     /// Starts the daemon and waits until it serves.
     pub(crate) fn start(&mut self) {
+        self.start_as(self.daemon_command());
+    }
+
+    /// Starts it by a command line of the test's own, and waits until it serves.
+    pub(crate) fn start_as(&mut self, mut command: Command) {
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(self.folder.join("log"))
             .expect("a log");
-        let daemon = self
-            .daemon_command()
-            .stderr(log)
-            .spawn()
-            .expect("the daemon starts");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let daemon = command.stderr(log).spawn().expect("the daemon starts");
         self.daemon = Some(daemon);
         wait_until("the daemon serves", || {
             self.ctl(&["status"]).status.success()

@@ -1,6 +1,7 @@
 //! `doctor PID`: is it NUMA at all? Looks at a program under the policy `none`, and at what policies would do on paper.
 
 use std::io::{self, Cursor};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::rows::{AttachRequest, Attachment, RecordRequest, Status, Target, UndoReport};
@@ -36,6 +37,10 @@ pub(super) fn checkup(
 ) -> Result<(), Failure> {
     let status: Status = client.get("/v1/status")?;
     if status.nodes < 2 {
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            let text = format!("there is no process `{pid}`");
+            return Err(Failure::new(ErrorKind::NotFound, text).remedy("name a process that runs"));
+        }
         let only = "this machine has one memory node: all memory is local to every thread, and \
                     there is nothing to place";
         return out.text(&(wrap::wrapped(only, terminal::prose()).join("\n") + "\n"));

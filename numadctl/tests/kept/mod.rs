@@ -197,3 +197,17 @@ fn a_look_that_sees_nothing_says_so() {
         assert!(told.contains(part), "{line}: {told}");
     }
 }
+
+#[test]
+fn doctor_looks_at_a_process_that_there_is() {
+    // The last number that the kernel never gives.
+    let mut replies = super::daemon();
+    let Some(Reply::Json(_, status)) = replies.get("GET /v1/status").cloned() else {
+        panic!("a status");
+    };
+    let one = status.replace("\"nodes\":4", "\"nodes\":1");
+    assert_ne!(one, status);
+    replies.insert("GET /v1/status", Reply::Json(200, one));
+    let told = Fake::answering(replies).refused("doctor 4194305", 6);
+    assert!(told.contains("no process `4194305`"), "{told}");
+}

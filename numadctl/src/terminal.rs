@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use picture::letters;
+
 /// Width where nothing says how wide the terminal is.
 pub const WIDTH_DEFAULT: usize = 80;
 
@@ -38,42 +40,7 @@ fn seen(terminal: Option<u16>, environment: Environment<'_>) -> usize {
 
 /// A picture as the terminal can show it: with ASCII alone where the locale is not UTF-8.
 pub(crate) fn drawn(picture: String) -> String {
-    if is_utf8(&|name| std::env::var_os(name)) {
-        picture
-    } else {
-        ascii(&picture)
-    }
-}
-
-/// The first of these variables that is set decides, as in the C library.
-fn is_utf8(environment: Environment<'_>) -> bool {
-    ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .filter_map(environment)
-        .find(|value| !value.is_empty())
-        .is_some_and(|value| {
-            let name = value.to_string_lossy().to_ascii_lowercase();
-            name.contains("utf-8") || name.contains("utf8")
-        })
-}
-
-/// Frames and shades in ASCII; every character takes as many columns as before.
-#[must_use]
-pub fn ascii(picture: &str) -> String {
-    picture
-        .chars()
-        .map(|letter| match letter {
-            '─' => '-',
-            '│' => '|',
-            '┌' | '┬' | '┐' | '├' | '┼' | '┤' | '└' | '┴' | '┘' => '+',
-            '░' => '.',
-            '▒' => ':',
-            '▓' => 'x',
-            '█' => '#',
-            '·' => '.',
-            other => other,
-        })
-        .collect()
+    letters::drawn(picture, &|name| std::env::var_os(name))
 }
 
 #[cfg(test)]
@@ -100,25 +67,5 @@ mod tests {
             let set = [("COLUMNS", variable)];
             assert_eq!(seen(terminal, &variables(&set)), wanted, "{variable}");
         }
-    }
-
-    #[test]
-    fn the_first_variable_that_is_set_decides_on_letters() {
-        for (set, wanted) in [
-            (&[][..], false),
-            (&[("LANG", "C")], false),
-            (&[("LANG", "en_US.UTF-8")], true),
-            (&[("LANG", "de_DE.utf8")], true),
-            (&[("LC_ALL", "C"), ("LANG", "C.UTF-8")], false),
-            (&[("LC_ALL", ""), ("LANG", "C.UTF-8")], true),
-            (&[("LC_CTYPE", "C.UTF-8"), ("LANG", "C")], true),
-        ] {
-            assert_eq!(is_utf8(&variables(set)), wanted, "{set:?}");
-        }
-    }
-
-    #[test]
-    fn pictures_have_an_ascii_form_of_the_same_width() {
-        assert_eq!(ascii("┌──┬┐\n│░▒▓█│"), "+--++\n|.:x#|");
     }
 }

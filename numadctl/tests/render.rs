@@ -583,8 +583,8 @@ fn an_explanation_has_three_sentences() {
     ];
     assert_eq!(
         explain::brief(&detail, &events, 80),
-        "In 1 min 15 s numad sampled 4711 memory accesses of solver, which show how 8 of\n\
-         its 9 threads (the busy ones) share memory.\n\
+        "In 1 min 15 s numad sampled 4711 memory accesses of solver, which show how its 8\n\
+         busy threads share memory.\n\
          Done under policy deloc: 8 threads bound, 512 pages (2.0 MiB) moved; the last\n\
          order was: thread 12 to node 0: shares memory with thread 11.\n\
          Not done: 7 page proposals: does not pay; `numadctl detach id:3` puts everything\n\

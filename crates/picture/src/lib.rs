@@ -1,4 +1,5 @@
-//! Drawings in SVG that need nothing but themselves: no script, no font, no reference to anything outside.
+//! Pictures: drawings in SVG that need nothing but themselves (no script, no font, no reference to anything outside),
+//! and the [`letters`] that a terminal can draw with.
 //!
 //! A drawing has a title and a description for those who do not see it. Text is escaped here and nowhere else; a
 //! style is a list of attributes, written by us.
@@ -6,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
+
+pub mod letters;
 
 /// A drawing in the making. Lengths are pixels, from the left upper corner.
 #[derive(Clone, Debug)]

@@ -176,7 +176,9 @@ fn answer(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Failure> {
     if arguments.json {
         writeln!(out, "{}", report.json())?;
     } else if arguments.show {
-        write!(out, "{}", Show(&report))?;
+        let shown = Show(&report).to_string();
+        let shown = picture::letters::drawn(shown, &|name| std::env::var_os(name));
+        write!(out, "{shown}")?;
     } else {
         write!(out, "{}", Table(&report))?;
     }

@@ -42,6 +42,26 @@ fn the_same_command_prints_the_same_bytes() {
 }
 
 #[test]
+fn the_picture_is_ascii_where_the_locale_is() {
+    let shown = |locale: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_numad-sim"));
+        let command = command
+            .args(["--seconds", "3", "--show"])
+            .env("LC_ALL", locale);
+        text(
+            &command
+                .output()
+                .expect("the binary of this package can be started")
+                .stdout,
+        )
+    };
+    let (ascii, letters) = (shown("C"), shown("C.UTF-8"));
+    assert!(ascii.is_ascii() && ascii.contains("##"), "{ascii}");
+    assert_eq!(ascii, picture::letters::ascii(&letters));
+    assert!(letters.contains("██"), "{letters}");
+}
+
+#[test]
 fn the_picture_shows_before_why_after_and_undo() {
     let output = numad_sim(&["--seconds", "3", "--seed", "7", "--show"]);
     let shown = text(&output.stdout);

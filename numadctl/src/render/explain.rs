@@ -18,12 +18,12 @@ pub fn brief(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> St
             .rfind(|row| kinds.contains(&row.kind.as_str()));
         found.map(|row| row.text.as_str())
     };
-    let threads = count(row.threads.into(), "thread");
-    let part = if row.tasks == row.threads {
-        format!("its {threads} share")
-    } else {
-        format!("{} of its {threads} (the busy ones) share", row.tasks)
-    };
+    // The others wait; they are left where they are.
+    let busy = if row.tasks < row.threads { "busy " } else { "" };
+    let part = format!(
+        "its {} share",
+        count(row.tasks.into(), &format!("{busy}thread"))
+    );
     let seen = format!(
         "In {} numad sampled {} of {}, which show how {part} memory.",
         seconds(row.attached_s),

@@ -147,6 +147,20 @@ fn what_is_installed_can_be_uninstalled() {
 }
 
 #[test]
+fn a_root_that_is_not_there_is_made_and_removed() {
+    let place = Place::new("fresh");
+    let fresh = place.root().join("fresh");
+    let variables = [("DESTDIR", fresh.to_str().expect("a path in ASCII"))];
+    place.done(&[], &variables);
+    assert!(fresh.join("usr/bin/numad").exists());
+    place.done(&["--uninstall"], &variables);
+    assert!(place.content().is_empty(), "{:?}", place.content());
+    fs::write(&fresh, "").expect("a file");
+    let told = place.refused(7, "install", &[], &variables);
+    assert!(told.contains("fresh` is no folder"), "{told}");
+}
+
+#[test]
 fn settings_that_were_changed_stay() {
     let place = Place::new("settings");
     place.done(&[], &[]);

@@ -205,8 +205,8 @@ fn a_heat_map_is_a_whole_drawing() {
     };
     assert_eq!(
         named("title"),
-        12,
-        "each cell that is not blank tells its amount"
+        13,
+        "the drawing has one, and each cell that is not blank tells its amount"
     );
     assert!(
         svg.contains("<title>11 - 12: 900</title>")

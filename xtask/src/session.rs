@@ -2,7 +2,7 @@
 //!
 //! Frames and shades are drawn as lines and squares, so that they fit together in every font.
 
-use std::fmt::Write as _;
+use picture::Drawing;
 
 /// Size of a character cell in pixels.
 const CELL: (usize, usize) = (8, 18);
@@ -15,26 +15,30 @@ pub(crate) fn svg(text: &str) -> String {
     let columns = text.lines().map(|line| line.chars().count()).max();
     let width = columns.unwrap_or(0).max(80) * CELL.0 + 2 * MARGIN;
     let height = text.lines().count() * CELL.1 + 2 * MARGIN;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" font-family=\"ui-monospace, monospace\" font-size=\"13\">\n\
-         <title>A session with numad</title>\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#1b1f27\"/>\n\
-         <g fill=\"#d5dae3\" stroke=\"none\">\n"
-    );
+    let description = "What a terminal shows: a program runs, one command attaches it, its matrix of shared memory, \
+                       what it gains, why, and the undo.";
+    let size = pixels((width, height));
+    let mut drawing = Drawing::terminal(size, "A session with numad", description);
+    drawing.group("fill=\"#d5dae3\" stroke=\"none\"");
     for (row, line) in text.lines().enumerate() {
         let top = MARGIN + row * CELL.1;
-        push_words(&mut svg, line, top);
+        push_words(&mut drawing, line, top);
         for (column, letter) in line.chars().enumerate() {
-            push_drawn(&mut svg, letter, MARGIN + column * CELL.0, top);
+            push_drawn(&mut drawing, letter, MARGIN + column * CELL.0, top);
         }
     }
-    svg.push_str("</g>\n</svg>\n");
-    svg
+    drawing.end_group();
+    drawing.finish()
+}
+
+/// Numbers of pixels are small.
+fn pixels((one, other): (usize, usize)) -> (f64, f64) {
+    let pixels = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
+    (pixels(one), pixels(other))
 }
 
 /// Runs of letters, each at its column, so that the columns of a table stand below each other.
-fn push_words(svg: &mut String, line: &str, top: usize) {
+fn push_words(drawing: &mut Drawing, line: &str, top: usize) {
     let typed = line.starts_with("$ ");
     let heading = line
         .split_once(". ")
@@ -56,12 +60,8 @@ fn push_words(svg: &mut String, line: &str, top: usize) {
             if !words.is_empty() {
                 let (x, y) = (MARGIN + run.0 * CELL.0, top + CELL.1 - 5);
                 let long = words.chars().count() * CELL.0;
-                // Writing to a string does not fail.
-                let _always_fine = writeln!(
-                    svg,
-                    "<text x=\"{x}\" y=\"{y}\" textLength=\"{long}\"{colour}>{}</text>",
-                    escaped(words)
-                );
+                let style = format!("textLength=\"{long}\"{colour}");
+                drawing.text(pixels((x, y)), &style, words);
             }
             run = (column + 1, String::new());
         } else if run.1.is_empty() && letter == ' ' {
@@ -73,13 +73,10 @@ fn push_words(svg: &mut String, line: &str, top: usize) {
 }
 
 /// A piece of a frame, or a shade.
-fn push_drawn(svg: &mut String, letter: char, x: usize, y: usize) {
+fn push_drawn(drawing: &mut Drawing, letter: char, x: usize, y: usize) {
     if let Some(opacity) = shade(letter) {
-        let (width, height) = CELL;
-        let _always_fine = writeln!(
-            svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"#6fb3ff\" opacity=\"{opacity}\"/>"
-        );
+        let style = format!("fill=\"#6fb3ff\" opacity=\"{opacity}\"");
+        drawing.rect(pixels((x, y)), pixels(CELL), &style);
     }
     let Some(sides) = sides(letter) else { return };
     let (middle, centre) = (x + CELL.0 / 2, y + CELL.1 / 2);
@@ -89,11 +86,9 @@ fn push_drawn(svg: &mut String, letter: char, x: usize, y: usize) {
         (middle, y),
         (middle, y + CELL.1),
     ];
-    for ((end_x, end_y), _) in ends.iter().zip(sides).filter(|(_, there)| *there) {
-        let _always_fine = writeln!(
-            svg,
-            "<path d=\"M{middle} {centre}L{end_x} {end_y}\" stroke=\"#7d8694\"/>"
-        );
+    for (&end, _) in ends.iter().zip(sides).filter(|(_, there)| *there) {
+        let from = pixels((middle, centre));
+        drawing.line(from, pixels(end), "stroke=\"#7d8694\"");
     }
 }
 
@@ -126,12 +121,6 @@ const fn shade(letter: char) -> Option<&'static str> {
     })
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +135,7 @@ mod tests {
             svg.contains("x=\"38\" y=\"63\" textLength=\"8\">y</text>"),
             "{svg}"
         );
-        assert_eq!(svg.matches("<path").count(), 2, "{svg}");
+        assert_eq!(svg.matches("<line").count(), 2, "{svg}");
         assert_eq!(svg.matches("opacity=\"1\"").count(), 1, "{svg}");
     }
 }

@@ -1,5 +1,5 @@
 //! Pictures: drawings in SVG that need nothing but themselves (no script, no font, no reference to anything outside),
-//! and the [`letters`] that a terminal can draw with.
+//! the [`page`] that holds them, and the [`letters`] that a terminal can draw with.
 //!
 //! A drawing has a title and a description for those who do not see it. Text is escaped here and nowhere else; a
 //! style is a list of attributes, written by us.
@@ -8,7 +8,9 @@
 
 use std::fmt::Write as _;
 
+pub mod colours;
 pub mod letters;
+pub mod page;
 
 /// A drawing in the making. Lengths are pixels, from the left upper corner.
 #[derive(Clone, Debug)]
@@ -17,7 +19,7 @@ pub struct Drawing {
 }
 
 impl Drawing {
-    /// A drawing that stands in a file of its own, on white.
+    /// A drawing that stands in a file of its own, with the colours of [`colours::style`].
     #[must_use]
     pub fn alone(size: (f64, f64), title: &str, description: &str) -> Self {
         let mut drawing = Self::begin(
@@ -26,16 +28,38 @@ impl Drawing {
             description,
             "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"12\" ",
         );
-        drawing
-            .out
-            .push_str("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+        drawing.push(format_args!("<style>{}</style>\n", colours::style()));
+        drawing.paper("class=\"paper\"");
         drawing
     }
 
-    /// A drawing within a page of HTML, whose colours and letters are the page's.
+    /// What a terminal showed, in a file of its own: letters of one width on dark, wherever it is shown.
+    #[must_use]
+    pub fn terminal(size: (f64, f64), title: &str, description: &str) -> Self {
+        let mut drawing = Self::begin(
+            size,
+            title,
+            description,
+            "xmlns=\"http://www.w3.org/2000/svg\" font-family=\"ui-monospace, monospace\" font-size=\"13\" ",
+        );
+        drawing.paper("rx=\"6\" fill=\"#1b1f27\"");
+        drawing
+    }
+
+    /// A drawing within a page of HTML, whose colours and letters are the page's. On a narrow screen it shrinks as far as
+    /// its letters stay readable, and then is scrolled.
     #[must_use]
     pub fn inline(size: (f64, f64), title: &str, description: &str) -> Self {
-        Self::begin(size, title, description, "role=\"img\" ")
+        const READABLE: f64 = 544.0;
+        let least = number(size.0.min(READABLE));
+        let extra = format!("role=\"img\" style=\"min-width:{least}px\" ");
+        Self::begin(size, title, description, &extra)
+    }
+
+    fn paper(&mut self, style: &str) {
+        self.push(format_args!(
+            "<rect width=\"100%\" height=\"100%\" {style}/>\n"
+        ));
     }
 
     fn begin((width, height): (f64, f64), title: &str, description: &str, extra: &str) -> Self {
@@ -185,10 +209,11 @@ mod tests {
         drawing.rect((1.0, 2.25), (3.0, -0.01), "fill=\"#fff\"");
         drawing.text((0.0, 0.0), "", "x\u{1b}y");
         drawing.mark(1, (10.0, 10.0), "class=\"a\"", "<");
+        let style = format!("<style>{}</style>\n", colours::style());
         assert_eq!(
-            drawing.finish(),
+            drawing.finish().replace(&style, ""),
             "<svg xmlns=\"http://www.w3.org/2000/svg\" font-family=\"sans-serif\" font-size=\"12\" width=\"100\" height=\"50.5\" viewBox=\"0 0 100 50.5\">\n<title>a &lt; b</title>\n<desc>&quot;c&quot; &amp; d</desc>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+             <rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n\
              <rect x=\"1\" y=\"2.2\" width=\"3\" height=\"0\" fill=\"#fff\"/>\n\
              <text x=\"0\" y=\"0\">x?y</text>\n\
              <path d=\"M6.4 6.4L13.6 6.4L13.6 13.6L6.4 13.6Z\" class=\"a\"><title>&lt;</title></path>\n</svg>\n"

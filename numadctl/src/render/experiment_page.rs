@@ -2,10 +2,12 @@
 //! All it shows is in the file of the experiment; under each picture its numbers stand as a table.
 
 use control::experiment::{Experiment, Metric};
+use picture::colours::{SERIES, series};
+use picture::page::{figure as figure_of, numbers, table, whole};
 use picture::{Drawing, escaped};
 
 use super::experiment::{
-    arm_rows, ending, figure, notes, noun, percent, primary, result_rows, sentence, signed,
+    ending, figure, notes, noun, percent, primary, result_rows, sentence, signed,
 };
 use experiment::results;
 
@@ -16,26 +18,6 @@ const HEIGHT: f64 = 260.0;
 /// Room at the left for numbers, and below for the axis.
 const LEFT: f64 = 80.0;
 const BELOW: f64 = 34.0;
-
-/// Colours that stay apart for the colour-blind (Okabe and Ito), for light and for dark pages.
-const LIGHT: [&str; 6] = [
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#444444",
-];
-const DARK: [&str; 6] = [
-    "#56b4e9", "#ff8c42", "#3fd0a0", "#e69fd0", "#f0e442", "#bbbbbb",
-];
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#ffffff;--faint:#d0d0d0;--good:#0a6b3d;--bad:#a3260f}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}.verdict{font-size:1.15rem;font-weight:600}\
-table{border-collapse:collapse;margin:.6rem 0;font-variant-numeric:tabular-nums}\
-th,td{border-bottom:1px solid var(--faint);padding:.15rem .7rem .15rem 0;text-align:left}\
-.wide,figure{overflow-x:auto}figure{margin:0}svg{width:100%;min-width:34rem;height:auto;font:12px sans-serif}svg text{fill:var(--ink)}code{overflow-wrap:anywhere}\
-.axis{stroke:var(--faint)}.zero{stroke:var(--ink);stroke-dasharray:4 3}.band{opacity:.18}.none{fill:none}\
-.better{color:var(--good)}.worse{color:var(--bad)}details{margin:.4rem 0}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#151719;--faint:#44484d;--good:#5fd39a;--bad:#ff8f78}}\
-@media print{:root{--ink:#000;--paper:#fff;--faint:#999}body{max-width:none}details::details-content{content-visibility:visible;display:block}}";
 
 /// The page.
 #[must_use]
@@ -77,24 +59,12 @@ pub fn page(experiment: &Experiment) -> String {
     html.push_str(&table(&head, &result_rows(&experiment.results)));
     for metric in 0..experiment.metrics.len() {
         let name = escaped(&experiment.metrics[metric].name);
-        html.push_str(&format!("<h2>{name} in time</h2>\n"));
+        html.push_str(&format!("<h2>{name}</h2>\n"));
         html.push_str(&in_time(experiment, metric));
+        html.push_str(&distribution(experiment, metric));
     }
-    let head = ["policy", "metric", "n", "least", "median", "most", "unit"];
-    html.push_str(&table(&head, &arm_rows(experiment)));
     html.push_str(&raw(experiment));
-    whole(&title, &colours(experiment), &html)
-}
-
-/// A page of this title and body, with what its head needs.
-pub(super) fn whole(title: &str, style: &str, body: &str) -> String {
-    let title = escaped(title);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>{STYLE}{style}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
-    )
+    whole(&title, &html)
 }
 
 fn arm_names(experiment: &Experiment) -> String {
@@ -105,24 +75,6 @@ fn arm_names(experiment: &Experiment) -> String {
         .collect();
     let (control, others) = names.split_first().unwrap_or((&"", &[]));
     format!("{} against {control}", others.join(", "))
-}
-
-/// Classes `a0` to `a5`: the colour of an arm.
-fn colours(experiment: &Experiment) -> String {
-    let of = |colours: [&str; 6]| {
-        let arms = 0..experiment.arms.len().min(colours.len());
-        arms.map(|arm| format!(".a{arm}{{fill:{0};stroke:{0}}}", colours[arm]))
-            .collect::<String>()
-    };
-    format!(
-        "{}@media(prefers-color-scheme:dark){{{}}}",
-        of(LIGHT),
-        of(DARK)
-    )
-}
-
-fn class(arm: usize) -> String {
-    format!("class=\"a{}\"", arm % LIGHT.len())
 }
 
 fn facts(experiment: &Experiment) -> String {
@@ -159,28 +111,6 @@ fn facts(experiment: &Experiment) -> String {
     table(&["", ""], &rows)
 }
 
-/// A table; rows as wide as its head.
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut html = String::from("<div class=\"wide\"><table>");
-    if head.iter().any(|name| !name.is_empty()) {
-        let cells: String = head
-            .iter()
-            .map(|name| format!("<th>{}</th>", escaped(name)))
-            .collect();
-        html.push_str(&format!("<thead><tr>{cells}</tr></thead>"));
-    }
-    html.push_str("<tbody>\n");
-    for row in rows {
-        let cells: String = row
-            .iter()
-            .map(|cell| format!("<td>{}</td>", escaped(cell)))
-            .collect();
-        html.push_str(&format!("<tr>{cells}</tr>\n"));
-    }
-    html.push_str("</tbody></table></div>\n");
-    html
-}
-
 /// From values to heights and back.
 struct Scale {
     least: f64,
@@ -199,22 +129,34 @@ impl Scale {
                 most: 1.0,
             };
         }
-        let room = ((most - least) * 0.08).max(most.abs() * 1e-3).max(1e-9);
+        // Equal values need some room too, or the scale shows one number over and over.
+        let room = ((most - least) * 0.08)
+            .max(most.abs() * 5e-3)
+            .max(f64::MIN_POSITIVE);
         Self {
             least: least - room,
             most: most + room,
         }
     }
 
+    /// Where a value stands between the ends, 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        ((value - self.least) / (self.most - self.least)).clamp(0.0, 1.0)
+    }
+
+    /// The value that stands there.
+    fn at(&self, share: f64) -> f64 {
+        self.least + (self.most - self.least) * share
+    }
+
     fn y(&self, value: f64) -> f64 {
-        let share = (value - self.least) / (self.most - self.least);
-        (1.0 - share.clamp(0.0, 1.0)) * (HEIGHT - BELOW - 10.0) + 10.0
+        (1.0 - self.share(value)) * (HEIGHT - BELOW - 10.0) + 10.0
     }
 
     /// Five lines with their values.
     fn draw(&self, drawing: &mut Drawing, name: &dyn Fn(f64) -> String) {
         for step in 0..5 {
-            let value = self.least + (self.most - self.least) * f64::from(step) / 4.0;
+            let value = self.at(f64::from(step) / 4.0);
             let y = self.y(value);
             drawing.line((LEFT, y), (WIDTH, y), "class=\"axis\"");
             drawing.text((LEFT - 6.0, y + 4.0), "text-anchor=\"end\"", &name(value));
@@ -237,7 +179,8 @@ fn differences(experiment: &Experiment, arm: usize) -> String {
         .collect();
     let bounds = row.and_then(|row| Some((row.low?, row.high?)));
     let ends = bounds.into_iter().flat_map(|(low, high)| [low, high]);
-    let scale = Scale::of(shares.iter().copied().chain(ends).chain([0.0]));
+    // At least from 1 % worse to 1 % better, so that nothing looks like much.
+    let scale = Scale::of(shares.iter().copied().chain(ends).chain([-0.01, 0.01]));
     let name = &experiment.arms[arm].name;
     let title = format!("{name} minus {}, pair by pair", experiment.arms[0].name);
     let description = format!(
@@ -248,7 +191,7 @@ fn differences(experiment: &Experiment, arm: usize) -> String {
     if let Some((low, high)) = bounds {
         let (top, bottom) = (scale.y(high), scale.y(low));
         let size = (WIDTH - LEFT, bottom - top);
-        let style = format!("class=\"a{} band\"", arm % LIGHT.len());
+        let style = format!("class=\"a{} band\"", arm % SERIES);
         drawing.rect((LEFT, top), size, &style);
     }
     scale.draw(&mut drawing, &signed);
@@ -258,14 +201,14 @@ fn differences(experiment: &Experiment, arm: usize) -> String {
         "class=\"zero\"",
     );
     if let Some(gain) = row.and_then(|row| row.gain) {
-        drawing.line((LEFT, scale.y(gain)), (WIDTH, scale.y(gain)), &class(arm));
+        drawing.line((LEFT, scale.y(gain)), (WIDTH, scale.y(gain)), &series(arm));
     }
     for (index, share) in shares.iter().enumerate() {
         let name = format!("pair {}: {}", pairs[index].0 + 1, signed(*share));
         drawing.mark(
             arm,
             (x(index, shares.len()), scale.y(*share)),
-            &class(arm),
+            &series(arm),
             &name,
         );
     }
@@ -282,7 +225,7 @@ fn differences(experiment: &Experiment, arm: usize) -> String {
         })
         .collect();
     let head = ["pair", "gain", "difference of logarithms"];
-    figure_of(&drawing.finish(), &title, &table(&head, &rows))
+    figure_of(&drawing.finish(), &title) + &numbers(&table(&head, &rows))
 }
 
 /// Every value in the order in which it was measured.
@@ -312,19 +255,19 @@ fn in_time(experiment: &Experiment, metric: usize) -> String {
         drawing.mark(
             arm,
             (x(index, slices.len()), scale.y(value)),
-            &class(arm),
+            &series(arm),
             &told,
         );
     }
     let mut left = LEFT;
     for (arm, named) in experiment.arms.iter().enumerate() {
-        drawing.mark(arm, (left + 6.0, HEIGHT - 12.0), &class(arm), &named.name);
+        drawing.mark(arm, (left + 6.0, HEIGHT - 12.0), &series(arm), &named.name);
         drawing.text((left + 16.0, HEIGHT - 8.0), "", &named.name);
         left += 40.0 + 7.5 * named.name.chars().count() as f64;
         let values = results::arm_values(experiment, arm, metric);
         if !values.is_empty() {
             let y = scale.y(experiment::bootstrap::quantile(&values, 0.5));
-            drawing.line((LEFT, y), (WIDTH, y), &class(arm));
+            drawing.line((LEFT, y), (WIDTH, y), &series(arm));
         }
     }
     let rows: Vec<Vec<String>> = slices
@@ -342,14 +285,76 @@ fn in_time(experiment: &Experiment, metric: usize) -> String {
         })
         .collect();
     let head = ["at, s", "block", "policy", "value"];
-    figure_of(&drawing.finish(), &title, &table(&head, &rows))
+    figure_of(&drawing.finish(), &title) + &numbers(&table(&head, &rows))
 }
 
-fn figure_of(drawing: &str, title: &str, table: &str) -> String {
-    format!(
-        "<figure>{drawing}<figcaption>{}</figcaption></figure>\n<details><summary>The same as numbers</summary>\n{table}</details>\n",
-        escaped(title)
-    )
+/// How the values of each policy lie: a mark for each, a box around the middle half, a line at the median.
+fn distribution(experiment: &Experiment, metric: usize) -> String {
+    const ROW: f64 = 44.0;
+    const NAMES: f64 = 150.0;
+    let Metric { name, unit, .. } = &experiment.metrics[metric];
+    let values: Vec<Vec<f64>> = (0..experiment.arms.len())
+        .map(|arm| results::arm_values(experiment, arm, metric))
+        .collect();
+    let scale = Scale::of(values.iter().flatten().copied());
+    let across = |value: f64| NAMES + (WIDTH - NAMES - 30.0) * scale.share(value);
+    let height = ROW * values.len() as f64 + BELOW;
+    let title = format!("How {name} is distributed under each policy");
+    let description =
+        "A mark for each value; the box holds the middle half, the line in it is the median.";
+    let mut drawing = Drawing::inline((WIDTH, height), &title, description);
+    for step in 0..5 {
+        let value = scale.at(f64::from(step) / 4.0);
+        let x = across(value);
+        drawing.line((x, 0.0), (x, height - BELOW), "class=\"axis\"");
+        let style = "text-anchor=\"middle\"";
+        drawing.text((x, height - BELOW + 16.0), style, &figure(value));
+    }
+    let mut rows = Vec::new();
+    for (arm, values) in values.iter().enumerate() {
+        let named = &experiment.arms[arm].name;
+        let middle = ROW * (arm as f64 + 0.5);
+        drawing.text((0.0, middle + 4.0), "", &shortened(named));
+        let at = |share| experiment::bootstrap::quantile(values, share);
+        let mut row = vec![named.clone(), values.len().to_string()];
+        row.extend([0.0, 0.25, 0.5, 0.75, 1.0].map(|share| figure(at(share))));
+        row.push(unit.clone());
+        rows.push(row);
+        if values.is_empty() {
+            continue;
+        }
+        let (low, high) = (across(at(0.25)), across(at(0.75)));
+        let style = format!("class=\"a{} band\"", arm % SERIES);
+        drawing.rect((low, middle - 14.0), (high - low, 28.0), &style);
+        let median = across(at(0.5));
+        let (top, bottom) = ((median, middle - 14.0), (median, middle + 14.0));
+        drawing.line(top, bottom, &format!("{} stroke-width=\"2\"", series(arm)));
+        for (index, value) in values.iter().enumerate() {
+            // Above and below the middle in turns, so that equal values are seen.
+            let y = middle + [-6.0, 0.0, 6.0][index % 3];
+            drawing.mark(arm, (across(*value), y), &series(arm), &figure(*value));
+        }
+    }
+    let head = [
+        "policy",
+        "n",
+        "least",
+        "quarter",
+        "median",
+        "three quarters",
+        "most",
+        "unit",
+    ];
+    figure_of(&drawing.finish(), &title) + &table(&head, &rows)
+}
+
+/// A name that fits beside a picture.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 20;
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 /// What each slice was and did.

@@ -119,7 +119,7 @@ fn the_page_is_whole_and_alone_whatever_the_names() {
     let page = fake.ok(&words("report FILE -o -", &file));
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.contains(
-        "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\""
+        "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\""
     ));
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
     for outside in ["href=", "src=", "url(", "@import"] {
@@ -130,7 +130,9 @@ fn the_page_is_whole_and_alone_whatever_the_names() {
         .skip(1)
         .map(|rest| &rest[..rest.find("</svg>").unwrap()])
         .collect();
-    assert_eq!(pictures.len(), 2);
+    // Differences, values in time, distributions.
+    assert_eq!(pictures.len(), 3);
+    assert_eq!(page.matches("<figure>").count(), 3);
     for picture in pictures {
         let picture = format!("<svg {picture}</svg>");
         let document = roxmltree::Document::parse(&picture).unwrap();

@@ -99,6 +99,21 @@ fn what_has_ended_is_listed_and_shown_by_the_same_commands() {
     let page = fake.ok("report id:7 -o -");
     assert!(page.contains("<svg ") && page.contains("88 %") && page.contains("&lt;b&gt;"));
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
+    // Verdict, matrix with its numbers, what each thread was and what happened: a line each.
+    let parts = [
+        "class=\"verdict\"",
+        "<h2>Who shared memory",
+        "class=\"heat\"",
+        "<details>",
+        "<td>70</td>",
+        "\nthreads\n",
+        "\nevents, oldest first\n",
+    ];
+    let mut at = 0;
+    for part in parts {
+        let found = page[at..].find(part);
+        at += found.unwrap_or_else(|| panic!("`{part}` is missing in\n{page}"));
+    }
 }
 
 #[test]

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use crate::compare::{Cell, Row};
 use experiment::student::Spread;
+use picture::page::{figure, whole};
+use picture::{Drawing, colours, escaped};
 
 /// A column: name, what it tells, and how it is read from a run.
 struct Column {
@@ -178,19 +180,10 @@ fn near_oracle(cell: &Cell, cells: &[Cell]) -> Spread {
 
 /// A page with a plot for each workload and figure.
 fn page(cells: &[Cell], machine: &str) -> String {
-    let mut html = String::from(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>numad compared</title><style>\
-         body{font:15px/1.4 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}\
-         h2{margin:2.5rem 0 .5rem}figure{display:inline-block;margin:0 1rem 1rem 0}figcaption{font-weight:600}\
-         svg text{font:12px system-ui,sans-serif}table{border-collapse:collapse}td,th{padding:.2rem .6rem;\
-         border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}</style>",
-    );
-    add(
-        &mut html,
-        format_args!(
-            "<h1>numad compared</h1><p>Machine <code>{machine}</code>, a real kernel in QEMU; accesses are counted by the \
-         ground truth, times are its model. Whiskers are 95 % confidence over seeds.</p><dl>"
-        ),
+    let mut html = format!(
+        "<p>Machine <code>{}</code>, a real kernel in QEMU; accesses are counted by the ground truth, times are its model. \
+         Whiskers are 95 % confidence over seeds.</p><dl>",
+        escaped(machine)
     );
     for column in &COLUMNS {
         add(
@@ -200,13 +193,17 @@ fn page(cells: &[Cell], machine: &str) -> String {
     }
     html.push_str("</dl>");
     for of in cells.chunk_by(|one, next| one.workload == next.workload) {
-        add(&mut html, format_args!("<h2>{}</h2>", of[0].workload));
+        add(
+            &mut html,
+            format_args!("<h2>{}</h2>", escaped(&of[0].workload)),
+        );
+        html.push_str("<div class=\"many\">");
         for column in &COLUMNS {
             html.push_str(&plot(of, column));
         }
+        html.push_str("</div>\n");
     }
-    html.push_str("</html>\n");
-    html
+    whole("numad compared", &html)
 }
 
 /// Bars side by side, one for each contestant.
@@ -228,55 +225,29 @@ fn plot(cells: &[Cell], column: &Column) -> String {
         .fold(f64::MIN_POSITIVE, f64::max);
     let width = |value: f64| (value / most).clamp(0.0, 1.0) * BARS;
     let height = ROW * f64::from(u32::try_from(cells.len()).unwrap_or(u32::MAX));
-    let mut svg = format!(
-        "<figure><figcaption>{} {}</figcaption><svg width=\"{}\" height=\"{height}\" role=\"img\">",
-        column.name,
-        column.unit,
-        LABELS + BARS + 110.0
-    );
+    let caption = format!("{} {}", column.name, column.unit);
+    let size = (LABELS + BARS + 110.0, height);
+    let mut drawing = Drawing::inline(size, &caption, column.about);
     let mut top = 0.0;
     for (cell, spread) in cells.iter().zip(&spreads) {
         let middle = top + ROW / 2.0;
-        let bar = width(spread.mean);
-        add(
-            &mut svg,
-            format_args!(
-                "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{LABELS}\" y=\"{}\" width=\"{bar:.1}\" height=\"{}\" fill=\"#4878a8\"/>",
-                LABELS - 6.0,
-                middle + 4.0,
-                cell.contestant,
-                top + 3.0,
-                ROW - 6.0
-            ),
-        );
+        let name = (LABELS - 6.0, middle + 4.0);
+        drawing.text(name, "text-anchor=\"end\"", &cell.contestant);
+        let bar = (width(spread.mean), ROW - 6.0);
+        drawing.rect((LABELS, top + 3.0), bar, &colours::series(0));
         if spread.margin > 0.0 {
+            let at = |value| (LABELS + width(value), middle);
             let (from, to) = (
-                width(spread.mean - spread.margin),
-                width(spread.mean + spread.margin),
+                at(spread.mean - spread.margin),
+                at(spread.mean + spread.margin),
             );
-            add(
-                &mut svg,
-                format_args!(
-                    "<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"#222\"/>",
-                    LABELS + from,
-                    LABELS + to
-                ),
-            );
+            drawing.line(from, to, "class=\"border\"");
         }
-        add(
-            &mut svg,
-            format_args!(
-                "<text x=\"{}\" y=\"{}\">{}</text>",
-                LABELS + BARS + 6.0,
-                middle + 4.0,
-                shown(*spread, column.digits)
-            ),
-        );
+        let told = shown(*spread, column.digits);
+        drawing.text((LABELS + BARS + 6.0, middle + 4.0), "", &told);
         top += ROW;
     }
-    svg.push_str("</svg></figure>");
-    svg
+    figure(&drawing.finish(), caption.trim())
 }
 
 fn shown(spread: Spread, digits: usize) -> String {
@@ -354,7 +325,7 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), COLUMNS.len());
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
         assert!(
-            !page.contains("http") && !page.contains("<script"),
+            !page.contains("http:") && !page.contains("<script"),
             "nothing from outside"
         );
     }

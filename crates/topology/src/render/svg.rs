@@ -1,6 +1,7 @@
 //! The machine as a picture: a card per node, and distances and bandwidths as maps of heat.
 
-use std::fmt::Write as _;
+use picture::Drawing;
+use picture::colours::field;
 
 use crate::distance::{LOCAL, Origin};
 use crate::machine::{Node, Topology};
@@ -27,12 +28,15 @@ pub fn svg(topology: &Topology) -> String {
     let maps = if has_bandwidth { 2 } else { 1 };
     let width = cards_width + map_side + GAP;
     let height = (cards_height + GAP).max(maps * (map_side + FIELD)) + 40;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    let summary = topology.summary();
+    let description = "A card for each node; right of them how far the nodes are from each other, and how much flows \
+                       between them, where that is known.";
+    let mut out = Drawing::alone(
+        pixels((width, height)),
+        "Memory nodes of a machine",
+        description,
     );
-    label(&mut out, (GAP, 26), "font-size=\"16\"", &topology.summary());
+    label(&mut out, (GAP, 26), "font-size=\"16\"", &summary);
     for (index, node) in topology.nodes().iter().enumerate() {
         let x = GAP + index % columns * (CARD.0 + GAP);
         let y = 40 + index / columns * (CARD.1 + GAP);
@@ -44,19 +48,28 @@ pub fn svg(topology: &Topology) -> String {
     if has_bandwidth {
         bandwidth_map(&mut out, topology, (cards_width, 40 + map_side + FIELD));
     }
-    out.push_str("</svg>\n");
-    out
+    out.finish()
 }
 
-fn card(out: &mut String, topology: &Topology, node: &Node, (x, y): (usize, usize)) {
+/// Numbers of pixels are small.
+fn pixels((one, other): (usize, usize)) -> (f64, f64) {
+    let pixels = |count: usize| u32::try_from(count).map_or(f64::MAX, f64::from);
+    (pixels(one), pixels(other))
+}
+
+fn rect(out: &mut Drawing, at: (usize, usize), size: (usize, usize), style: &str) {
+    out.rect(pixels(at), pixels(size), style);
+}
+
+fn label(out: &mut Drawing, at: (usize, usize), style: &str, text: &str) {
+    out.text(pixels(at), style, text);
+}
+
+fn card(out: &mut Drawing, topology: &Topology, node: &Node, (x, y): (usize, usize)) {
     let memory_only = node.cpus.is_empty();
-    let fill = if memory_only { "#eef3ea" } else { "#e8eef7" };
-    rect(
-        out,
-        (x, y),
-        CARD,
-        &format!("rx=\"6\" fill=\"{fill}\" stroke=\"#556677\""),
-    );
+    let class = if memory_only { "bare" } else { "card" };
+    let style = format!("rx=\"6\" class=\"{class}\"");
+    rect(out, (x, y), CARD, &style);
     let line = |row: usize| (x + 10, y + 20 + row * 18);
     let title = format!("node {}", node.id);
     label(out, line(0), "font-weight=\"bold\"", &title);
@@ -80,11 +93,11 @@ fn card(out: &mut String, topology: &Topology, node: &Node, (x, y): (usize, usiz
     label(
         out,
         line(3),
-        "fill=\"#445566\"",
+        "class=\"faint\"",
         &shortened(&node.cpus.to_string()),
     );
     if let Some(cache) = last_level(topology, node) {
-        label(out, (x + 110, y + 20), "fill=\"#445566\"", &cache);
+        label(out, (x + 110, y + 20), "class=\"faint\"", &cache);
     }
 }
 
@@ -108,13 +121,13 @@ fn shortened(list: &str) -> String {
     format!("{kept}…")
 }
 
-fn map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) {
+fn map(out: &mut Drawing, topology: &Topology, (x, y): (usize, usize)) {
     let distances = topology.distances();
     let title = format!("distances ({})", distances.origin());
     label(out, (x + FIELD, y + 12), "", &title);
     let (left, top) = (x + FIELD, y + FIELD);
     let values = (0..distances.count()).flat_map(|from| distances.row(from));
-    let most = values.copied().max().unwrap_or(LOCAL);
+    let span = values.copied().max().unwrap_or(LOCAL).saturating_sub(LOCAL);
     let centred = "text-anchor=\"middle\"";
     for (index, node) in topology.nodes().iter().enumerate() {
         let middle = index * FIELD + FIELD / 2;
@@ -122,10 +135,14 @@ fn map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) {
         label(out, (left + middle, top - 6), centred, &name);
         label(out, (left - 14, top + middle + 4), centred, &name);
         for (to, &distance) in distances.row(index).iter().enumerate() {
-            let field = (left + to * FIELD, top + index * FIELD);
-            let fill = format!("fill=\"{}\" stroke=\"#ffffff\"", colour(distance, most));
-            rect(out, field, (FIELD, FIELD), &fill);
-            let at = (field.0 + FIELD / 2, field.1 + FIELD / 2 + 4);
+            let at = (left + to * FIELD, top + index * FIELD);
+            rect(
+                out,
+                at,
+                (FIELD, FIELD),
+                &heat(distance.saturating_sub(LOCAL).into(), span.into()),
+            );
+            let at = (at.0 + FIELD / 2, at.1 + FIELD / 2 + 4);
             label(out, at, centred, &distance.to_string());
         }
     }
@@ -142,7 +159,7 @@ fn bandwidths(topology: &Topology) -> Option<(u64, u64, Origin)> {
 
 /// Bandwidth of each pair in GB/s; the less, the redder. A pair that nobody told of stays empty, one
 /// of another origin than the title says is grey.
-fn bandwidth_map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) {
+fn bandwidth_map(out: &mut Drawing, topology: &Topology, (x, y): (usize, usize)) {
     let Some((least, most, told)) = bandwidths(topology) else {
         return;
     };
@@ -159,44 +176,24 @@ fn bandwidth_map(out: &mut String, topology: &Topology, (x, y): (usize, usize)) 
             let Some(figure) = topology.bandwidth().link(node.id, to.id).read_mbps else {
                 continue;
             };
-            let field = (left + column * FIELD, top + index * FIELD);
-            let span = (most - least).max(1);
-            let heat = most.saturating_sub(figure.value).saturating_mul(150) / span;
-            let fill = if figure.origin == told {
-                format!("#f2{:02x}{:02x}", 242 - heat.min(150), 232 - heat.min(150))
+            let at = (left + column * FIELD, top + index * FIELD);
+            let style = if figure.origin == told {
+                heat(most.saturating_sub(figure.value), most - least)
             } else {
-                "#dddddd".to_owned()
+                "class=\"unknown\"".to_owned()
             };
-            let style = format!("fill=\"{fill}\" stroke=\"#ffffff\"");
-            rect(out, field, (FIELD, FIELD), &style);
-            let at = (field.0 + FIELD / 2, field.1 + FIELD / 2 + 4);
+            rect(out, at, (FIELD, FIELD), &style);
+            let at = (at.0 + FIELD / 2, at.1 + FIELD / 2 + 4);
             label(out, at, centred, &gigabytes(figure.value));
         }
     }
 }
 
-/// From pale at local to red at the farthest; black text stays readable on all.
-fn colour(distance: u32, most: u32) -> String {
-    let span = most.saturating_sub(LOCAL).max(1);
-    let heat = distance.saturating_sub(LOCAL).min(span) * 150 / span;
-    format!("#f2{:02x}{:02x}", 242 - heat, 232 - heat)
-}
-
-fn rect(out: &mut String, at: (usize, usize), size: (usize, usize), style: &str) {
-    let written = writeln!(
-        out,
-        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" {style}/>",
-        at.0, at.1, size.0, size.1
-    );
-    debug_assert!(written.is_ok(), "a String takes every write");
-}
-
-fn label(out: &mut String, at: (usize, usize), style: &str, text: &str) {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    let written = writeln!(
-        out,
-        "<text x=\"{}\" y=\"{}\" {style}>{text}</text>",
-        at.0, at.1
-    );
-    debug_assert!(written.is_ok(), "a String takes every write");
+/// From pale at the nearest to red at the farthest; text stays readable on all, so the strongest red is left out.
+fn heat(amount: u64, span: u64) -> String {
+    field(
+        "warm",
+        amount.saturating_mul(2).saturating_add(1),
+        span.saturating_mul(3).saturating_add(1),
+    )
 }

@@ -12,8 +12,9 @@ thead+tbody td,th{white-space:nowrap}td{overflow-wrap:anywhere}pre,.wide,figure{
 svg{display:block;max-width:100%;height:auto;font:12px sans-serif}.many figure{display:inline-block;margin:0 1rem 1rem 0}\
 .better{color:var(--good)}.worse{color:var(--bad)}details{margin:.4rem 0}\
 @media screen and (prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#151719;--faint:#44484d;--good:#5fd39a;--bad:#ff8f78}}\
-@media print{:root{color-scheme:light}body{max-width:none}svg{min-width:0!important}figure,tr{break-inside:avoid}\
-details::details-content{content-visibility:visible;display:block}}";
+@media print{:root{color-scheme:light}body{max-width:none;font-size:11px;margin:0}h2,summary{break-after:avoid}\
+svg{min-width:0!important}figure,tr{break-inside:avoid}pre,.wide,figure{overflow:visible}pre{white-space:pre-wrap;font-size:9px}\
+th,td{padding-right:.4rem}th,thead+tbody td{white-space:normal}details::details-content{content-visibility:visible;display:block}}";
 
 /// A page of this title and body, with what its head needs.
 #[must_use]

@@ -3,12 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use actuator::journal::{self, Contents, OfObject, OfProcess, Switch};
+use actuator::journal;
 use actuator::{JournalLimits, OpenError};
-use control::rows::{JournalMask, JournalMemory, JournalReport, JournalRow};
+use control::rows::JournalReport;
 use control::{ErrorKind, Failure};
 use procfs::{Presence, Reader};
-use topology::StartTicks;
 
 use super::state_directory;
 use crate::cli::Journal;
@@ -49,7 +48,8 @@ fn offline(directory: &Path) -> Result<JournalReport, Failure> {
         .map_err(|error| Failure::new(ErrorKind::Prerequisite, error.to_string()))?;
     let (contents, found) = journal::read(directory, &boot, JournalLimits::default())
         .map_err(|error| unreadable(&error))?;
-    let mut report = rows_of(contents, reader.now().ok());
+    let now = reader.now().ok();
+    let mut report = contents.report(&|since| Some(procfs::age(since, now?)));
     for row in &mut report.processes {
         let process = reader.process(topology::Pid(row.pid));
         if let Ok(Presence::Here(process)) = process
@@ -84,36 +84,5 @@ fn unreadable(error: &OpenError) -> Failure {
             ErrorKind::Kernel,
             format!("cannot read the journal `{path}`: {source}"),
         ),
-    }
-}
-
-/// What a journal holds, as rows without names; `now` on the clock of starts.
-fn rows_of(contents: Contents, now: Option<StartTicks>) -> JournalReport {
-    let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
-    let row = |of: OfProcess| {
-        let masks = of.masks.iter().map(|change| JournalMask {
-            had: change.had_list(),
-            got: change.got.as_ref().map(ToString::to_string),
-            threads: number(change.threads),
-        });
-        let key = (of.process.pid.0, of.process.start.0);
-        JournalRow {
-            pages: number(of.pages),
-            since_s: of
-                .since
-                .zip(now)
-                .map(|(since, now)| procfs::age(since, now).as_secs_f64()),
-            ..JournalRow::new(key, masks.collect())
-        }
-    };
-    let memory = |of: OfObject| JournalMemory {
-        memory: of.name(),
-        pages: number(of.pages),
-    };
-    JournalReport {
-        processes: contents.processes.into_iter().map(row).collect(),
-        shared: contents.shared.into_iter().map(memory).collect(),
-        switches: contents.balancing.iter().map(Switch::told).collect(),
-        ..JournalReport::default()
     }
 }

@@ -1,7 +1,7 @@
 //! An experiment as one page: nothing runs in it and nothing is loaded, so it opens anywhere and can be sent by mail.
 //! All it shows is in the file of the experiment; under each picture its numbers stand as a table.
 
-use control::experiment::{Experiment, Metric};
+use control::experiment::{Arm, Experiment, Metric, Slice};
 use picture::colours::{SERIES, series};
 use picture::page::{figure as figure_of, numbers, table, whole};
 use picture::{Drawing, escaped};
@@ -78,7 +78,7 @@ fn arm_names(experiment: &Experiment) -> String {
 }
 
 fn facts(experiment: &Experiment) -> String {
-    let settings = |arm: &control::experiment::Arm| {
+    let settings = |arm: &Arm| {
         let set: Vec<String> = arm
             .set
             .iter()
@@ -230,7 +230,7 @@ fn differences(experiment: &Experiment, arm: usize) -> String {
 
 /// Every value in the order in which it was measured.
 fn in_time(experiment: &Experiment, metric: usize) -> String {
-    let value = |slice: &control::experiment::Slice| slice.values.get(metric).copied().flatten();
+    let value = |slice: &Slice| slice.values.get(metric).copied().flatten();
     let slices = &experiment.slices;
     let scale = Scale::of(slices.iter().filter_map(value));
     let Metric { name, unit, .. } = &experiment.metrics[metric];
@@ -273,13 +273,10 @@ fn in_time(experiment: &Experiment, metric: usize) -> String {
     let rows: Vec<Vec<String>> = slices
         .iter()
         .map(|slice| {
-            let arm = usize::try_from(slice.arm)
-                .ok()
-                .and_then(|arm| experiment.arms.get(arm));
             vec![
                 format!("{:.1}", slice.at_s),
                 (slice.block + 1).to_string(),
-                arm.map_or_else(String::new, |arm| arm.name.clone()),
+                arm_of(experiment, slice),
                 value(slice).map_or_else(|| "-".to_owned(), figure),
             ]
         })
@@ -357,49 +354,48 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// What each slice was and did.
+/// What each slice was and did: only columns that something is known of.
 fn raw(experiment: &Experiment) -> String {
-    let rows: Vec<Vec<String>> = experiment
-        .slices
-        .iter()
-        .map(|slice| {
-            let arm = usize::try_from(slice.arm)
-                .ok()
-                .and_then(|arm| experiment.arms.get(arm));
-            let moved = slice.moved.unwrap_or_default();
-            let known = |text: String, known: bool| if known { text } else { "-".to_owned() };
-            vec![
-                (slice.block + 1).to_string(),
-                arm.map_or_else(String::new, |arm| arm.name.clone()),
-                format!("{:.1}", slice.at_s),
-                format!("{:.2}", slice.length_s),
-                slice
-                    .exit_code
-                    .map_or_else(|| "-".to_owned(), |code| code.to_string()),
-                slice.pressure.map_or_else(|| "-".to_owned(), percent),
-                known(moved.threads.to_string(), slice.moved.is_some()),
-                known(moved.pages.to_string(), slice.moved.is_some()),
-                known(moved.undo_ms.to_string(), slice.moved.is_some()),
-            ]
-        })
-        .collect();
-    let head = [
-        "block",
-        "policy",
-        "at, s",
-        "length, s",
-        "exit code",
-        "waiting for processors",
-        "threads bound",
-        "pages moved",
-        "undo, ms",
+    type Column = (&'static str, fn(&Slice) -> Option<String>);
+    let columns: [Column; 5] = [
+        ("exit code", |it| it.exit_code.map(|code| code.to_string())),
+        ("waiting for processors", |it| it.pressure.map(percent)),
+        ("threads bound", |it| {
+            it.moved.map(|it| it.threads.to_string())
+        }),
+        ("pages moved", |it| it.moved.map(|it| it.pages.to_string())),
+        ("undo, ms", |it| it.moved.map(|it| it.undo_ms.to_string())),
     ];
+    let slices = &experiment.slices;
+    let known = |column: &&Column| slices.iter().any(|slice| (column.1)(slice).is_some());
+    let known: Vec<&Column> = columns.iter().filter(known).collect();
+    let mut head = vec!["block", "policy", "at, s", "length, s"];
+    head.extend(known.iter().map(|column| column.0));
+    let row = |slice: &Slice| {
+        let mut cells = vec![
+            (slice.block + 1).to_string(),
+            arm_of(experiment, slice),
+            format!("{:.1}", slice.at_s),
+            format!("{:.2}", slice.length_s),
+        ];
+        let values = known.iter().map(|column| (column.1)(slice));
+        cells.extend(values.map(|value| value.unwrap_or_else(|| "-".to_owned())));
+        cells
+    };
+    let rows: Vec<Vec<String>> = slices.iter().map(row).collect();
     format!(
         "<h2>Order, and what each policy did</h2>\n<p>Seed {}; the seed decides the order within each block. Waiting \
          for processors: the share of time in which some thread of the machine did.</p>\n{}",
         experiment.seed,
         table(&head, &rows)
     ) + &disturbed(experiment)
+}
+
+/// Name of a slice's policy.
+fn arm_of(experiment: &Experiment, slice: &Slice) -> String {
+    let arm = usize::try_from(slice.arm).ok();
+    let arm = arm.and_then(|arm| experiment.arms.get(arm));
+    arm.map_or_else(String::new, |arm| arm.name.clone())
 }
 
 /// What else went on under each policy.

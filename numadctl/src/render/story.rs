@@ -167,4 +167,4 @@ fn accesses(threads: &[ThreadRow]) -> String {
 }
 
 /// Characters in a line of the page.
-const PAGE_COLUMNS: usize = 100;
+const PAGE_COLUMNS: usize = 92;

@@ -2,7 +2,9 @@
 //! pages are not in here.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use control::rows::{JournalMask, JournalMemory, JournalReport, JournalRow};
 use numad_core::ObjectId;
 use topology::{CpuSet, StartTicks};
 
@@ -69,6 +71,13 @@ impl OfObject {
     pub fn name(&self) -> String {
         object_words(self.object)
     }
+
+    fn row(&self) -> JournalMemory {
+        JournalMemory {
+            memory: self.name(),
+            pages: number(self.pages),
+        }
+    }
 }
 
 impl Contents {
@@ -111,6 +120,38 @@ impl Contents {
                 .collect(),
         }
     }
+
+    /// As rows, without the names of processes and of the directory. `age` tells how long ago a time on the clock of
+    /// starts was.
+    #[must_use]
+    pub fn report(&self, age: &dyn Fn(StartTicks) -> Option<Duration>) -> JournalReport {
+        JournalReport {
+            processes: self.processes.iter().map(|of| of.row(age)).collect(),
+            shared: self.shared.iter().map(OfObject::row).collect(),
+            switches: self.balancing.iter().map(Switch::told).collect(),
+            ..JournalReport::default()
+        }
+    }
+}
+
+impl OfProcess {
+    fn row(&self, age: &dyn Fn(StartTicks) -> Option<Duration>) -> JournalRow {
+        let masks = self.masks.iter().map(|change| JournalMask {
+            had: change.had_list(),
+            got: change.got.as_ref().map(ToString::to_string),
+            threads: number(change.threads),
+        });
+        let key = (self.process.pid.0, self.process.start.0);
+        JournalRow {
+            pages: number(self.pages),
+            since_s: self.since.and_then(age).map(|age| age.as_secs_f64()),
+            ..JournalRow::new(key, masks.collect())
+        }
+    }
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 /// A change by the words of its masks, which have no order of their own.

@@ -4,14 +4,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use actuator::journal::{Contents, OfObject, OfProcess, Switch};
 use actuator::{Balancing, Breathe, Journal, JournalLimits, Linux, Live, OpenError, ProcessKey};
-use control::rows::{Finding, JournalMask, JournalMemory, JournalReport, JournalRow, UndoReport};
+use control::rows::{Finding, JournalReport, UndoReport};
 use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
 use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
 use procfs::Reader;
-use topology::{NodeId, StartTicks};
+use topology::NodeId;
 
 use super::census::LiveCensus;
 use super::findings::finding;
@@ -174,37 +173,6 @@ fn closed(error: &OpenError) -> Failure {
     }
 }
 
-/// What a journal holds, as rows without names; `now` on the clock of starts.
-fn rows_of(contents: Contents, now: Option<StartTicks>) -> JournalReport {
-    let number = |count| u64::try_from(count).unwrap_or(u64::MAX);
-    let row = |of: OfProcess| {
-        let masks = of.masks.iter().map(|change| JournalMask {
-            had: change.had_list(),
-            got: change.got.as_ref().map(ToString::to_string),
-            threads: number(change.threads),
-        });
-        let key = (of.process.pid.0, of.process.start.0);
-        JournalRow {
-            pages: number(of.pages),
-            since_s: of
-                .since
-                .zip(now)
-                .map(|(since, now)| procfs::age(since, now).as_secs_f64()),
-            ..JournalRow::new(key, masks.collect())
-        }
-    };
-    let memory = |of: OfObject| JournalMemory {
-        memory: of.name(),
-        pages: number(of.pages),
-    };
-    JournalReport {
-        processes: contents.processes.into_iter().map(row).collect(),
-        shared: contents.shared.into_iter().map(memory).collect(),
-        switches: contents.balancing.iter().map(Switch::told).collect(),
-        ..JournalReport::default()
-    }
-}
-
 fn report_of(report: actuator::UndoReport) -> UndoReport {
     UndoReport {
         threads_restored: report.threads_restored,
@@ -270,7 +238,7 @@ impl Hand for LiveHand {
         let contents = self.live.journal().contents();
         JournalReport {
             directory: self.directory.display().to_string(),
-            ..rows_of(contents, now)
+            ..contents.report(&|since| Some(procfs::age(since, now?)))
         }
     }
 

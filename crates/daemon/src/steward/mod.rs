@@ -463,6 +463,9 @@ impl Steward {
         let began = self.parts.machine.own_time();
         let due = self.next_due(now);
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
+        for &id in &due {
+            self.note_matrix(id);
+        }
         self.observed(now, &asked);
         self.carry_out();
         let spent = self.parts.machine.own_time().saturating_sub(began);

@@ -10,6 +10,7 @@ use numad_core::{
 };
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
+use super::MatrixDraft;
 use super::history::{History, Tally};
 use super::seams::{Hand, Named};
 use crate::external;
@@ -47,6 +48,8 @@ pub(super) struct Program {
     /// Share of accesses that were local in the first window that told, in thousandths.
     local_first: Option<u32>,
     local_last: Option<u32>,
+    /// Who shared with whom before the window that is judged now: a program's last window finds no thread of it.
+    pub(super) matrix: Option<MatrixDraft>,
     pub(super) windows: u64,
     pub(super) samples: u64,
     pub(super) lost: u64,
@@ -141,6 +144,7 @@ impl Program {
             in_experiment,
             local_first: None,
             local_last: None,
+            matrix: None,
             windows: 0,
             samples: 0,
             lost: 0,

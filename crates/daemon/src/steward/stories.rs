@@ -11,6 +11,7 @@ use control::{ErrorKind, Failure};
 use numad_core::AttachmentId;
 
 use super::history::HISTORY_MAX;
+use super::program::Program;
 use super::{MatrixDraft, MatrixWindow, Steward};
 use crate::log::Log;
 use crate::peer::Peer;
@@ -104,7 +105,7 @@ impl Steward {
     /// Takes down what is known of an attachment, before it is forgotten; none for those of experiments, whose files tell.
     pub(super) fn draft_story(&mut self, id: AttachmentId) -> Option<Draft> {
         let program = self.programs.get(&id)?;
-        if program.in_experiment || self.parts.config.daemon.kept_max == 0 {
+        if !self.has_story(program) {
             return None;
         }
         let uid = program.confined_to.map_or(0, |user| user.uid);
@@ -127,17 +128,40 @@ impl Steward {
             local_before: sights.0,
             local_after: sights.1,
         };
-        let small = detail.threads.len() <= MATRIX_THREADS_MAX;
-        let matrix = match small {
-            true => self.matrix(Peer::DAEMON, id, MatrixWindow::Decayed).ok(),
-            false => None,
-        };
+        self.note_matrix(id);
+        let matrix = self.programs.get_mut(&id)?.matrix.take();
         Some(Draft {
             row,
             detail,
             matrix,
             events,
         })
+    }
+
+    /// Whether a story of the program is kept when it ends.
+    fn has_story(&self, program: &Program) -> bool {
+        !program.in_experiment && self.parts.config.daemon.kept_max > 0
+    }
+
+    /// Takes down who shares with whom, for the story, as long as there are threads to tell of.
+    pub(super) fn note_matrix(&mut self, id: AttachmentId) {
+        let wanted = self
+            .programs
+            .get(&id)
+            .is_some_and(|program| self.has_story(program));
+        let threads = self.engine.tasks(id).len();
+        if !wanted || threads == 0 {
+            return;
+        }
+        let matrix = match threads <= MATRIX_THREADS_MAX {
+            true => self.matrix(Peer::DAEMON, id, MatrixWindow::Decayed).ok(),
+            false => None,
+        };
+        if let Some(program) = self.programs.get_mut(&id)
+            && !matrix.as_ref().is_some_and(MatrixDraft::is_empty)
+        {
+            program.matrix = matrix;
+        }
     }
 
     /// Keeps a story. After everything is put back: a full disk must not be in its way.
@@ -152,9 +176,7 @@ impl Steward {
             row: row.clone(),
             machine: self.parts.topology.summary(),
             detail,
-            matrix: matrix
-                .map(MatrixDraft::row)
-                .filter(|matrix| !matrix.tids.is_empty()),
+            matrix: matrix.map(MatrixDraft::row),
             events,
             undone,
         };

@@ -76,6 +76,8 @@ fn a_program_that_ended_has_a_story_and_a_damaged_one_is_told() {
     let path = steward.find_story(USER, id).unwrap();
     let kept = read_story(&path).unwrap();
     assert_eq!((kept.row.thread_moves, kept.row.uid), (4, 7));
+    // As it was before its threads ended.
+    assert_eq!(kept.matrix.unwrap().tids.len(), 4);
     std::fs::write(&path, "{}").unwrap();
     assert_eq!(read_story(&path).unwrap_err().kind, ErrorKind::Internal);
     drop(steward);

@@ -48,6 +48,11 @@ pub struct MatrixDraft {
 }
 
 impl MatrixDraft {
+    /// Whether it tells of no thread.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tids.is_empty()
+    }
+
     /// The row for those who asked.
     #[must_use]
     pub fn row(self) -> Matrix {

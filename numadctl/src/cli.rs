@@ -33,9 +33,9 @@ pub struct Cli {
 
 // Those that clap makes are longer than a line of a terminal.
 const ATTACH_USAGE: &str = "numadctl attach [OPTIONS] PID...\n       \
-    numadctl attach [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME";
+    numadctl attach [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME | --job ID";
 const RECORD_USAGE: &str = "numadctl record -o FILE [OPTIONS] PID...\n       \
-    numadctl record -o FILE [OPTIONS] --cgroup|--unit|--command NAME";
+    numadctl record -o FILE [OPTIONS] --cgroup|--unit|--command|--job NAME";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -313,6 +313,9 @@ pub struct TargetArgs {
     /// Every process whose command has this name
     #[arg(long, value_name = "NAME")]
     command: Option<String>,
+    /// Every rank of this MPI job on this machine, and those that it spawns; `status` shows jobs
+    #[arg(long, value_name = "ID")]
+    job: Option<String>,
 }
 
 impl Attach {
@@ -326,17 +329,12 @@ impl Attach {
 impl TargetArgs {
     fn target(&self) -> control::rows::Target {
         use control::rows::Target;
-        let Self {
-            pids,
-            cgroup,
-            unit,
-            command,
-        } = self;
-        match (cgroup, unit, command) {
-            (Some(path), _, _) => Target::Cgroup(path.clone()),
-            (_, Some(unit), _) => Target::Unit(unit.clone()),
-            (_, _, Some(name)) => Target::Command(name.clone()),
-            (None, None, None) => Target::Pids(pids.clone()),
+        match (&self.cgroup, &self.unit, &self.command, &self.job) {
+            (Some(path), ..) => Target::Cgroup(path.clone()),
+            (_, Some(unit), ..) => Target::Unit(unit.clone()),
+            (_, _, Some(name), _) => Target::Command(name.clone()),
+            (.., Some(job)) => Target::Job(job.clone()),
+            (None, None, None, None) => Target::Pids(self.pids.clone()),
         }
     }
 }

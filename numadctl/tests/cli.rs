@@ -48,6 +48,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         distance: None,
         local_share: None,
         counts: None,
+        ranks: Vec::new(),
         external: None,
     }
 }
@@ -135,6 +136,7 @@ fn daemon() -> Replies {
 fn matrix(window: &str) -> Matrix {
     Matrix {
         window: window.to_owned(),
+        ranks: Vec::new(),
         tids: vec![11, 12],
         nodes: vec![Some(0), None],
         rows: vec![vec![0, 5], vec![5, 0]],

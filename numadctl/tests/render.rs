@@ -18,6 +18,7 @@ fn pairs(nodes: &[Option<u32>]) -> Matrix {
     let count = nodes.len();
     Matrix {
         window: "decayed".to_owned(),
+        ranks: Vec::new(),
         tids: (11..).take(count).collect(),
         nodes: nodes.to_vec(),
         rows: (0..count)
@@ -308,6 +309,7 @@ fn program() -> Attachment {
         distance: Some(10.4),
         local_share: Some(0.934),
         counts: None,
+        ranks: Vec::new(),
         external: None,
     }
 }

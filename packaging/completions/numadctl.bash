@@ -251,7 +251,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__ab)
-            opts="-n -o -h --cgroup --unit --command --pairs --policies --set --seed --margin --to-the-end --metric --slice --time-constant --max-harm --detach --output --json --socket --help list show stop help"
+            opts="-n -o -h --cgroup --unit --command --job --pairs --policies --set --seed --margin --to-the-end --metric --slice --time-constant --max-harm --detach --output --json --socket --help list show stop help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -266,6 +266,10 @@ _numadctl() {
                     return 0
                     ;;
                 --command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --job)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -453,7 +457,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__attach)
-            opts="-p -h --cgroup --unit --command --policy --set --dry-run --for --json --socket --help"
+            opts="-p -h --cgroup --unit --command --job --policy --set --dry-run --for --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -468,6 +472,10 @@ _numadctl() {
                     return 0
                     ;;
                 --command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --job)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1371,7 +1379,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__record)
-            opts="-o -h --cgroup --unit --command --output --force --for --json --socket --help"
+            opts="-o -h --cgroup --unit --command --job --output --force --for --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1386,6 +1394,10 @@ _numadctl() {
                     return 0
                     ;;
                 --command)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --job)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -53,6 +53,7 @@ complete -c numadctl -n "__fish_numadctl_needs_command" -f -a "help" -d 'Print t
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l cgroup -d 'Every process in this control group and below' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l command -d 'Every process whose command has this name' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l job -d 'Every rank of this MPI job on this machine, and those that it spawns; `status` shows jobs' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -s p -l policy -d 'Policy; the default policy of the settings when not given' -r -f -a "none\t''
 linux\t''
 packed\t''
@@ -123,6 +124,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand matrix" -s h -l help -
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l cgroup -d 'Every process in this control group and below' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l command -d 'Every process whose command has this name' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l job -d 'Every rank of this MPI job on this machine, and those that it spawns; `status` shows jobs' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -s o -l output -d 'New file that the recording goes into' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l for -d 'How long, as in 500ms, 60s, 5m or 1h; until the program ends or Ctrl-C when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
@@ -157,6 +159,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -s h -l help -
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l cgroup -d 'Every process in this control group and below' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l unit -d 'Every process of this systemd unit' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l command -d 'Every process whose command has this name' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l job -d 'Every rank of this MPI job on this machine, and those that it spawns; `status` shows jobs' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -s n -l pairs -d 'Slices under each policy' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l set -d 'Setting of one of the policies, as in `deloc.strict=true`' -r

@@ -66,6 +66,8 @@ pub enum Target {
     Unit(String),
     /// Every process whose command has this name; exactly as in `/proc/PID/comm`.
     Command(String),
+    /// Every process that says it is a rank of this MPI job, and those that it spawns later.
+    Job(String),
 }
 
 /// An attached program.
@@ -119,6 +121,25 @@ pub struct Attachment {
     /// How its external policy does; none for a policy of numad's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<External>,
+    /// Those of its processes that say they are ranks of MPI jobs, by job and rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<RankRow>,
+}
+
+/// A process that says it is a rank of an MPI job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankRow {
+    /// The job, as its launcher names it.
+    pub job: String,
+    /// The number in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// How many ranks that has, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    /// The process.
+    pub pid: u32,
+    /// `openmpi`, `pmix`, `slurm` or `hydra`: whose variables say so.
+    pub launcher: String,
 }
 
 /// How an external policy does. Whatever is not an answer in time stands for no proposal in that window.
@@ -300,6 +321,9 @@ pub struct Matrix {
     pub tids: Vec<u32>,
     /// Node each thread is on, where known.
     pub nodes: Vec<Option<u32>>,
+    /// The MPI rank each thread is of; empty where none is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<Option<u32>>,
     /// One row per thread.
     pub rows: Vec<Vec<u64>>,
     /// Samples that stand behind it.

@@ -13,7 +13,7 @@ use numad_core::{
     AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram,
     ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Refusal, Sample, ServedBy, Time,
 };
-use procfs::Rights;
+use procfs::{Rank, Rights};
 use sampler::counters::{
     Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, Flow, Gauge, Plan, Planned,
     Reading, Whom,
@@ -69,6 +69,9 @@ pub(crate) struct State {
     pub(crate) undone: Vec<Option<Vec<Pid>>>,
     pub(crate) forgotten: Vec<AttachmentId>,
     pub(crate) named: Vec<Pid>,
+    /// What processes say of themselves.
+    pub(crate) ranks: BTreeMap<Pid, Rank>,
+    pub(crate) children: BTreeMap<Pid, Vec<Pid>>,
     pub(crate) unfit: Vec<(AttachmentId, Pid, Unfit)>,
     /// Counters of the hardware are there.
     pub(crate) hardware: bool,
@@ -378,6 +381,22 @@ impl Machine for World {
             }
             _ => Ok(found),
         })
+    }
+
+    fn ranks(&mut self, pids: &[Pid]) -> BTreeMap<Pid, Rank> {
+        let state = self.state();
+        let known = pids.iter().filter_map(|pid| state.ranks.get_key_value(pid));
+        known.map(|(pid, rank)| (*pid, rank.clone())).collect()
+    }
+
+    fn parent(&mut self, pid: Pid) -> Option<Pid> {
+        let state = self.state();
+        let mut families = state.children.iter();
+        families.find_map(|(parent, of)| of.contains(&pid).then_some(*parent))
+    }
+
+    fn children(&mut self, pid: Pid) -> Vec<Pid> {
+        self.state().children.get(&pid).cloned().unwrap_or_default()
     }
 
     fn observe(&mut self, programs: &[Asked]) -> Observation {

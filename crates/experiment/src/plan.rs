@@ -154,6 +154,7 @@ fn named(target: &Target) -> Vec<String> {
         Target::Cgroup(path) => vec![format!("control group {path}")],
         Target::Unit(name) => vec![format!("unit {name}")],
         Target::Command(name) => vec![format!("command {name}")],
+        Target::Job(name) => vec![format!("job {name}")],
     }
 }
 

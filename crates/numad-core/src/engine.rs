@@ -179,6 +179,19 @@ impl Engine {
         true
     }
 
+    /// A process takes part in a program from now on, as those do that it was attached with; false when there is no
+    /// such program, the process takes part in one, or the program has as many as it can.
+    pub fn handle_joining(&mut self, attachment: AttachmentId, pid: Pid) -> bool {
+        if pid.0 == 0 || self.attachment_of(pid).is_some() {
+            return false;
+        }
+        let place = self.by_id.get(&attachment).copied();
+        match place.and_then(|place| self.places[place as usize].as_mut()) {
+            Some(program) => program.join(&mut self.registry, pid).is_some(),
+            None => false,
+        }
+    }
+
     /// A process takes no further part in its program: its threads and pages are forgotten, and what is
     /// recorded of it from now on is ignored. What was changed of it is undone by whoever keeps the
     /// journal.

@@ -22,6 +22,9 @@ fn corpora_of_all_targets_parse_without_panic() {
     run("numa_maps", |bytes| drop(crate::numa_maps::parse(bytes)));
     run("proc_stat", |bytes| drop(crate::stat::parse(bytes)));
     run("proc_status", |bytes| drop(crate::status::parse(bytes)));
+    run("environ", |bytes| {
+        drop(crate::environ::parse(bytes, topology::Pid(1)));
+    });
     run("cgroup", |bytes| {
         drop(crate::cgroup::parse_memberships(bytes));
         drop(crate::cgroup::parse_mounts(bytes));

@@ -3,7 +3,7 @@
 //! Everything starts at [`Reader::new`] with a root directory: `/` on the live machine, or a directory
 //! that looks like one. Nothing here writes, caches, or keeps a file open between calls. What vanishes
 //! between looking and reading is [`Presence::Gone`], not an error; an error means that something
-//! exists and cannot be read or understood, and names it. The parsers ([`stat`], [`status`],
+//! exists and cannot be read or understood, and names it. The parsers ([`stat`], [`status`], [`environ`],
 //! [`numa_maps`], [`maps`], [`cgroup`], [`node`]) are total functions from text to a value or a [`ParseError`].
 //!
 //! Deliberately absent: deciding, changing anything, the clock, and caring who asks.
@@ -16,6 +16,7 @@ pub mod cgroup;
 mod corpus;
 mod disturbance;
 mod energy;
+pub mod environ;
 mod error;
 pub mod maps;
 pub mod node;
@@ -32,6 +33,7 @@ mod tree;
 pub use busy::ProcessorTime;
 pub use cgroup::{CgroupError, Cpuset};
 pub use energy::{Energy, EnergyMeter};
+pub use environ::{JobId, Launcher, Rank};
 pub use error::{Cause, ParseError, Presence, ReadError};
 pub use maps::{Mapping, SharedKind, SharedMaps};
 pub use node::NodeMemory;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use topology::{CpuId, Pid, StartTicks, TaskKey, Tid};
 
+use crate::environ::{self, ENVIRON_BYTES_MAX, Rank};
 use crate::error::{Presence, ReadError};
 use crate::maps::{self, Mapping, SharedMaps};
 use crate::numa_maps::{self, NumaMapping};
@@ -216,6 +217,44 @@ impl Reader {
             Some(Duration::from_nanos(ran.saturating_add(waited)))
         });
         Ok(both.map_or(Presence::Gone, Presence::Here))
+    }
+
+    /// Whether a process says that it is a rank of an MPI job; gone also if it says no such thing.
+    ///
+    /// Its environment is its own memory: where a page of it is on a file system that its owner serves, the read
+    /// takes as long as the owner likes. So this is for a thread that nobody waits for without an end.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn rank(&self, pid: Pid) -> Result<Presence<Rank>, ReadError> {
+        let Presence::Here(stat) = self.stat(pid)? else {
+            return Ok(Presence::Gone);
+        };
+        let bytes = self.head(format!("proc/{pid}/environ"), ENVIRON_BYTES_MAX)?;
+        let rank = bytes
+            .here()
+            .and_then(|bytes| environ::parse(&bytes, stat.parent));
+        Ok(rank.map_or(Presence::Gone, Presence::Here))
+    }
+
+    /// Processes that a process made and that are its children, ascending; gone also where the kernel keeps no such
+    /// list (`CONFIG_PROC_CHILDREN`).
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn children(&self, pid: Pid) -> Result<Presence<Vec<Pid>>, ReadError> {
+        let mut children = Vec::new();
+        let Presence::Here(tids) = self.tids(pid)? else {
+            return Ok(Presence::Gone);
+        };
+        for tid in tids {
+            let text = self.text(format!("proc/{pid}/task/{tid}/children"))?;
+            let text = text.here().unwrap_or_default();
+            let numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+            children.extend(numbers.map(Pid).take(PIDS_MAX - children.len()));
+        }
+        children.sort_unstable();
+        Ok(Presence::Here(children))
     }
 
     /// All processes, by ascending number, at most [`PIDS_MAX`].

@@ -38,6 +38,22 @@ impl Reader {
         presence(read_bounded(&path)).map_err(|source| failed(path, source))
     }
 
+    /// The first `most` bytes of a file.
+    pub(crate) fn head(
+        &self,
+        path: impl AsRef<Path>,
+        most: usize,
+    ) -> Result<Presence<Vec<u8>>, ReadError> {
+        let path = self.path(path);
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::with_capacity(FILE_BYTES_USUAL);
+            let most = u64::try_from(most).unwrap_or(u64::MAX);
+            File::open(&path)?.take(most).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        presence(read()).map_err(|source| failed(path, source))
+    }
+
     /// The user that a file belongs to.
     pub(crate) fn owner(&self, path: impl AsRef<Path>) -> Result<Presence<u32>, ReadError> {
         let path = self.path(path);

@@ -9,7 +9,7 @@ use super::{Plain, TargetArgs, key_and_value, milliseconds};
 
 // The one that clap makes is longer than a line of a terminal.
 pub(super) const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
-    numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME\n       \
+    numadctl ab [OPTIONS] --cgroup PATH | --unit UNIT | --command NAME | --job ID\n       \
     numadctl ab [OPTIONS] -- COMMAND...\n       \
     numadctl ab list|show|stop";
 

@@ -83,6 +83,7 @@ fn matrix(report: &ReplayReport) -> Matrix {
     });
     Matrix {
         window: "decayed".to_owned(),
+        ranks: Vec::new(),
         nodes: threads
             .iter()
             .map(|(_, node)| node.map(|node| node.0))

@@ -76,3 +76,43 @@ pub fn undone(report: &UndoReport) -> String {
     }
     text
 }
+
+/// The ranks of MPI jobs among its processes: `job 4711 (openmpi): ranks 0-3 of 4`; nothing where there are none.
+pub(super) fn jobs(row: &Attachment) -> Option<String> {
+    let jobs = row.ranks.chunk_by(|one, other| one.job == other.job);
+    let jobs: Vec<String> = jobs
+        .map(|ranks| {
+            let mut numbers: Vec<u32> = ranks.iter().map(|rank| rank.rank).collect();
+            numbers.dedup();
+            let of = ranks[0]
+                .size
+                .map_or_else(String::new, |size| format!(" of {size}"));
+            let word = if numbers.len() == 1 { "rank" } else { "ranks" };
+            let (job, launcher) = (&ranks[0].job, &ranks[0].launcher);
+            format!("job {job} ({launcher}): {word} {}{of}", spans(&numbers))
+        })
+        .collect();
+    (!jobs.is_empty()).then(|| jobs.join("; "))
+}
+
+/// Ascending numbers, in short: `0-3,7`.
+fn spans(numbers: &[u32]) -> String {
+    let spans = numbers.chunk_by(|one, other| one.checked_add(1) == Some(*other));
+    let spans = spans.map(|span| match span {
+        [first, .., last] => format!("{first}-{last}"),
+        [one] => one.to_string(),
+        [] => String::new(),
+    });
+    spans.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_row_are_one_span() {
+        assert_eq!(spans(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(spans(&[u32::MAX]), "4294967295");
+    }
+}

@@ -1,6 +1,6 @@
 //! What `explain` shows: the program, its threads, what was done and what was not.
 
-use control::rows::{AttachmentDetail, EventRow, Evidence, ThreadRow};
+use control::rows::{AttachmentDetail, EventRow, Evidence, RankRow, ThreadRow};
 
 use super::attachment::handle;
 use super::counters;
@@ -72,7 +72,7 @@ fn without_amount(order: &str) -> &str {
 pub fn text(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> String {
     let mut text = head(detail, width);
     text.push_str("\nthreads\n");
-    text.push_str(&threads(&detail.threads));
+    text.push_str(&threads(&detail.threads, &detail.attachment.ranks));
     if events.is_empty() {
         text.push_str("\nno window has been judged yet\n");
     } else {
@@ -139,6 +139,9 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
     if !settings.is_empty() {
         text.push_str(&labelled("settings", &settings.join(" "), width));
     }
+    if let Some(jobs) = super::attachment::jobs(row) {
+        text.push_str(&labelled("ranks", &jobs, width));
+    }
     if let Some(external) = &row.external {
         let words = super::external::words(external);
         text.push_str(&labelled("external", &words, width));
@@ -202,12 +205,18 @@ fn evidence(row: &Evidence) -> String {
     )
 }
 
-fn threads(rows: &[ThreadRow]) -> String {
+fn threads(rows: &[ThreadRow], ranks: &[RankRow]) -> String {
+    let of_rank = |row: &ThreadRow| {
+        let rank = ranks.iter().find(|rank| rank.pid == row.pid);
+        rank.map_or_else(|| "-".to_owned(), |rank| rank.rank.to_string())
+    };
+    let with_ranks = usize::from(!ranks.is_empty());
     let number = |node: Option<u32>| node.map_or_else(|| "-".to_owned(), |node| node.to_string());
     let rows: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            vec![
+            let cells = [
+                of_rank(row),
                 row.tid.to_string(),
                 row.name.clone(),
                 row.cpu.to_string(),
@@ -216,10 +225,12 @@ fn threads(rows: &[ThreadRow]) -> String {
                 if row.takes_part { "yes" } else { "no" }.to_owned(),
                 share(Some(row.busy)),
                 row.samples.to_string(),
-            ]
+            ];
+            cells[1 - with_ranks..].to_vec()
         })
         .collect();
     let columns = [
+        ("RANK", Side::Right),
         ("THREAD", Side::Right),
         ("NAME", Side::Left),
         ("CPU", Side::Right),
@@ -229,5 +240,5 @@ fn threads(rows: &[ThreadRow]) -> String {
         ("BUSY", Side::Right),
         ("SAMPLES", Side::Right),
     ];
-    table(&columns, &rows)
+    table(&columns[1 - with_ranks..], &rows)
 }

@@ -272,6 +272,7 @@ mod tests {
                 local_share: None,
                 counts: None,
                 external: None,
+                ranks: Vec::new(),
             },
             threads: (0..).zip(threads).map(row).collect(),
             settings: BTreeMap::new(),

@@ -15,6 +15,7 @@ const WIDTH_MIN: usize = 30;
 pub fn is_square(matrix: &Matrix) -> bool {
     let count = matrix.tids.len();
     matrix.nodes.len() == count
+        && (matrix.ranks.is_empty() || matrix.ranks.len() == count)
         && matrix.rows.len() == count
         && matrix.rows.iter().all(|row| row.len() == count)
         && matrix.support.len() == count
@@ -210,6 +211,15 @@ fn sureness(matrix: &Matrix) -> String {
     text
 }
 
+/// A thread's number, with its MPI rank if it is of one: `4243 r7`.
+fn name(matrix: &Matrix, task: usize) -> String {
+    let tid = matrix.tids[task];
+    match matrix.ranks.get(task).copied().flatten() {
+        Some(rank) => format!("{tid} r{rank}"),
+        None => tid.to_string(),
+    }
+}
+
 /// `node 0  4243`, the node on its first row alone.
 fn row_label(matrix: &Matrix, bin: &Bin, first: bool) -> String {
     let node = match (first, bin.node) {
@@ -217,7 +227,7 @@ fn row_label(matrix: &Matrix, bin: &Bin, first: bool) -> String {
         (true, Some(node)) => format!("node {node}"),
         (true, None) => "no node".to_owned(),
     };
-    let (tid, more) = (matrix.tids[bin.tasks[0]], bin.tasks.len() - 1);
+    let (tid, more) = (name(matrix, bin.tasks[0]), bin.tasks.len() - 1);
     let more = if more == 0 {
         String::new()
     } else {
@@ -233,11 +243,8 @@ fn layout(matrix: &Matrix, width: usize) -> (usize, usize) {
     nodes.sort_unstable();
     nodes.dedup();
     let digits = |number: usize| number.to_string().len();
-    let tid = matrix
-        .tids
-        .iter()
-        .max()
-        .map_or(1, |tid| tid.to_string().len());
+    let names = (0..matrix.tids.len()).map(|task| name(matrix, task).len());
+    let tid = names.max().unwrap_or(1);
     let node = nodes.iter().flatten().max();
     let node = node.map_or(0, |node| format!("node {node}").len()).max(8);
     let alone = node + 1 + tid + 1;

@@ -19,6 +19,10 @@ pub fn text(status: &Status, width: usize) -> String {
         programs(&status.attachments, width)
     };
     for row in &status.attachments {
+        if let Some(jobs) = super::attachment::jobs(row) {
+            let label = format!("ranks {}", row.id);
+            text.push_str(&labelled(&label, &jobs, width.min(WIDTH_MAX)));
+        }
         if let Some(external) = &row.external {
             let words = super::external::words(external);
             let label = format!("policy {}", row.id);

@@ -44,6 +44,7 @@ fn story() -> Story {
         },
         matrix: Some(Matrix {
             window: "decayed".to_owned(),
+            ranks: Vec::new(),
             tids: vec![70, 71],
             nodes: vec![Some(0), Some(0)],
             rows: vec![vec![0, 9], vec![9, 0]],

@@ -10,10 +10,11 @@ use config::Config;
 use control::rows::Target;
 use control::{ErrorKind, Failure};
 use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, WantedPage};
-use procfs::{CgroupError, Cpuset, Presence, Process, ReadError, Reader, Thread};
+use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Thread};
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
 
 use super::findings;
+use super::ranks::Ranks;
 use super::sharing::Sharing;
 use crate::clock;
 use crate::log::Log;
@@ -32,6 +33,7 @@ pub struct Look {
     /// What was seen of each program's threads the last time.
     seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
     sharing: Sharing,
+    ranks: Ranks,
     unfit: Vec<(AttachmentId, Pid, Unfit)>,
 }
 
@@ -54,6 +56,7 @@ impl Look {
         log: Log,
     ) -> Self {
         Self {
+            ranks: Ranks::new(reader.clone()),
             reader,
             topology,
             residency,
@@ -238,7 +241,11 @@ impl Machine for Look {
 
     fn finder(&mut self, target: &Target) -> Finder {
         let (reader, target) = (self.reader.clone(), target.clone());
+        let ranks = self.ranks.clone();
         Box::new(move || {
+            if let Target::Job(job) = &target {
+                return of_job(&reader, &ranks, job);
+            }
             let mut found = Vec::new();
             for pid in find(&reader, &target)? {
                 let process = reader.process(pid).map_err(|error| unreadable(&error))?;
@@ -277,6 +284,20 @@ impl Machine for Look {
         if let Some(seen) = self.seen.get_mut(&attachment) {
             seen.remove(&(task.pid, task.tid));
         }
+    }
+
+    fn ranks(&mut self, pids: &[Pid]) -> BTreeMap<Pid, Rank> {
+        self.ranks.of(pids)
+    }
+
+    fn parent(&mut self, pid: Pid) -> Option<Pid> {
+        let stat = self.reader.stat(pid).ok()?.here()?;
+        Some(stat.parent)
+    }
+
+    fn children(&mut self, pid: Pid) -> Vec<Pid> {
+        let children = self.reader.children(pid).ok().and_then(Presence::here);
+        children.unwrap_or_default()
     }
 
     fn rivals(&mut self) -> Vec<String> {
@@ -379,7 +400,22 @@ fn find(reader: &Reader, target: &Target) -> Result<Vec<Pid>, Failure> {
         Target::Command(name) => reader
             .pids_by_name(name)
             .map_err(|error| unreadable(&error)),
+        // What says so of itself is asked one by one, see `of_job`.
+        Target::Job(_) => Ok(Vec::new()),
     }
+}
+
+/// The processes that say they are ranks of this job.
+fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>, Failure> {
+    let mut found = Vec::new();
+    let pids = reader.pids().map_err(|error| unreadable(&error))?;
+    let mut ours = ranks.of(&pids);
+    ours.retain(|_, rank| rank.job.as_str() == job);
+    for pid in ours.into_keys() {
+        let process = reader.process(pid).map_err(|error| unreadable(&error))?;
+        found.extend(process.here().map(facts));
+    }
+    Ok(found)
 }
 
 /// Threads of a process as they were seen last: what cannot be read now, for want of descriptors, is not gone.

@@ -5,6 +5,7 @@ mod findings;
 mod hand;
 mod look;
 mod opener;
+mod ranks;
 mod sharing;
 
 pub use hand::LiveHand;

@@ -56,7 +56,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "pids",
                 "[integer]?",
-                "These processes. Exactly one of the four is given.",
+                "These processes. Exactly one of the five is given.",
             ),
             (
                 "cgroup",
@@ -65,6 +65,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ),
             ("unit", "string?", "Every process of this systemd unit."),
             ("command", "string?", "Every process of this name."),
+            ("job", "string?", "Every rank of this MPI job."),
         ],
     },
     Schema {
@@ -104,6 +105,17 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ),
             ("counts", "Counts?", "What is counted of it."),
             ("external", "External?", "How its external policy does."),
+            ("ranks", "[RankRow]?", "Its ranks of MPI jobs."),
+        ],
+    },
+    Schema {
+        name: "RankRow",
+        fields: &[
+            ("job", "string", "The job, as its launcher names it."),
+            ("rank", "integer", "The number in MPI_COMM_WORLD."),
+            ("size", "integer?", "How many ranks that has."),
+            ("pid", "integer", "The process."),
+            ("launcher", "string", "Whose variables say so."),
         ],
     },
     Schema {
@@ -283,6 +295,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "nodes",
                 "[integer|null]",
                 "Node each thread is on, where known.",
+            ),
+            (
+                "ranks",
+                "[integer|null]?",
+                "The MPI rank each thread is of.",
             ),
             ("rows", "[[integer]]", "One row per thread."),
             ("samples", "integer", "Samples that stand behind it."),

@@ -16,6 +16,7 @@ use procfs::Closed;
 use topology::Pid;
 
 use super::program::{Beginning, Program};
+use super::ranks;
 use super::seams::{Finder, ProcessFacts};
 use super::{DRAIN_LEAST, OpenSource, Steward, TIDY_EVERY, undo_text};
 use crate::external::{self, Launch};
@@ -67,12 +68,15 @@ impl Steward {
         match target {
             Target::Pids(_) => None,
             // As an empty variable of a script makes them; an empty path would stand for all groups.
-            Target::Cgroup(name) | Target::Unit(name) | Target::Command(name)
+            Target::Cgroup(name)
+            | Target::Unit(name)
+            | Target::Command(name)
+            | Target::Job(name)
                 if name.is_empty() =>
             {
                 Some(Box::new(|| Err(no_process())))
             }
-            Target::Cgroup(_) | Target::Unit(_) | Target::Command(_) => {
+            Target::Cgroup(_) | Target::Unit(_) | Target::Command(_) | Target::Job(_) => {
                 Some(self.parts.machine.finder(target))
             }
         }
@@ -172,12 +176,12 @@ impl Steward {
         self.programs.insert(id, program);
         self.meter(id);
         self.look_first(id);
+        self.begin_ranks(id, &pids, &request.target);
         self.counters.attached += 1;
         let (name, policy) = (&first.command, chosen.name());
         let count = self::processes(pids.len());
-        let user = peer.confinement().map(|user| user.uid);
         self.parts.log.info_by(
-            user,
+            peer.confinement().map(|user| user.uid),
             format_args!("attached `{name}` ({count}) as {id} under {policy}"),
         );
         self.shown(id)
@@ -442,6 +446,9 @@ fn named_processes(
     }
     own.sort_by_key(|process| process.pid);
     own.dedup_by_key(|process| process.pid);
+    if let Target::Job(job) = target {
+        ranks::must_be_one_users(job, &own)?;
+    }
     if own.len() > PIDS_MAX {
         let message = format!("{} has `{}` processes", in_short(target), own.len());
         let remedy = format!("attach a part of it; at most {PIDS_MAX} make one program");
@@ -459,7 +466,7 @@ fn named_processes(
 }
 
 /// Whether this process may be put under a policy by this peer.
-fn may_attach(peer: Peer, process: &ProcessFacts) -> Result<(), Failure> {
+pub(super) fn may_attach(peer: Peer, process: &ProcessFacts) -> Result<(), Failure> {
     let pid = process.pid;
     let refused = |message: String| {
         let remedy = "name the processes of a program";
@@ -573,6 +580,7 @@ fn in_short(target: &Target) -> String {
         Target::Cgroup(path) => format!("control group `{path}`"),
         Target::Unit(name) => format!("unit `{name}`"),
         Target::Command(name) => format!("command `{name}`"),
+        Target::Job(name) => format!("job `{name}`"),
     }
 }
 

@@ -25,10 +25,8 @@ impl Steward {
     /// nothing else, and has our masks all the same.
     pub(super) fn follow_newborns(&mut self) {
         let Parts { machine, hand, .. } = &mut self.parts;
+        let mut newborns = Vec::new();
         for (&id, program) in &mut self.programs {
-            if program.recorder.is_some() {
-                continue;
-            }
             let mut fresh = self.engine.pids(id);
             fresh.retain(|&pid| !program.knows(pid));
             let mut joined = Vec::new();
@@ -39,9 +37,14 @@ impl Steward {
                     joined.push(ProcessKey { pid, start });
                 }
             }
-            if !joined.is_empty() {
+            newborns.extend(joined.iter().map(|process| (id, process.pid)));
+            if !joined.is_empty() && program.recorder.is_none() {
                 hand.follow(id, &joined);
             }
+        }
+        for of_one in newborns.chunk_by(|one, other| one.0 == other.0) {
+            let pids: Vec<Pid> = of_one.iter().map(|&(_, pid)| pid).collect();
+            self.note_ranks(of_one[0].0, &pids);
         }
     }
 

@@ -16,6 +16,7 @@ mod meters;
 mod metrics;
 mod overhead;
 mod program;
+mod ranks;
 mod record;
 mod recording;
 mod reload;
@@ -380,6 +381,7 @@ impl Steward {
         open.next_drain = now.after(open.drain_every);
         self.recheck(now, &started);
         self.follow_newborns();
+        self.renamed(&started);
     }
 
     /// Tells the source what it costs and may cost, if it is time for that.
@@ -462,6 +464,7 @@ impl Steward {
     fn judge(&mut self, now: Time) {
         let began = self.parts.machine.own_time();
         let due = self.next_due(now);
+        due.iter().for_each(|&id| self.spawned(id));
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         for &id in &due {
             self.note_matrix(id);
@@ -781,6 +784,8 @@ pub fn undo_text(report: &UndoReport) -> String {
 mod attach_tests;
 #[cfg(test)]
 mod experiments_tests;
+#[cfg(test)]
+mod ranks_tests;
 #[cfg(test)]
 mod recording_tests;
 #[cfg(test)]

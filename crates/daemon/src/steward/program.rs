@@ -12,6 +12,7 @@ use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
 use super::MatrixDraft;
 use super::history::{History, Tally};
+use super::ranks::Ranks;
 use super::seams::{Hand, Named};
 use crate::external;
 use crate::peer::Credentials;
@@ -59,6 +60,8 @@ pub(super) struct Program {
     ledger: Ledger,
     bound: BTreeSet<TaskKey>,
     starts: BTreeMap<Pid, StartTicks>,
+    /// Its ranks of MPI jobs, and who starts more of them.
+    pub(super) ranks: Ranks,
     /// What the last window found worth changing.
     wanted: Wanted,
     /// Affinity that tasks would have, in a dry run.
@@ -153,6 +156,7 @@ impl Program {
             ledger: Ledger::default(),
             bound: BTreeSet::new(),
             starts,
+            ranks: Ranks::default(),
             wanted: Wanted::default(),
             pretended: BTreeMap::new(),
         }
@@ -175,6 +179,12 @@ impl Program {
         self.starts.contains_key(&pid)
     }
 
+    /// A process that began then was taken in beside those that were named.
+    pub(super) fn name_too(&mut self, pid: Pid, start: StartTicks) {
+        self.pids.push(pid);
+        self.starts.insert(pid, start);
+    }
+
     /// A process joined that began then.
     pub(super) fn note_start(&mut self, pid: Pid, start: StartTicks) {
         self.starts.insert(pid, start);
@@ -193,6 +203,7 @@ impl Program {
         let named = &self.pids;
         self.starts
             .retain(|pid, _| alive.contains(pid) || named.contains(pid));
+        self.ranks.retain(&alive);
         for task in tasks {
             if task.key.tid.0 == task.key.pid.0 {
                 self.starts.entry(task.key.pid).or_insert(task.key.start);
@@ -207,6 +218,7 @@ impl Program {
     pub(super) fn part(&mut self, now: Time, pid: Pid, why: String) {
         self.pids.retain(|named| *named != pid);
         self.starts.remove(&pid);
+        self.ranks.remove(pid);
         self.history.note(self.since, now, "left", why);
     }
 

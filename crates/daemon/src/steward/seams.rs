@@ -11,7 +11,7 @@ use config::{Config, ConfigError, Loaded};
 use control::Failure;
 use control::rows::{Finding, JournalReport, Target, UndoReport};
 use numad_core::{AttachmentId, Host, Observation, Refusal, WantedPage};
-use procfs::{Closed, Rights};
+use procfs::{Closed, Rank, Rights};
 use sampler::Source;
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
@@ -80,6 +80,21 @@ pub trait Machine: Send + fmt::Debug {
 
     /// Processes that did not fit into their program at the last look.
     fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)>;
+
+    /// Those of these processes that say they are ranks of an MPI job.
+    fn ranks(&mut self, _pids: &[Pid]) -> BTreeMap<Pid, Rank> {
+        BTreeMap::new()
+    }
+
+    /// The process that made a process, or took it over.
+    fn parent(&mut self, _pid: Pid) -> Option<Pid> {
+        None
+    }
+
+    /// Processes that a process made, and has.
+    fn children(&mut self, _pid: Pid) -> Vec<Pid> {
+        Vec::new()
+    }
 
     /// A program is not looked at any more.
     fn forget(&mut self, attachment: AttachmentId);

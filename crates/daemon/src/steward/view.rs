@@ -41,6 +41,7 @@ pub struct MatrixDraft {
     window: &'static str,
     tids: Vec<u32>,
     nodes: Vec<Option<u32>>,
+    ranks: Vec<Option<u32>>,
     matrix: CommMatrix,
     samples: u64,
     certainty: Certainty,
@@ -69,6 +70,7 @@ impl MatrixDraft {
             confidence: self.certainty.confidence(),
             partners: partners(&support, &self.tids),
             nodes: self.nodes,
+            ranks: self.ranks,
             tids: self.tids,
         }
     }
@@ -205,6 +207,7 @@ impl Steward {
             window: name,
             nodes: keys.iter().map(|key| nodes.get(key).copied()).collect(),
             tids: keys.iter().map(|key| key.tid.0).collect(),
+            ranks: self.ranks_of(id, &keys),
             matrix,
             samples,
             certainty: self.engine.certainty(id).unwrap_or(Certainty::of(0.5)),
@@ -353,6 +356,7 @@ impl Steward {
                 .map(|permille| f64::from(permille) / 1000.0),
             counts: self.parts.meters.counts(id),
             external: program.external(),
+            ranks: program.ranks.rows(),
         }
     }
 

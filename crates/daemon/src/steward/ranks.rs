@@ -1,0 +1,256 @@
+//! Ranks of MPI jobs among the processes of programs: who says that it is one, and following jobs that spawn.
+//!
+//! A process may say of itself what it likes. What it says is shown, and it is what `--job` goes by; but every
+//! process that comes in that way meets the rules of attaching by itself, and a job is one user's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use actuator::ProcessKey;
+use control::rows::{RankRow, Target};
+use control::{ErrorKind, Failure};
+use numad_core::AttachmentId;
+use procfs::Rank;
+use topology::{Pid, StartTicks, TaskKey};
+
+use super::Steward;
+use super::seams::ProcessFacts;
+use crate::peer::Peer;
+
+/// Launchers of one program whose children are looked through; each has those of one machine.
+const LAUNCHERS_MAX: usize = 16;
+
+/// Processes that are asked for their job at once.
+const ASKED_MAX: usize = 256;
+
+/// The first process of the system, which takes over the children of those that end.
+const INIT: Pid = Pid(1);
+
+/// The ranks of one program.
+#[derive(Debug, Default)]
+pub(super) struct Ranks {
+    known: BTreeMap<Pid, Rank>,
+    /// Present where the program was named by its job.
+    job: Option<Job>,
+}
+
+/// What is followed.
+#[derive(Debug)]
+struct Job {
+    /// What it has in common with jobs that it spawns.
+    family: String,
+    uid: u32,
+    /// Who starts its ranks, each with its own start.
+    launchers: BTreeMap<Pid, StartTicks>,
+    /// Children of those that are no ranks of it, so that each is asked once.
+    others: BTreeSet<Pid>,
+}
+
+impl Ranks {
+    /// Forgets those that are not among these.
+    pub(super) fn retain(&mut self, alive: &BTreeSet<Pid>) {
+        self.known.retain(|pid, _| alive.contains(pid));
+    }
+
+    pub(super) fn remove(&mut self, pid: Pid) {
+        self.known.remove(&pid);
+    }
+
+    /// By job and rank.
+    pub(super) fn rows(&self) -> Vec<RankRow> {
+        let rows = self.known.iter().map(|(pid, rank)| RankRow {
+            job: rank.job.to_string(),
+            rank: rank.rank,
+            size: rank.size,
+            pid: pid.0,
+            launcher: rank.launcher.to_string(),
+        });
+        let mut rows: Vec<RankRow> = rows.collect();
+        rows.sort_by(|a, b| (&a.job, a.rank, a.pid).cmp(&(&b.job, b.rank, b.pid)));
+        rows
+    }
+}
+
+impl Steward {
+    /// Learns which processes of a program that was just attached are ranks, and follows what was named by its job.
+    pub(super) fn begin_ranks(&mut self, id: AttachmentId, pids: &[Pid], target: &Target) {
+        self.note_ranks(id, pids);
+        if let Target::Job(_) = target {
+            self.follow_job(id);
+        }
+    }
+
+    /// Learns which of these processes of a program are ranks.
+    pub(super) fn note_ranks(&mut self, id: AttachmentId, pids: &[Pid]) {
+        if pids.is_empty() {
+            return;
+        }
+        let found = self.parts.machine.ranks(pids);
+        if let Some(program) = self.programs.get_mut(&id) {
+            pids.iter().for_each(|pid| program.ranks.remove(*pid));
+            program.ranks.known.extend(found);
+        }
+    }
+
+    /// These processes started another program, and with it have another environment.
+    pub(super) fn renamed(&mut self, started: &[Pid]) {
+        let mut by_program: BTreeMap<AttachmentId, Vec<Pid>> = BTreeMap::new();
+        for &pid in started {
+            if let Some(id) = self.attachment_with(pid) {
+                by_program.entry(id).or_default().push(pid);
+            }
+        }
+        for (id, pids) in by_program {
+            self.note_ranks(id, &pids);
+        }
+    }
+
+    /// Has a program that was named by its job followed.
+    fn follow_job(&mut self, id: AttachmentId) {
+        let Some(program) = self.programs.get_mut(&id) else {
+            return;
+        };
+        let Some(family) = program.ranks.known.values().next() else {
+            return;
+        };
+        let family = family.job.family();
+        let machine = &mut self.parts.machine;
+        let mut launchers = BTreeMap::new();
+        for &pid in &program.pids {
+            let Some(parent) = machine.parent(pid).filter(|parent| *parent != INIT) else {
+                continue;
+            };
+            if launchers.len() < LAUNCHERS_MAX
+                && let Ok(Some(process)) = machine.process(parent)
+            {
+                launchers.insert(parent, process.start);
+            }
+        }
+        program.ranks.job = Some(Job {
+            family,
+            uid: program.uid,
+            launchers,
+            others: BTreeSet::new(),
+        });
+    }
+
+    /// Takes in ranks that a followed job has spawned since the last look.
+    pub(super) fn spawned(&mut self, id: AttachmentId) {
+        let asked = self.spawn_candidates(id);
+        if asked.is_empty() {
+            return;
+        }
+        let found = self.parts.machine.ranks(&asked);
+        let Some(job) = self.job_of(id) else {
+            return;
+        };
+        let family = job.family.clone();
+        job.others.extend(&asked);
+        for (pid, rank) in found {
+            if rank.job.family() == family
+                && self.take_in(id, pid)
+                && let Some(program) = self.programs.get_mut(&id)
+            {
+                program.ranks.known.insert(pid, rank);
+            }
+        }
+    }
+
+    fn job_of(&mut self, id: AttachmentId) -> Option<&mut Job> {
+        self.programs.get_mut(&id)?.ranks.job.as_mut()
+    }
+
+    /// Children of the launchers that have not been asked yet.
+    fn spawn_candidates(&mut self, id: AttachmentId) -> Vec<Pid> {
+        let Some(program) = self.programs.get_mut(&id) else {
+            return Vec::new();
+        };
+        let members: BTreeSet<Pid> = program.known_pids().collect();
+        let Some(job) = &mut program.ranks.job else {
+            return Vec::new();
+        };
+        let machine = &mut self.parts.machine;
+        let mut children = BTreeSet::new();
+        for (&launcher, &start) in &job.launchers {
+            // Gone, or another of the same number.
+            let there = machine.process(launcher).ok().flatten();
+            if there.is_some_and(|process| process.start == start) {
+                children.extend(machine.children(launcher));
+            }
+        }
+        // Numbers come back: who has ended may be asked again under its number.
+        job.others.retain(|pid| children.contains(pid));
+        let fresh = children.difference(&job.others);
+        let fresh = fresh.filter(|pid| !members.contains(pid));
+        fresh.copied().take(ASKED_MAX).collect()
+    }
+
+    /// One more process in a program, if whoever attached that could attach the process too.
+    fn take_in(&mut self, id: AttachmentId, pid: Pid) -> bool {
+        let Ok(Some(process)) = self.parts.machine.process(pid) else {
+            return false;
+        };
+        let Some(program) = self.programs.get(&id) else {
+            return false;
+        };
+        let peer = match program.confined_to {
+            Some(user) => Peer {
+                uid: user.uid,
+                gid: user.gid,
+                admin: false,
+            },
+            None => Peer::DAEMON,
+        };
+        let of_job = program.ranks.job.as_ref();
+        let allowed = of_job.is_some_and(|job| job.uid == process.uid)
+            && super::attach::may_attach(peer, &process).is_ok()
+            && self.must_be_free(pid).is_ok()
+            && self
+                .must_have_room_for_threads(peer, std::slice::from_ref(&process))
+                .is_ok()
+            && self.follow(&[pid]).is_ok();
+        if !allowed || !self.engine.handle_joining(id, pid) {
+            return false;
+        }
+        if let Some(program) = self.programs.get_mut(&id) {
+            let start = process.start;
+            program.name_too(pid, start);
+            if program.recorder.is_none() {
+                self.parts.hand.follow(id, &[ProcessKey { pid, start }]);
+            }
+        }
+        self.parts.log.info(format_args!(
+            "process {pid} joined {id}: its job spawned it"
+        ));
+        true
+    }
+
+    /// The rank that each of these threads is of; nothing where none is.
+    pub(super) fn ranks_of(&self, id: AttachmentId, keys: &[TaskKey]) -> Vec<Option<u32>> {
+        let program = self.programs.get(&id);
+        let Some(known) = program.map(|program| &program.ranks.known) else {
+            return Vec::new();
+        };
+        let ranks = keys
+            .iter()
+            .map(|key| known.get(&key.pid).map(|rank| rank.rank));
+        let ranks: Vec<Option<u32>> = ranks.collect();
+        match ranks.iter().any(Option::is_some) {
+            true => ranks,
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Refuses a job that processes of several users say they are of: any of them may be lying.
+pub(super) fn must_be_one_users(job: &str, processes: &[ProcessFacts]) -> Result<(), Failure> {
+    let users: BTreeSet<u32> = processes.iter().map(|process| process.uid).collect();
+    if users.len() <= 1 {
+        return Ok(());
+    }
+    let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "processes of users {} say that they are of job `{job}`",
+        users.join(", ")
+    );
+    Err(Failure::new(ErrorKind::Conflict, message).remedy("name the processes that are meant"))
+}

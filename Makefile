@@ -41,6 +41,7 @@ demo: fast
 
 test: setup
 	$(CARGO) build --quiet --all-features --workspace --bins
+	$(CARGO) build --quiet --all-features -p mpi-shim
 	$(CARGO) test --workspace --all-features
 	@scripts/test-privileged
 
@@ -69,7 +70,7 @@ fast:
 	@scripts/build-fast
 
 release:
-	@$(CARGO) build --release --quiet -p numad -p numadctl -p workloads -p sim
+	@$(CARGO) build --release --quiet -p numad -p numadctl -p workloads -p sim -p mpi-shim
 
 lint: setup
 	$(CARGO) fmt --all --check

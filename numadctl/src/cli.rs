@@ -2,6 +2,8 @@
 
 pub mod experiment;
 mod export;
+mod matrix;
+mod mpi;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,6 +12,8 @@ use std::str::FromStr;
 use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use export::{Export, Recipe};
+pub use matrix::{Form, Matrix, Window};
+pub use mpi::{Mpi, What};
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
 #[derive(Debug, Parser)]
@@ -221,6 +225,9 @@ pub enum Command {
         after_help = "EXAMPLE:\n  numadctl config check /etc/numad/numad.toml\n  numadctl config show"
     )]
     Config(Config),
+    /// Print what makes MPI programs count who sends how much to whom
+    #[command(after_help = "EXAMPLE:\n  eval \"$(numadctl mpi env)\"; mpirun -n 4 ./solver")]
+    Mpi(Mpi),
     /// Let the daemon read its settings again
     #[command(after_help = "EXAMPLE:\n  numadctl config check && numadctl reload")]
     Reload(Plain),
@@ -409,6 +416,9 @@ pub struct Run {
     /// Become the program, in a terminal too
     #[arg(long, conflicts_with = "wait")]
     pub no_wait: bool,
+    /// Have MPI programs that it starts count who sends how much to whom; the command is an mpirun. See docs/mpi.md
+    #[arg(long)]
+    pub mpi: bool,
     /// Program and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -426,84 +436,6 @@ pub struct Explain {
     /// Show the last N events
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub last: u32,
-}
-
-/// Arguments of `matrix`.
-#[derive(Clone, Debug, Args)]
-pub struct Matrix {
-    /// Attachment, or process of one; `id:3` and `pid:3` tell them apart
-    #[arg(value_name = "ID|PID")]
-    pub which: Which,
-    /// What to show: the last window, or all windows with older ones counting less
-    #[arg(long, value_enum, default_value = "decayed")]
-    pub window: Window,
-    #[command(flatten)]
-    form: MatrixForm,
-    /// Most columns of the picture in the terminal; 0 takes the variable COLUMNS, else 80
-    #[arg(long, value_name = "COLUMNS", default_value_t = 0)]
-    pub width: usize,
-}
-
-#[derive(Clone, Debug, Args)]
-#[group(multiple = false)]
-struct MatrixForm {
-    /// Answer in comma-separated values
-    #[arg(long)]
-    csv: bool,
-    /// Draw a heat map into FILE; `-` is standard output
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Answer in JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// How a picture is given out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// For a terminal.
-    Text,
-    /// As comma-separated values.
-    Csv,
-    /// As JSON.
-    Json,
-    /// As a drawing, into this file or, with `-`, to standard output.
-    Svg(PathBuf),
-}
-
-impl Matrix {
-    /// How to answer.
-    #[must_use]
-    pub fn form(&self) -> Form {
-        match &self.form {
-            MatrixForm {
-                svg: Some(file), ..
-            } => Form::Svg(file.clone()),
-            MatrixForm { csv: true, .. } => Form::Csv,
-            MatrixForm { json: true, .. } => Form::Json,
-            MatrixForm { .. } => Form::Text,
-        }
-    }
-}
-
-/// Which samples a matrix is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Window {
-    /// Those of the last window.
-    Live,
-    /// Those of all windows, older ones counting less.
-    Decayed,
-}
-
-impl Window {
-    /// As the daemon calls it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Decayed => "decayed",
-        }
-    }
 }
 
 /// Arguments of `record`.

@@ -58,6 +58,9 @@ _numadctl() {
             numadctl,matrix)
                 cmd="numadctl__subcmd__matrix"
                 ;;
+            numadctl,mpi)
+                cmd="numadctl__subcmd__mpi"
+                ;;
             numadctl,policies)
                 cmd="numadctl__subcmd__policies"
                 ;;
@@ -169,6 +172,9 @@ _numadctl() {
             numadctl__subcmd__help,matrix)
                 cmd="numadctl__subcmd__help__subcmd__matrix"
                 ;;
+            numadctl__subcmd__help,mpi)
+                cmd="numadctl__subcmd__help__subcmd__mpi"
+                ;;
             numadctl__subcmd__help,policies)
                 cmd="numadctl__subcmd__help__subcmd__policies"
                 ;;
@@ -211,8 +217,23 @@ _numadctl() {
             numadctl__subcmd__help__subcmd__config,show)
                 cmd="numadctl__subcmd__help__subcmd__config__subcmd__show"
                 ;;
+            numadctl__subcmd__help__subcmd__mpi,env)
+                cmd="numadctl__subcmd__help__subcmd__mpi__subcmd__env"
+                ;;
             numadctl__subcmd__help__subcmd__policies,show)
                 cmd="numadctl__subcmd__help__subcmd__policies__subcmd__show"
+                ;;
+            numadctl__subcmd__mpi,env)
+                cmd="numadctl__subcmd__mpi__subcmd__env"
+                ;;
+            numadctl__subcmd__mpi,help)
+                cmd="numadctl__subcmd__mpi__subcmd__help"
+                ;;
+            numadctl__subcmd__mpi__subcmd__help,env)
+                cmd="numadctl__subcmd__mpi__subcmd__help__subcmd__env"
+                ;;
+            numadctl__subcmd__mpi__subcmd__help,help)
+                cmd="numadctl__subcmd__mpi__subcmd__help__subcmd__help"
                 ;;
             numadctl__subcmd__policies,help)
                 cmd="numadctl__subcmd__policies__subcmd__help"
@@ -233,7 +254,7 @@ _numadctl() {
 
     case "${cmd}" in
         numadctl)
-            opts="-h -V --socket --help --version attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config reload help"
+            opts="-h -V --socket --help --version attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -785,7 +806,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__help)
-            opts="attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config reload help"
+            opts="attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1064,6 +1085,34 @@ _numadctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        numadctl__subcmd__help__subcmd__mpi)
+            opts="env"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__help__subcmd__mpi__subcmd__env)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         numadctl__subcmd__help__subcmd__policies)
             opts="show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -1278,7 +1327,7 @@ _numadctl() {
             fi
             case "${prev}" in
                 --window)
-                    COMPREPLY=($(compgen -W "live decayed" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "live decayed messages modelled" -- "${cur}"))
                     return 0
                     ;;
                 --svg)
@@ -1293,6 +1342,84 @@ _numadctl() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__mpi)
+            opts="-h --socket --help env help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__mpi__subcmd__env)
+            opts="-h --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__mpi__subcmd__help)
+            opts="env help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__mpi__subcmd__help__subcmd__env)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__mpi__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
@@ -1511,7 +1638,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__run)
-            opts="-p -h --policy --set --dry-run --for --wait --no-wait --socket --help"
+            opts="-p -h --policy --set --dry-run --for --wait --no-wait --mpi --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -17,7 +17,7 @@ impl Place {
         let built = folder.join("target/release");
         fs::create_dir_all(&built).expect("a folder");
         fs::create_dir(folder.join("root")).expect("a folder");
-        for name in ["numad", "numadctl", "numad-sim"] {
+        for name in ["numad", "numadctl", "numad-sim", "libnumad_mpi.so"] {
             fs::copy("/bin/true", built.join(name)).expect("a program");
         }
         Self(folder)

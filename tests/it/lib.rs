@@ -11,6 +11,7 @@ mod external;
 mod house;
 mod install;
 mod kill_nine;
+mod mpi;
 mod recording;
 mod shared_memory;
 mod systemd;

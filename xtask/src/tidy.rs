@@ -11,7 +11,13 @@ use anyhow::{Context, Result, bail};
 const LINES_MAX: usize = 800;
 
 /// Crates that may open rooms for unsafe code; all others forbid it.
-const UNSAFE_CRATES: [&str; 4] = ["actuator", "characterize", "sampler", "workloads"];
+const UNSAFE_CRATES: [&str; 5] = [
+    "actuator",
+    "characterize",
+    "mpi-shim",
+    "sampler",
+    "workloads",
+];
 
 /// Crates that may derive `Serialize`.
 const SERIALIZE_CRATES: [&str; 1] = ["control"];

@@ -25,6 +25,17 @@ pub fn admin_socket(socket: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Where the daemon gives MPI programs the rows that they count in: beside the socket for everyone.
+#[must_use]
+pub fn mpi_socket(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".mpi");
+    PathBuf::from(name)
+}
+
+/// Environment variable that names it to MPI programs.
+pub const MPI_SOCKET_VARIABLE: &str = "NUMAD_MPI_SOCKET";
+
 /// Environment variable that names another socket, for both programs.
 pub const SOCKET_VARIABLE: &str = "NUMAD_SOCKET";
 

@@ -21,7 +21,7 @@ use topology::{Measured, Topology};
 
 use crate::advise::{self, Need};
 use crate::cli::Options;
-use crate::live::{LiveHand, LiveOpener, Look};
+use crate::live::{LiveHand, LiveOpener, Look, Rows};
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::peer::Peer;
@@ -268,6 +268,8 @@ struct Wiring<'a> {
 struct Front {
     socket: Socket,
     listener: UnixListener,
+    /// Where MPI programs get their rows.
+    mpi: Option<Socket>,
     /// The same for admins alone.
     admins: Option<(Socket, UnixListener)>,
     gate: watch::Receiver<Gate>,
@@ -309,8 +311,17 @@ impl Wiring<'_> {
         let admins = admins.map_err(|failure| {
             log.warn(format_args!("admins share the socket of users: {failure}"));
         });
+        let mpi = Socket::listen(
+            &control::mpi_socket(&path),
+            Audience::Everyone,
+            &gate.access,
+        );
         let (gate_sender, gate) = watch::channel(gate);
-        let mut steward = self.steward(gate_sender);
+        let (mut steward, rows) = self.steward(gate_sender);
+        let mpi = mpi.and_then(|mpi| served(mpi, rows, &gate, &log));
+        let mpi = mpi.map_err(|failure| {
+            log.warn(format_args!("no messages of MPI programs: {failure}"));
+        });
         let (line, orders) =
             line().map_err(|error| internal("the engine thread cannot be woken", &error))?;
         let heart = notifier.clone();
@@ -321,6 +332,7 @@ impl Wiring<'_> {
         let front = Front {
             socket,
             listener,
+            mpi: mpi.ok(),
             admins: admins.ok(),
             gate,
             line,
@@ -339,7 +351,7 @@ impl Wiring<'_> {
         ended
     }
 
-    fn steward(self, gate: watch::Sender<Gate>) -> Steward {
+    fn steward(self, gate: watch::Sender<Gate>) -> (Steward, Rows) {
         let page_bytes = page_bytes();
         let options = self.options.clone();
         let residency = LiveHand::residency();
@@ -358,6 +370,7 @@ impl Wiring<'_> {
             page_bytes,
             self.log.clone(),
         );
+        let rows = look.rows();
         let parts = Parts {
             opener: Box::new(opener),
             meters: meters(&self.reader, &topology, &self.loaded.config),
@@ -372,8 +385,20 @@ impl Wiring<'_> {
             log: self.log,
             gate,
         };
-        Steward::new(parts, experiments, stories)
+        (Steward::new(parts, experiments, stories), rows)
     }
+}
+
+/// Gives MPI programs their rows.
+fn served(
+    (socket, listener): (Socket, UnixListener),
+    rows: Rows,
+    gate: &watch::Receiver<Gate>,
+    log: &Log,
+) -> Result<Socket, Failure> {
+    let served = rows.serve(listener, gate.clone(), log.clone());
+    served.map_err(|error| internal("rows have no thread", &error))?;
+    Ok(socket)
 }
 
 /// Counters of this machine, or where another program tells what it counts.
@@ -425,6 +450,7 @@ impl Front {
             sockets.push(socket);
             admins = Some(listened(listener)?);
         }
+        sockets.extend(self.mpi);
         let mut gate = self.gate.clone();
         let server = Server {
             line: self.line.clone(),

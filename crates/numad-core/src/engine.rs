@@ -17,13 +17,14 @@ use crate::action::{Action, AttachmentId, Outcome};
 use crate::event::{Event, EventKind};
 use crate::observation::{AttachSpec, Observation, ObservedProgram};
 use crate::policy::PageKey;
-use crate::sample::{Lifecycle, Record, Sample};
+use crate::sample::{Lifecycle, Record, Sample, Sent};
 use crate::tables::index::Spot;
 use crate::tables::pages::{PageTable, Tag};
 use crate::time::Time;
 
 mod attachment;
 mod judge;
+mod messages;
 mod options;
 mod orders;
 mod outcome;
@@ -210,6 +211,22 @@ impl Engine {
             Record::Sample(sample) => self.fold(sample),
             Record::Lifecycle(change) => self.change(change),
             Record::Lost(count) => self.lost = self.lost.saturating_add(*count),
+        }
+    }
+
+    /// Takes what processes sent each other since the last time, each pair once. What is not between two processes of
+    /// one program is ignored.
+    pub fn handle_messages(&mut self, sent: &[Sent]) {
+        for sent in sent {
+            let place = |pid: Pid| Some(self.registry.processes.find(pid.0)?.place);
+            let (Some(from), Some(to)) = (place(sent.from), place(sent.to)) else {
+                continue;
+            };
+            if from == to
+                && let Some(attachment) = &mut self.places[from as usize]
+            {
+                attachment.sent(sent);
+            }
         }
     }
 

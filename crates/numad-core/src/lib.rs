@@ -45,7 +45,7 @@ pub use policy::{
     Veto,
 };
 pub use recorder::Recorder;
-pub use sample::{AccessKind, Lifecycle, Record, Sample, ServedBy};
+pub use sample::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};
 pub use support::Support;
 pub use time::Time;

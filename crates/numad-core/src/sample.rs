@@ -109,3 +109,16 @@ pub enum Record {
     /// The source lost this many samples here.
     Lost(u64),
 }
+
+/// What one process has sent to another by explicit messages since the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Who sent.
+    pub from: Pid,
+    /// To whom.
+    pub to: Pid,
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// In how many messages.
+    pub messages: u64,
+}

@@ -1,6 +1,6 @@
 //! `attach` and `run`.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::compare::exit_code;
-use super::history;
+use super::{history, mpi};
 
 use crate::cli::{Attach, Run, Under};
 use crate::client::Client;
@@ -46,7 +46,9 @@ fn run_and_tell(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Resul
         )
     };
     let mut waiting = Waiting::new(client.runtime())?;
-    let mut child = stopped::command(&program, rest).spawn().map_err(cannot)?;
+    let mut command = stopped::command(&program, rest);
+    command.envs(with_mpi(client, arguments)?);
+    let mut child = command.spawn().map_err(cannot)?;
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     let attached = stopped::wait(pid, &mut waiting).and_then(|()| {
         let request = request(Target::Pids(vec![child.id()]), &arguments.under)?;
@@ -104,9 +106,11 @@ pub(super) fn run(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Res
     let (name, rest) = arguments.command.split_first().ok_or_else(no_command)?;
     // Looked up before anything is attached, so that a typo leaves nothing behind.
     let program = find_program(name)?;
+    let variables = with_mpi(client, arguments)?;
     let request = request(Target::Pids(vec![process::id()]), &arguments.under)?;
     let row: Attachment = client.post("/v1/attachments", &request)?;
-    let error = process::Command::new(&program).arg0(name).args(rest).exec();
+    let mut command = process::Command::new(&program);
+    let error = command.arg0(name).args(rest).envs(variables).exec();
     // Only reached when the kernel refused: nobody is to stay attached.
     let taken_back: Result<UndoReport, _> = client.delete(&format!("/v1/attachments/{}", row.id));
     let failure = Failure::new(
@@ -117,6 +121,14 @@ pub(super) fn run(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Res
         Ok(_) => failure,
         Err(_) => failure.remedy(format!("detach with `numadctl detach id:{}`", row.id)),
     })
+}
+
+/// What `--mpi` adds to the environment of the program.
+fn with_mpi(client: &Client, arguments: &Run) -> Result<Vec<(&'static str, OsString)>, Failure> {
+    match arguments.mpi {
+        true => Ok(mpi::environment(client.socket())?.into()),
+        false => Ok(Vec::new()),
+    }
 }
 
 fn request(target: Target, under: &Under) -> Result<AttachRequest, Failure> {

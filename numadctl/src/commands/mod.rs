@@ -11,6 +11,7 @@ mod export;
 mod history;
 mod import;
 mod journal;
+mod mpi;
 mod policies;
 mod record;
 mod replay;
@@ -74,6 +75,7 @@ fn other(
             None => doctor::doctor(client, arguments, out),
         },
         Command::Config(arguments) => config::config(client, &arguments, out),
+        Command::Mpi(arguments) => mpi::mpi(client.socket(), arguments, out),
         Command::Reload(plain) => config::reload(client, plain, out),
     }
 }

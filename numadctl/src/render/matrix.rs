@@ -126,14 +126,15 @@ pub fn shade(amount: u64, most: u64) -> char {
 /// `matrix` must be square; `width` in columns, at least 30 are used.
 #[must_use]
 pub fn picture(matrix: &Matrix, width: usize) -> String {
+    let (who, seen) = match matrix.window.as_str() {
+        "messages" | "modelled" => ("rank", "message"),
+        _ => ("thread", "sample"),
+    };
     let mut text = format!(
         "communication, {}: {}, {}\n",
         matrix.window,
-        count(
-            u64::try_from(matrix.tids.len()).unwrap_or(u64::MAX),
-            "thread"
-        ),
-        count(matrix.samples, "sample")
+        count(u64::try_from(matrix.tids.len()).unwrap_or(u64::MAX), who),
+        count(matrix.samples, seen)
     );
     if matrix.tids.is_empty() {
         text.push_str("no thread takes part yet\n");

@@ -9,16 +9,19 @@ use std::time::{Duration, SystemTime};
 use config::Config;
 use control::rows::Target;
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, WantedPage};
+use numad_core::{
+    AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, Sent, WantedPage,
+};
 use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Thread};
-use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey, Tid, Topology};
+use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::findings;
 use super::ranks::Ranks;
+use super::rows::Rows;
 use super::sharing::Sharing;
 use crate::clock;
 use crate::log::Log;
-use crate::steward::{Asked, Finder, Machine, OwnUsage, ProcessFacts, Survey, Unfit};
+use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, Survey, Unfit};
 
 /// Asks the kernel where pages of a process are, by their first addresses; one answer for each.
 pub type Residency = Box<dyn FnMut(Pid, &[u64]) -> Vec<Option<NodeId>> + Send>;
@@ -34,6 +37,7 @@ pub struct Look {
     seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
     sharing: Sharing,
     ranks: Ranks,
+    rows: Rows,
     unfit: Vec<(AttachmentId, Pid, Unfit)>,
 }
 
@@ -57,6 +61,7 @@ impl Look {
     ) -> Self {
         Self {
             ranks: Ranks::new(reader.clone()),
+            rows: Rows::new(reader.clone()),
             reader,
             topology,
             residency,
@@ -66,6 +71,11 @@ impl Look {
             sharing: Sharing::default(),
             unfit: Vec::new(),
         }
+    }
+
+    /// The rows that MPI programs count in.
+    pub(crate) fn rows(&self) -> Rows {
+        self.rows.clone()
     }
 
     fn program(&mut self, asked: &Asked) -> ObservedProgram {
@@ -288,6 +298,14 @@ impl Machine for Look {
 
     fn ranks(&mut self, pids: &[Pid]) -> BTreeMap<Pid, Rank> {
         self.ranks.of(pids)
+    }
+
+    fn sent(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+        self.rows.sent(members)
+    }
+
+    fn messages(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Messages {
+        self.rows.totals(members)
     }
 
     fn parent(&mut self, pid: Pid) -> Option<Pid> {

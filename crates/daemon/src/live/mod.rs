@@ -6,8 +6,10 @@ mod hand;
 mod look;
 mod opener;
 mod ranks;
+mod rows;
 mod sharing;
 
 pub use hand::LiveHand;
 pub use look::{Look, Residency};
 pub use opener::LiveOpener;
+pub(crate) use rows::Rows;

@@ -301,8 +301,14 @@ async fn matrix(
     let window = match parameter(query.as_deref(), "window")? {
         None | Some("live") => MatrixWindow::Live,
         Some("decayed") => MatrixWindow::Decayed,
+        Some(window @ ("messages" | "modelled")) => {
+            let modelled = window == "modelled";
+            let row = app.look(peer, move |steward| steward.messages(peer, id, modelled));
+            return json(&row.await?);
+        }
         Some(other) => {
-            let message = format!("`window` is `{other}`, must be one of live, decayed");
+            let message =
+                format!("`window` is `{other}`, must be one of live, decayed, messages, modelled");
             return Err(Failure::new(ErrorKind::Usage, message).into());
         }
     };

@@ -62,8 +62,8 @@ use program::Program;
 pub use record::{Begun, RECORDINGS_MAX};
 use recording::Recording;
 pub use seams::{
-    Asked, Finder, Hand, Job, Loader, Machine, Named, Opener, OwnUsage, ProcessFacts, Scope,
-    Survey, Unfit,
+    Asked, Finder, Hand, Job, Loader, Machine, Messages, Named, Opener, OwnUsage, ProcessFacts,
+    Scope, Survey, Unfit,
 };
 pub use stories::{Stories, read_story};
 pub use view::{Checkup, MatrixDraft, MatrixWindow};
@@ -464,7 +464,10 @@ impl Steward {
     fn judge(&mut self, now: Time) {
         let began = self.parts.machine.own_time();
         let due = self.next_due(now);
-        due.iter().for_each(|&id| self.spawned(id));
+        for &id in &due {
+            self.spawned(id);
+            self.take_messages(id);
+        }
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         for &id in &due {
             self.note_matrix(id);

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use actuator::ProcessKey;
-use control::rows::{RankRow, Target};
+use control::rows::{Matrix, RankRow, Target};
 use control::{ErrorKind, Failure};
 use numad_core::AttachmentId;
 use procfs::Rank;
@@ -222,6 +222,62 @@ impl Steward {
             "process {pid} joined {id}: its job spawned it"
         ));
         true
+    }
+
+    /// Tells the engine what ranks of a program sent each other since the last window.
+    pub(super) fn take_messages(&mut self, id: AttachmentId) {
+        let Some(program) = self.programs.get(&id) else {
+            return;
+        };
+        if program.ranks.known.is_empty() {
+            return;
+        }
+        let members = program.members(&self.engine.pids(id));
+        let sent = self.parts.machine.sent(&members);
+        self.engine.handle_messages(&sent);
+    }
+
+    /// What ranks sent each other since they began, in bytes; beside it the messages.
+    ///
+    /// # Errors
+    /// When there is no such attachment, or it is someone else's.
+    pub fn messages(
+        &mut self,
+        peer: Peer,
+        id: AttachmentId,
+        modelled: bool,
+    ) -> Result<Matrix, Failure> {
+        let program = self.visible(peer, id)?;
+        let members = program.members(&self.engine.pids(id));
+        let messages = self.parts.machine.messages(&members);
+        let (bytes, counts) = match modelled {
+            false => (0, 1),
+            true => (2, 3),
+        };
+        let column = |at: usize| -> Vec<Vec<u64>> {
+            let rows = messages.peers.iter();
+            rows.map(|row| row.iter().map(|of_peer| of_peer[at]).collect())
+                .collect()
+        };
+        let (rows, support) = (column(bytes), column(counts));
+        let all = support.iter().flatten();
+        let tasks = self.engine.tasks(id);
+        let node_of = |pid: &Pid| {
+            let first = tasks.iter().find(|task| task.key.tid.0 == pid.0)?;
+            let node = self.parts.topology.node_of(first.cpu);
+            Some(first.placed.or(node)?.0)
+        };
+        Ok(Matrix {
+            window: if modelled { "modelled" } else { "messages" }.to_owned(),
+            tids: messages.pids.iter().map(|pid| pid.0).collect(),
+            nodes: messages.pids.iter().map(node_of).collect(),
+            ranks: messages.ranks.iter().copied().map(Some).collect(),
+            samples: all.fold(0, |sum, count| sum.saturating_add(*count)),
+            rows,
+            support,
+            confidence: 1.0,
+            partners: Vec::new(),
+        })
     }
 
     /// The rank that each of these threads is of; nothing where none is.

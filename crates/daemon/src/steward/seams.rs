@@ -10,7 +10,7 @@ use actuator::{Balancing, Breathe, ProcessKey};
 use config::{Config, ConfigError, Loaded};
 use control::Failure;
 use control::rows::{Finding, JournalReport, Target, UndoReport};
-use numad_core::{AttachmentId, Host, Observation, Refusal, WantedPage};
+use numad_core::{AttachmentId, Host, Observation, Refusal, Sent, WantedPage};
 use procfs::{Closed, Rank, Rights};
 use sampler::Source;
 use topology::{CpuSet, Pid, StartTicks, TaskKey};
@@ -34,6 +34,17 @@ pub struct ProcessFacts {
     pub threads: u32,
     /// Whether it is a part of the kernel.
     pub kernel: bool,
+}
+
+/// What ranks sent each other, by job and rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Their processes.
+    pub pids: Vec<Pid>,
+    /// Their ranks.
+    pub ranks: Vec<u32>,
+    /// What each sent to each: bytes, messages, and those that collective calls are taken to have sent.
+    pub peers: Vec<Vec<[u64; 4]>>,
 }
 
 /// A program to look at.
@@ -84,6 +95,16 @@ pub trait Machine: Send + fmt::Debug {
     /// Those of these processes that say they are ranks of an MPI job.
     fn ranks(&mut self, _pids: &[Pid]) -> BTreeMap<Pid, Rank> {
         BTreeMap::new()
+    }
+
+    /// What these processes sent each other by explicit messages since this was asked last.
+    fn sent(&mut self, _members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+        Vec::new()
+    }
+
+    /// The same since they began.
+    fn messages(&mut self, _members: &[(Pid, Option<StartTicks>)]) -> Messages {
+        Messages::default()
     }
 
     /// The process that made a process, or took it over.

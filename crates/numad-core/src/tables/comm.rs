@@ -44,6 +44,16 @@ impl CommTable {
         *there = there.saturating_add(amount);
     }
 
+    /// The same for an amount of any size.
+    pub(crate) fn add_all(&mut self, one: Seat, other: Seat, amount: u64) {
+        let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
+        if low < high {
+            self.high = self.high.max(high + 1);
+            let there = &mut self.live[pair(low, high)];
+            *there = there.saturating_add(amount);
+        }
+    }
+
     /// Begins anew to tell what blocks say of this window.
     pub(crate) fn clear_inferred(&mut self) {
         self.inferred[..pair(0, self.high)].fill(0);

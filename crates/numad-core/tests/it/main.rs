@@ -9,6 +9,7 @@ mod affinity;
 mod evidence;
 mod guard;
 mod lifecycle;
+mod messages;
 mod operations;
 mod pages;
 mod revert;

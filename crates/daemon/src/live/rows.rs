@@ -1,0 +1,420 @@
+//! Rows in which MPI programs count who sends how much to whom: memory that the daemon makes, one piece for each rank,
+//! and reads; `crates/mpi-shim` has the other end.
+//!
+//! Whoever connects says nothing: who it is comes from the kernel, and which rank from its environment, which is its own
+//! word about itself. It gets a file of fixed length (sealed, so that nobody can cut it or make it grow), where it may
+//! write what it likes: the daemon reads it with `pread`, at its own length, and takes the differences of counters.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::IoSlice;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{
+    ControlMessage, MsgFlags, UnixAddr, getsockopt, sendmsg, sockopt::PeerCredentials,
+};
+use numad_core::Sent;
+use procfs::{JobId, Presence, Rank, Reader};
+use tokio::sync::watch;
+use topology::{Pid, StartTicks};
+
+use super::ranks::Ranks;
+use crate::descriptors;
+use crate::log::Log;
+use crate::peer::Credentials;
+use crate::server::Gate;
+use crate::steward::Messages;
+
+/// First word of a row.
+const MAGIC: u64 = u64::from_le_bytes(*b"numadmp1");
+/// Words before the first peer.
+const HEAD_WORDS: usize = 16;
+/// Words for each peer: bytes and messages sent, and those that collective calls stand for.
+const PEER_WORDS: usize = 4;
+const WORD: usize = size_of::<u64>();
+
+/// Most ranks of a world: a row has 128 KiB then.
+const SIZE_MAX: u32 = 4096;
+/// Most rows, and of one user. A row is a descriptor of the daemon, and memory of whoever writes it.
+const ROWS_MAX: usize = 2048;
+const USER_ROWS_MAX: usize = 512;
+/// Of the descriptors that the daemon may have, rows take this part at most, as a divisor.
+const DESCRIPTORS_PART: usize = 4;
+/// How long the next waits after one that got no row.
+const REFUSED_REST: Duration = Duration::from_millis(1);
+
+/// A process of a program, with its start where that is known.
+type Member = (Pid, Option<StartTicks>);
+
+/// All rows; copies are the same ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Rows {
+    rows: Arc<Mutex<BTreeMap<Pid, Row>>>,
+    reader: Reader,
+    ranks: Ranks,
+}
+
+#[derive(Debug)]
+struct Row {
+    start: StartTicks,
+    uid: u32,
+    rank: Rank,
+    file: File,
+    /// Counters as they were read last.
+    seen: Vec<u64>,
+}
+
+impl Row {
+    fn new(start: StartTicks, uid: u32, pid: Pid, rank: Rank, size: u32) -> nix::Result<Self> {
+        let words = HEAD_WORDS + size as usize * PEER_WORDS;
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create(c"numad-mpi", flags)?);
+        let errno = |_refused| nix::errno::Errno::ENOMEM;
+        let length = u64::try_from(words * WORD).unwrap_or(u64::MAX);
+        file.set_len(length).map_err(errno)?;
+        let head = [MAGIC, rank.rank.into(), size.into(), pid.0.into()];
+        let head: Vec<u8> = head.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        file.write_all_at(&head, 0).map_err(errno)?;
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        Ok(Self {
+            start,
+            uid,
+            rank,
+            file,
+            seen: vec![0; size as usize * PEER_WORDS],
+        })
+    }
+
+    /// Its counters now: whatever its rank has written there.
+    fn counters(&self) -> Vec<u64> {
+        let mut bytes = vec![0; self.seen.len() * WORD];
+        let at = u64::try_from(HEAD_WORDS * WORD).unwrap_or(u64::MAX);
+        if self.file.read_exact_at(&mut bytes, at).is_err() {
+            return self.seen.clone();
+        }
+        let (words, _) = bytes.as_chunks::<WORD>();
+        words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+    }
+
+    /// What was added since the last reading. A counter that fell counts from where it is.
+    fn growth(&mut self) -> Vec<u64> {
+        let now = self.counters();
+        let grown = now.iter().zip(&self.seen);
+        let grown = grown.map(|(now, seen)| now.saturating_sub(*seen)).collect();
+        self.seen = now;
+        grown
+    }
+}
+
+impl Rows {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self {
+            rows: Arc::default(),
+            ranks: Ranks::new(reader.clone()),
+            reader,
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<Pid, Row>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives rows to whoever may ask and is a rank, for ever, on a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub(crate) fn serve(
+        self,
+        listener: UnixListener,
+        gate: watch::Receiver<Gate>,
+        log: Log,
+    ) -> std::io::Result<()> {
+        listener.set_nonblocking(false)?;
+        let serve = move || {
+            loop {
+                let given = match listener.accept() {
+                    Ok((stream, _)) => self.welcome(&stream, &gate),
+                    Err(error) => Err(error.to_string()),
+                };
+                if let Err(why) = given {
+                    log.debug(format_args!("no row for an MPI program: {why}"));
+                    thread::sleep(REFUSED_REST);
+                }
+            }
+        };
+        thread::Builder::new().name("mpi".to_owned()).spawn(serve)?;
+        Ok(())
+    }
+
+    /// Sends whoever is at the other end its row.
+    fn welcome(&self, stream: &UnixStream, gate: &watch::Receiver<Gate>) -> Result<(), String> {
+        let peer = getsockopt(stream, PeerCredentials).map_err(|error| error.to_string())?;
+        let credentials = Credentials {
+            uid: peer.uid(),
+            gid: peer.gid(),
+        };
+        let judged = gate.borrow().access.judge(credentials);
+        judged.map_err(|failure| failure.to_string())?;
+        let pid = u32::try_from(peer.pid()).map_err(|error| error.to_string())?;
+        self.make(Pid(pid), peer.uid())?;
+        let rows = self.locked();
+        let row = rows.get(&Pid(pid)).ok_or("it is gone")?;
+        let files = [row.file.as_raw_fd()];
+        let rights = [ControlMessage::ScmRights(&files)];
+        let (byte, flags) = (
+            [IoSlice::new(&[1])],
+            MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
+        );
+        let sent = sendmsg::<UnixAddr>(stream.as_raw_fd(), &byte, &rights, flags, None);
+        sent.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Makes the row of a process, if it has none.
+    fn make(&self, pid: Pid, uid: u32) -> Result<(), String> {
+        let process = self
+            .reader
+            .process(pid)
+            .map_err(|error| error.to_string())?;
+        let process = process.here().ok_or("it has ended")?;
+        // The process may have ended, and another have its number: then that is of the same user, or gets nothing.
+        if !process.rights.uids.all(uid) {
+            return Err(format!("process {pid} is not user {uid}'s alone"));
+        }
+        let has = |rows: &BTreeMap<Pid, Row>| {
+            let row = rows.get(&pid);
+            row.is_some_and(|row| row.start == process.start)
+        };
+        if has(&self.locked()) {
+            return Ok(());
+        }
+        self.sweep();
+        let rank = self.ranks.of(&[pid]).remove(&pid);
+        let rank = rank.ok_or("its environment does not say that it is a rank")?;
+        let size = rank
+            .size
+            .ok_or("its environment does not say how many ranks there are")?;
+        if size > SIZE_MAX {
+            return Err(format!("{size} ranks are more than {SIZE_MAX}"));
+        }
+        let mut rows = self.locked();
+        let own = rows.values().filter(|row| row.uid == uid).count();
+        let most = ROWS_MAX.min(descriptors::limit() / DESCRIPTORS_PART);
+        if rows.len() >= most || own >= USER_ROWS_MAX.min(most / 2) {
+            return Err(format!("user {uid} has {own} rows of {}", rows.len()));
+        }
+        let row = Row::new(process.start, uid, pid, rank, size);
+        rows.insert(pid, row.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Drops the rows of processes that have ended.
+    fn sweep(&self) {
+        let known: Vec<(Pid, StartTicks)> = {
+            let rows = self.locked();
+            rows.iter().map(|(pid, row)| (*pid, row.start)).collect()
+        };
+        let is_gone = |&(pid, start): &(Pid, StartTicks)| {
+            let now = self.reader.process_start(pid).ok();
+            now.is_some_and(|now| now != Presence::Here(start))
+        };
+        let gone: Vec<_> = known.into_iter().filter(is_gone).collect();
+        let mut rows = self.locked();
+        for (pid, start) in gone {
+            if rows.get(&pid).is_some_and(|row| row.start == start) {
+                rows.remove(&pid);
+            }
+        }
+    }
+
+    /// What these processes sent each other since they were asked last.
+    pub(crate) fn sent(&self, members: &[Member]) -> Vec<Sent> {
+        let mut rows = self.locked();
+        let places = places(&rows, members);
+        let mut sent = Vec::new();
+        for (pid, row) in rows
+            .iter_mut()
+            .filter(|(pid, row)| row.is_of(**pid, members))
+        {
+            let grown = row.growth();
+            let (peers, _) = grown.as_chunks::<PEER_WORDS>();
+            for (to, [bytes, messages, modelled, calls]) in (0u32..).zip(peers) {
+                let to = places.get(&row.place(to));
+                let messages = messages.saturating_add(*calls);
+                if let Some(&to) = to.filter(|_| messages > 0) {
+                    sent.push(Sent {
+                        from: *pid,
+                        to,
+                        bytes: bytes.saturating_add(*modelled),
+                        messages,
+                    });
+                }
+            }
+        }
+        sent
+    }
+
+    /// What these processes sent each other since they began, by job and rank.
+    pub(crate) fn totals(&self, members: &[Member]) -> Messages {
+        let rows = self.locked();
+        let places = places(&rows, members);
+        let mut order: Vec<(&Pid, &Row)> = rows
+            .iter()
+            .filter(|(pid, row)| row.is_of(**pid, members))
+            .collect();
+        order.sort_by_key(|(_, row)| (&row.rank.job, row.rank.rank));
+        let pids: Vec<Pid> = order.iter().map(|(pid, _)| **pid).collect();
+        let mut messages = Messages {
+            ranks: order.iter().map(|(_, row)| row.rank.rank).collect(),
+            peers: Vec::new(),
+            pids,
+        };
+        for (_, row) in &order {
+            let counters = row.counters();
+            let (peers, _) = counters.as_chunks::<PEER_WORDS>();
+            let to = (0u32..).zip(peers);
+            let known: BTreeMap<Pid, [u64; PEER_WORDS]> = to
+                .filter_map(|(to, counts)| Some((*places.get(&row.place(to))?, *counts)))
+                .collect();
+            let of_each = messages.pids.iter();
+            let of_each = of_each.map(|pid| known.get(pid).copied().unwrap_or_default());
+            messages.peers.push(of_each.collect());
+        }
+        messages
+    }
+}
+
+/// A rank of a job of a user.
+type Place = (u32, JobId, u32);
+
+impl Row {
+    fn place(&self, rank: u32) -> Place {
+        (self.uid, self.rank.job.clone(), rank)
+    }
+
+    /// Whether it is the row of one of these.
+    fn is_of(&self, pid: Pid, members: &[Member]) -> bool {
+        let mut members = members.iter();
+        members
+            .any(|&(member, start)| member == pid && start.is_none_or(|start| start == self.start))
+    }
+}
+
+/// Which process is which rank.
+fn places(rows: &BTreeMap<Pid, Row>, members: &[Member]) -> BTreeMap<Place, Pid> {
+    let own = rows.iter().filter(|(pid, row)| row.is_of(**pid, members));
+    own.map(|(pid, row)| (row.place(row.rank.rank), *pid))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use procfs::Launcher;
+
+    use super::*;
+
+    fn rows(size: u32, pids: impl IntoIterator<Item = u32>) -> (Rows, Vec<Member>) {
+        let rows = Rows::new(Reader::new("/nowhere"));
+        let mut members = Vec::new();
+        for (number, pid) in (0..).zip(pids) {
+            let (pid, start) = (Pid(pid), StartTicks(7));
+            let rank = Rank {
+                job: JobId::new("job").unwrap(),
+                rank: number,
+                size: Some(size),
+                launcher: Launcher::OpenMpi,
+            };
+            let row = Row::new(start, 7, pid, rank, size).unwrap();
+            rows.locked().insert(pid, row);
+            members.push((pid, Some(start)));
+        }
+        (rows, members)
+    }
+
+    /// As its rank does, through a descriptor of its own.
+    fn write(rows: &Rows, pid: u32, peer: usize, counts: [u64; PEER_WORDS]) {
+        let rows = rows.locked();
+        let bytes: Vec<u8> = counts.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let at = (HEAD_WORDS + peer * PEER_WORDS) * WORD;
+        let file = &rows[&Pid(pid)].file;
+        file.write_all_at(&bytes, u64::try_from(at).unwrap())
+            .unwrap();
+    }
+
+    #[test]
+    fn what_was_sent_is_told_once() {
+        let (rows, members) = rows(2, [10, 20]);
+        write(&rows, 10, 1, [100, 2, 8, 1]);
+        let sent = |bytes, messages| Sent {
+            from: Pid(10),
+            to: Pid(20),
+            bytes,
+            messages,
+        };
+        assert_eq!(rows.sent(&members), [sent(108, 3)]);
+        assert_eq!(rows.sent(&members), []);
+        write(&rows, 10, 1, [150, 3, 8, 1]);
+        assert_eq!(rows.sent(&members), [sent(50, 1)]);
+        let totals = rows.totals(&members);
+        assert_eq!(totals.peers[0], [[0; 4], [150, 3, 8, 1]]);
+        assert_eq!(
+            (totals.pids, totals.ranks),
+            (vec![Pid(10), Pid(20)], vec![0, 1])
+        );
+    }
+
+    #[test]
+    fn another_of_the_same_number_is_not_of_the_program() {
+        let (rows, mut members) = rows(2, [10, 20]);
+        write(&rows, 10, 1, [100, 2, 0, 0]);
+        members[1].1 = Some(StartTicks(8));
+        assert_eq!(rows.sent(&members), []);
+        assert_eq!(rows.totals(&members).pids, [Pid(10)]);
+    }
+
+    #[test]
+    fn two_hundred_ranks_of_garbage_are_lies_about_themselves() {
+        let (rows, members) = rows(200, 1000..1200);
+        let mut seed = 1u64;
+        let mut dice = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            seed | (seed << 32)
+        };
+        for _ in 0..3 {
+            for pid in 1000..1199 {
+                for peer in 0..200 {
+                    let most = u64::MAX * u64::from(peer % 3 == 0);
+                    write(
+                        &rows,
+                        pid,
+                        peer,
+                        [dice() | most, dice(), dice() | most, dice()],
+                    );
+                }
+            }
+            let sent = rows.sent(&members);
+            assert!(!sent.is_empty());
+            // The one that is honest has sent nothing.
+            assert!(sent.iter().all(|sent| sent.from != Pid(1199)));
+        }
+        assert_eq!(rows.totals(&members).peers[199], vec![[0; 4]; 200]);
+    }
+
+    #[test]
+    fn nobody_cuts_a_row_or_makes_it_grow() {
+        let (rows, _) = rows(2, [10]);
+        let rows = rows.locked();
+        let file = &rows[&Pid(10)].file;
+        file.set_len(0).unwrap_err();
+        file.set_len(1 << 30).unwrap_err();
+        fcntl(file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_WRITE)).unwrap_err();
+        assert_eq!(rows[&Pid(10)].counters().len(), 2 * PEER_WORDS);
+    }
+}

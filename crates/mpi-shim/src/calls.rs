@@ -1,0 +1,239 @@
+//! The functions of MPI that this library has in place of the real ones.
+
+use std::mem;
+use std::sync::atomic::AtomicUsize;
+
+use libc::c_int;
+
+use crate::counts::{begin, count, end, enter, enter_first, forget};
+use crate::model::Shape;
+use crate::real::next;
+
+/// What a call ends with where there is no MPI to go on to: `MPI_ERR_OTHER` of all libraries.
+const NO_MPI: c_int = 16;
+
+/// Goes on to the next library's function of the same name.
+macro_rules! go_on {
+    ($name:ident, ($($arg:ident: $kind:ty),*)) => {{
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        const NAME: &str = concat!(stringify!($name), "\0");
+        let name = std::ffi::CStr::from_bytes_until_nul(NAME.as_bytes()).unwrap_or_default();
+        match next(&NEXT, name) {
+            Some(real) => {
+                // SAFETY: the function of this name has these arguments, handles and pointers being registers, and gets
+                // what the program passed.
+                let real = unsafe {
+                    mem::transmute::<usize, extern "C" fn($($kind),*) -> c_int>(real)
+                };
+                real($($arg),*)
+            }
+            None => NO_MPI,
+        }
+    }};
+}
+
+/// Functions that are counted before they go on.
+macro_rules! counted {
+    ($($name:ident $profiled:ident ($($arg:ident: $kind:ty),* $(,)?) $state:ident $what:block)*) => {$(
+        counted!(@one $name ($($arg: $kind),*) $state $what);
+        counted!(@one $profiled ($($arg: $kind),*) $state $what);
+    )*};
+    (@one $name:ident ($($arg:ident: $kind:ty),*) $state:ident $what:block) => {
+        #[unsafe(no_mangle)]
+
+        extern "C" fn $name($($arg: $kind),*) -> c_int {
+            let outer = enter();
+            if outer.is_some() {
+                count(|$state| $what);
+            }
+            go_on!($name, ($($arg: $kind),*))
+        }
+    };
+}
+
+/// Functions after which handles mean something else, or that begin and end it all.
+macro_rules! watched {
+    ($($name:ident $profiled:ident ($($arg:ident: $kind:ty),*) $before:expr, $after:expr;)*) => {$(
+        watched!(@one $name ($($arg: $kind),*) $before, $after);
+        watched!(@one $profiled ($($arg: $kind),*) $before, $after);
+    )*};
+    (@one $name:ident ($($arg:ident: $kind:ty),*) $before:expr, $after:expr) => {
+        #[unsafe(no_mangle)]
+
+        extern "C" fn $name($($arg: $kind),*) -> c_int {
+            let outer = enter_first();
+            if outer.is_some() {
+                $before();
+            }
+            let result = go_on!($name, ($($arg: $kind),*));
+            if outer.is_some() && result == 0 {
+                $after();
+            }
+            result
+        }
+    };
+}
+
+const fn nothing() {}
+
+watched! {
+    MPI_Init PMPI_Init (count: usize, words: usize) nothing, begin;
+    MPI_Init_thread PMPI_Init_thread (count: usize, words: usize, wanted: c_int, given: usize) nothing, begin;
+    MPI_Finalize PMPI_Finalize () end, nothing;
+    MPI_Comm_free PMPI_Comm_free (comm: usize) nothing, forget;
+    MPI_Comm_disconnect PMPI_Comm_disconnect (comm: usize) nothing, forget;
+    MPI_Type_free PMPI_Type_free (kind: usize) nothing, forget;
+    MPI_Win_free PMPI_Win_free (window: usize) nothing, forget;
+}
+
+/// A function that sends a message, and the one with a request behind.
+macro_rules! sends {
+    ($($name:ident $profiled:ident ($($more:ident)?) $count:ty;)*) => {
+        counted! {$(
+            $name $profiled (buffer: usize, many: $count, kind: usize, to: c_int, tag: c_int, comm: usize $(, $more: usize)?)
+            state { state.message(many.into(), kind, to, comm) }
+        )*}
+    };
+}
+
+sends! {
+    MPI_Send PMPI_Send () i32;
+    MPI_Ssend PMPI_Ssend () i32;
+    MPI_Bsend PMPI_Bsend () i32;
+    MPI_Rsend PMPI_Rsend () i32;
+    MPI_Isend PMPI_Isend (request) i32;
+    MPI_Issend PMPI_Issend (request) i32;
+    MPI_Ibsend PMPI_Ibsend (request) i32;
+    MPI_Irsend PMPI_Irsend (request) i32;
+    MPI_Send_c PMPI_Send_c () i64;
+    MPI_Ssend_c PMPI_Ssend_c () i64;
+    MPI_Bsend_c PMPI_Bsend_c () i64;
+    MPI_Rsend_c PMPI_Rsend_c () i64;
+    MPI_Isend_c PMPI_Isend_c (request) i64;
+    MPI_Issend_c PMPI_Issend_c (request) i64;
+}
+
+counted! {
+    MPI_Sendrecv PMPI_Sendrecv (
+        buffer: usize, many: i32, kind: usize, to: c_int, tag: c_int,
+        into: usize, most: i32, kind_in: usize, from: c_int, tag_in: c_int, comm: usize, status: usize,
+    ) state { state.message(many.into(), kind, to, comm) }
+
+    MPI_Sendrecv_replace PMPI_Sendrecv_replace (
+        buffer: usize, many: i32, kind: usize, to: c_int, tag: c_int, from: c_int, tag_in: c_int,
+        comm: usize, status: usize,
+    ) state { state.message(many.into(), kind, to, comm) }
+
+    MPI_Put PMPI_Put (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize, window: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Get PMPI_Get (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize, window: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Accumulate PMPI_Accumulate (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize,
+        how: usize, window: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Rput PMPI_Rput (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize,
+        window: usize, request: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Rget PMPI_Rget (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize,
+        window: usize, request: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Raccumulate PMPI_Raccumulate (
+        buffer: usize, many: i32, kind: usize, to: c_int, place: usize, many_there: i32, kind_there: usize,
+        how: usize, window: usize, request: usize,
+    ) state { state.one_sided(many.into(), kind, to, window) }
+
+    MPI_Fetch_and_op PMPI_Fetch_and_op (
+        buffer: usize, into: usize, kind: usize, to: c_int, place: usize, how: usize, window: usize,
+    ) state { state.one_sided(1, kind, to, window) }
+
+    MPI_Compare_and_swap PMPI_Compare_and_swap (
+        buffer: usize, compared: usize, into: usize, kind: usize, to: c_int, place: usize, window: usize,
+    ) state { state.one_sided(1, kind, to, window) }
+}
+
+/// Collective calls, and the same with a request behind.
+macro_rules! collectives {
+    ($($name:ident $profiled:ident $later:ident $profiled_later:ident ($($arg:ident: $kind:ty),* $(,)?) $state:ident $what:block)*) => {
+        counted! {$(
+            $name $profiled ($($arg: $kind),*) $state $what
+            $later $profiled_later ($($arg: $kind),*, request: usize) $state $what
+        )*}
+    };
+}
+
+collectives! {
+    MPI_Bcast PMPI_Bcast MPI_Ibcast PMPI_Ibcast (buffer: usize, many: i32, kind: usize, root: c_int, comm: usize)
+    state { state.collective(many.into(), kind, comm, Shape::Down { root }) }
+
+    MPI_Reduce PMPI_Reduce MPI_Ireduce PMPI_Ireduce (
+        buffer: usize, into: usize, many: i32, kind: usize, how: usize, root: c_int, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::Up { root }) }
+
+    MPI_Allreduce PMPI_Allreduce MPI_Iallreduce PMPI_Iallreduce (
+        buffer: usize, into: usize, many: i32, kind: usize, how: usize, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::Pairs) }
+
+    MPI_Scan PMPI_Scan MPI_Iscan PMPI_Iscan (
+        buffer: usize, into: usize, many: i32, kind: usize, how: usize, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::Next) }
+
+    MPI_Exscan PMPI_Exscan MPI_Iexscan PMPI_Iexscan (
+        buffer: usize, into: usize, many: i32, kind: usize, how: usize, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::Next) }
+
+    MPI_Reduce_scatter_block PMPI_Reduce_scatter_block MPI_Ireduce_scatter_block PMPI_Ireduce_scatter_block (
+        buffer: usize, into: usize, many: i32, kind: usize, how: usize, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::Each) }
+
+    // With `MPI_IN_PLACE` what is sent is not said; what is received is, and is as much.
+    MPI_Gather PMPI_Gather MPI_Igather PMPI_Igather (
+        buffer: usize, many: i32, kind: usize, into: usize, most: i32, kind_in: usize, root: c_int, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::ToRoot { root }) }
+
+    MPI_Gatherv PMPI_Gatherv MPI_Igatherv PMPI_Igatherv (
+        buffer: usize, many: i32, kind: usize, into: usize, most: usize, places: usize, kind_in: usize,
+        root: c_int, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::ToRoot { root }) }
+
+    MPI_Scatter PMPI_Scatter MPI_Iscatter PMPI_Iscatter (
+        buffer: usize, many: i32, kind: usize, into: usize, most: i32, kind_in: usize, root: c_int, comm: usize,
+    ) state { state.collective(many.into(), kind, comm, Shape::FromRoot { root }) }
+
+    MPI_Allgather PMPI_Allgather MPI_Iallgather PMPI_Iallgather (
+        buffer: usize, many: i32, kind: usize, into: usize, most: i32, kind_in: usize, comm: usize,
+    ) state { state.collective(most.into(), kind_in, comm, Shape::Each) }
+
+    MPI_Alltoall PMPI_Alltoall MPI_Ialltoall PMPI_Ialltoall (
+        buffer: usize, many: i32, kind: usize, into: usize, most: i32, kind_in: usize, comm: usize,
+    ) state { state.collective(most.into(), kind_in, comm, Shape::Each) }
+
+    MPI_Alltoallv PMPI_Alltoallv MPI_Ialltoallv PMPI_Ialltoallv (
+        buffer: usize, many: usize, places: usize, kind: usize,
+        into: usize, most: usize, places_in: usize, kind_in: usize, comm: usize,
+    ) state {
+        // `MPI_IN_PLACE` is 1 or -1, or an address of the library: then neither list need be there.
+        if buffer.wrapping_add(1) <= 2 || many == 0 {
+            return_none()
+        } else {
+            let size = state.size_of(comm)?;
+            // SAFETY: MPI wants as many counts as the communicator has ranks.
+            let counts = unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<i32>(many), size) };
+            state.collective_by_rank(counts, kind, comm, Shape::Each)
+        }
+    }
+}
+
+/// Not seen.
+const fn return_none() -> Option<()> {
+    None
+}

@@ -1,0 +1,204 @@
+//! What is counted, and what is remembered for it: sizes of types, and ranks of communicators in the world.
+
+use std::cell::Cell;
+use std::hint;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use libc::c_int;
+
+use crate::real::{Handle, Library, Table};
+use crate::row::{Note, Row, say};
+
+/// Types and communicators that are remembered. Each has one place, by its handle: two that want the same take turns.
+const PLACES: usize = 64;
+
+/// Set once a row is there.
+static COUNTING: AtomicBool = AtomicBool::new(false);
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+thread_local! {
+    /// Within a call of MPI, so that what the library calls of itself is not counted again.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a program counts with.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) library: Library,
+    pub(crate) row: Row,
+    sizes: [Option<(Handle, u64)>; PLACES],
+    comms: [Option<(Handle, Table)>; PLACES],
+    windows: [Option<(Handle, Table)>; PLACES],
+}
+
+/// A call of MPI that the program made, and not the library.
+#[derive(Debug)]
+pub(crate) struct Outer(());
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
+}
+
+/// Notes that a call begins; none within another, or where nothing is counted.
+#[inline]
+pub(crate) fn enter() -> Option<Outer> {
+    if !COUNTING.load(Ordering::Relaxed) || INSIDE.replace(true) {
+        return None;
+    }
+    Some(Outer(()))
+}
+
+/// The same for the calls with which a program begins.
+pub(crate) fn enter_first() -> Option<Outer> {
+    (!INSIDE.replace(true)).then_some(Outer(()))
+}
+
+/// MPI is there now: asks for a row.
+pub(crate) fn begin() {
+    let library = match Library::find() {
+        Ok(library) => library,
+        Err(why) => return say(0, why),
+    };
+    let Some((rank, size)) = library.place() else {
+        return say(0, "MPI does not say which rank this is");
+    };
+    let row = match Row::get(rank, size) {
+        Ok(row) => row,
+        Err(why) => return say(rank, why),
+    };
+    *locked() = Some(State {
+        library,
+        row,
+        sizes: [None; PLACES],
+        comms: [const { None }; PLACES],
+        windows: [const { None }; PLACES],
+    });
+    COUNTING.store(true, Ordering::Release);
+}
+
+/// MPI ends: its functions may not be called any more.
+pub(crate) fn end() {
+    COUNTING.store(false, Ordering::Release);
+}
+
+/// What was freed may come again as something else.
+pub(crate) fn forget() {
+    if let Some(state) = &mut *locked() {
+        state.sizes = [None; PLACES];
+        state.comms = [const { None }; PLACES];
+        state.windows = [const { None }; PLACES];
+    }
+}
+
+fn locked() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts, if somebody else is not just at it: then a moment later.
+#[inline]
+pub(crate) fn count(what: impl FnOnce(&mut State) -> Option<()>) {
+    let mut state = loop {
+        match STATE.try_lock() {
+            Ok(state) => break state,
+            Err(TryLockError::Poisoned(state)) => break state.into_inner(),
+            // Held for some ten instructions.
+            Err(TryLockError::WouldBlock) => hint::spin_loop(),
+        }
+    };
+    if let Some(state) = &mut *state
+        && what(state).is_none()
+    {
+        state.row.note(Note::NotSeen);
+    }
+}
+
+#[inline]
+const fn place(handle: Handle) -> usize {
+    // Pointers to static structures of some hundred bytes, or numbers whose low byte tells them apart.
+    (handle ^ (handle >> 6) ^ (handle >> 12)) % PLACES
+}
+
+impl State {
+    /// Bytes of so many elements of a type.
+    #[inline]
+    pub(crate) fn bytes(&mut self, count: i64, kind: usize) -> Option<u64> {
+        let count = u64::try_from(count).ok()?;
+        let kind = self.library.handle(kind);
+        let there = self.sizes.get_mut(place(kind))?;
+        let size = match *there {
+            Some((known, size)) if known == kind => size,
+            _ => {
+                let size = self.library.type_size(kind)?;
+                *there = Some((kind, size));
+                size
+            }
+        };
+        Some(count.saturating_mul(size))
+    }
+
+    /// A message to a rank of a communicator. `MPI_PROC_NULL` is negative everywhere.
+    #[inline]
+    pub(crate) fn message(
+        &mut self,
+        count: i64,
+        kind: usize,
+        to: c_int,
+        comm: usize,
+    ) -> Option<()> {
+        if to < 0 {
+            return Some(());
+        }
+        let bytes = self.bytes(count, kind)?;
+        let comm = self.library.handle(comm);
+        let to = if comm == self.library.world {
+            to
+        } else {
+            *self.ranks_of(comm)?.get(usize::try_from(to).ok()?)?
+        };
+        self.row.message(to, bytes);
+        Some(())
+    }
+
+    /// A one-sided call to a rank of a window.
+    pub(crate) fn one_sided(
+        &mut self,
+        count: i64,
+        kind: usize,
+        to: c_int,
+        window: usize,
+    ) -> Option<()> {
+        if to < 0 {
+            return Some(());
+        }
+        let bytes = self.bytes(count, kind)?;
+        let window = self.library.handle(window);
+        let library = self.library;
+        let ranks = table(&mut self.windows, window, || library.ranks_at(window))?;
+        let to = *ranks.get(usize::try_from(to).ok()?)?;
+        self.row.note(Note::OneSided);
+        self.row.message(to, bytes);
+        Some(())
+    }
+
+    /// The ranks of a communicator in the world.
+    pub(crate) fn ranks_of(&mut self, comm: Handle) -> Option<&Table> {
+        let library = self.library;
+        table(&mut self.comms, comm, || library.ranks_of(comm))
+    }
+}
+
+fn table(
+    kept: &mut [Option<(Handle, Table)>; PLACES],
+    handle: Handle,
+    look_up: impl FnOnce() -> Option<Table>,
+) -> Option<&Table> {
+    let there = kept.get_mut(place(handle))?;
+    if there.as_ref().is_none_or(|(known, _)| *known != handle) {
+        *there = Some((handle, look_up()?));
+    }
+    there.as_ref().map(|(_, ranks)| ranks)
+}

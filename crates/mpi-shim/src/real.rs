@@ -1,0 +1,238 @@
+//! The MPI library behind us: which one it is, and its functions.
+
+use std::ffi::CStr;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::{c_char, c_int};
+
+/// A handle of MPI, whatever it is: a pointer or a number in a register.
+pub(crate) type Handle = usize;
+
+/// What stands for a function that is not there.
+const ABSENT: usize = 1;
+
+/// The next library's function of this name; none where there is none.
+#[inline]
+pub(crate) fn next(kept: &AtomicUsize, name: &CStr) -> Option<usize> {
+    match kept.load(Ordering::Relaxed) {
+        0 => look_up(kept, name),
+        ABSENT => None,
+        found => Some(found),
+    }
+}
+
+#[cold]
+fn look_up(kept: &AtomicUsize, name: &CStr) -> Option<usize> {
+    let found = symbol(libc::RTLD_NEXT, name);
+    kept.store(found.unwrap_or(ABSENT), Ordering::Relaxed);
+    found
+}
+
+fn symbol(from: *mut libc::c_void, name: &CStr) -> Option<usize> {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(from, name.as_ptr()) };
+    (!found.is_null()).then_some(found.addr())
+}
+
+/// An MPI library that we know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Library {
+    pub(crate) world: Handle,
+    /// The bits of a register that a handle has.
+    mask: usize,
+    type_size: extern "C" fn(Handle, *mut c_int) -> c_int,
+    comm_rank: extern "C" fn(Handle, *mut c_int) -> c_int,
+    comm_size: extern "C" fn(Handle, *mut c_int) -> c_int,
+    comm_test_inter: extern "C" fn(Handle, *mut c_int) -> c_int,
+    comm_group: extern "C" fn(Handle, *mut Handle) -> c_int,
+    comm_remote_group: extern "C" fn(Handle, *mut Handle) -> c_int,
+    win_get_group: extern "C" fn(Handle, *mut Handle) -> c_int,
+    group_size: extern "C" fn(Handle, *mut c_int) -> c_int,
+    group_free: extern "C" fn(*mut Handle) -> c_int,
+    translate: extern "C" fn(Handle, c_int, *const c_int, Handle, *mut c_int) -> c_int,
+}
+
+/// What a rank of a communicator or window is in the world; negative outside of it.
+pub(crate) type Table = Box<[c_int]>;
+
+/// Largest group that is translated.
+const GROUP_MAX: usize = 1 << 16;
+
+macro_rules! function {
+    ($name:literal) => {{
+        let found = symbol(libc::RTLD_NEXT, $name).ok_or("a function of MPI is missing")?;
+        // SAFETY: a function of this name in an MPI library has this type, handles being registers.
+        unsafe { mem::transmute::<usize, _>(found) }
+    }};
+}
+
+impl Library {
+    #[expect(
+        clippy::missing_transmute_annotations,
+        reason = "each is what the field it goes into says"
+    )]
+    /// The one that this program is linked with; a reason in words when it is not known.
+    pub(crate) fn find() -> Result<Self, &'static str> {
+        let (world, mask) = world()?;
+        Ok(Self {
+            world,
+            mask,
+            type_size: function!(c"PMPI_Type_size"),
+            comm_rank: function!(c"PMPI_Comm_rank"),
+            comm_size: function!(c"PMPI_Comm_size"),
+            comm_test_inter: function!(c"PMPI_Comm_test_inter"),
+            comm_group: function!(c"PMPI_Comm_group"),
+            comm_remote_group: function!(c"PMPI_Comm_remote_group"),
+            win_get_group: function!(c"PMPI_Win_get_group"),
+            group_size: function!(c"PMPI_Group_size"),
+            group_free: function!(c"PMPI_Group_free"),
+            translate: function!(c"PMPI_Group_translate_ranks"),
+        })
+    }
+
+    /// A handle as this library has it: the upper half of a register is anything where handles are numbers.
+    #[inline]
+    pub(crate) const fn handle(&self, register: usize) -> Handle {
+        register & self.mask
+    }
+
+    /// Number of this rank and of all.
+    pub(crate) fn place(&self) -> Option<(c_int, c_int)> {
+        let (mut rank, mut size) = (-1, -1);
+        let known = (self.comm_rank)(self.world, &raw mut rank) == 0
+            && (self.comm_size)(self.world, &raw mut size) == 0;
+        (known && rank >= 0 && rank < size).then_some((rank, size))
+    }
+
+    /// Bytes of one element.
+    pub(crate) fn type_size(&self, kind: Handle) -> Option<u64> {
+        let mut size = -1;
+        let known = (self.type_size)(kind, &raw mut size) == 0;
+        u64::try_from(size).ok().filter(|_| known)
+    }
+
+    /// Whether a communicator has a remote group.
+    pub(crate) fn is_between(&self, comm: Handle) -> bool {
+        let mut between = 0;
+        (self.comm_test_inter)(comm, &raw mut between) == 0 && between != 0
+    }
+
+    /// The rank of this process in a communicator.
+    pub(crate) fn rank_in(&self, comm: Handle) -> Option<c_int> {
+        let mut rank = -1;
+        let known = (self.comm_rank)(comm, &raw mut rank) == 0;
+        (known && rank >= 0).then_some(rank)
+    }
+
+    /// The ranks that a communicator's messages go to.
+    pub(crate) fn ranks_of(&self, comm: Handle) -> Option<Table> {
+        let group = match self.is_between(comm) {
+            true => self.comm_remote_group,
+            false => self.comm_group,
+        };
+        self.table(group, comm)
+    }
+
+    /// The ranks of a window.
+    pub(crate) fn ranks_at(&self, window: Handle) -> Option<Table> {
+        self.table(self.win_get_group, window)
+    }
+
+    fn table(
+        &self,
+        of: extern "C" fn(Handle, *mut Handle) -> c_int,
+        whose: Handle,
+    ) -> Option<Table> {
+        let (mut group, mut world, mut size) = (0, 0, 0);
+        if of(whose, &raw mut group) != 0 {
+            return None;
+        }
+        let known = (self.comm_group)(self.world, &raw mut world) == 0;
+        let mut ranks = None;
+        if known && (self.group_size)(group, &raw mut size) == 0 {
+            let fits = usize::try_from(size).is_ok_and(|size| size <= GROUP_MAX);
+            let own: Vec<c_int> = if fits {
+                (0..size).collect()
+            } else {
+                Vec::new()
+            };
+            let mut there = vec![-1; own.len()];
+            let (from, to) = (own.as_ptr(), there.as_mut_ptr());
+            if fits && (self.translate)(group, size, from, world, to) == 0 {
+                ranks = Some(there.into_boxed_slice());
+            }
+        }
+        if known {
+            (self.group_free)(&raw mut world);
+        }
+        (self.group_free)(&raw mut group);
+        ranks
+    }
+}
+
+/// `MPI_COMM_WORLD`, and the bits of a handle.
+fn world() -> Result<(Handle, usize), &'static str> {
+    // What the standard ABI says it is.
+    const STANDARD: Handle = 0x101;
+    // In MPICH and what has its ABI: Intel MPI, MVAPICH, Cray.
+    const MPICH: Handle = 0x4400_0000;
+    if symbol(libc::RTLD_NEXT, c"PMPI_Init").is_none() {
+        return Err("this program's MPI is static");
+    }
+    if is_standard() {
+        return Ok((STANDARD, usize::MAX));
+    }
+    if let Some(world) = symbol(libc::RTLD_DEFAULT, c"ompi_mpi_comm_world") {
+        return Ok((world, usize::MAX));
+    }
+    let words = version().ok_or("the MPI library does not say what it is")?;
+    let known = [&b"MPICH"[..], b"Intel(R) MPI", b"MVAPICH", b"CRAY MPICH"];
+    let is_known = known.iter().any(|name| {
+        let mut places = words.windows(name.len());
+        places.any(|place| place == *name)
+    });
+    match is_known {
+        true => Ok((MPICH, 0xffff_ffff)),
+        false => Err("the MPI library is of an unknown kind"),
+    }
+}
+
+/// Whether the library is one with the ABI of the standard, whose name is part of it.
+fn is_standard() -> bool {
+    let mut found: libc::Dl_info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let Some(init) = symbol(libc::RTLD_NEXT, c"PMPI_Init") else {
+        return false;
+    };
+    let init = std::ptr::without_provenance(init);
+    // SAFETY: any address may be asked for, and `found` is a place for the answer.
+    let known = unsafe { libc::dladdr(init, &raw mut found) } != 0;
+    if !known || found.dli_fname.is_null() {
+        return false;
+    }
+    // SAFETY: a name that ends with a zero, and lives as long as the library is loaded.
+    let name = unsafe { CStr::from_ptr(found.dli_fname) };
+    let name = name.to_bytes().rsplit(|&byte| byte == b'/').next();
+    name.is_some_and(|name| name.starts_with(b"libmpi_abi"))
+}
+
+/// What the library calls itself.
+fn version() -> Option<Vec<u8>> {
+    // MPICH wants 8192.
+    const BYTES: usize = 16 << 10;
+    let found = symbol(libc::RTLD_NEXT, c"PMPI_Get_library_version")?;
+    // SAFETY: that is its type.
+    let get =
+        unsafe { mem::transmute::<usize, extern "C" fn(*mut c_char, *mut c_int) -> c_int>(found) };
+    let (mut words, mut length) = (vec![0u8; BYTES], 0);
+    if get(words.as_mut_ptr().cast::<c_char>(), &raw mut length) != 0 {
+        return None;
+    }
+    words.truncate(usize::try_from(length).ok()?);
+    Some(words)
+}

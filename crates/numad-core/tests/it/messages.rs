@@ -1,0 +1,67 @@
+//! Explicit messages between processes, as an MPI library counts them.
+
+use numad_core::Sent;
+use topology::Pid;
+
+use crate::world::{World, options};
+
+fn sent(from: u32, to: u32, bytes: u64, messages: u64) -> Sent {
+    Sent {
+        from: Pid(from),
+        to: Pid(to),
+        bytes,
+        messages,
+    }
+}
+
+/// Process 10 with one thread, and 20 with two.
+fn world() -> (World, numad_core::AttachmentId) {
+    let mut world = World::new("2x2");
+    let (id, _) = world.attach(10, &[0], options());
+    assert!(world.engine.handle_joining(id, Pid(20)));
+    world.add_thread(id, 20, 20, 1);
+    world.add_thread(id, 20, 21, 2);
+    world.window();
+    (world, id)
+}
+
+#[test]
+fn messages_are_in_the_matrix_and_evidence() {
+    let (mut world, id) = world();
+    // A thousand lines, and two for each of ten messages, shared out to two threads.
+    world.engine.handle_messages(&[sent(10, 20, 64_000, 10)]);
+    let seen = world.window();
+    let (keys, live, _) = world.engine.matrices(id).unwrap();
+    let tids: Vec<u32> = keys.iter().map(|key| key.tid.0).collect();
+    assert_eq!(tids, [10, 20, 21]);
+    assert_eq!(live.pairs().collect::<Vec<_>>(), [(0, 1, 510), (0, 2, 510)]);
+    assert!(seen.summary().samples >= 1020 && seen.summary().confident);
+}
+
+#[test]
+fn what_is_not_between_two_of_one_program_is_ignored() {
+    let (mut world, id) = world();
+    let strange = [
+        sent(10, 10, 1 << 20, 1),
+        sent(10, 99, 1 << 20, 1),
+        sent(99, 20, 1 << 20, 1),
+    ];
+    world.engine.handle_messages(&strange);
+    world.window();
+    let (_, live, _) = world.engine.matrices(id).unwrap();
+    assert_eq!(live.pairs().count(), 0);
+}
+
+#[test]
+fn no_number_is_too_large() {
+    let (mut world, id) = world();
+    for _ in 0..20 {
+        for _ in 0..100 {
+            let lie = sent(20, 10, u64::MAX, u64::MAX);
+            world.engine.handle_messages(&[lie, sent(10, 20, 0, 0)]);
+        }
+        world.window();
+    }
+    let (_, live, _) = world.engine.matrices(id).unwrap();
+    assert!(live.between(0, 1) > 0);
+}

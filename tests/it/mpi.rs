@@ -1,0 +1,219 @@
+//! MPI programs of C and Fortran, whose messages are known, under the real library and the real daemon.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::house::{House, SEEING, binary, pid_of, privileged, wait_until};
+
+/// Whether this MPI is there; else says that the test is skipped.
+fn has(mpi: &str) -> bool {
+    let there = ["mpicc", "mpif90", "mpirun"].iter().all(|tool| {
+        Command::new(format!("{tool}.{mpi}"))
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success())
+    });
+    if !there {
+        println!(
+            "skipped: {mpi} is not installed; `scripts/setup openmpi-bin libopenmpi-dev mpich libmpich-dev gfortran`"
+        );
+    }
+    there && privileged()
+}
+
+/// A program of `tests/fixtures/mpi` that runs until it is let go.
+struct Job {
+    child: Child,
+    release: PathBuf,
+}
+
+impl Job {
+    fn start(house: &House, mpi: &str, source: &str, ranks: usize) -> Self {
+        let program = house.folder.join(source.replace('.', "-"));
+        let compiler = match Path::new(source)
+            .extension()
+            .is_some_and(|kind| kind == "c")
+        {
+            true => "mpicc",
+            false => "mpif90",
+        };
+        let built = Command::new(format!("{compiler}.{mpi}"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi/").to_owned() + source)
+            .arg("-o")
+            .arg(&program)
+            .current_dir(&house.folder)
+            .output()
+            .expect("a compiler");
+        assert!(built.status.success(), "{built:?}");
+        let release = house.folder.join("release");
+        let mut command = Command::new(binary("numadctl"));
+        command.arg("--socket").arg(house.folder.join("numad.sock"));
+        command.args(["run", "--no-wait", "--mpi", "--policy", "none", "--"]);
+        command.arg(format!("mpirun.{mpi}"));
+        if mpi == "openmpi" {
+            command.args(["--oversubscribe", "--bind-to", "none"]);
+        }
+        command
+            .args(["-n", &ranks.to_string()])
+            .arg(&program)
+            .arg(&release);
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("NUMAD_MPI_SHIM", binary("libnumad_mpi.so"));
+        command.env("NUMAD_MPI_VERBOSE", "1");
+        let log = fs::File::create(house.folder.join("job")).expect("a log");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        let child = command.spawn().expect("the job starts");
+        Self { child, release }
+    }
+
+    fn let_go(mut self) {
+        fs::write(&self.release, "").expect("a file");
+        let status = self.child.wait().expect("the job ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+fn matrix(house: &House, window: &str) -> Option<Value> {
+    let output = house.ctl(&["matrix", "1", "--window", window, "--json"]);
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// Bytes and messages of each rank to each, once there are as many messages in all.
+fn told(house: &House, window: &str, messages: u64) -> (Value, Value) {
+    let mut found = Value::Null;
+    let log = || fs::read_to_string(house.folder.join("job")).unwrap_or_default();
+    wait_until("all messages are there", || {
+        found = matrix(house, window).unwrap_or_default();
+        assert!(!log().contains("not counted"), "{}", log());
+        found["samples"].as_u64() == Some(messages)
+    });
+    (found["rows"].clone(), found["support"].clone())
+}
+
+#[track_caller]
+fn check(mpi: &str, source: &str, ranks: usize) {
+    let house = House::serving(SEEING);
+    let job = Job::start(&house, mpi, source, ranks);
+    let (bytes, messages) = told(&house, "messages", 12 * ranks as u64);
+    let mut expected = vec![vec![[0u64; 2]; ranks]; ranks];
+    for (rank, row) in expected.iter_mut().enumerate() {
+        let mut send = |to: usize, bytes: u64, messages: u64| {
+            row[to][0] += bytes;
+            row[to][1] += messages;
+        };
+        send((rank + 1) % ranks, 7 * 64 * 8, 7);
+        send((rank + 2) % ranks, 5 * 4, 5);
+    }
+    let column = |at: usize| -> Vec<Vec<u64>> {
+        let rows = expected.iter();
+        rows.map(|row| row.iter().map(|cell| cell[at]).collect())
+            .collect()
+    };
+    assert_eq!(bytes, serde_json::json!(column(0)), "{mpi} {source}");
+    assert_eq!(messages, serde_json::json!(column(1)), "{mpi} {source}");
+    // A tree has one message less than it has ranks, each of three doubles.
+    let (modelled, _) = told(&house, "modelled", ranks as u64 - 1);
+    let sum: u64 = modelled
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|row| row.as_array().into_iter().flatten())
+        .filter_map(Value::as_u64)
+        .sum();
+    assert_eq!(sum, (ranks as u64 - 1) * 24);
+    job.let_go();
+}
+
+#[test]
+fn privileged_openmpi_in_c_and_fortran() {
+    if has("openmpi") {
+        check("openmpi", "ring.c", 4);
+        check("openmpi", "ring.f90", 4);
+        check("openmpi", "ring08.f90", 4);
+    }
+}
+
+#[test]
+fn privileged_mpich_in_c_and_fortran() {
+    // More than two ranks would spin on two processors.
+    if has("mpich") {
+        check("mpich", "ring.c", 2);
+        check("mpich", "ring.f90", 2);
+        check("mpich", "ring08.f90", 2);
+    }
+}
+
+#[test]
+fn privileged_a_job_outlives_the_daemon_and_the_daemon_a_rank() {
+    if !has("openmpi") {
+        return;
+    }
+    let mut house = House::serving(SEEING);
+    let job = Job::start(&house, "openmpi", "ring.c", 2);
+    told(&house, "messages", 24);
+    house.stop(Signal::SIGKILL);
+    job.let_go();
+    house.start();
+    fs::remove_file(house.folder.join("release")).expect("the file is there");
+    let mut job = Job::start(&house, "openmpi", "ring.c", 2);
+    let mut rank = None;
+    wait_until("ranks are known", || {
+        let status = house.ok(&["status", "--json"]);
+        let status: Value = serde_json::from_str(&status).expect("status is JSON");
+        rank = status["attachments"][0]["ranks"][1]["pid"].as_i64();
+        rank.is_some()
+    });
+    let rank = i32::try_from(rank.unwrap_or_default()).expect("a process");
+    signal::kill(Pid::from_raw(rank), Signal::SIGKILL).expect("the rank is there");
+    assert!(!job.child.wait().expect("the job ends").success());
+    house.ok(&["status"]);
+    let daemon = house.daemon.as_ref().map(pid_of);
+    assert!(daemon.is_some_and(|pid| signal::kill(pid, None).is_ok()));
+}
+
+#[test]
+fn privileged_without_a_daemon_the_program_runs() {
+    if !has("openmpi") {
+        return;
+    }
+    let house = House::with_settings("");
+    let program = house.folder.join("ring");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi/ring.c");
+    let built = Command::new("mpicc.openmpi")
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    let run = |verbose: &str| {
+        let output = Command::new("mpirun.openmpi")
+            .args(["--oversubscribe", "-n", "2"])
+            .arg(&program)
+            .arg("/")
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+            .env("LD_PRELOAD", binary("libnumad_mpi.so"))
+            .env("NUMAD_MPI_SOCKET", house.folder.join("nobody"))
+            .env("NUMAD_MPI_VERBOSE", verbose)
+            .output()
+            .expect("mpirun runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert_eq!(run("").matches("numad-mpi:").count(), 0);
+    let told = run("1");
+    assert_eq!(
+        told.matches("numad-mpi: messages are not counted").count(),
+        1,
+        "{told}"
+    );
+}

@@ -226,7 +226,9 @@ pub enum Command {
     )]
     Config(Config),
     /// Print what makes MPI programs count who sends how much to whom
-    #[command(after_help = "EXAMPLE:\n  eval \"$(numadctl mpi env)\"; mpirun -n 4 ./solver")]
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl mpi env\n  eval \"$(numadctl mpi env)\"; mpirun -n 4 ./solver"
+    )]
     Mpi(Mpi),
     /// Let the daemon read its settings again
     #[command(after_help = "EXAMPLE:\n  numadctl config check && numadctl reload")]

@@ -14,5 +14,8 @@ pub struct Mpi {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum What {
     /// Lines for a shell, which preload numad's library into what it starts from then on
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl mpi env\n  eval \"$(numadctl mpi env)\"; mpirun -n 4 ./solver"
+    )]
     Env,
 }

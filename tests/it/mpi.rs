@@ -180,6 +180,28 @@ fn privileged_a_job_outlives_the_daemon_and_the_daemon_a_rank() {
     assert!(daemon.is_some_and(|pid| signal::kill(pid, None).is_ok()));
 }
 
+/// Ranks of the two jobs have the same numbers.
+#[test]
+fn privileged_what_a_job_spawns_has_rows_of_its_own() {
+    if !has("openmpi") {
+        return;
+    }
+    let house = House::serving(SEEING);
+    let job = Job::start(&house, "openmpi", "spawn.c", 2);
+    let (bytes, _) = told(&house, "messages", 4);
+    let expected = serde_json::json!([[0, 4, 0, 0], [4, 0, 0, 0], [0, 0, 0, 4], [0, 0, 4, 0]]);
+    assert_eq!(bytes, expected);
+    let status: Value = serde_json::from_str(&house.ok(&["status", "--json"])).expect("JSON");
+    let ranks = status["attachments"][0]["ranks"].as_array().cloned();
+    let ranks: Vec<Option<u64>> = ranks
+        .into_iter()
+        .flatten()
+        .map(|rank| rank["rank"].as_u64())
+        .collect();
+    assert_eq!(ranks, [Some(0), Some(1), Some(0), Some(1)]);
+    job.let_go();
+}
+
 #[test]
 fn privileged_without_a_daemon_the_program_runs() {
     if !has("openmpi") {

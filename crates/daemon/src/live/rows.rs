@@ -45,6 +45,9 @@ const SIZE_MAX: u32 = 4096;
 /// Most rows, and of one user. A row is a descriptor of the daemon, and memory of whoever writes it.
 const ROWS_MAX: usize = 2048;
 const USER_ROWS_MAX: usize = 512;
+/// Memory of the daemon for what it remembers of rows: as much as they have themselves; and for those of one user.
+const BYTES_MAX: usize = 128 << 20;
+const USER_BYTES_MAX: usize = 32 << 20;
 /// Of the descriptors that the daemon may have, rows take this part at most, as a divisor.
 const DESCRIPTORS_PART: usize = 4;
 /// How long the next waits after one that got no row.
@@ -205,10 +208,12 @@ impl Rows {
             return Err(format!("{size} ranks are more than {SIZE_MAX}"));
         }
         let mut rows = self.locked();
-        let own = rows.values().filter(|row| row.uid == uid).count();
-        let most = ROWS_MAX.min(descriptors::limit() / DESCRIPTORS_PART);
-        if rows.len() >= most || own >= USER_ROWS_MAX.min(most / 2) {
-            return Err(format!("user {uid} has {own} rows of {}", rows.len()));
+        let own = || rows.values().filter(|row| row.uid == uid);
+        let room = has_room(rows.values(), ROWS_MAX.min(most()), size, BYTES_MAX)
+            && has_room(own(), USER_ROWS_MAX.min(most() / 2), size, USER_BYTES_MAX);
+        if !room {
+            let (own, all) = (own().count(), rows.len());
+            return Err(format!("user {uid} has {own} rows of {all}"));
         }
         let row = Row::new(process.start, uid, pid, rank, size);
         rows.insert(pid, row.map_err(|error| error.to_string())?);
@@ -289,6 +294,26 @@ impl Rows {
         }
         messages
     }
+}
+
+/// Most rows by descriptors.
+fn most() -> usize {
+    descriptors::limit() / DESCRIPTORS_PART
+}
+
+/// Whether one more row, of so many ranks, is within these limits.
+fn has_room<'a>(
+    rows: impl Iterator<Item = &'a Row>,
+    rows_max: usize,
+    size: u32,
+    bytes_max: usize,
+) -> bool {
+    let (mut count, mut bytes) = (1, size as usize * PEER_WORDS * WORD);
+    for row in rows {
+        count += 1;
+        bytes += row.seen.len() * WORD;
+    }
+    count <= rows_max && bytes <= bytes_max
 }
 
 /// A rank of a job of a user.
@@ -405,6 +430,17 @@ mod tests {
             assert!(sent.iter().all(|sent| sent.from != Pid(1199)));
         }
         assert_eq!(rows.totals(&members).peers[199], vec![[0; 4]; 200]);
+    }
+
+    #[test]
+    fn rows_have_a_limit_in_number_and_in_memory() {
+        let (rows, _) = rows(4, [10, 20]);
+        let rows = rows.locked();
+        let each = 4 * PEER_WORDS * WORD;
+        assert!(has_room(rows.values(), 3, 4, 3 * each));
+        assert!(!has_room(rows.values(), 2, 4, 3 * each));
+        assert!(!has_room(rows.values(), 3, 5, 3 * each));
+        assert!(!has_room(rows.values(), 3, u32::MAX, USER_BYTES_MAX));
     }
 
     #[test]

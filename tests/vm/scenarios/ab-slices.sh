@@ -16,7 +16,7 @@ SETTINGS
 feed 20000 --speed /run/numad/counters
 start_numad
 workload slices --threads $cpus --region-kib 512 --seconds 3000 --seed 5
-experiment deloc,none,linux+balancing -n 8 --slice 16s --time-constant 3200ms --seed 1
+experiment deloc,none,linux+balancing -n 10 --slice 24s --time-constant 4800ms --seed 1
 expect "the verdict on none" "$(verdict none)" worse
 expect "the verdict on the kernel's balancing" "$(verdict linux+balancing)" worse
 expect "the kernel's balancing afterwards" "$(cat /proc/sys/kernel/numa_balancing)" 0

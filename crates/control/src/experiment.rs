@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ErrorKind, Failure};
-use crate::rows::Target;
+use crate::rows::{Matrix, NodeAccesses, Target};
 
 /// Version of the format that this program writes.
 pub const FORMAT: u32 = 1;
@@ -65,6 +65,21 @@ pub struct Experiment {
     /// What follows from the slices: of the primary metric first. Computed anew by whoever reads the file.
     #[serde(default)]
     pub results: Vec<ResultRow>,
+    /// What was last seen of the program under arms that numad saw it under; none for whole runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sights: Vec<Sight>,
+}
+
+/// The program as it was at the end of an arm's last slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sight {
+    /// Arm, from 0.
+    pub arm: u32,
+    /// What was accessed from which node.
+    pub accesses: Vec<NodeAccesses>,
+    /// Who shared memory with whom in that slice; absent for programs of very many threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
 }
 
 /// An experiment on a running program, asked for.
@@ -390,6 +405,7 @@ enum Line {
         washout_ms: u64,
     },
     Slice(Slice),
+    Sight(Sight),
     Ended {
         ending: Ending,
         why: String,
@@ -408,6 +424,7 @@ impl KeptExperiment {
             experiment: Box::new(Experiment {
                 slices: Vec::new(),
                 results: Vec::new(),
+                sights: Vec::new(),
                 ..self.experiment.clone()
             }),
         })
@@ -424,6 +441,15 @@ impl KeptExperiment {
         });
         let timing = timing.as_ref().map(line).transpose()?;
         Ok(timing.unwrap_or_default() + &line(&Line::Slice(slice.clone()))?)
+    }
+
+    /// The lines of what was last seen.
+    ///
+    /// # Errors
+    /// As [`Self::begun`].
+    pub fn sights(sights: &[Sight]) -> Result<String, serde_json::Error> {
+        let lines = sights.iter().map(|sight| line(&Line::Sight(sight.clone())));
+        lines.collect()
     }
 
     /// The line with which it ends.
@@ -472,6 +498,7 @@ impl KeptExperiment {
                     });
                 }
                 (Line::Slice(slice), Some(kept)) => kept.experiment.slices.push(slice),
+                (Line::Sight(sight), Some(kept)) => kept.experiment.sights.push(sight),
                 (
                     Line::Timing {
                         slice_ms,
@@ -526,10 +553,13 @@ fn check(experiment: &Experiment) -> Result<(), &'static str> {
     if names.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err("two arms have one name");
     }
+    let is_arm = |arm: u32| usize::try_from(arm).is_ok_and(|arm| arm < arms.len());
+    if experiment.sights.iter().any(|sight| !is_arm(sight.arm)) {
+        return Err("something was seen of no arm");
+    }
     let mut seen = std::collections::BTreeSet::new();
     for slice in slices {
-        let known = usize::try_from(slice.arm).is_ok_and(|arm| arm < arms.len());
-        if !known || slice.block >= experiment.blocks {
+        if !is_arm(slice.arm) || slice.block >= experiment.blocks {
             return Err("a slice is of no arm or block");
         }
         if !seen.insert((slice.block, slice.arm)) {
@@ -600,6 +630,7 @@ mod tests {
                 moved: None,
             }],
             results: Vec::new(),
+            sights: Vec::new(),
         }
     }
 
@@ -660,6 +691,15 @@ mod tests {
                 slice_ms: Some(60_000),
                 washout_ms: Some(15_000),
                 ending: Ending::Complete,
+                sights: vec![Sight {
+                    arm: 1,
+                    accesses: vec![NodeAccesses {
+                        node: Some(2),
+                        threads: 4,
+                        samples: 77,
+                    }],
+                    matrix: None,
+                }],
                 ..experiment()
             },
         };
@@ -668,6 +708,7 @@ mod tests {
                 slice_ms: None,
                 washout_ms: None,
                 slices: Vec::new(),
+                sights: Vec::new(),
                 ending: Ending::Running,
                 ..whole.experiment.clone()
             },
@@ -676,6 +717,7 @@ mod tests {
         let slice = &whole.experiment.slices[0];
         let text = begun.begun().unwrap()
             + &KeptExperiment::slice(slice, Some((60_000, 15_000))).unwrap()
+            + &KeptExperiment::sights(&whole.experiment.sights).unwrap()
             + &KeptExperiment::ended(Ending::Complete, "").unwrap();
         assert_eq!(KeptExperiment::read(text.as_bytes()).unwrap(), whole);
         let first = begun.begun().unwrap().len();
@@ -684,7 +726,12 @@ mod tests {
             assert_eq!(read.is_ok(), length >= first, "{length}");
             assert!(read.is_err() || read.unwrap().experiment.ending == Ending::Running);
         }
+        let of_no_arm = Sight {
+            arm: 2,
+            ..whole.experiment.sights[0].clone()
+        };
         for wrong in [
+            begun.begun().unwrap() + &KeptExperiment::sights(&[of_no_arm]).unwrap(),
             KeptExperiment::ended(Ending::Complete, "").unwrap(),
             begun.begun().unwrap() + &begun.begun().unwrap(),
             begun.begun().unwrap() + "{}\n",

@@ -312,6 +312,33 @@ pub struct ThreadRow {
     pub samples: u64,
 }
 
+/// What was sampled on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeAccesses {
+    /// The node; absent for threads of which it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Threads there.
+    pub threads: u64,
+    /// Their samples in the last window.
+    pub samples: u64,
+}
+
+impl NodeAccesses {
+    /// Those of some threads, by ascending node.
+    #[must_use]
+    pub fn of(threads: &[ThreadRow]) -> Vec<Self> {
+        let mut nodes: BTreeMap<Option<u32>, Self> = BTreeMap::new();
+        for thread in threads {
+            let node = nodes.entry(thread.node).or_default();
+            node.node = thread.node;
+            node.threads += 1;
+            node.samples += thread.samples;
+        }
+        nodes.into_values().collect()
+    }
+}
+
 /// Who talks to whom.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {

@@ -78,6 +78,7 @@ pub fn slices(
         why: String::new(),
         slices: Vec::new(),
         results: Vec::new(),
+        sights: Vec::new(),
     };
     check(&experiment, "slices")?;
     Ok(experiment)

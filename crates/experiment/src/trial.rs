@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use control::experiment::{Ending, Experiment, Moved, Slice};
+use control::experiment::{Ending, Experiment, Moved, Sight, Slice};
 
 use crate::conductor::{Conductor, Step};
 use crate::design::Design;
@@ -93,6 +93,20 @@ impl Trial {
     #[must_use]
     pub const fn experiment(&self) -> &Experiment {
         &self.experiment
+    }
+
+    /// The arm that is entered.
+    #[must_use]
+    pub fn arm(&self) -> Option<u32> {
+        u32::try_from(self.entered.as_ref()?.arm).ok()
+    }
+
+    /// Keeps what was last seen of the program under an arm, in place of what was seen before.
+    pub fn saw(&mut self, sight: Sight) {
+        let sights = &mut self.experiment.sights;
+        sights.retain(|other| other.arm != sight.arm);
+        sights.push(sight);
+        sights.sort_by_key(|sight| sight.arm);
     }
 
     /// Whether slices are not begun yet.

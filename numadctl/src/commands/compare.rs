@@ -191,6 +191,7 @@ fn planned(arguments: &Compare) -> Result<Experiment, Failure> {
         why: String::new(),
         slices: Vec::new(),
         results: Vec::new(),
+        sights: Vec::new(),
     };
     plan::check(&experiment, "runs")?;
     Ok(experiment)

@@ -9,6 +9,7 @@ use picture::{Drawing, escaped};
 use super::experiment::{
     ending, figure, notes, noun, percent, primary, result_rows, sentence, signed,
 };
+use super::sight;
 use experiment::results;
 
 /// Size of a picture, in pixels.
@@ -63,8 +64,29 @@ pub fn page(experiment: &Experiment) -> String {
         html.push_str(&in_time(experiment, metric));
         html.push_str(&distribution(experiment, metric));
     }
+    html.push_str(&sights(experiment));
     html.push_str(&raw(experiment));
     whole(&title, &html)
+}
+
+/// The program under each policy, as it was at the end of the policy's last slice.
+fn sights(experiment: &Experiment) -> String {
+    let mut html = String::new();
+    for sight in &experiment.sights {
+        let arm = experiment.arms.get(sight.arm as usize);
+        let name = escaped(arm.map_or("", |arm| &arm.name));
+        let accesses = sight::accesses(&sight.accesses);
+        let matrix = sight.matrix.as_ref().and_then(sight::matrix);
+        for (what, picture) in [
+            ("accesses of each node", accesses),
+            ("who shared memory with whom", matrix),
+        ] {
+            if let Some(picture) = picture {
+                html.push_str(&format!("<h2>Under {name} at last: {what}</h2>\n{picture}"));
+            }
+        }
+    }
+    html
 }
 
 fn arm_names(experiment: &Experiment) -> String {

@@ -17,6 +17,7 @@ pub mod matrix_svg;
 pub mod policies;
 pub mod record;
 pub mod settings;
+pub mod sight;
 pub mod status;
 pub mod story;
 pub mod table;

@@ -1,16 +1,14 @@
 //! What is kept of attachments after their end, as a list and one by one.
 
-use std::collections::BTreeMap;
-
-use control::rows::ThreadRow;
+use control::rows::NodeAccesses;
 use control::story::{Story, StoryRow};
-use picture::page::{figure, numbers, table, verbatim, whole};
-use picture::{Drawing, colours, escaped};
+use picture::escaped;
+use picture::page::{verbatim, whole};
 
 use super::table::{Side, fitting};
 use super::units::{count, date, seconds, share};
 use super::wrap::wrapped;
-use super::{attachment, explain, matrix_svg};
+use super::{attachment, explain, sight};
 
 /// The list, oldest first, in lines of at most `width` where that leaves anything.
 #[must_use]
@@ -111,59 +109,18 @@ pub fn page(story: &Story) -> String {
     if let Some(undone) = &story.undone {
         body.push_str(&verbatim(&attachment::undone(undone)));
     }
-    if let Some(matrix) = story
-        .matrix
-        .as_ref()
-        .filter(|it| super::matrix::is_square(it))
-    {
-        let (head, rows) = matrix_svg::numbers(matrix);
-        let head: Vec<&str> = head.iter().map(String::as_str).collect();
-        let caption = "Threads that share memory stand next to each other; lines part the nodes.";
+    if let Some(picture) = story.matrix.as_ref().and_then(sight::matrix) {
         body.push_str("<h2>Who shared memory with whom</h2>\n");
-        body.push_str(&figure(&matrix_svg::inline(matrix), caption));
-        body.push_str(&numbers(&table(&head, &rows)));
+        body.push_str(&picture);
     }
-    body.push_str(&accesses(&story.detail.threads));
+    if let Some(picture) = sight::accesses(&NodeAccesses::of(&story.detail.threads)) {
+        body.push_str("<h2>Accesses of each node</h2>\n");
+        body.push_str(&picture);
+    }
     body.push_str("<h2>What was seen, done and not done</h2>\n");
     let told = explain::text(&story.detail, &story.events, PAGE_COLUMNS);
     body.push_str(&verbatim(&told));
     whole(&title, &body)
-}
-
-/// From which node memory was accessed last: samples of the threads there.
-fn accesses(threads: &[ThreadRow]) -> String {
-    const ROW: f64 = 24.0;
-    const WIDTH: f64 = 560.0;
-    const NAMES: f64 = 70.0;
-    const BAR: f64 = 360.0;
-    let mut nodes: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
-    for thread in threads {
-        let (count, samples) = nodes.entry(thread.node).or_default();
-        *count += 1;
-        *samples += thread.samples;
-    }
-    let most = nodes.values().map(|(_, samples)| *samples).max();
-    let Some(most) = most.filter(|most| *most > 0) else {
-        return String::new();
-    };
-    let title = "Accesses sampled in the last window, by the node of the thread";
-    let description = "A bar for each node with threads of the program; longer is more accesses.";
-    let size = (WIDTH, ROW * nodes.len() as f64);
-    let mut drawing = Drawing::inline(size, title, description);
-    let mut rows = Vec::new();
-    for (row, (node, (count, samples))) in nodes.into_iter().enumerate() {
-        let top = ROW * row as f64;
-        let name = node.map_or_else(|| "no node".to_owned(), |node| format!("node {node}"));
-        let width = BAR * samples as f64 / most as f64;
-        drawing.text((0.0, top + 16.0), "", &name);
-        drawing.rect((NAMES, top + 3.0), (width, ROW - 6.0), &colours::series(0));
-        drawing.text((NAMES + width + 8.0, top + 16.0), "", &samples.to_string());
-        rows.push(vec![name, count.to_string(), samples.to_string()]);
-    }
-    let head = ["node", "threads", "accesses sampled"];
-    let table = numbers(&table(&head, &rows));
-    let drawing = figure(&drawing.finish(), title);
-    format!("<h2>Accesses of each node</h2>\n{drawing}{table}")
 }
 
 /// Characters in a line of the page.

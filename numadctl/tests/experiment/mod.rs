@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use control::experiment::{
-    Arm, Ending, Experiment, ExperimentRow, FORMAT, Kind, Metric, Slice, Verdict,
+    Arm, Ending, Experiment, ExperimentRow, FORMAT, Kind, Metric, Sight, Slice, Verdict,
 };
+use control::rows::{Matrix, NodeAccesses};
 
 use super::fake::Fake;
 
@@ -57,6 +58,7 @@ fn experiment(pairs: u32, hostile: &str) -> Experiment {
         why: String::new(),
         slices: (0..2 * pairs).map(slice).collect(),
         results: Vec::new(),
+        sights: Vec::new(),
     }
 }
 
@@ -115,7 +117,36 @@ fn an_interrupted_experiment_claims_less() {
 fn the_page_is_whole_and_alone_whatever_the_names() {
     let fake = Fake::absent();
     let hostile = "</style><script>alert(1)</script>\"'&\u{1b}[2J http://x/";
-    let file = kept(&fake, "hostile.json", &experiment(30, hostile));
+    let matrix = Matrix {
+        window: hostile.to_owned(),
+        ranks: Vec::new(),
+        tids: vec![70, 71],
+        nodes: vec![Some(0), None],
+        rows: vec![vec![0, 9], vec![9, 0]],
+        samples: 18,
+        support: vec![vec![0, 9], vec![9, 0]],
+        confidence: 0.9,
+        partners: Vec::new(),
+    };
+    let sight = |matrix| Sight {
+        arm: 1,
+        accesses: vec![NodeAccesses {
+            node: Some(0),
+            threads: 2,
+            samples: 18,
+        }],
+        matrix: Some(matrix),
+    };
+    let uneven = Matrix {
+        rows: vec![vec![0]],
+        ..matrix.clone()
+    };
+    let experiment = Experiment {
+        // What is no matrix is not drawn.
+        sights: vec![sight(matrix), sight(uneven)],
+        ..experiment(30, hostile)
+    };
+    let file = kept(&fake, "hostile.json", &experiment);
     let page = fake.ok(&words("report FILE -o -", &file));
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.contains(
@@ -130,9 +161,9 @@ fn the_page_is_whole_and_alone_whatever_the_names() {
         .skip(1)
         .map(|rest| &rest[..rest.find("</svg>").unwrap()])
         .collect();
-    // Differences, values in time, distributions.
-    assert_eq!(pictures.len(), 3);
-    assert_eq!(page.matches("<figure>").count(), 3);
+    // Differences, values in time, distributions; accesses and the matrix, and accesses again.
+    assert_eq!(pictures.len(), 6);
+    assert_eq!(page.matches("<figure>").count(), 6);
     for picture in pictures {
         let picture = format!("<svg {picture}</svg>");
         let document = roxmltree::Document::parse(&picture).unwrap();

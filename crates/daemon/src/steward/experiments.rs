@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use control::experiment::{
     Ending, Experiment, ExperimentRequest, ExperimentRow, KeptExperiment, Moved, ReadingRequest,
-    is_machine_wide,
+    Sight, is_machine_wide,
 };
-use control::rows::{AttachRequest, Attachment, Target};
+use control::rows::{AttachRequest, Attachment, NodeAccesses, Target};
 use control::{ErrorKind, Failure};
 use experiment::metric::Reading;
 use experiment::{Left, Step, Totals, Trial, plan};
@@ -26,7 +26,7 @@ use procfs::EnergyMeter;
 use tokio::sync::watch;
 use topology::{NodeSet, Pid, StartTicks};
 
-use super::{ProcessFacts, Steward};
+use super::{MatrixDraft, ProcessFacts, Steward};
 use crate::log::Log;
 use crate::peer::Peer;
 use crate::shelf::{Room, Shelf};
@@ -607,6 +607,7 @@ impl Steward {
     /// Undoes the arm that is entered, threads and pages, and keeps its slice if it counts.
     fn leave(&mut self, id: u32) {
         let at = self.now();
+        self.take_sight(id);
         let Some(live) = self.experiments.live.get_mut(&id) else {
             return;
         };
@@ -645,16 +646,39 @@ impl Steward {
         self.experiments.turned(id);
     }
 
+    /// Takes down the program as it is under the arm that is entered.
+    fn take_sight(&mut self, id: u32) {
+        let live = self.experiments.live.get(&id);
+        let entered = live.and_then(|live| live.attachment.zip(live.trial.arm()));
+        let Some((attachment, arm)) = entered else {
+            return;
+        };
+        let Ok(detail) = self.detail(Peer::DAEMON, attachment) else {
+            return;
+        };
+        let sight = Sight {
+            arm,
+            accesses: NodeAccesses::of(&detail.threads),
+            matrix: self.story_matrix(attachment).map(MatrixDraft::row),
+        };
+        if let Some(live) = self.experiments.live.get_mut(&id) {
+            live.trial.saw(sight);
+        }
+    }
+
     fn finish(&mut self, id: u32) {
         self.experiments.turned(id);
         let Some(live) = self.experiments.live.remove(&id) else {
             return;
         };
         let experiment = live.trial.experiment();
+        let sights = KeptExperiment::sights(&experiment.sights);
         let ended = KeptExperiment::ended(experiment.ending, &experiment.why);
         let log = self.parts.log.clone();
-        if let Err(failure) = self.experiments.write(id, ended) {
-            log.warn(format_args!("experiment {id}: {failure}"));
+        for lines in [sights, ended] {
+            if let Err(failure) = self.experiments.write(id, lines) {
+                log.warn(format_args!("experiment {id}: {failure}"));
+            }
         }
         let mut row = row_of(id, live.peer.uid, experiment);
         row.turn = live.turn;

@@ -81,6 +81,18 @@ fn it_runs_by_itself_and_leaves_every_arm() {
         assert!((slice.pressure.unwrap() - 0.25).abs() < 0.01);
         assert!(slice.values[0].is_some());
     }
+    let seen: Vec<u32> = experiment.sights.iter().map(|sight| sight.arm).collect();
+    assert_eq!(seen, [0, 1], "each policy's last slice");
+    let (accesses, matrix) = (
+        &experiment.sights[1].accesses,
+        experiment.sights[1].matrix.as_ref(),
+    );
+    assert_eq!(
+        accesses.iter().map(|node| node.threads).sum::<u64>(),
+        4,
+        "{accesses:?}"
+    );
+    assert_eq!(matrix.unwrap().tids.len(), 4);
     assert_eq!(world.state().undone.len(), 12);
     assert!(steward.attachments(USER).is_empty() && world.state().done.is_empty());
     assert_eq!(steward.wait(steward.now()), None);

@@ -149,19 +149,22 @@ impl Steward {
             .programs
             .get(&id)
             .is_some_and(|program| self.has_story(program));
-        let threads = self.engine.tasks(id).len();
-        if !wanted || threads == 0 {
+        if !wanted || self.engine.tasks(id).is_empty() {
             return;
         }
-        let matrix = match threads <= MATRIX_THREADS_MAX {
-            true => self.matrix(Peer::DAEMON, id, MatrixWindow::Decayed).ok(),
-            false => None,
-        };
+        let matrix = self.story_matrix(id);
         if let Some(program) = self.programs.get_mut(&id)
             && !matrix.as_ref().is_some_and(MatrixDraft::is_empty)
         {
             program.matrix = matrix;
         }
+    }
+
+    /// Who shares with whom, as it is kept; none for programs of very many threads.
+    pub(super) fn story_matrix(&mut self, id: AttachmentId) -> Option<MatrixDraft> {
+        let threads = self.engine.tasks(id).len();
+        let matrix = || self.matrix(Peer::DAEMON, id, MatrixWindow::Decayed).ok();
+        (threads <= MATRIX_THREADS_MAX).then(matrix)?
     }
 
     /// Keeps a story. After everything is put back: a full disk must not be in its way.

@@ -179,6 +179,10 @@ fn systemd(kit: &Kit) -> Result<Vec<Item>> {
         ("systemd/numad.sysusers", "usr/lib/sysusers.d/numad.conf"),
         ("systemd/numad.tmpfiles", "usr/lib/tmpfiles.d/numad.conf"),
         ("packaging/numad.toml", "etc/numad/numad.toml"),
+        (
+            "systemd/numad.service.d/external-policies.conf",
+            "usr/share/numad/external-policies.conf",
+        ),
     ] {
         items.push(Item::new(kit.shipped(file), &format!("/{guest}")));
     }

@@ -58,8 +58,10 @@ numadctl attach $program --policy exec:$policy || fail "attach"
 within 60 moved_threads || fail "no thread was moved: $(numadctl explain $program)"
 contains "status" "$(numadctl status --json)" "at work as neighbours"
 contains "why" "$(numadctl explain $program)" "external policy"
-expect "the policy's user" "$(ps -o user,comm | awk '$2 == "awk" {print $1; exit}')" numad-policy
+uid=$(awk -F: '$1 == "numad-policy" { print $3 }' /etc/passwd)
+[ -n "$(pidof awk)" ] || fail "the policy does not run"
 for process in $(pidof awk); do
+    expect "the policy's user" "$(awk '$1 == "Uid:" { print $2 }' /proc/$process/status)" "$uid"
     grep -q '^CapPrm:.0000000000000000$' /proc/$process/status || fail "the policy has rights: $(cat /proc/$process/status)"
 done
 numadctl detach $program || fail "detach"

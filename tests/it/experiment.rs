@@ -98,6 +98,38 @@ fn privileged_a_command_is_started_and_goes_on_after_its_experiment() {
 }
 
 #[test]
+fn privileged_a_run_says_what_its_policy_did_and_saw() {
+    if !privileged() {
+        return;
+    }
+    let house = House::serving(SEEING);
+    let file = house.folder.join("runs.json").display().to_string();
+    let words = [
+        "compare",
+        "-n",
+        "6",
+        "--policies",
+        "off,random",
+        "--to-the-end",
+    ];
+    let program = ["--", "/bin/sh", "-c", "sleep 0.1"];
+    house.ok(&[&words[..], &["-o", &file], &program].concat());
+    let experiment: Value =
+        serde_json::from_str(&fs::read_to_string(&file).expect("the experiment")).expect("JSON");
+    let slices = experiment["slices"].as_array().expect("a list");
+    assert_eq!(slices.len(), 12, "{experiment}");
+    for slice in slices {
+        let told = slice["moved"]["threads"].is_u64() && slice["moved"]["pages"].is_u64();
+        // Nobody has seen the runs under no policy.
+        assert_eq!(told, slice["arm"] == 1, "{slice}");
+    }
+    let sights = experiment["sights"].as_array().expect("a list");
+    assert_eq!(sights.len(), 1, "{experiment}");
+    assert_eq!(sights[0]["arm"], 1);
+    assert!(house.ok(&["status"]).contains("nothing is attached"));
+}
+
+#[test]
 fn privileged_a_command_that_ends_first_leaves_what_there_is() {
     if !privileged() {
         return;

@@ -65,7 +65,7 @@ pub struct Experiment {
     /// What follows from the slices: of the primary metric first. Computed anew by whoever reads the file.
     #[serde(default)]
     pub results: Vec<ResultRow>,
-    /// What was last seen of the program under arms that numad saw it under; none for whole runs.
+    /// What was last seen of the program under arms that numad saw it under.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sights: Vec<Sight>,
 }
@@ -80,6 +80,15 @@ pub struct Sight {
     /// Who shared memory with whom in that slice; absent for programs of very many threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Matrix>,
+}
+
+impl Experiment {
+    /// Keeps what was last seen of the program under an arm, in place of what was seen before.
+    pub fn saw(&mut self, sight: Sight) {
+        self.sights.retain(|other| other.arm != sight.arm);
+        self.sights.push(sight);
+        self.sights.sort_by_key(|sight| sight.arm);
+    }
 }
 
 /// An experiment on a running program, asked for.
@@ -306,8 +315,9 @@ pub struct Moved {
     pub threads: u64,
     /// Pages moved.
     pub pages: u64,
-    /// Milliseconds that it took to undo them.
-    pub undo_ms: u64,
+    /// Milliseconds that it took to undo them; absent where the program ended first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_ms: Option<u64>,
 }
 
 /// What follows for an arm and a metric.

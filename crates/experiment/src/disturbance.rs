@@ -123,7 +123,7 @@ pub fn of_arm(experiment: &Experiment, arm: usize) -> OfArm {
         undo_ms: mean(
             slices
                 .iter()
-                .filter_map(|slice| Some(slice.moved?.undo_ms as f64)),
+                .filter_map(|slice| Some(slice.moved?.undo_ms? as f64)),
         ),
     }
 }

@@ -103,10 +103,7 @@ impl Trial {
 
     /// Keeps what was last seen of the program under an arm, in place of what was seen before.
     pub fn saw(&mut self, sight: Sight) {
-        let sights = &mut self.experiment.sights;
-        sights.retain(|other| other.arm != sight.arm);
-        sights.push(sight);
-        sights.sort_by_key(|sight| sight.arm);
+        self.experiment.saw(sight);
     }
 
     /// Whether slices are not begun yet.
@@ -319,7 +316,7 @@ impl Trial {
             pressure: left.totals.waited_since(&entered.before, whole),
             disturbed: left.totals.since(&entered.before, whole),
             moved: entered.touched.then(|| Moved {
-                undo_ms: u64::try_from(left.undo.as_millis()).unwrap_or(u64::MAX),
+                undo_ms: u64::try_from(left.undo.as_millis()).ok(),
                 ..moved.unwrap_or_default()
             }),
         }
@@ -434,7 +431,10 @@ mod tests {
         let slice = &experiment.slices[3];
         assert_eq!((slice.at_s, slice.length_s), (3.0, 1.0));
         let moved = slice.moved.unwrap();
-        assert_eq!((moved.pages, moved.undo_ms), (u64::from(slice.arm) * 5, 7));
+        assert_eq!(
+            (moved.pages, moved.undo_ms),
+            (u64::from(slice.arm) * 5, Some(7))
+        );
         assert!((slice.pressure.unwrap() - 0.5 / 1.007).abs() < 1e-9);
         let disturbed = slice.disturbed.unwrap();
         assert!((disturbed.memory_pressure.unwrap() - 0.25 / 1.007).abs() < 1e-9);

@@ -82,9 +82,7 @@ fn run_and_tell(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Resul
 
 /// What was done and gained. It has ended: whatever goes wrong here is not its failure.
 fn tell(client: &Client, id: u32, err: &mut Output<'_>) {
-    // Ends the attachment, if the daemon has not seen yet that the program did.
-    drop(client.delete::<UndoReport>(&format!("/v1/attachments/{id}")));
-    if let Ok(story) = history::story(client, id) {
+    if let Some(story) = history::ended(client, id) {
         let gained = render::story::gained(&story.row);
         let line = format!("numadctl: {gained}; `numadctl report id:{id}` tells more\n");
         drop(err.text(&line));

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use control::experiment::{Arm, Ending, Experiment, FORMAT, Kind, Metric, Slice};
-use control::rows::{AttachRequest, Attachment, Target};
+use control::experiment::{Arm, Ending, Experiment, FORMAT, Kind, Metric, Moved, Sight, Slice};
+use control::rows::{AttachRequest, Attachment, NodeAccesses, Target};
+use control::story::Story;
 use control::{ErrorKind, Failure};
 use experiment::metric::{self, Figure, Source};
 use experiment::plan::{self, kept};
@@ -19,6 +20,7 @@ use nix::unistd::Pid;
 use procfs::{Energy, EnergyMeter, Presence};
 
 use super::attach::find_program;
+use super::history;
 use crate::cli::experiment::Compare;
 use crate::client::Client;
 use crate::output::Output;
@@ -49,13 +51,20 @@ struct Runs<'a, 'o, 'w> {
 
 /// One run.
 struct Run {
+    measured: Measured,
+    output: Option<String>,
+    /// Share of time in which some thread of the machine waited for a processor.
+    pressure: Option<f64>,
+    /// What its policy saw and did.
+    story: Option<Story>,
+}
+
+/// A run as it was measured.
+struct Measured {
     at: Instant,
     wall: Duration,
     cpu: Duration,
     status: ExitStatus,
-    output: Option<String>,
-    /// Share of time in which some thread of the machine waited for a processor.
-    pressure: Option<f64>,
     /// Joules of the processor packages, where a metric needs them.
     energy: Option<f64>,
 }
@@ -241,7 +250,7 @@ impl Runs<'_, '_, '_> {
             self.say(&format!(
                 "warm-up {}: {:.3} s",
                 number + 1,
-                run.wall.as_secs_f64()
+                run.measured.wall.as_secs_f64()
             ))?;
         }
         self.begun = Instant::now();
@@ -277,15 +286,16 @@ impl Runs<'_, '_, '_> {
                 );
             }
         }
+        let wall = run.measured.wall.as_secs_f64();
         let mut values = Vec::new();
         for metric in &self.experiment.metrics {
             let value = match metric::source(&metric.name) {
-                Some(Source::Cpu) => Some(run.cpu.as_secs_f64()),
+                Some(Source::Cpu) => Some(run.measured.cpu.as_secs_f64()),
                 source @ Some(Source::Gauge(_) | Source::Query { .. }) => {
                     trial::number(source, &mut self.waiting)?
                 }
-                Some(Source::Daemon(_)) => run.energy,
-                _ => Some(run.wall.as_secs_f64()),
+                Some(Source::Daemon(_)) => run.measured.energy,
+                _ => Some(wall),
             };
             values.push(value.map(kept));
         }
@@ -293,22 +303,28 @@ impl Runs<'_, '_, '_> {
         self.experiment.slices.push(Slice {
             block: number(block),
             arm: number(arm),
-            at_s: kept((self.before + (run.at - self.begun)).as_secs_f64()),
-            length_s: kept(run.wall.as_secs_f64()),
+            at_s: kept((self.before + (run.measured.at - self.begun)).as_secs_f64()),
+            length_s: kept(wall),
             values,
-            exit_code: Some(exit_code(run.status)),
+            exit_code: Some(exit_code(run.measured.status)),
             output: run.output,
             pressure: run.pressure,
             disturbed: None,
-            moved: None,
+            moved: run.story.as_ref().map(moved),
         });
+        if let Some(story) = run.story {
+            self.experiment.saw(Sight {
+                arm: number(arm),
+                accesses: NodeAccesses::of(&story.detail.threads),
+                matrix: story.matrix,
+            });
+        }
         self.save()?;
         let (done, all) = (
             self.experiment.slices.len(),
             self.experiment.blocks as usize * self.experiment.arms.len(),
         );
         let left = render::experiment::remaining(&self.experiment).unwrap_or_default();
-        let wall = run.wall.as_secs_f64();
         self.say(&format!(
             "run {done} of {all}, {}: {wall:.3} s; about {left} left",
             named.name
@@ -316,10 +332,10 @@ impl Runs<'_, '_, '_> {
     }
 
     fn must_succeed(&self, run: &Run, arm: &Arm) -> Result<(), Failure> {
-        if run.status.success() || self.ignore_failure {
+        if run.measured.status.success() || self.ignore_failure {
             return Ok(());
         }
-        let (command, status) = (&self.experiment.subject[0], run.status);
+        let (command, status) = (&self.experiment.subject[0], run.measured.status);
         let text = format!("`{command}` ended with {status} under {}", arm.name);
         Err(Failure::new(ErrorKind::Program, text)
             .remedy("mend it, or count such runs too with --ignore-failure"))
@@ -351,45 +367,46 @@ impl Runs<'_, '_, '_> {
             .map_err(cannot)?;
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
         let waited = trial::waited();
-        let ran = self.released(&mut child, pid, arm);
+        let ran = self.attached(&child, pid, arm).and_then(|id| {
+            let measured = self.released(&mut child, pid)?;
+            Ok((id, measured))
+        });
         if ran.is_err() {
             end(&mut child, pid, &mut self.waiting);
         }
-        let (at, wall, cpu, status, energy) = ran?;
+        let (id, measured) = ran?;
+        let story = id.and_then(|id| history::ended(self.client, id));
         let output = match output {
             Some(file) => Some(digest(file).map_err(cannot)?),
             None => None,
         };
-        let pressure = trial::pressure(waited, wall);
         Ok(Run {
-            at,
-            wall,
-            cpu,
-            status,
             output,
-            pressure,
-            energy,
+            pressure: trial::pressure(waited, measured.wall),
+            measured,
+            story,
         })
     }
 
-    /// Attaches the stopped shell, lets it go, and waits for its end.
-    fn released(
-        &mut self,
-        child: &mut Child,
-        pid: Pid,
-        arm: &Arm,
-    ) -> Result<(Instant, Duration, Duration, ExitStatus, Option<f64>), Failure> {
+    /// Attaches the stopped shell, where the arm has a policy.
+    fn attached(&mut self, child: &Child, pid: Pid, arm: &Arm) -> Result<Option<u32>, Failure> {
         stopped::wait(pid, &mut self.waiting)?;
-        if let Some(policy) = &arm.policy {
-            let request = AttachRequest {
-                target: Target::Pids(vec![child.id()]),
-                policy: Some(policy.clone()),
-                set: BTreeMap::from_iter(arm.set.clone()),
-                dry_run: false,
-                for_ms: None,
-            };
-            let _row: Attachment = self.client.post("/v1/attachments", &request)?;
-        }
+        let Some(policy) = &arm.policy else {
+            return Ok(None);
+        };
+        let request = AttachRequest {
+            target: Target::Pids(vec![child.id()]),
+            policy: Some(policy.clone()),
+            set: BTreeMap::from_iter(arm.set.clone()),
+            dry_run: false,
+            for_ms: None,
+        };
+        let row: Attachment = self.client.post("/v1/attachments", &request)?;
+        Ok(Some(row.id))
+    }
+
+    /// Lets the stopped shell go, and waits for its end.
+    fn released(&mut self, child: &mut Child, pid: Pid) -> Result<Measured, Failure> {
         let before = children_time()?;
         let mut meter = match metric::needs_energy(&self.experiment.metrics) {
             true => Some(EnergyMeter::new(energy()?, Duration::ZERO)),
@@ -410,8 +427,13 @@ impl Runs<'_, '_, '_> {
                     if self.waiting.interrupted() {
                         return Err(command::interrupted());
                     }
-                    let joules = meter.and_then(|meter| meter.joules());
-                    return Ok((at, wall, cpu, status, joules));
+                    return Ok(Measured {
+                        at,
+                        wall,
+                        cpu,
+                        status,
+                        energy: meter.and_then(|meter| meter.joules()),
+                    });
                 }
                 Woken::Late => {
                     if let Some(meter) = &mut meter {
@@ -435,6 +457,15 @@ impl Runs<'_, '_, '_> {
             true => Ok(()),
             false => self.err.text(&format!("numadctl: {what}\n")),
         }
+    }
+}
+
+/// What the policy of a run did.
+fn moved(story: &Story) -> Moved {
+    Moved {
+        threads: story.row.thread_moves,
+        pages: story.row.pages_moved,
+        undo_ms: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `history`, and what other commands show of attachments that have ended.
 
+use control::rows::UndoReport;
 use control::story::{Story, StoryRow};
 use control::{ErrorKind, Failure};
 
@@ -19,6 +20,13 @@ pub(super) fn history(client: &Client, plain: Plain, out: &mut Output<'_>) -> Re
 /// The story of this number.
 pub(super) fn story(client: &Client, id: u32) -> Result<Story, CallError> {
     client.get(&format!("/v1/history/{id}"))
+}
+
+/// What is kept of an attachment whose program has ended, if anything is.
+pub(super) fn ended(client: &Client, id: u32) -> Option<Story> {
+    // Ends the attachment, if the daemon has not seen yet that the program did.
+    drop(client.delete::<UndoReport>(&format!("/v1/attachments/{id}")));
+    story(client, id).ok()
 }
 
 /// The story that is meant, where no such attachment was found any more; else why that was not found.

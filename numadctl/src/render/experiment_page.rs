@@ -386,7 +386,7 @@ fn raw(experiment: &Experiment) -> String {
             it.moved.map(|it| it.threads.to_string())
         }),
         ("pages moved", |it| it.moved.map(|it| it.pages.to_string())),
-        ("undo, ms", |it| it.moved.map(|it| it.undo_ms.to_string())),
+        ("undo, ms", |it| it.moved?.undo_ms.map(|ms| ms.to_string())),
     ];
     let slices = &experiment.slices;
     let known = |column: &&Column| slices.iter().any(|slice| (column.1)(slice).is_some());

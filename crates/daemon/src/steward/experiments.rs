@@ -586,7 +586,7 @@ impl Steward {
             moved: row.as_ref().map_or_else(Moved::default, |row| Moved {
                 threads: row.ledger.thread_moves,
                 pages: row.ledger.pages_moved,
-                undo_ms: 0,
+                undo_ms: None,
             }),
             energy,
             counts: row.and_then(|row| row.counts),

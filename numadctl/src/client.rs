@@ -6,8 +6,10 @@ pub(crate) mod tape;
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
+use control::rows::{Status, UndoReport};
 use control::{ErrorBody, ErrorKind, Failure};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
@@ -18,19 +20,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 /// What one answer may cost.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// From the connection to the last byte. The daemon promises to undo within a second, and a
-    /// matrix of 4,096 threads takes a few.
+    /// From the connection to the last byte. A matrix of 4,096 threads takes a few seconds.
     answer: Duration,
+    /// How long an undo may take until it is said how far it is, and then each time.
+    told_after: Duration,
     /// Bytes of the answer. A matrix of 4,096 threads with 9 digits in each cell has 160 MiB.
     body_bytes: usize,
 }
 
 const LIMITS: Limits = Limits {
     answer: Duration::from_secs(30),
+    told_after: Duration::from_secs(5),
     body_bytes: 192 << 20,
 };
 
@@ -142,6 +147,30 @@ impl Client {
         })
     }
 
+    /// Asks for an undo, which takes as long as it takes: says now and then how many changes are left, and gives up when
+    /// the daemon does not answer that either.
+    pub(crate) fn undone(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &impl Serialize,
+        left: &mut dyn FnMut(u64) -> Result<(), Failure>,
+    ) -> Result<UndoReport, CallError> {
+        let body = json(body)?;
+        self.runtime.block_on(async {
+            let mut answer = pin!(self.patiently(method, path, &body));
+            loop {
+                if let Ok(answer) = timeout(self.limits.told_after, answer.as_mut()).await {
+                    return self.understood(answer?);
+                }
+                let status: Status = self
+                    .called(&Method::GET, "/v1/status", &Bytes::new())
+                    .await?;
+                left(status.journal_open).map_err(CallError::Failed)?;
+            }
+        })
+    }
+
     pub(crate) fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         self.call(&Method::DELETE, path, &Bytes::new())
     }
@@ -151,11 +180,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, CallError> {
-        let body = serde_json::to_vec(body).map_err(|error| {
-            let text = format!("cannot put the request into JSON: {error}");
-            CallError::Failed(Failure::new(ErrorKind::Internal, text))
-        })?;
-        self.call(&Method::POST, path, &Bytes::from(body))
+        self.call(&Method::POST, path, &json(body)?)
     }
 
     fn call<T: DeserializeOwned>(
@@ -173,10 +198,14 @@ impl Client {
         path: &str,
         body: &Bytes,
     ) -> Result<T, CallError> {
-        let answer =
-            tokio::time::timeout(self.limits.answer, self.patiently(method, path, body)).await;
-        let (status, bytes) =
-            answer.unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))?;
+        let answer = timeout(self.limits.answer, self.patiently(method, path, body)).await;
+        self.understood(answer.unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))?)
+    }
+
+    fn understood<T: DeserializeOwned>(
+        &self,
+        (status, bytes): (StatusCode, Bytes),
+    ) -> Result<T, CallError> {
         if !status.is_success() {
             return Err(CallError::Failed(self.failure(status, &bytes)));
         }
@@ -356,6 +385,14 @@ impl Client {
     }
 }
 
+fn json(body: &impl Serialize) -> Result<Bytes, CallError> {
+    let bytes = serde_json::to_vec(body).map_err(|error| {
+        let text = format!("cannot put the request into JSON: {error}");
+        CallError::Failed(Failure::new(ErrorKind::Internal, text))
+    })?;
+    Ok(bytes.into())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -414,6 +451,51 @@ mod tests {
         let failure = Failure::from(client.post::<u32>("/v1/undo", &1).unwrap_err());
         assert!(failure.message.contains("ended in the middle"), "{failure}");
         std::fs::remove_file(&socket).unwrap();
+    }
+
+    const STATUS: &str = r#"{"version":"1","pid":1,"up_s":1.0,"machine":"m","nodes":1,"source":"s","source_notes":[],"sample_period":1,"budget_percent":1.0,"cpu_s":1.0,"resident_bytes":1,"journal_open":42,"attachments":[],"rivals":[]}"#;
+    const REPORT: &str = r#"{"threads_restored":0,"threads_gone":0,"threads_left":0,"pages_restored":7,"pages_gone":0,"failed":[]}"#;
+
+    /// An answer with this body.
+    fn ok(body: &str) -> Vec<u8> {
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+    }
+
+    #[test]
+    fn an_undo_is_waited_for_as_long_as_the_daemon_answers() {
+        let name = format!("numadctl-undo-{}", std::process::id());
+        let socket = std::env::temp_dir().join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        let waiting = std::thread::spawn(move || {
+            // The undo's own connection is held until two others have been answered.
+            let (mut undo, _) = listener.accept().unwrap();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+                stream.write_all(&ok(STATUS)).unwrap();
+            }
+            assert!(undo.read(&mut [0; 4096]).unwrap() > 0);
+            undo.write_all(&ok(REPORT)).unwrap();
+            // And once more, for one that hears nothing of the daemon.
+            let (_undo, _) = listener.accept().unwrap();
+            listener.accept().unwrap()
+        });
+        let mut client = Client::new(socket.clone()).unwrap();
+        client.limits.told_after = Duration::from_millis(20);
+        let mut told = Vec::new();
+        let mut tell = |left| {
+            told.push(left);
+            Ok(())
+        };
+        let report = client.undone(&Method::DELETE, "/v1/attachments/1", &(), &mut tell);
+        assert_eq!(report.unwrap().pages_restored, 7);
+        assert_eq!(told, [42, 42]);
+        client.limits.answer = Duration::from_millis(20);
+        let given_up = client.undone(&Method::POST, "/v1/undo", &(), &mut |_| Ok(()));
+        assert_eq!(Failure::from(given_up.unwrap_err()).kind, ErrorKind::Busy);
+        std::fs::remove_file(&socket).unwrap();
+        drop(waiting.join().unwrap());
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) source_open: bool,
     /// Threads that wait for their own mask until the journal is tidied.
     pub(crate) waiting: usize,
+    /// How long an undo takes.
+    pub(crate) undo_takes: Duration,
     /// How the kernel balances, if it does.
     pub(crate) balancing: Option<Balancing>,
     pub(crate) followed: BTreeSet<Pid>,
@@ -546,7 +548,14 @@ impl Host for World {
 
 impl Hand for World {
     fn undo(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
-        breathe();
+        let began = std::time::Instant::now();
+        let takes = self.state().undo_takes;
+        while {
+            breathe();
+            began.elapsed() < takes
+        } {
+            std::thread::sleep(takes / 16);
+        }
         let mut state = self.state();
         state.undone.push(match scope {
             Scope::All => None,

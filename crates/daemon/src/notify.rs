@@ -5,9 +5,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use numad_core::Time;
+
+use crate::log::Log;
 
 /// Speaks to the service manager, or to nobody when none asked.
 #[derive(Clone, Debug, Default)]
@@ -86,11 +88,62 @@ impl Notifier {
         self.send("STOPPING=1\n")
     }
 
+    /// What we do now may take so much longer.
+    ///
+    /// # Errors
+    /// As [`Self::ready`].
+    fn extend(&self, by: Duration) -> io::Result<()> {
+        self.send(&format!("EXTEND_TIMEOUT_USEC={}\n", by.as_micros()))
+    }
+
     fn send(&self, message: &str) -> io::Result<()> {
         match &self.socket {
             Some(socket) => socket.send(message.as_bytes()).map(|_| ()),
             None => Ok(()),
         }
+    }
+}
+
+/// How much time is asked for each time, and how often.
+const EXTENSION: Duration = Duration::from_secs(30);
+const EXTENSION_EVERY: Duration = Duration::from_secs(5);
+
+/// Asks the service manager for more time while an undo goes on: what `TimeoutStopSec=` allows is enough for threads,
+/// but not for the pages of large programs.
+#[derive(Debug)]
+pub struct Patience {
+    notifier: Notifier,
+    next: Instant,
+}
+
+impl Patience {
+    /// Nothing is asked for yet.
+    #[must_use]
+    pub fn of(notifier: &Notifier) -> Self {
+        Self {
+            notifier: notifier.clone(),
+            next: Instant::now(),
+        }
+    }
+
+    /// Asks again, if the last time was a while ago.
+    ///
+    /// # Errors
+    /// As [`Notifier::ready`].
+    pub fn ask(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + EXTENSION_EVERY;
+        self.notifier.extend(EXTENSION)
+    }
+}
+
+/// What became of a message that nothing depends on.
+pub fn told(log: &Log, sent: io::Result<()>) {
+    if let Err(error) = sent {
+        log.debug(format_args!("the service manager was not reached: {error}"));
     }
 }
 
@@ -130,6 +183,12 @@ mod tests {
         assert_eq!(heard(&manager), "WATCHDOG=1\n");
         notifier.stopping().unwrap();
         assert_eq!(heard(&manager), "STOPPING=1\n");
+        let mut patience = Patience::of(&notifier);
+        patience.ask().unwrap();
+        patience.ask().unwrap();
+        notifier.alive().unwrap();
+        assert_eq!(heard(&manager), "EXTEND_TIMEOUT_USEC=30000000\n");
+        assert_eq!(heard(&manager), "WATCHDOG=1\n", "not in every breath");
     }
 
     #[test]

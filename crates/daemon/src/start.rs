@@ -23,7 +23,7 @@ use crate::advise::{self, Need};
 use crate::cli::Options;
 use crate::live::{LiveHand, LiveOpener, Look, Rows};
 use crate::log::Log;
-use crate::notify::Notifier;
+use crate::notify::{self, Notifier, Patience};
 use crate::peer::Peer;
 use crate::server::{Gate, Limits, Server, kernel_witness};
 use crate::shelf::Shelf;
@@ -60,17 +60,24 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         return Err(Failure::new(ErrorKind::NotFound, message)
             .remedy("name the --state-dir of the daemon whose changes are to be undone"));
     }
+    let notifier = Notifier::from_environment();
+    // Who cannot be told keeps nobody from undoing.
+    let mut patience = Patience::of(notifier.as_ref().unwrap_or(&Notifier::default()));
     if options.undo {
         let mut hand = LiveHand::open_for_undo(&state_dir, &reader, &log)?;
         hand.pause_at_most(loaded.config.overhead.move_pause_max);
-        let (report, result) = hand.undo_and_end();
+        let (report, result) = hand.undo_and_end(&mut || notify::told(&log, patience.ask()));
         say(&undo_text(&report))?;
         return result;
     }
     let mut hand = LiveHand::open(&state_dir, &reader, &log)?;
     hand.pause_at_most(loaded.config.overhead.move_pause_max);
-    let left_behind = hand.undo(&Scope::All, &mut || {});
+    let left_behind = hand.undo(&Scope::All, &mut || notify::told(&log, patience.ask()));
     tell_left_behind(&log, &left_behind);
+    let notifier = notifier.map_err(|error| {
+        let what = "the service manager in `NOTIFY_SOCKET` cannot be reached";
+        internal(what, &error)
+    })?;
     let topology = machine(&state_dir, &log)?;
     let experiments = shelf(&state_dir, EXPERIMENTS)?;
     let stories = shelf(&state_dir, HISTORY)?;
@@ -83,6 +90,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         hand,
         experiments,
         stories,
+        notifier,
     };
     parts.serve()
 }
@@ -262,6 +270,7 @@ struct Wiring<'a> {
     hand: LiveHand,
     experiments: Shelf,
     stories: Shelf,
+    notifier: Notifier,
 }
 
 /// What runs on the server's thread.
@@ -280,11 +289,7 @@ struct Front {
 
 impl Wiring<'_> {
     fn serve(self) -> Result<(), Failure> {
-        let log = self.log.clone();
-        let notifier = Notifier::from_environment().map_err(|error| {
-            let what = "the service manager in `NOTIFY_SOCKET` cannot be reached";
-            internal(what, &error)
-        })?;
+        let (log, notifier) = (self.log.clone(), self.notifier.clone());
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -53,8 +53,8 @@ fn other(
     match command {
         Command::Attach(arguments) => attach::attach(client, &arguments, out),
         Command::Run(arguments) => attach::run(client, &arguments, err).map(drop),
-        Command::Detach(arguments) => undo::detach(client, &arguments, out),
-        Command::Undo(arguments) => undo::undo(client, &arguments, out),
+        Command::Detach(arguments) => undo::detach(client, &arguments, out, err),
+        Command::Undo(arguments) => undo::undo(client, &arguments, out, err),
         Command::Journal(arguments) => journal::journal(client, &arguments, out),
         Command::Status(arguments) => show::status(client, &arguments, out),
         Command::Explain(arguments) => show::explain(client, &arguments, out),

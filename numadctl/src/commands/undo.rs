@@ -2,6 +2,7 @@
 
 use control::rows::{UndoReport, UndoRequest};
 use control::{ErrorKind, Failure};
+use hyper::Method;
 
 use crate::cli::{One, Plain, Undo};
 use crate::client::{CallError, Client};
@@ -12,27 +13,40 @@ pub(super) fn detach(
     client: &Client,
     arguments: &One,
     out: &mut Output<'_>,
+    err: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let id = find::attachment(client, arguments.which)?;
-    let report: UndoReport = client.delete(&format!("/v1/attachments/{id}"))?;
+    let path = format!("/v1/attachments/{id}");
+    let report = client.undone(&Method::DELETE, &path, &(), &mut |left| tell(left, err))?;
     give(&report, arguments.plain, out)
 }
 
-pub(super) fn undo(client: &Client, arguments: &Undo, out: &mut Output<'_>) -> Result<(), Failure> {
+pub(super) fn undo(
+    client: &Client,
+    arguments: &Undo,
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> Result<(), Failure> {
     let request = UndoRequest {
         pid: arguments.pid(),
     };
-    let report: UndoReport = client
-        .post("/v1/undo", &request)
-        .map_err(|error| match error {
-            CallError::Down(failure) => Failure {
-                remedy: "without a daemon `numad --undo` puts back what its journal holds"
-                    .to_owned(),
-                ..failure
-            },
-            CallError::Failed(failure) => failure,
-        })?;
+    let report = client.undone(&Method::POST, "/v1/undo", &request, &mut |left| {
+        tell(left, err)
+    });
+    let report = report.map_err(|error| match error {
+        CallError::Down(failure) => Failure {
+            remedy: "without a daemon `numad --undo` puts back what its journal holds".to_owned(),
+            ..failure
+        },
+        CallError::Failed(failure) => failure,
+    })?;
     give(&report, arguments.plain, out)
+}
+
+fn tell(left: u64, err: &mut Output<'_>) -> Result<(), Failure> {
+    err.text(&format!(
+        "numadctl: putting back; {left} changes are left\n"
+    ))
 }
 
 fn give(report: &UndoReport, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {

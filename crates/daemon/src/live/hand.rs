@@ -118,14 +118,14 @@ impl LiveHand {
         })
     }
 
-    /// Puts everything back, and ends.
+    /// Puts everything back, and ends. Meanwhile `breathe` is called as in [`Hand::undo`].
     ///
     /// # Errors
     /// The report beside the failure: `Kernel` when something could not be put back; `Prerequisite` when all was, and
     /// the journal could not be written anew without it.
-    pub fn undo_and_end(mut self) -> (UndoReport, Result<(), Failure>) {
+    pub fn undo_and_end(mut self, breathe: Breathe<'_>) -> (UndoReport, Result<(), Failure>) {
         self.spare.clear();
-        let report = report_of(self.live.undo(&Scope::All));
+        let report = report_of(self.live.undo_breathing(&Scope::All, breathe));
         let unwritten = self.live.take_write_error();
         let result = match (report.failed.len(), unwritten) {
             (0, None) => Ok(()),

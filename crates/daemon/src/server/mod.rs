@@ -57,7 +57,7 @@ pub struct Gate {
 pub struct Limits {
     /// From the connection, or the last answer, to the end of a request's header.
     pub header_wait: Duration,
-    /// From the end of the header to the answer, the request's body included.
+    /// From the end of the header to the answer, the request's body included; an undo may take longer.
     pub answer_wait: Duration,
     /// Without a byte in either direction; longer than `answer_wait`.
     pub idle: Duration,
@@ -74,7 +74,7 @@ impl Default for Limits {
         Self {
             // A client on this machine sends its header at once; this only ends half requests.
             header_wait: Duration::from_secs(10),
-            // The longest honest work is the undo of everything: a second, said ten times over.
+            // The longest honest work but for an undo: a second, said ten times over.
             answer_wait: Duration::from_secs(15),
             idle: Duration::from_secs(30),
             lifetime: Duration::from_secs(600),

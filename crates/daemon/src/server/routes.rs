@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::Extension;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
@@ -557,42 +557,69 @@ async fn no_such_method(request: Request) -> Response {
     failure_answer(405, &failure)
 }
 
-/// Ends what takes too long. What the engine thread has begun it finishes.
+/// Ends what takes too long; an undo takes as long as it takes. What the engine thread has begun it finishes.
 async fn in_time(State(app): State<App>, request: Request, next: Next) -> Response {
-    let wait = app.limits.answer_wait;
-    match tokio::time::timeout(wait, whole(&app, request, next)).await {
-        Ok(answer) => answer,
-        Err(_elapsed) => {
-            let message = format!("no answer within {} s", wait.as_secs());
-            let failure = Failure::new(ErrorKind::Busy, message).remedy("try again");
-            failure_answer(failure.kind.http_status(), &failure)
+    let until = Instant::now() + app.limits.answer_wait;
+    let undoes = undoes(&request);
+    let Ok(request) = tokio::time::timeout_at(until.into(), whole(app.limits, request)).await
+    else {
+        return too_late(&app);
+    };
+    let answer = match request {
+        Ok(request) => answer(&app, request, next),
+        Err(refusal) => return refusal,
+    };
+    if undoes {
+        return answer.await;
+    }
+    let answer = tokio::time::timeout_at(until.into(), answer).await;
+    answer.unwrap_or_else(|_elapsed| too_late(&app))
+}
+
+fn too_late(app: &App) -> Response {
+    let message = format!("no answer within {} s", app.limits.answer_wait.as_secs());
+    let failure = Failure::new(ErrorKind::Busy, message).remedy("try again");
+    failure_answer(failure.kind.http_status(), &failure)
+}
+
+/// Whether a request asks for the undo of something.
+fn undoes(request: &Request) -> bool {
+    let path = request.extensions().get::<MatchedPath>();
+    path.is_some_and(|path| {
+        let method = request.method().as_str();
+        OPERATIONS.iter().any(|route| {
+            matches!(route.operation, Operation::Detach | Operation::Undo)
+                && route.path == path.as_str()
+                && route.method.eq_ignore_ascii_case(method)
+        })
+    })
+}
+
+/// Takes the whole body.
+async fn whole(limits: Limits, request: Request) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    match to_bytes(body, limits.body_bytes_max).await {
+        Ok(bytes) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Err(error) => {
+            let message = format!("the request's body was not read: {error}");
+            let remedy = format!("send at most {} bytes", limits.body_bytes_max);
+            let failure = Failure::new(ErrorKind::Usage, message).remedy(remedy);
+            Err(failure_answer(413, &failure))
         }
     }
 }
 
-/// Takes the whole body, then answers. Only from then on the connection keeps its seat, so that
-/// half a body keeps nobody out.
-async fn whole(app: &App, request: Request, next: Next) -> Response {
-    let limits = app.limits;
-    let (parts, body) = request.into_parts();
-    let bytes = match to_bytes(body, limits.body_bytes_max).await {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            let message = format!("the request's body was not read: {error}");
-            let remedy = format!("send at most {} bytes", limits.body_bytes_max);
-            return failure_answer(413, &Failure::new(ErrorKind::Usage, message).remedy(remedy));
-        }
-    };
-    let answering = parts.extensions.get::<Arc<Seated>>().map(Seated::answering);
-    if let Some(&peer) = parts.extensions.get::<Peer>()
+/// Answers what is whole. Only from then on the connection keeps its seat, so that half a body keeps nobody out.
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let answering = request.extensions().get::<Arc<Seated>>();
+    let answering = answering.map(Seated::answering);
+    if let Some(&peer) = request.extensions().get::<Peer>()
         && let Err(failure) = app.keep_pace(peer).await
     {
         return failure_answer(failure.kind.http_status(), &failure);
     }
-    let path = shortened(parts.uri.path());
-    let answer = next
-        .run(Request::from_parts(parts, Body::from(bytes)))
-        .await;
+    let path = shortened(request.uri().path());
+    let answer = next.run(request).await;
     drop(answering);
     let json = answer.headers().get(CONTENT_TYPE) == Some(&JSON);
     if answer.status().is_client_error() && !json {

@@ -50,8 +50,11 @@ impl Served {
     }
 
     fn with_limits(name: &str, text: &str, limits: Limits) -> Self {
+        Self::of(&World::new(), name, text, limits)
+    }
+
+    fn of(world: &World, name: &str, text: &str, limits: Limits) -> Self {
         let settings = Settings::new(name, text);
-        let world = World::new();
         let (mut steward, gate) = world.steward_with_clock(&settings, Box::new(clock::monotonic));
         let (line, orders) = line().unwrap();
         let engine = std::thread::spawn(move || orders.work(&mut steward, &Notifier::default()));
@@ -614,6 +617,22 @@ async fn a_recording_is_streamed_until_it_is_ended() {
     // The last chunk, and the end of a connection that has lived long enough.
     told.extend(read_all(stream).await);
     assert!(told.ends_with(b"\r\n0\r\n\r\n"));
+    served.end().await;
+}
+
+#[tokio::test]
+async fn an_undo_takes_as_long_as_it_takes() {
+    let limits = Limits {
+        answer_wait: Duration::from_millis(500),
+        idle: Duration::from_millis(600),
+        ..HASTY
+    };
+    let world = World::new();
+    world.state().undo_takes = Duration::from_secs(2);
+    let served = Served::of(&world, "long-undo", "", limits);
+    let (status, report) = served.json(ROOT, "POST", "/v1/undo", &json!({})).await;
+    assert_eq!(status, 200, "{report}");
+    conforms(&report, "UndoReport").unwrap();
     served.end().await;
 }
 

@@ -13,13 +13,15 @@ use tokio::time::{Instant, Sleep};
 use super::connections::Seated;
 
 /// A stream whose seat hears of each byte, and that fails when none passed for a while: also when
-/// the other end does not read its answer.
+/// the other end does not read its answer, but not while it waits for one.
 #[derive(Debug)]
 pub(super) struct Watched {
     stream: UnixStream,
     seat: Arc<Seated>,
     idle_max: Duration,
     idle: Pin<Box<Sleep>>,
+    /// Whether something waits to be taken by the other end.
+    unwritten: bool,
 }
 
 impl Watched {
@@ -29,6 +31,7 @@ impl Watched {
             seat,
             idle_max,
             idle: Box::pin(tokio::time::sleep(idle_max)),
+            unwritten: false,
         }
     }
 
@@ -43,10 +46,13 @@ impl Watched {
             self.idle.as_mut().reset(Instant::now() + self.idle_max);
             return polled;
         }
-        match self.idle.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+        while self.idle.as_mut().poll(context).is_ready() {
+            if self.unwritten || !self.seat.is_answering() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.idle.as_mut().reset(Instant::now() + self.idle_max);
         }
+        Poll::Pending
     }
 }
 
@@ -68,6 +74,7 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.unwritten = polled.is_pending();
         self.watch(context, polled)
     }
 

@@ -18,7 +18,7 @@ use numad_core::Time;
 use tokio::sync::{oneshot, watch};
 
 use super::{Between, Steward, TIDY_EVERY};
-use crate::notify::Notifier;
+use crate::notify::{self, Notifier, Patience};
 use crate::peer::Peer;
 
 /// Orders of each lane that wait at most; each connection has at most one.
@@ -301,13 +301,15 @@ impl Orders {
         }
     }
 
-    /// What is done again and again while an undo goes on: the watchdog is told, and who only looks is answered.
+    /// What is done again and again while an undo goes on: the service manager is told, and who only looks is answered.
     fn between(&self, notifier: &Notifier, now: Time) -> Between {
         let inbox = Arc::clone(&self.inbox);
         let mut pulse = Pulse::new(notifier, now);
+        let mut patience = Patience::of(notifier);
         Box::new(move |steward| {
             let now = steward.now();
             pulse.beat(steward, now);
+            notify::told(steward.log(), patience.ask());
             let look = locked(&inbox).next_look();
             if let Some(look) = look {
                 look(steward);
@@ -399,11 +401,7 @@ impl Pulse {
             return;
         };
         self.next = now.after(every);
-        if let Err(error) = self.notifier.alive() {
-            steward
-                .log()
-                .debug(format_args!("the service manager was not reached: {error}"));
-        }
+        notify::told(steward.log(), self.notifier.alive());
     }
 
     fn wait(&self, now: Time) -> Option<Duration> {

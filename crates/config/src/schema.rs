@@ -572,9 +572,10 @@ const ENGINE: Section = Section {
         )),
         per_program(choice(
             "bind",
-            &["node", "core"],
-            "node",
-            "Whether a placed thread may run on all processors of its node or on one core.",
+            &["node", "cache", "core"],
+            "cache",
+            "Where a placed thread may run: on all processors of its node; on those of one last-level cache, where the node \
+             has several and the thread shares memory with others there; or on one core.",
         )),
         per_program(choice(
             "resolution",

@@ -165,7 +165,10 @@ fn later_files_win_setting_by_setting() {
     ])
     .unwrap();
     assert_eq!(config.engine.hold, Duration::from_millis(7));
-    assert!(config.engine.bind_core && config.policy("deloc").unwrap().bool("strict"));
+    assert!(
+        config.engine.bind == numad_core::Bind::Core
+            && config.policy("deloc").unwrap().bool("strict")
+    );
     assert_eq!(
         (config.access.users, config.access.admin_group),
         (Users::None, None)
@@ -261,7 +264,7 @@ fn wrong_values_are_refused_with_what_would_be_right() {
     );
     refused(
         "[engine]\nbind = []\n",
-        "f0:2: setting `engine.bind` is a list, must be one of node, core",
+        "f0:2: setting `engine.bind` is a list, must be one of node, cache, core",
     );
     refused(
         "[engine]\ninterval_factor = nan\n",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use numad_core::{
-    AttachOptions, EngineOptions, IntervalLaw, PolicyFactory, SettingSpec, SettingValue, Settings,
-    SettingsError,
+    AttachOptions, Bind, EngineOptions, IntervalLaw, PolicyFactory, SettingSpec, SettingValue,
+    Settings, SettingsError,
 };
 
 use crate::schema::{self, Effect, Entry, POLICY_SECTION, SECTIONS};
@@ -175,8 +175,8 @@ pub struct Engine {
     pub hold: Duration,
     /// Share of a node's memory that stays free, 0 to 0.5.
     pub headroom: f64,
-    /// Bind to one core instead of a whole node.
-    pub bind_core: bool,
+    /// How narrow the masks of placed threads are.
+    pub bind: Bind,
     /// Decide about memory by blocks, else by single pages.
     pub by_blocks: bool,
     /// Have the kernel balance while a program is under a policy.
@@ -420,7 +420,7 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
         task_moves_max: engine.task_moves_max,
         hold: engine.hold,
         headroom: engine.headroom,
-        bind_core: engine.bind_core,
+        bind: engine.bind,
         by_blocks: engine.by_blocks,
         move_threads: engine.move_threads,
         move_pages: engine.move_pages,
@@ -493,7 +493,11 @@ fn engine(values: &Values) -> Engine {
         page_moves_max: values.number("engine.page_moves_max"),
         hold: values.duration("engine.hold_ms"),
         headroom: values.percent("engine.headroom_percent"),
-        bind_core: values.text("engine.bind") == "core",
+        bind: match values.text("engine.bind") {
+            "node" => Bind::Node,
+            "core" => Bind::Core,
+            _ => Bind::Cache,
+        },
         by_blocks: values.text("engine.resolution") == "block",
         cooperate: values.text("engine.balancing") == "cooperate",
         move_threads: values.bool("engine.move_threads"),

@@ -16,7 +16,7 @@ use topology::{CpuSet, Pid, Topology};
 use crate::action::{Action, AttachmentId, Outcome};
 use crate::event::{Event, EventKind};
 use crate::observation::{AttachSpec, Observation, ObservedProgram};
-use crate::policy::PageKey;
+use crate::policy::{PageKey, Policy};
 use crate::sample::{Lifecycle, Record, Sample, Sent};
 use crate::tables::index::Spot;
 use crate::tables::pages::{PageTable, Tag};
@@ -40,9 +40,10 @@ mod thin;
 mod traffic;
 mod trial;
 mod window;
+mod within;
 
 pub use crate::interval::{IntervalError, IntervalLaw};
-pub use options::{AttachError, AttachOptions, EngineOptions, Totals, WantedPage};
+pub use options::{AttachError, AttachOptions, Bind, EngineOptions, Totals, WantedPage};
 pub use thin::SAMPLES_KEPT;
 
 use attachment::Attachment;
@@ -50,6 +51,7 @@ use queue::Events;
 use registry::Registry;
 use traffic::Traffic;
 use window::{Context, Scratch};
+use within::Within;
 
 /// Samples whose memory is read ahead: as many as a core has outstanding reads of its own.
 const AHEAD: usize = 16;
@@ -80,6 +82,7 @@ pub struct Engine {
     /// Processors online at the last observation.
     online: CpuSet,
     traffic: Traffic,
+    within: Option<Within>,
     scratch: Scratch,
 }
 
@@ -106,9 +109,16 @@ impl Engine {
             taken: 0,
             online,
             traffic: Traffic::default(),
+            within: None,
             scratch: Scratch::default(),
             options,
         }
+    }
+
+    /// Who maps threads to the last-level caches of a node, where a node has several: a policy that needs nothing but who
+    /// shares memory with whom, and remembers nothing.
+    pub fn map_within_nodes(&mut self, policy: Box<dyn Policy>) {
+        self.within = Within::new(&self.topology, policy);
     }
 
     /// Numbers attachments from `first` on, so that numbers of an earlier run are not given again.
@@ -521,13 +531,14 @@ impl Engine {
                 now,
                 topology: &topology,
                 usable,
-                others: window::Others::of(self.attached(), &topology),
+                others: window::Others::of(self.attached(), &topology, self.within.as_ref()),
                 nodes_allowed: &program.nodes_allowed,
                 free,
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
                 lost: self.lost,
                 memory: self.traffic.memory(&topology, others_gbps),
+                within: self.within.as_mut(),
                 taken: self.taken,
                 actions: &mut self.actions,
                 events: &mut self.events,

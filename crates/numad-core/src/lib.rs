@@ -29,7 +29,7 @@ pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
 pub use engine::{
-    AttachError, AttachOptions, Engine, EngineOptions, SAMPLES_KEPT, Totals, WantedPage,
+    AttachError, AttachOptions, Bind, Engine, EngineOptions, SAMPLES_KEPT, Totals, WantedPage,
 };
 pub use evening::Evenness;
 pub use event::{Event, EventKind, WindowSummary};

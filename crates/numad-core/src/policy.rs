@@ -271,6 +271,13 @@ pub enum Reason {
     },
     /// Another core of the same node has fewer threads. Never a policy's reason: the engine's own.
     Crowded,
+    /// It shares memory with a thread on the same node, and its last-level cache from now on. The engine's own.
+    Cache {
+        /// That thread.
+        with: TaskKey,
+        /// How much they said in the matrix that decided.
+        amount: u64,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -324,6 +331,11 @@ impl fmt::Display for Reason {
                 now_milli % 1000 / 10
             ),
             Self::Crowded => f.write_str("another core of the node has fewer threads"),
+            Self::Cache { with, amount } => write!(
+                f,
+                "shares memory with thread {} (amount {amount}), and a cache from now on",
+                with.tid
+            ),
         }
     }
 }

@@ -29,6 +29,20 @@ pub(crate) struct Gather {
     pub(crate) workspace: Workspace,
 }
 
+impl Gather {
+    /// Threads by who shares memory with whom in all windows, and no pages.
+    pub(crate) fn threads_alone() -> Self {
+        Self {
+            matrix: MatrixChoice::Decayed,
+            method: Method::Search,
+            gain_min: 0.05,
+            busy_min: 0.0,
+            pages: None,
+            workspace: Workspace::default(),
+        }
+    }
+}
+
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {

@@ -32,8 +32,8 @@ mod stay;
 
 use std::fmt;
 
-use numad_core::PolicyFactory;
 use numad_core::setting::nearest;
+use numad_core::{Policy, PolicyFactory};
 
 /// Declares the file of each policy as a module, and lists what makes it.
 macro_rules! policies {
@@ -79,6 +79,13 @@ pub fn find(name: &str) -> Result<&'static dyn PolicyFactory, UnknownPolicy> {
         name: name.to_owned(),
         nearest: nearest(name, registry().iter().map(|factory| factory.name())),
     })
+}
+
+/// Who maps threads to the caches within a node: by who shares memory with whom alone, without pages and without memory
+/// of its own.
+#[must_use]
+pub fn within_nodes() -> Box<dyn Policy> {
+    Box::new(gather::Gather::threads_alone())
 }
 
 /// There is no policy of this name.

@@ -114,10 +114,11 @@ struct Carried {
 /// # Errors
 /// When the engine does not take a program.
 pub(crate) fn run<S: Stage>(stage: &mut S, setup: &Setup<'_>) -> Result<Run, AttachError> {
-    let engine = Engine::new(
+    let mut engine = Engine::new(
         Arc::clone(&setup.topology),
         EngineOptions::for_pages_of(setup.page_bytes),
     );
+    engine.map_within_nodes(policies::within_nodes());
     let mut driver = Driver {
         stage,
         engine,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use numad_core::policy::{PageKey, SpaceId};
-use numad_core::{AttachOptions, Policy, Program, Proposal, Reason, Time};
+use numad_core::{AttachOptions, Bind, Policy, Program, Proposal, Reason, Time};
 use topology::CpuSet;
 
 use crate::conditions::Conditions;
@@ -72,6 +72,22 @@ fn deloc_brings_true_partners_together() {
         assert!(report.undo_complete);
         // Most pairs need one of their two threads moved; all sixteen would be a thoughtless plan.
         assert!(report.outcome.task_moves <= 12, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_node_of_many_caches_has_something_to_gain_and_nothing_to_lose() {
+    for (workload, least) in [
+        ("pairs", 5.0),
+        ("groups:8", 4.0),
+        ("phases:4", 3.0),
+        ("all-shared", -0.1),
+        ("slices", -0.1),
+    ] {
+        let report = report(&scenario("1x64:8", workload, "deloc", 1));
+        let gain = report.gain_percent();
+        assert!(gain >= least, "{workload}: {gain:.1} %");
+        assert!(report.undo_complete, "{workload}");
     }
 }
 
@@ -335,7 +351,11 @@ fn no_policy_can_make_the_engine_break_a_rule() {
                 require_gain: seed % 3 == 0,
                 task_moves_max: 3,
                 page_moves_max: 20,
-                bind_core: seed % 5 == 0,
+                bind: if seed % 5 == 0 {
+                    Bind::Core
+                } else {
+                    Bind::Cache
+                },
                 ..AttachOptions::default()
             },
             policy: &|| Box::new(Madman(Random::new(seed, 9))),

@@ -551,18 +551,13 @@ impl World {
 /// The last-level cache of each processor, by position; none where all processors of its node share it, or
 /// nothing is known.
 fn caches_within_nodes(topology: &Topology) -> Vec<Option<usize>> {
-    let last = topology.caches().iter().map(|cache| cache.level).max();
-    let cache_of = |cpu: &topology::Cpu| {
-        let node = topology.node(cpu.node?)?;
-        topology.caches().iter().position(|cache| {
-            // A cache of one core is its own, and not where cores meet.
-            Some(cache.level) == last
-                && cache.cpus.contains(cpu.id)
-                && topology.cores_in(&cache.cpus) > 1
-                && !node.cpus.is_subset(&cache.cpus)
-        })
-    };
-    topology.cpus().iter().map(cache_of).collect()
+    let nodes = topology.nodes().iter();
+    let caches: Vec<&CpuSet> = nodes
+        .flat_map(|node| topology.caches_within(node))
+        .collect();
+    let cpus = topology.cpus().iter();
+    cpus.map(|cpu| caches.iter().position(|cache| cache.contains(cpu.id)))
+        .collect()
 }
 
 fn pid_of(program: usize) -> Pid {

@@ -179,6 +179,21 @@ impl Topology {
         &self.caches
     }
 
+    /// Where the cores of a node meet below it: the processors of each of its last-level caches, where it has several
+    /// that are shared by cores. Else empty.
+    #[must_use]
+    pub fn caches_within(&self, node: &Node) -> Vec<&CpuSet> {
+        let last = self.caches.iter().map(|cache| cache.level).max();
+        let within = self.caches.iter().filter(|cache| {
+            // A cache of one core is its own, and not where cores meet.
+            Some(cache.level) == last
+                && cache.cpus.is_subset(&node.cpus)
+                && cache.cpus != node.cpus
+                && self.cores_in(&cache.cpus) > 1
+        });
+        within.map(|cache| &cache.cpus).collect()
+    }
+
     /// How far nodes are from each other.
     #[must_use]
     pub const fn distances(&self) -> &Distances {

@@ -171,7 +171,7 @@ fn extensible_scheduler(root: &Path) -> Option<Finding> {
             "limited",
             "sched_ext",
             "a loaded scheduler places threads, and may stall on narrow masks".to_owned(),
-            "keep `engine.bind` at `node`",
+            "set `engine.bind` to `node`",
         )
     })
 }

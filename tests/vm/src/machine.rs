@@ -15,6 +15,8 @@ pub(crate) struct Machine {
     pub(crate) nodes: usize,
     pub(crate) memory_nodes: usize,
     pub(crate) cpus_per_node: usize,
+    /// Last-level caches of a node: packages, since this QEMU gives each package one.
+    pub(crate) caches: usize,
     pub(crate) node_mib: usize,
     /// From node (row) to memory (column), ten for the own.
     pub(crate) distance: Vec<Vec<u32>>,
@@ -35,6 +37,7 @@ pub(crate) fn all() -> Vec<Machine> {
             nodes: 4,
             memory_nodes: 0,
             cpus_per_node: 2,
+            caches: 1,
             node_mib: 256,
             distance: ring(4),
             ticks: false,
@@ -44,6 +47,7 @@ pub(crate) fn all() -> Vec<Machine> {
             nodes: 8,
             memory_nodes: 0,
             cpus_per_node: 1,
+            caches: 1,
             node_mib: 192,
             // Four packages of two dies each with links to some: the Opterons called Interlagos.
             distance: mesh(),
@@ -54,6 +58,7 @@ pub(crate) fn all() -> Vec<Machine> {
             nodes: 3,
             memory_nodes: 1,
             cpus_per_node: 2,
+            caches: 1,
             node_mib: 256,
             distance: vec![
                 vec![10, 20, 20, 30],
@@ -68,6 +73,7 @@ pub(crate) fn all() -> Vec<Machine> {
             nodes: 7,
             memory_nodes: 1,
             cpus_per_node: 1,
+            caches: 1,
             node_mib: 192,
             distance: mesh_and_memory(),
             ticks: false,
@@ -77,8 +83,19 @@ pub(crate) fn all() -> Vec<Machine> {
             nodes: 4,
             memory_nodes: 0,
             cpus_per_node: 2,
+            caches: 1,
             node_mib: 384,
             distance: ring(4),
+            ticks: false,
+        },
+        Machine {
+            name: "caches2",
+            nodes: 2,
+            memory_nodes: 0,
+            cpus_per_node: 4,
+            caches: 2,
+            node_mib: 512,
+            distance: ring(2),
             ticks: false,
         },
     ]
@@ -154,7 +171,11 @@ impl Machine {
         say(&["-cpu", "max,-erms,-fsrm"]);
         say(&[
             "-smp",
-            &format!("{cpus},sockets={},cores={}", self.nodes, self.cpus_per_node),
+            &format!(
+                "{cpus},sockets={},cores={}",
+                self.nodes * self.caches,
+                self.cpus_per_node / self.caches
+            ),
         ]);
         say(&[
             "-m",

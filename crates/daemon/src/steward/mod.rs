@@ -227,6 +227,7 @@ impl Steward {
         parts.meters = parts.meters.switched(parts.config.sampling.counters);
         let options = parts.config.engine_options(parts.page_bytes);
         let mut engine = Engine::new(Arc::clone(&parts.topology), options);
+        engine.map_within_nodes(policies::within_nodes());
         engine.number_from(stories.last().saturating_add(1));
         let began = (parts.clock)();
         Self {

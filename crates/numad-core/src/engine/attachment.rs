@@ -410,6 +410,7 @@ impl Attachment {
             bond: Bond::Free,
             order: None,
             stay: Stay::default(),
+            stay_within: Stay::default(),
             wanted: None,
         };
         let slot = self.tasks.add(hot, record)?;

@@ -30,6 +30,8 @@ pub(super) struct Decision {
     pub measure: Measure,
     /// Instructions per cycle in the window.
     pub ipc: Option<f64>,
+    /// Enough samples stand behind the window.
+    pub evidence: bool,
     pub reverting: bool,
     pub undecided: bool,
     /// Pages go that are worth mentioning.
@@ -120,6 +122,7 @@ impl Attachment {
         let mut decision = Decision {
             measure,
             ipc,
+            evidence,
             ..Decision::default()
         };
         let mut judge = Judge {
@@ -441,6 +444,7 @@ impl Judge<'_, '_> {
             slot: self.slots[position],
             position,
             node,
+            cache: None,
             from: self.program.tasks[position].node,
             reason,
             evidence,

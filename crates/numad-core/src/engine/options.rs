@@ -90,8 +90,8 @@ pub struct AttachOptions {
     pub hold: Duration,
     /// Share of a node's memory that stays free.
     pub headroom: f64,
-    /// Bind to one core instead of a whole node.
-    pub bind_core: bool,
+    /// How narrow the masks of placed threads are.
+    pub bind: Bind,
     /// Move threads.
     pub move_threads: bool,
     /// Move pages.
@@ -108,6 +108,18 @@ pub struct AttachOptions {
     /// What moves cost and shorter distances save. `accesses_per_amount` depends on the source: a
     /// sample with a true period stands for its period, a fault for the accesses it does not show.
     pub prices: Prices,
+}
+
+/// Where a placed thread may run on its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// On all of its processors.
+    Node,
+    /// On those of one last-level cache, where it has several and shares memory with threads there.
+    #[default]
+    Cache,
+    /// On one core; chosen within such a cache.
+    Core,
 }
 
 /// With this two samples that agree move a page, and one does not; of the pages that are used as much
@@ -132,7 +144,7 @@ impl Default for AttachOptions {
             task_moves_max: 1024,
             hold: Duration::from_millis(125),
             headroom: 0.05,
-            bind_core: false,
+            bind: Bind::Cache,
             move_threads: true,
             move_pages: true,
             require_gain: true,

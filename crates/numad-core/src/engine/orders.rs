@@ -5,6 +5,7 @@ use std::ops::Range;
 use topology::{CoreId, CpuId, CpuSet, Pid, Topology};
 
 use super::attachment::{Attachment, PageOrder};
+use super::options::Bind;
 use super::sharing::Place;
 use super::window::Context;
 use crate::action::{Action, MOVE_BATCH_MAX};
@@ -20,6 +21,8 @@ pub(super) struct TaskGrant {
     /// In the program that the policy saw.
     pub position: usize,
     pub node: usize,
+    /// One of the node's last-level caches.
+    pub cache: Option<usize>,
     /// Node it is on.
     pub from: Option<usize>,
     pub reason: Reason,
@@ -67,15 +70,16 @@ pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
 impl Attachment {
     /// Orders a task onto a node. False when no processor is left for it there.
     pub(super) fn order_bind(&mut self, context: &mut Context<'_>, grant: TaskGrant) -> bool {
-        let bind_core = self.options.bind_core;
+        let bind_core = self.options.bind == Bind::Core;
         let Some(record) = self.tasks.record_mut(grant.slot) else {
             return false;
         };
         let place = &context.topology.nodes()[grant.node];
-        let mut cpus = allowed_cpus(record, &context.usable).intersection(&place.cpus);
-        let Some(task) = record.key().filter(|_| !cpus.is_empty()) else {
+        let whole = allowed_cpus(record, &context.usable).intersection(&place.cpus);
+        let Some(task) = record.key().filter(|_| !whole.is_empty()) else {
             return false;
         };
+        let (cache, mut cpus) = context.part_of(&whole, (grant.node, grant.cache));
         let mut core = None;
         if bind_core {
             let cores = &mut context.others.cores;
@@ -90,6 +94,7 @@ impl Attachment {
             binding: Binding {
                 node: grant.node,
                 cpus: cpus.clone(),
+                cache,
                 core,
                 seen: false,
             },
@@ -118,7 +123,7 @@ impl Attachment {
         slots: &[u32],
         most: usize,
     ) {
-        if !self.options.bind_core {
+        if self.options.bind != Bind::Core {
             return;
         }
         let mut ordered = 0;
@@ -126,7 +131,7 @@ impl Attachment {
             if ordered >= most {
                 return;
             }
-            let Some((node, core)) = self.crowded(context, slot) else {
+            let Some((node, cache, core)) = self.crowded(context, slot) else {
                 continue;
             };
             if let Some(taken) = context.others.cores.get_mut(core.index()) {
@@ -136,6 +141,7 @@ impl Attachment {
                 slot,
                 position,
                 node,
+                cache,
                 from: Some(node),
                 reason: Reason::Crowded,
                 evidence: None,
@@ -144,19 +150,20 @@ impl Attachment {
         }
     }
 
-    /// Node and core of a bound thread that is not held, if the node has a core with two fewer.
-    fn crowded(&self, context: &Context<'_>, slot: u32) -> Option<(usize, CoreId)> {
+    /// Node, cache and core of a bound thread that is not held, if there is a core with two fewer there.
+    fn crowded(&self, context: &Context<'_>, slot: u32) -> Option<(usize, Option<usize>, CoreId)> {
         let record = self.tasks.record(slot)?;
         let (None, Bond::Bound(binding)) = (&record.order, &record.bond) else {
             return None;
         };
         let core = binding.core.filter(|_| record.stay.is_over(context.now))?;
         let place = &context.topology.nodes()[binding.node];
-        let cpus = allowed_cpus(record, &context.usable).intersection(&place.cpus);
+        let whole = allowed_cpus(record, &context.usable).intersection(&place.cpus);
+        let (cache, cpus) = context.part_of(&whole, (binding.node, binding.cache));
         let cores = &context.others.cores;
         let best = pick_core(context.topology, &cpus, None, cores)?;
         let on = |core: CoreId| cores.get(core.index()).copied().unwrap_or(0);
-        (on(core) >= on(best) + 2).then_some((binding.node, core))
+        (on(core) >= on(best) + 2).then_some((binding.node, cache, core))
     }
 
     /// Orders pages, those of one process, space, node and kind of reason together.
@@ -294,6 +301,7 @@ const fn kind(reason: &Reason) -> u8 {
         Reason::Interleave => 11,
         Reason::Even { .. } => 12,
         Reason::External => 13,
+        Reason::Cache { .. } => 14,
     }
 }
 

@@ -7,6 +7,7 @@ use topology::{Pid, TaskKey, Topology};
 use super::attachment::{Attachment, Placed};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
+use crate::hold::Stay;
 use crate::policy::{Fate, PageKey, Proposal, Reason, SpaceId};
 use crate::tables::tasks::{Bond, Order};
 use crate::time::Time;
@@ -64,6 +65,16 @@ impl Attachment {
             if from != Some(node) {
                 self.totals.threads_moved += 1;
                 record.stay.moved(now, from, node, hold);
+                record.stay_within = Stay::default();
+            }
+            if let Some(cache) = binding.cache {
+                let before = match &record.bond {
+                    Bond::Bound(before) if before.node == node => before.cache,
+                    _ => None,
+                };
+                if before != Some(cache) {
+                    record.stay_within.moved(now, before, cache, hold);
+                }
             }
             let (ours, original) = (binding.cpus.clone(), record.original.clone());
             record.bond = Bond::Bound(binding);
@@ -74,7 +85,10 @@ impl Attachment {
         } else {
             record.stay.refused(now, hold);
         }
-        if !matches!(reason, Reason::Revert | Reason::Crowded) {
+        if !matches!(
+            reason,
+            Reason::Revert | Reason::Crowded | Reason::Cache { .. }
+        ) {
             let proposal = Proposal::PlaceTask {
                 task: position,
                 node,

@@ -1,5 +1,6 @@
 //! The end of a window: who takes part, what the policy sees, what it gets.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use topology::{CpuSet, NodeSet, TaskKey, Topology};
@@ -11,6 +12,7 @@ use super::pieces::Pieces;
 use super::queue::Events;
 use super::traffic::Memory;
 use super::trial::Trial;
+use super::within::Within;
 use crate::action::Action;
 use crate::activity::{self, Candidate};
 use crate::capacity::capacities;
@@ -44,6 +46,8 @@ pub(super) struct Context<'a> {
     pub memory: Memory<'a>,
     /// Samples taken so far, of all programs.
     pub taken: u64,
+    /// The machines within nodes, where some have several last-level caches.
+    pub within: Option<&'a mut Within>,
     pub actions: &'a mut std::collections::VecDeque<Action>,
     pub events: &'a mut Events,
 }
@@ -55,23 +59,31 @@ pub(super) struct Others {
     pub held: Vec<usize>,
     /// Tasks bound to each core, by number; at the end those of the program itself as well.
     pub cores: Vec<usize>,
+    /// Tasks of other programs on each last-level cache of nodes that have several.
+    pub caches: BTreeMap<(usize, usize), usize>,
 }
 
 impl Others {
     pub(super) fn of<'a>(
         others: impl Iterator<Item = &'a Attachment>,
         topology: &Topology,
+        within: Option<&Within>,
     ) -> Self {
         let cores = topology.cpus().iter().map(|cpu| cpu.core.index() + 1).max();
         let mut all = Self {
             held: vec![0; topology.nodes().len()],
             cores: vec![0; cores.unwrap_or(0)],
+            caches: BTreeMap::new(),
         };
         for (_, hot, record) in others.flat_map(|other| other.tasks.iter()) {
             // One that nobody placed needs a core all the same.
             let runs = record.takes_part || hot.samples > 0;
             if let Some(node) = node_of(record, topology).filter(|_| runs) {
                 all.held[node] += 1;
+            }
+            let cache = within.and_then(|within| within.place_of(record, topology));
+            if let Some(cache) = cache.filter(|_| runs) {
+                *all.caches.entry(cache).or_default() += 1;
             }
             all.take_core(record);
         }
@@ -80,7 +92,8 @@ impl Others {
 
     fn take_core(&mut self, record: &Record) {
         let core = record
-            .core()
+            .binding()
+            .and_then(|binding| binding.core)
             .and_then(|core| self.cores.get_mut(core.index()));
         if let Some(held) = core {
             *held += 1;
@@ -287,7 +300,9 @@ impl Attachment {
         let before = context.actions.len();
         let mut old: Vec<(TaskKey, usize)> = Vec::new();
         let mut moved = false;
-        for grant in decision.threads {
+        let mut rooms = self.settle_within(context, scratch, &decision);
+        for mut grant in decision.threads {
+            grant.cache = rooms.remove(&grant.position).map(|room| room.cache);
             let (position, node, from) = (grant.position, grant.node, grant.from);
             let proposal = Proposal::PlaceTask {
                 task: position,
@@ -304,8 +319,10 @@ impl Attachment {
                     .on_fate(context.now, &proposal, Fate::Dropped(Veto::NotAllowed));
             }
         }
-        let room = self.options.task_moves_max;
-        let room = room.saturating_sub(context.actions.len() - before);
+        let most = before + self.options.task_moves_max;
+        let room = most.saturating_sub(context.actions.len());
+        self.order_rooms(context, &scratch.slots, rooms, room);
+        let room = most.saturating_sub(context.actions.len());
         self.spread_over_cores(context, &scratch.slots, room);
         if let Some(trial) = self.trial.as_mut().filter(|_| decision.arriving) {
             trial.postpone();

@@ -43,6 +43,8 @@ pub(crate) struct Binding {
     /// Position of the node.
     pub node: usize,
     pub cpus: CpuSet,
+    /// When bound to one of the node's last-level caches: which, among those that its cores share.
+    pub cache: Option<usize>,
     /// When bound to one core.
     pub core: Option<CoreId>,
     /// Whether an observation showed it in force. A dry run's never is.
@@ -92,6 +94,8 @@ pub(crate) struct Record {
     pub bond: Bond,
     pub order: Option<Order>,
     pub stay: Stay,
+    /// The same among the last-level caches of its node.
+    pub stay_within: Stay,
     /// Node another than its own that the last judged window wanted it on.
     pub wanted: Option<usize>,
 }
@@ -99,18 +103,14 @@ pub(crate) struct Record {
 impl Record {
     /// Position of the node it is bound or about to be bound to.
     pub(crate) fn placed(&self) -> Option<usize> {
-        match (&self.order, &self.bond) {
-            (Some(order), _) => Some(order.binding.node),
-            (None, Bond::Bound(binding)) => Some(binding.node),
-            (None, _) => None,
-        }
+        self.binding().map(|binding| binding.node)
     }
 
-    /// The core it is bound or about to be bound to.
-    pub(crate) fn core(&self) -> Option<CoreId> {
+    /// What it is bound or about to be bound to.
+    pub(crate) const fn binding(&self) -> Option<&Binding> {
         match (&self.order, &self.bond) {
-            (Some(order), _) => order.binding.core,
-            (None, Bond::Bound(binding)) => binding.core,
+            (Some(order), _) => Some(&order.binding),
+            (None, Bond::Bound(binding)) => Some(binding),
             (None, _) => None,
         }
     }

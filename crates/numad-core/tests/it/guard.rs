@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use numad_core::{AttachOptions, Fate, Proposal, Veto};
+use numad_core::{AttachOptions, Bind, Fate, Proposal, Veto};
 
 use crate::world::{World, cpus, options};
 
@@ -342,7 +342,7 @@ fn forbidden_nodes_and_processors_are_kept_out() {
 fn one_core_each_when_asked() {
     let mut world = World::new("2x4@10,20");
     let options = AttachOptions {
-        bind_core: true,
+        bind: Bind::Core,
         ..options()
     };
     let (_, script) = world.attach(10, &[2, 5, 6], options);
@@ -359,7 +359,7 @@ fn one_core_each_when_asked() {
 fn cores_that_come_back_are_used() {
     let mut world = World::new("2x4@10,20");
     let options = AttachOptions {
-        bind_core: true,
+        bind: Bind::Core,
         ..options()
     };
     let (_, script) = world.attach(10, &[0, 1, 2, 3], options);

@@ -14,6 +14,7 @@ mod operations;
 mod pages;
 mod revert;
 mod sharing;
+mod within;
 mod world;
 
 /// Every file beside this one is part of it.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use numad_core::action::MOVE_BATCH_MAX;
 use numad_core::{
-    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions, EventKind,
-    IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedSharing, ObservedTask, Outcome,
-    PageKey, PageOutcome, Policy, Program, Proposal, Reason, Record, Refusal, Sample, ServedBy,
-    SpaceId, Time,
+    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Bind, Engine, EngineOptions,
+    EventKind, IntervalLaw, Lifecycle, Observation, ObservedProgram, ObservedSharing, ObservedTask,
+    Outcome, PageKey, PageOutcome, Policy, Program, Proposal, Reason, Record, Refusal, Sample,
+    ServedBy, SpaceId, Time,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -244,7 +244,10 @@ impl Run {
             page_moves_max: PAGE_MOVES_MAX,
             task_moves_max: TASK_MOVES_MAX,
             hold: Duration::from_millis(700),
-            bind_core,
+            bind: match bind_core {
+                true => Bind::Core,
+                false => Bind::Cache,
+            },
             require_gain,
             ..AttachOptions::default()
         };

@@ -1,0 +1,384 @@
+//! Which last-level cache of its node a thread gets: the question of nodes once more, on a smaller machine.
+//!
+//! A node whose cores meet in several caches is itself a machine: its caches are the nodes, and a line
+//! from another of them comes no sooner than from memory. Once it is known who is on the node, a policy of the engine's
+//! own is asked about that machine, and what it wants is judged as any plan of threads. Only threads that were placed on
+//! the node take part, and only for those who seek a gain. What is not sure keeps the mask of the whole node.
+
+use std::collections::BTreeMap;
+
+use topology::distance::LOCAL;
+use topology::{CpuSet, Node, NodeId, Parts, Topology};
+
+use super::attachment::Attachment;
+use super::judge::{Decision, wished};
+use super::options::Bind;
+use super::orders::{TaskGrant, allowed_cpus};
+use super::window::{Context, Scratch};
+use crate::capacity::capacities;
+use crate::evidence::Evidence;
+use crate::guard::{Standing, TaskWish, ThreadCase};
+use crate::matrix::CommMatrix;
+use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task};
+use crate::tables::tasks::Record;
+
+/// Nodes as machines, and who maps them.
+#[derive(Debug)]
+pub(super) struct Within {
+    policy: Box<dyn Policy>,
+    /// By position of the node; none where it has one last-level cache.
+    machines: Vec<Option<Topology>>,
+}
+
+/// How far a line from another cache of the node is, where one from the own cache is as near as can be: it takes as
+/// long as one from memory (see [`crate::cost`]), which is twice as long and a little more.
+const ACROSS: u32 = LOCAL + 6;
+
+/// A task that gets another cache of its node, and why.
+#[derive(Debug)]
+pub(super) struct Room {
+    pub(super) cache: usize,
+    reason: Reason,
+    evidence: Option<Evidence>,
+}
+
+impl Within {
+    /// None where every node has one last-level cache.
+    pub(super) fn new(topology: &Topology, policy: Box<dyn Policy>) -> Option<Self> {
+        let nodes = topology.nodes().iter();
+        let machines: Vec<_> = nodes.map(|node| machine(topology, node)).collect();
+        let any = machines.iter().any(Option::is_some);
+        any.then_some(Self { policy, machines })
+    }
+
+    /// The processors of a node's cache.
+    pub(super) fn cpus(&self, node: usize, cache: usize) -> Option<&CpuSet> {
+        let machine = self.machines.get(node)?.as_ref()?;
+        machine.nodes().get(cache).map(|cache| &cache.cpus)
+    }
+
+    /// Node and cache that a thread is bound to, else that it ran on last.
+    pub(super) fn place_of(&self, record: &Record, topology: &Topology) -> Option<(usize, usize)> {
+        let bound = record.binding();
+        if let Some(place) = bound.and_then(|bound| Some((bound.node, bound.cache?))) {
+            return Some(place);
+        }
+        let cpu = record.cpu?;
+        let node = topology.position(topology.node_of(cpu)?)?;
+        let machine = self.machines.get(node)?.as_ref()?;
+        Some((node, machine.position(machine.node_of(cpu)?)?))
+    }
+}
+
+/// The machine within a node.
+fn machine(topology: &Topology, node: &Node) -> Option<Topology> {
+    let caches = topology.caches_within(node);
+    if caches.len() < 2 {
+        return None;
+    }
+    let number = |index: usize| NodeId(u32::try_from(index).unwrap_or(u32::MAX));
+    let nodes = caches.iter().enumerate().map(|(index, cpus)| Node {
+        id: number(index),
+        cpus: (*cpus).clone(),
+        // Of no matter to threads, but a machine has some.
+        memory_bytes: node.memory_bytes,
+    });
+    let cpus = topology
+        .cpus()
+        .iter()
+        .filter(|cpu| node.cpus.contains(cpu.id));
+    let cpus = cpus.map(|cpu| topology::Cpu {
+        node: caches
+            .iter()
+            .position(|cache| cache.contains(cpu.id))
+            .map(number),
+        ..cpu.clone()
+    });
+    let row = |one: usize| {
+        let others = 0..caches.len();
+        others
+            .map(|other| if one == other { LOCAL } else { ACROSS })
+            .collect()
+    };
+    let parts = Parts {
+        nodes: nodes.collect(),
+        cpus: cpus.collect(),
+        distance_rows: (0..caches.len()).map(row).collect(),
+        ..Parts::default()
+    };
+    Topology::new(parts).ok()
+}
+
+impl Context<'_> {
+    /// The part of a node's processors that a cache of it has; all of them where none is named, or nothing is left.
+    pub(super) fn part_of(
+        &self,
+        whole: &CpuSet,
+        (node, cache): (usize, Option<usize>),
+    ) -> (Option<usize>, CpuSet) {
+        let within = self.within.as_deref();
+        let part = cache.and_then(|cache| within?.cpus(node, cache));
+        let part = part.map(|cpus| whole.intersection(cpus));
+        match part.filter(|part| !part.is_empty()) {
+            Some(part) => (cache, part),
+            None => (None, whole.clone()),
+        }
+    }
+}
+
+/// Threads of one node, as the machine within it sees them.
+struct Guests<'a> {
+    machine: &'a Topology,
+    /// Positions in the whole program.
+    positions: Vec<usize>,
+    tasks: Vec<Task>,
+    standings: Vec<Standing>,
+    capacity: Vec<usize>,
+}
+
+impl Guests<'_> {
+    /// Position among the guests, by position in the whole program.
+    fn ranks(&self, count: usize) -> Vec<Option<u32>> {
+        let mut ranks = vec![None; count];
+        for (rank, &position) in (0u32..).zip(&self.positions) {
+            ranks[position] = Some(rank);
+        }
+        ranks
+    }
+
+    /// What they say to each other.
+    fn talk(&self, all: &CommMatrix) -> CommMatrix {
+        let mut talk = CommMatrix::new(self.positions.len());
+        for (rank, &one) in self.positions.iter().enumerate() {
+            for (further, &other) in self.positions.iter().enumerate().skip(rank + 1) {
+                talk.add(rank, further, all.between(one, other));
+            }
+        }
+        talk
+    }
+
+    /// Pages that several of them use.
+    fn pages(&self, all: &[Page], count: usize) -> Vec<Page> {
+        let ranks = self.ranks(count);
+        all.iter().filter_map(|page| shared(page, &ranks)).collect()
+    }
+}
+
+/// A page as those see it who have a rank; none where fewer than two of them use it.
+fn shared(page: &Page, ranks: &[Option<u32>]) -> Option<Page> {
+    let mut part = *page;
+    part.home = None;
+    part.accessor_count = 0;
+    for user in page.accessors() {
+        if let Some(task) = ranks.get(user.task as usize).copied().flatten() {
+            part.recent[usize::from(part.accessor_count)] = Accessor { task, ..*user };
+            part.accessor_count += 1;
+        }
+    }
+    if part.accessor_count < 2 {
+        return None;
+    }
+    let (all, kept) = (page.weight().max(1), part.weight());
+    let cut = |amount: u64| amount.saturating_mul(kept) / all;
+    part.samples = u32::try_from(cut(page.samples.into())).unwrap_or(u32::MAX);
+    part.forgotten = cut(page.forgotten);
+    Some(part)
+}
+
+impl Attachment {
+    /// Tasks that get another cache of the node that they are on after this decision, by position.
+    pub(super) fn settle_within(
+        &self,
+        context: &mut Context<'_>,
+        scratch: &Scratch,
+        decision: &Decision,
+    ) -> BTreeMap<usize, Room> {
+        let mut rooms = BTreeMap::new();
+        let Some(within) = context.within.take() else {
+            return rooms;
+        };
+        let Within { policy, machines } = &mut *within;
+        if self.options.bind != Bind::Node && self.options.require_gain {
+            for (node, machine) in machines.iter().enumerate() {
+                let Some(machine) = machine else { continue };
+                let guests = self.guests(context, scratch, decision, (node, machine));
+                if guests.tasks.len() > 1 {
+                    rooms.append(&mut self.ask_within(
+                        context,
+                        scratch,
+                        (&guests, decision),
+                        &mut **policy,
+                    ));
+                }
+            }
+        }
+        context.within = Some(within);
+        rooms
+    }
+
+    /// Who is placed on a node after this decision.
+    fn guests<'a>(
+        &self,
+        context: &Context<'_>,
+        scratch: &Scratch,
+        decision: &Decision,
+        (node, machine): (usize, &'a Topology),
+    ) -> Guests<'a> {
+        let mut guests = Guests {
+            machine,
+            positions: Vec::new(),
+            tasks: Vec::new(),
+            standings: Vec::new(),
+            capacity: Vec::new(),
+        };
+        let granted: BTreeMap<usize, usize> = decision
+            .threads
+            .iter()
+            .map(|grant| (grant.position, grant.node))
+            .collect();
+        let mut allowed = CpuSet::new();
+        for (position, (&slot, task)) in scratch.slots.iter().zip(&scratch.tasks).enumerate() {
+            let Some(record) = self.tasks.record(slot) else {
+                continue;
+            };
+            let placed = granted.get(&position).copied().or_else(|| record.placed());
+            if placed != Some(node) {
+                continue;
+            }
+            let cpus = allowed_cpus(record, &context.usable);
+            let binding = record.binding().filter(|binding| binding.node == node);
+            let bound = binding.and_then(|binding| binding.cache);
+            let ran = || machine.position(machine.node_of(record.cpu?)?);
+            let caches = machine.nodes().iter();
+            guests.positions.push(position);
+            guests.tasks.push(Task {
+                node: bound.or_else(ran),
+                allowed: caches.map(|cache| cache.cpus.intersects(&cpus)).collect(),
+                ..task.clone()
+            });
+            guests.standings.push(Standing {
+                placed: bound,
+                held: !record.stay_within.is_over(context.now),
+                ..Standing::default()
+            });
+            allowed = allowed.union(&cpus);
+        }
+        let held: Vec<usize> = (0..machine.nodes().len())
+            .map(|cache| {
+                context
+                    .others
+                    .caches
+                    .get(&(node, cache))
+                    .copied()
+                    .unwrap_or(0)
+            })
+            .collect();
+        guests.capacity = capacities(machine, &allowed, &held, guests.tasks.len());
+        guests
+    }
+
+    /// What becomes of the wishes for the machine within a node.
+    fn ask_within(
+        &self,
+        context: &Context<'_>,
+        scratch: &Scratch,
+        (guests, decision): (&Guests<'_>, &Decision),
+        policy: &mut dyn Policy,
+    ) -> BTreeMap<usize, Room> {
+        let (live, decayed) = (guests.talk(&scratch.live), guests.talk(&scratch.decayed));
+        let pages = guests.pages(&scratch.pages, scratch.tasks.len());
+        let seen = |tasks: &[Task]| tasks.iter().map(|task| task.samples).sum::<u64>();
+        let all = seen(&scratch.tasks).max(1);
+        let program = Program {
+            topology: guests.machine,
+            tasks: &guests.tasks,
+            capacity: &guests.capacity,
+            free_bytes: &vec![0; guests.capacity.len()],
+            live: &live,
+            decayed: &decayed,
+            pages: &pages,
+            page_bytes: context.page_bytes,
+            window: context.now.since(self.live_since),
+            samples: self.live_samples.saturating_mul(seen(&guests.tasks)) / all,
+            prices: self.options.prices,
+            handed: None,
+            ipc: None,
+            others_gbps: &[],
+        };
+        let mut proposals = Vec::new();
+        policy.propose(context.now, &program, &mut proposals);
+        let wishes: Vec<TaskWish> = proposals.iter().filter_map(wished).collect();
+        let case = ThreadCase {
+            program: &program,
+            standings: &guests.standings,
+            options: &self.options,
+            evidence: decision.evidence,
+            reverting: false,
+            agreed: true,
+            at_rest: false,
+            pressure: None,
+            certainty: self.certainty,
+        };
+        let verdicts = case.judge(&wishes);
+        let mut after: Vec<Option<usize>> = guests.standings.iter().map(|it| it.placed).collect();
+        for (&(task, cache), _) in wishes.iter().zip(&verdicts.each).filter(|it| it.1.is_ok()) {
+            after[task] = Some(cache);
+        }
+        // A cache for oneself is nothing but a narrow mask.
+        let meets = |task: usize, cache: usize| {
+            let said = decayed.row(task).iter().zip(&after);
+            said.enumerate()
+                .any(|(other, (&said, &there))| other != task && said > 0 && there == Some(cache))
+        };
+        let judged = proposals.iter().zip(&verdicts.each);
+        let rooms = judged.filter_map(|(proposal, verdict)| {
+            let Proposal::PlaceTask {
+                task,
+                node: cache,
+                reason: Reason::Partner { with, amount },
+            } = proposal
+            else {
+                return None;
+            };
+            if verdict.is_err() || !meets(*task, *cache) {
+                return None;
+            }
+            let room = Room {
+                cache: *cache,
+                reason: Reason::Cache {
+                    with: *with,
+                    amount: *amount,
+                },
+                evidence: verdicts.each_sure.get(*task).copied().flatten(),
+            };
+            Some((guests.positions[*task], room))
+        });
+        rooms.collect()
+    }
+
+    /// Orders tasks onto caches of the nodes that they are on already, at most `most` of them.
+    pub(super) fn order_rooms(
+        &mut self,
+        context: &mut Context<'_>,
+        slots: &[u32],
+        rooms: BTreeMap<usize, Room>,
+        most: usize,
+    ) {
+        for (position, room) in rooms.into_iter().take(most) {
+            let slot = slots[position];
+            let Some(node) = self.tasks.record(slot).and_then(Record::placed) else {
+                continue;
+            };
+            let grant = TaskGrant {
+                slot,
+                position,
+                node,
+                cache: Some(room.cache),
+                from: Some(node),
+                reason: room.reason,
+                evidence: room.evidence,
+            };
+            self.order_bind(context, grant);
+        }
+    }
+}

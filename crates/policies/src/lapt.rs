@@ -1,7 +1,7 @@
 //! LAPT: locality-aware page and thread mapping (Cruz, Diener, Navaux).
 //!
-//! Threads are mapped by dual recursive bipartitioning (section 3.3 of the paper: that of Scotch 6.0) of the
-//! communication that shared pages show, pages follow by the data mapping of section 3.4
+//! Threads are mapped by dual recursive bipartitioning (section III-B of the paper: that of Scotch 6.0) of the
+//! communication that shared pages show, pages follow by the data mapping of section III-C
 //! ([`crate::data_mapping`]). The paper maps anew in every interval and tells migrations no price; ours
 //! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
 //! is the engine's: `interval = lapt`.

@@ -1,4 +1,4 @@
-//! RCLB: request-based communication load balancing (Upadhyay and others 2020).
+//! RCLB: reducing congestion with load balancing (Upadhyay and Singh 2020).
 //!
 //! Pairs of tasks are grouped by when they talk, so that those who talk at the same time are spread over
 //! memory controllers: k-means in time ([`crate::clusters`]), the number of groups growing from two until

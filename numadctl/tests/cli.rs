@@ -50,6 +50,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         counts: None,
         ranks: Vec::new(),
         external: None,
+        in_vain: None,
     }
 }
 

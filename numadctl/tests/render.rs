@@ -310,6 +310,7 @@ fn program() -> Attachment {
         local_share: Some(0.934),
         counts: None,
         ranks: Vec::new(),
+        in_vain: None,
         external: None,
     }
 }

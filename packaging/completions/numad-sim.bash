@@ -54,7 +54,7 @@ _numad__sim() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)

@@ -501,11 +501,11 @@ _numadctl() {
                     return 0
                     ;;
                 --policy)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)
@@ -1488,7 +1488,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__policies__subcmd__show)
-            opts="-h --json --socket --help none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto"
+            opts="-h --json --socket --help none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1577,11 +1577,11 @@ _numadctl() {
             fi
             case "${prev}" in
                 --policy)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)
@@ -1645,11 +1645,11 @@ _numadctl() {
             fi
             case "${prev}" in
                 --policy)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 -p)
-                    COMPREPLY=($(compgen -W "none linux packed scatter random balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
                     return 0
                     ;;
                 --set)

@@ -124,6 +124,9 @@ pub struct Attachment {
     /// Those of its processes that say they are ranks of MPI jobs, by job and rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<RankRow>,
+    /// Why its policy cannot do here what it is for; none where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_vain: Option<String>,
 }
 
 /// A process that says it is a rank of an MPI job.

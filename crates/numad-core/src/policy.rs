@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use topology::{CpuId, TaskKey, Topology};
+use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::cost::Prices;
 use crate::matrix::CommMatrix;
@@ -20,6 +20,12 @@ pub trait Policy: Send + fmt::Debug {
 
     /// Reports what became of an earlier proposal. The default ignores it.
     fn on_fate(&mut self, _now: Time, _proposal: &Proposal, _fate: Fate) {}
+
+    /// The core that a task is to run on, on the node where the last proposals place it. None, as most policies
+    /// say, leaves the task all processors of the node, or the core that the engine picks.
+    fn core_of(&self, _task: TaskKey) -> Option<CoreId> {
+        None
+    }
 }
 
 /// Makes policies of one kind.

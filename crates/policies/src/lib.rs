@@ -50,6 +50,8 @@ policies! {
     packed::Packed,
     scatter::Scatter,
     random::Random,
+    interleave::Interleave,
+    fixed::Fixed,
     balance::Balance,
     locality::Locality,
     deloc::Deloc,

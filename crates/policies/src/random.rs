@@ -5,7 +5,8 @@
 //! others drew, as it would with a shuffle by exchanges.
 
 use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    SettingsError, Time,
 };
 
 use crate::packed;
@@ -13,6 +14,16 @@ use crate::packed;
 /// Makes the policy `random`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random;
+
+const SEED: SettingSpec = SettingSpec {
+    name: "seed",
+    kind: SettingKind::Integer {
+        min: 0,
+        max: 1_000_000_000,
+        default: 0,
+    },
+    help: "Where the shuffle comes from; 0 takes the process number, or the seed of the simulator.",
+};
 
 impl PolicyFactory for Random {
     fn name(&self) -> &'static str {
@@ -24,7 +35,7 @@ impl PolicyFactory for Random {
     }
 
     fn settings(&self) -> &'static [SettingSpec] {
-        &[]
+        const { &[SEED] }
     }
 
     fn seeks_gain(&self) -> bool {
@@ -35,7 +46,11 @@ impl PolicyFactory for Random {
         true
     }
 
-    fn build(&self, _settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+        let seed = match settings.integer(SEED.name).unsigned_abs() {
+            0 => seed,
+            given => given,
+        };
         Ok(Box::new(Shuffled { seed }))
     }
 }
@@ -107,6 +122,19 @@ mod tests {
         );
         let distinct: BTreeSet<_> = (0..50).map(|seed| places(seed, &scene)).collect();
         assert!(distinct.len() > 45, "{} of 50 differ", distinct.len());
+    }
+
+    #[test]
+    fn a_seed_that_is_given_replaces_the_hosts() {
+        let scene = Scene::new("4x4").with_tasks(&[None; 16]);
+        let given =
+            |seed: &str| crate::tests::nodes_after_with("random", &[("seed", seed)], &scene);
+        assert_eq!(given("7"), places(7, &scene));
+        assert_eq!(
+            given("0"),
+            places(1, &scene),
+            "the host of the tests gives 1"
+        );
     }
 
     #[test]

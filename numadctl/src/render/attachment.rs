@@ -28,8 +28,10 @@ pub fn attached(row: &Attachment) -> String {
     } else {
         ""
     };
+    let in_vain = row.in_vain.as_ref();
+    let in_vain = in_vain.map_or_else(String::new, |why| format!("warning: {why}\n"));
     format!(
-        "attached {processes} ({}) under policy {}{dry}\nsee `numadctl explain {}`\n",
+        "attached {processes} ({}) under policy {}{dry}\n{in_vain}see `numadctl explain {}`\n",
         row.command,
         row.policy,
         handle(row)

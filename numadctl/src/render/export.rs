@@ -273,6 +273,7 @@ mod tests {
                 counts: None,
                 external: None,
                 ranks: Vec::new(),
+                in_vain: None,
             },
             threads: (0..).zip(threads).map(row).collect(),
             settings: BTreeMap::new(),

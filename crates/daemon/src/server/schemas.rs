@@ -106,6 +106,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ("counts", "Counts?", "What is counted of it."),
             ("external", "External?", "How its external policy does."),
             ("ranks", "[RankRow]?", "Its ranks of MPI jobs."),
+            (
+                "in_vain",
+                "string?",
+                "Why its policy cannot do here what it is for.",
+            ),
         ],
     },
     Schema {

@@ -177,6 +177,7 @@ impl Steward {
         self.meter(id);
         self.look_first(id);
         self.begin_ranks(id, &pids, &request.target);
+        self.warn_if_in_vain(id, counts);
         self.counters.attached += 1;
         let (name, policy) = (&first.command, chosen.name());
         let count = self::processes(pids.len());
@@ -185,6 +186,29 @@ impl Steward {
             format_args!("attached `{name}` ({count}) as {id} under {policy}"),
         );
         self.shown(id)
+    }
+
+    /// Notes why the policy of a program cannot do here what it is for, if so.
+    fn warn_if_in_vain(&mut self, id: AttachmentId, counts_accesses: bool) {
+        let balances = self.parts.machine.kernel_balances();
+        let source = self.source_in_words();
+        let Some(program) = self.programs.get_mut(&id) else {
+            return;
+        };
+        let why = match program.policy.as_str() {
+            "linux" if !balances => {
+                "kernel.numa_balancing is 0, so that `linux` is as `none` here; \
+                 `sysctl kernel.numa_balancing=1` switches it on"
+                    .to_owned()
+            }
+            "azimi" if !counts_accesses => format!(
+                "the source `{source}` does not tell what answered an access, so that `azimi` can propose \
+                 nothing; pebs, ibs and spe tell"
+            ),
+            _ => return,
+        };
+        self.parts.log.warn(format_args!("attachment {id}: {why}"));
+        program.in_vain = Some(why);
     }
 
     /// The processes of a target, checked, by ascending number.

@@ -154,3 +154,24 @@ fn settings_of_the_engine_can_be_given_for_one_program() {
     windows(&world, &mut steward);
     assert!(!world.state().done.is_empty(), "others are as ever");
 }
+
+#[test]
+fn who_attaches_is_warned_of_a_policy_that_can_do_nothing_here() {
+    let world = World::new();
+    let settings = Settings::new("in-vain", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut why = |policy: &str, pid| {
+        let attached = steward.attach(Peer::DAEMON, &request(&[pid], policy));
+        attached.unwrap().in_vain.unwrap_or_default()
+    };
+    // Nobody counts accesses in the world of the tests, and its kernel does not balance.
+    let linux = why("linux", 100);
+    assert!(linux.contains("sysctl kernel.numa_balancing=1"), "{linux}");
+    let azimi = why("azimi", 200);
+    assert!(azimi.contains("what answered"), "{azimi}");
+    let world = World::new();
+    world.state().balancing = Some(Balancing::Already);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100], "linux"));
+    assert_eq!(attached.unwrap().in_vain, None);
+}

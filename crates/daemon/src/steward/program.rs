@@ -32,6 +32,8 @@ pub(super) struct Program {
     pub(super) confined_to: Option<Credentials>,
     pub(super) policy: String,
     pub(super) settings: BTreeMap<String, String>,
+    /// Why the policy cannot do here what it is for.
+    pub(super) in_vain: Option<String>,
     /// How its external policy does.
     external: Option<external::Tally>,
     /// What that did wrong last, as it was told.
@@ -139,6 +141,7 @@ impl Program {
             settings,
             external,
             fault_told: None,
+            in_vain: None,
             recorder: dry_run.then(Recorder::default),
             since,
             threads: 0,

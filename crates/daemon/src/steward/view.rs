@@ -357,6 +357,7 @@ impl Steward {
             counts: self.parts.meters.counts(id),
             external: program.external(),
             ranks: program.ranks.rows(),
+            in_vain: program.in_vain.clone(),
         }
     }
 
@@ -443,7 +444,7 @@ impl Steward {
         notes.chain(self.balancing_note()).collect()
     }
 
-    fn source_in_words(&mut self) -> String {
+    pub(super) fn source_in_words(&mut self) -> String {
         match &self.source {
             Some(open) => {
                 let status = open.source.describe();

@@ -18,7 +18,7 @@ use crate::guard::{self, Standing, TaskWish, ThreadCase, ThreadVerdicts};
 use crate::matrix::CommMatrix;
 use crate::policy::{Fate, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
-use crate::tables::tasks::Bond;
+use crate::tables::tasks::{Bond, Record};
 use crate::time::Time;
 
 /// What was decided, before it is ordered.
@@ -295,12 +295,18 @@ impl Attachment {
         let records = slots.iter().filter_map(|&slot| self.tasks.record(slot));
         records
             .map(|record| Standing {
-                placed: record.placed(),
+                // One on another core than the policy wants is not yet where it should be.
+                placed: record.placed().filter(|_| !self.wants_another_core(record)),
                 hands_off: record.bond == Bond::HandsOff,
                 held: all_held || !record.stay.is_over(now),
                 wanted: record.wanted,
             })
             .collect()
+    }
+
+    fn wants_another_core(&self, record: &Record) -> bool {
+        let named = record.key().and_then(|task| self.policy.core_of(task));
+        named.is_some() && record.core() != named
     }
 
     /// A wish for a task agrees with the last window if that wanted it together with the same partner,

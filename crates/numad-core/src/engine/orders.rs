@@ -70,10 +70,10 @@ pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
 impl Attachment {
     /// Orders a task onto a node. False when no processor is left for it there.
     pub(super) fn order_bind(&mut self, context: &mut Context<'_>, grant: TaskGrant) -> bool {
-        let bind_core = self.options.bind == Bind::Core;
         let Some(record) = self.tasks.record_mut(grant.slot) else {
             return false;
         };
+        let named = record.key().and_then(|task| self.policy.core_of(task));
         let place = &context.topology.nodes()[grant.node];
         let whole = allowed_cpus(record, &context.usable).intersection(&place.cpus);
         let Some(task) = record.key().filter(|_| !whole.is_empty()) else {
@@ -81,9 +81,11 @@ impl Attachment {
         };
         let (cache, mut cpus) = context.part_of(&whole, (grant.node, grant.cache));
         let mut core = None;
-        if bind_core {
+        let named =
+            named.filter(|&core| !cpus_of_core(context.topology, &cpus, Some(core)).is_empty());
+        if self.options.bind == Bind::Core || named.is_some() {
             let cores = &mut context.others.cores;
-            core = pick_core(context.topology, &cpus, record.cpu, cores);
+            core = named.or_else(|| pick_core(context.topology, &cpus, record.cpu, cores));
             cpus = cpus_of_core(context.topology, &cpus, core);
             if let Some(taken) = core.and_then(|core| cores.get_mut(core.index())) {
                 *taken += 1;
@@ -157,6 +159,9 @@ impl Attachment {
             return None;
         };
         let core = binding.core.filter(|_| record.stay.is_over(context.now))?;
+        if self.policy.core_of(record.key()?).is_some() {
+            return None;
+        }
         let place = &context.topology.nodes()[binding.node];
         let whole = allowed_cpus(record, &context.usable).intersection(&place.cpus);
         let (cache, cpus) = context.part_of(&whole, (binding.node, binding.cache));

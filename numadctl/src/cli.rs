@@ -285,6 +285,10 @@ pub struct Under {
     /// as `engine.hold_ms=0` (docs/config.md)
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     pub set: Vec<(String, String)>,
+    /// Take the policy's method as its paper has it, and refuse only what is impossible, forbidden or beyond limits
+    /// (`numadctl policies show NAME` says what differs); the same as `--set engine.method=published`
+    #[arg(long)]
+    pub as_published: bool,
     /// Decide and tell, but change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -473,7 +477,7 @@ pub struct Replay {
     /// Recording, made by `numadctl record` or `numadctl import`
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Policy that decides
+    /// Policy that decides; with `+published` at its end its method as the paper has it
     #[arg(long, short, value_name = "NAME")]
     pub policy: String,
     /// Setting of the policy; `numadctl policies show NAME` lists them

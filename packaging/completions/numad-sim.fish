@@ -27,7 +27,7 @@ end
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l scenario -d 'Begin with a named scenario; other flags change parts of it' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l topology -d 'The machine: a short text such as 4x16@10,21, an hwloc XML file, a directory, or `this`' -r
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l workload -d 'What runs, such as pairs or groups:4; `--list` names all' -r
-complete -c numad-sim -n "__fish_numad_sim_needs_command" -l policy -d 'Who decides' -r -f -a "none\t''
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -l policy -d 'Who decides; with `+published` at its end the method as its paper has it' -r -f -a "none\t''
 linux\t''
 packed\t''
 scatter\t''

@@ -478,7 +478,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__attach)
-            opts="-p -h --cgroup --unit --command --job --policy --set --dry-run --for --json --socket --help"
+            opts="-p -h --cgroup --unit --command --job --policy --set --as-published --dry-run --for --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1638,7 +1638,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__run)
-            opts="-p -h --policy --set --dry-run --for --wait --no-wait --mpi --socket --help"
+            opts="-p -h --policy --set --as-published --dry-run --for --wait --no-wait --mpi --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -76,6 +76,7 @@ auto\t''"
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
+complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l as-published -d 'Take the policy\'s method as its paper has it, and refuse only what is impossible, forbidden or beyond limits (`numadctl policies show NAME` says what differs); the same as `--set engine.method=published`'
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l dry-run -d 'Decide and tell, but change nothing'
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand attach" -s h -l help -d 'Print help'
@@ -109,6 +110,7 @@ auto\t''"
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l set -d 'Setting of the policy (`numadctl policies show NAME` lists them), or of the engine for this program alone, such as `engine.hold_ms=0` (docs/config.md)' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l for -d 'Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
+complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l as-published -d 'Take the policy\'s method as its paper has it, and refuse only what is impossible, forbidden or beyond limits (`numadctl policies show NAME` says what differs); the same as `--set engine.method=published`'
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l dry-run -d 'Decide and tell, but change nothing'
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l wait -d 'Wait for the program\'s end, then tell what was done and gained; in a terminal this is so without being asked. Elsewhere numadctl becomes the program'
 complete -c numadctl -n "__fish_numadctl_using_subcommand run" -l no-wait -d 'Become the program, in a terminal too'
@@ -139,7 +141,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l socket -d '
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l force -d 'Replace the recording that is there'
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -s p -l policy -d 'Policy that decides' -r -f -a "none\t''
+complete -c numadctl -n "__fish_numadctl_using_subcommand replay" -s p -l policy -d 'Policy that decides; with `+published` at its end its method as the paper has it' -r -f -a "none\t''
 linux\t''
 packed\t''
 scatter\t''
@@ -171,7 +173,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_see
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l command -d 'Every process whose command has this name' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l job -d 'Every rank of this MPI job on this machine, and those that it spawns; `status` shows jobs' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -s n -l pairs -d 'Slices under each policy' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`)' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`); with `+published` its method is as in its paper' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l set -d 'Setting of one of the policies, as in `deloc.strict=true`' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l seed -d 'What the order follows from; drawn when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and not __fish_seen_subcommand_from list show stop help" -l margin -d 'Effects below this are called the same, in percent' -r
@@ -203,7 +205,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_su
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_subcommand_from help" -f -a "stop" -d 'End an experiment, put everything back, and show what there is of it'
 complete -c numadctl -n "__fish_numadctl_using_subcommand ab; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -s n -l runs -d 'Runs under each policy' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`)' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l policies -d 'Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel\'s own balancing is switched on under it (root, and `daemon.allow_global`); with `+published` its method is as in its paper' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l set -d 'Setting of one of the policies, as in `deloc.strict=true`' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l seed -d 'What the order follows from; drawn when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand compare" -l margin -d 'Effects below this are called the same, in percent' -r

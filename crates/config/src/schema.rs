@@ -578,6 +578,14 @@ const ENGINE: Section = Section {
              has several and the thread shares memory with others there; or on one core.",
         )),
         per_program(choice(
+            "method",
+            &["ours", "published"],
+            "ours",
+            "Whose rules hold: `ours` are those of the engine; `published` takes a policy's method as its paper has it, with the \
+             paper's interval, and refuses only what is impossible, forbidden or beyond `task_moves_max`, `page_moves_max` and \
+             `headroom_percent`. `numadctl policies show NAME` says what differs.",
+        )),
+        per_program(choice(
             "resolution",
             &["block", "page"],
             "block",

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use numad_core::{
-    AttachOptions, Bind, EngineOptions, IntervalLaw, PolicyFactory, SettingSpec, SettingValue,
-    Settings, SettingsError,
+    AttachOptions, Bind, EngineOptions, IntervalLaw, Method, PolicyFactory, SettingSpec,
+    SettingValue, Settings, SettingsError,
 };
 
 use crate::schema::{self, Effect, Entry, POLICY_SECTION, SECTIONS};
@@ -177,6 +177,8 @@ pub struct Engine {
     pub headroom: f64,
     /// How narrow the masks of placed threads are.
     pub bind: Bind,
+    /// Policies, or the methods of their papers.
+    pub method: Method,
     /// Decide about memory by blocks, else by single pages.
     pub by_blocks: bool,
     /// Have the kernel balance while a program is under a policy.
@@ -421,6 +423,7 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
         hold: engine.hold,
         headroom: engine.headroom,
         bind: engine.bind,
+        method: engine.method,
         by_blocks: engine.by_blocks,
         move_threads: engine.move_threads,
         move_pages: engine.move_pages,
@@ -497,6 +500,10 @@ fn engine(values: &Values) -> Engine {
             "node" => Bind::Node,
             "core" => Bind::Core,
             _ => Bind::Cache,
+        },
+        method: match values.text("engine.method") {
+            "published" => Method::Published,
+            _ => Method::Ours,
         },
         by_blocks: values.text("engine.resolution") == "block",
         cooperate: values.text("engine.balancing") == "cooperate",

@@ -34,6 +34,7 @@ use crate::evening::{evened, way};
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
+use crate::published::Method;
 
 /// Windows in a row that pages wait for threads.
 pub(crate) const PAGES_WAIT_MAX: u32 = 3;
@@ -338,7 +339,8 @@ impl ThreadCase<'_> {
         if standing.held {
             return Err(Veto::MovedRecently);
         }
-        if standing.placed.is_some() && standing.wanted != Some(node) && !self.agreed {
+        let waits = self.options.method == Method::Ours && !self.agreed;
+        if standing.placed.is_some() && standing.wanted != Some(node) && waits {
             return Err(Veto::Unconfirmed);
         }
         Ok(())

@@ -20,6 +20,7 @@ pub mod matrix;
 pub mod observation;
 pub mod policy;
 mod pressure;
+pub mod published;
 pub mod recorder;
 pub mod sample;
 pub mod setting;
@@ -41,9 +42,10 @@ pub use observation::{
     ObservedSharing, ObservedTask, Progress, SharedRange, TaskState,
 };
 pub use policy::{
-    Accessor, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, Reason, SpaceId, Task,
-    Veto,
+    Accessor, Fate, Page, PageKey, PageRecord, Policy, PolicyFactory, Program, Proposal, Reason,
+    SpaceId, Task, Veto,
 };
+pub use published::{Difference, Method, Published};
 pub use recorder::Recorder;
 pub use sample::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};

@@ -7,6 +7,7 @@ use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::cost::Prices;
 use crate::matrix::CommMatrix;
+use crate::published::Published;
 use crate::setting::{SettingSpec, Settings, SettingsError};
 use crate::time::Time;
 
@@ -44,6 +45,11 @@ pub trait PolicyFactory: Sync + fmt::Debug {
     /// baseline; see `AttachOptions::require_gain`.
     fn seeks_gain(&self) -> bool {
         true
+    }
+
+    /// The method as its paper has it; none for a policy of no paper.
+    fn published(&self) -> Option<&'static Published> {
+        None
     }
 
     /// Whether the order in which tasks are listed is what it goes by, as for a baseline that fills node after
@@ -96,6 +102,18 @@ pub struct Program<'a> {
     pub ipc: Option<f64>,
     /// What others take of each node's memory, in GB/s by position; empty where that is not known.
     pub others_gbps: &'a [f64],
+    /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as published.
+    pub records: &'a [PageRecord],
+}
+
+/// What papers keep of a page, without a limit to how many use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageRecord {
+    /// LAPT's communication vector: tasks by their last accesses, the most recent first; one that came twice in a row
+    /// stands there twice. Its length is at most [`ACCESSORS_MAX`].
+    pub vector: Vec<u32>,
+    /// Accesses in this window by task, each task once: a row of PTB's histogram.
+    pub uses: Vec<(u32, u64)>,
 }
 
 /// A thread or process that takes part in mapping.

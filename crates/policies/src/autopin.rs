@@ -83,6 +83,12 @@ const SAMPLES_MIN: u64 = 32;
 /// What the engine asks of page moves by default.
 const CONFIDENCE_MIN: f64 = 0.9;
 
+const PINNINGS: SettingSpec = SettingSpec {
+    name: "pinnings",
+    kind: SettingKind::Text { default: "" },
+    help: "Processors by thread, pinnings with `/` between, as in 0,1,2,3/0,2,1,3; for the method as published alone.",
+};
+
 impl PolicyFactory for Autopin {
     fn name(&self) -> &'static str {
         "autopin"
@@ -99,6 +105,7 @@ impl PolicyFactory for Autopin {
                 METRIC,
                 WARM_UP_MS,
                 MEASURE_MS,
+                PINNINGS,
                 GAIN_MIN,
                 gather::PAGES,
                 data_mapping::RATIO,
@@ -110,6 +117,10 @@ impl PolicyFactory for Autopin {
 
     fn seeks_gain(&self) -> bool {
         false
+    }
+
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::autopin::PUBLISHED })
     }
 
     fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {

@@ -49,6 +49,10 @@ impl PolicyFactory for Azimi {
         const { &[SIMILAR_MIN, board::GAIN_MIN] }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::azimi::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Clustered {
             similar_min: settings.float(SIMILAR_MIN.name),

@@ -52,6 +52,10 @@ impl PolicyFactory for Balance {
         false
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::balance::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Balancer {
             matrix: MatrixChoice::new(settings),
@@ -148,6 +152,20 @@ fn plan(
         }
     }
     placed
+}
+
+/// The mapping from nothing: each talking task and its node.
+pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<(usize, usize)> {
+    let loads: Vec<u64> = (0..matrix.count())
+        .map(|task| matrix.row_sum(task))
+        .collect();
+    let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
+    order.sort_by_key(|&task| Reverse(loads[task]));
+    let placed = plan(program, matrix, Seats::new(program), &loads, &order);
+    placed
+        .iter()
+        .map(|placed| (placed.task, placed.node))
+        .collect()
 }
 
 /// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.

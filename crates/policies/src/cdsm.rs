@@ -45,6 +45,10 @@ impl PolicyFactory for Cdsm {
         const { &[BUSY_MIN, board::GAIN_MIN] }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::cdsm::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::Decayed,

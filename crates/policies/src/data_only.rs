@@ -29,6 +29,10 @@ impl PolicyFactory for DataOnly {
         }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::marathe::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Pages(DataMapping::new(settings))))
     }

@@ -125,6 +125,10 @@ impl PolicyFactory for Deloc {
         }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::deloc::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(OnDeLoc {
             matrix: MatrixChoice::new(settings),

@@ -39,6 +39,10 @@ impl PolicyFactory for Lapt {
         }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::lapt::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),

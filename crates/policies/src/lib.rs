@@ -26,6 +26,7 @@ pub mod kernel;
 mod likeness;
 mod matrix_choice;
 mod page_choice;
+mod published;
 mod rounds;
 mod seats;
 mod stay;

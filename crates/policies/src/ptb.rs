@@ -116,6 +116,10 @@ impl PolicyFactory for Ptb {
         const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::ptb::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let strict = settings.bool(STRICT.name);
         let gain_min = if strict {

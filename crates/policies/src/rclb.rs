@@ -107,6 +107,10 @@ impl PolicyFactory for Rclb {
         }
     }
 
+    fn published(&self) -> Option<&'static numad_core::Published> {
+        Some(const { &crate::published::rclb::PUBLISHED })
+    }
+
     fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         Ok(Box::new(Rounds {
             alpha: settings.float(ALPHA.name),

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use numad_core::published::SUFFIX;
 use topology::CpuSet;
 
 use crate::condition_arguments::ConditionArguments;
@@ -31,7 +32,7 @@ struct Arguments {
     /// What runs, such as pairs or groups:4; `--list` names all
     #[arg(long)]
     workload: Option<String>,
-    /// Who decides
+    /// Who decides; with `+published` at its end the method as its paper has it
     #[arg(long)]
     policy: Option<String>,
     /// A setting of the policy, or of the engine as in `engine.hold_ms=0`; may be given several times
@@ -220,7 +221,11 @@ impl Arguments {
         }
         scenario.counters |= self.counters;
         if let Some(policy) = &self.policy {
-            scenario.policy.clone_from(policy);
+            scenario.policy = policy.trim_end_matches(SUFFIX).to_owned();
+            if policy.ends_with(SUFFIX) {
+                let published = ("engine.method".to_owned(), "published".to_owned());
+                scenario.settings.push(published);
+            }
         }
         if let Some(text) = &self.workload {
             scenario.workload = text.parse::<Workload>().map_err(usage)?;

@@ -9,7 +9,7 @@ use numad_core::event::WindowSummary;
 use numad_core::{
     Action, AttachError, AttachOptions, AttachSpec, AttachmentId, Certainty, CommMatrix, Engine,
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
-    SettingsError,
+    SettingsError, published,
 };
 use topology::{BandwidthGraph, NodeId, Origin, Pid, TaskKey, Topology};
 
@@ -402,10 +402,7 @@ pub(crate) fn attach_options(
     let given = given.iter().filter(|(name, _)| is_of_engine(name));
     let given = given.map(|(name, text)| (name.as_str(), text.as_str()));
     let options = Config::default().attach_options_with(given)?;
-    Ok(AttachOptions {
-        require_gain: factory.seeks_gain(),
-        ..options
-    })
+    Ok(published::around(factory, &options))
 }
 
 /// The same for a made-up source.

@@ -106,7 +106,8 @@ pub fn replay<R: Read + Send>(
         };
         return Err(usage(format!("`{}` holds no thread{why}", spec.name)));
     };
-    let build = builder(factory, &settings, u64::from(first.0))?;
+    let options = options(spec, &survey, factory)?;
+    let build = builder(factory, &settings, u64::from(first.0), options.method)?;
     let mut feed = Replay::open(input()?).map_err(|error| no_recording(spec, &error))?;
     if survey.marks == 0 {
         feed = feed.sliced(SLICE);
@@ -116,7 +117,7 @@ pub fn replay<R: Read + Send>(
         topology: Arc::clone(&topology),
         page_bytes: survey.header.page_bytes,
         programs: vec![pids],
-        options: options(spec, &survey, factory)?,
+        options,
         look_first: true,
         policy: &build,
     };

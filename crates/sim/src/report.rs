@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use numad_core::{Policy, PolicyFactory, SettingValue, Settings, SettingsError};
+use numad_core::{Method, Policy, PolicyFactory, SettingValue, Settings, SettingsError, published};
 use topology::{Reason, Topology};
 
 use crate::driver::{self, Run, Setup, Snapshot, WindowRow};
@@ -134,27 +134,30 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     check_size(&scenario, threads, &topology)?;
     let factory = find(&scenario.policy)?;
     let settings = settings_of(factory, &scenario.settings)?;
-    let simulate = |factory: &'static dyn PolicyFactory, settings: &Settings| {
-        let world = WorldSpec {
-            topology: Arc::clone(&topology),
-            workload: scenario.workload,
-            threads,
-            conditions: scenario.conditions,
-            faults: scenario.faults,
-            cgroup_cpus: scenario.cgroup_cpus.clone(),
-            seed: scenario.seed,
-            balancing: factory.name() == LINUX,
+    let simulate =
+        |scenario: &Scenario, factory: &'static dyn PolicyFactory, settings: &Settings| {
+            let world = WorldSpec {
+                topology: Arc::clone(&topology),
+                workload: scenario.workload,
+                threads,
+                conditions: scenario.conditions,
+                faults: scenario.faults,
+                cgroup_cpus: scenario.cgroup_cpus.clone(),
+                seed: scenario.seed,
+                balancing: factory.name() == LINUX,
+            };
+            simulate(scenario, &world, factory, settings)
         };
-        simulate(&scenario, &world, factory, settings)
-    };
-    let (run, totals, undo_complete) = simulate(factory, &settings)?;
+    let (run, totals, undo_complete) = simulate(&scenario, factory, &settings)?;
     let outcome = summary(&totals, threads, &scenario);
     let none = if factory.name() == "none" {
         outcome
     } else {
         let factory = find("none")?;
         let settings = Settings::defaults(factory.settings());
-        let (_, totals, _) = simulate(factory, &settings)?;
+        let mut plain = scenario.clone();
+        plain.settings.retain(|(name, _)| name != published::METHOD);
+        let (_, totals, _) = simulate(&plain, factory, &settings)?;
         summary(&totals, threads, &scenario)
     };
     Ok(Report {
@@ -182,21 +185,19 @@ fn simulate(
     factory: &'static dyn PolicyFactory,
     settings: &Settings,
 ) -> Result<(Run, Totals, bool), RunError> {
-    let build = builder(factory, settings, scenario.seed)?;
     let duration = Duration::from_secs(u64::from(scenario.seconds));
     let topology = driver::known(&world.topology, scenario.bandwidth);
     let stage = Simulation::new(World::new(world), world.threads, duration);
     let mut stage = stage.counted(scenario.counters);
+    let options =
+        driver::attach_options_for(factory, &scenario.settings, scenario.conditions.source);
+    let options = options.map_err(unset)?;
+    let build = builder(factory, settings, scenario.seed, options.method)?;
     let setup = Setup {
         topology,
         page_bytes: PAGE_BYTES,
         programs: stage.programs(),
-        options: driver::attach_options_for(
-            factory,
-            &scenario.settings,
-            scenario.conditions.source,
-        )
-        .map_err(unset)?,
+        options,
         look_first: false,
         policy: &build,
     };
@@ -215,13 +216,13 @@ pub(crate) fn builder(
     factory: &'static dyn PolicyFactory,
     settings: &Settings,
     seed: u64,
+    method: Method,
 ) -> Result<impl Fn() -> Box<dyn Policy>, RunError> {
     // Building once tells whether the settings fit together; then it cannot fail.
-    drop(factory.build(settings, seed).map_err(unset)?);
+    drop(published::build(factory, settings, seed, method).map_err(unset)?);
     let settings = settings.clone();
     Ok(move || {
-        factory
-            .build(&settings, seed)
+        published::build(factory, &settings, seed, method)
             .expect("the same settings were built before")
     })
 }

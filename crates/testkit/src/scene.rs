@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use numad_core::cost::Prices;
-use numad_core::{Accessor, CommMatrix, Page, PageKey, Program, Proposal, SpaceId, Task};
+use numad_core::{
+    Accessor, CommMatrix, Page, PageKey, PageRecord, Program, Proposal, SpaceId, Task,
+};
 use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 /// What a policy sees, with a builder for each part. Tasks come before what names them.
@@ -26,6 +28,8 @@ pub struct Scene {
     pub decayed: CommMatrix,
     /// Pages in use.
     pub pages: Vec<Page>,
+    /// What papers keep of pages, by position; empty unless a test of a method as published fills it.
+    pub records: Vec<PageRecord>,
     /// Samples behind all this.
     pub samples: u64,
     /// What moves cost, and what a unit of weight stands for.
@@ -70,6 +74,7 @@ impl Scene {
             live: CommMatrix::new(0),
             decayed: CommMatrix::new(0),
             pages: Vec::new(),
+            records: Vec::new(),
             samples: 1000,
             prices: Prices::default(),
             handed: None,
@@ -185,6 +190,7 @@ impl Scene {
             handed: self.handed.as_ref(),
             ipc: self.ipc,
             others_gbps: &[],
+            records: &self.records,
         }
     }
 

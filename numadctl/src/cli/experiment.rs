@@ -18,7 +18,7 @@ pub(super) const AB_USAGE: &str = "numadctl ab [OPTIONS] PID...\n       \
 pub struct Questions {
     /// Policies to compare, with commas between; the first is the control. `off` is the program without numad; a policy
     /// named twice faces itself, and then nothing may be found. With `+balancing` at its end the kernel's own balancing
-    /// is switched on under it (root, and `daemon.allow_global`)
+    /// is switched on under it (root, and `daemon.allow_global`); with `+published` its method is as in its paper
     #[arg(
         long,
         value_name = "NAMES",

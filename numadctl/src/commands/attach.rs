@@ -11,6 +11,7 @@ use control::rows::{AttachRequest, Attachment, Target, UndoReport};
 use control::{ErrorKind, Failure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use numad_core::published::METHOD;
 
 use super::compare::exit_code;
 use super::{history, mpi};
@@ -138,6 +139,9 @@ fn request(target: Target, under: &Under) -> Result<AttachRequest, Failure> {
                 format!("setting `{key}` is given twice"),
             ));
         }
+    }
+    if under.as_published {
+        set.insert(METHOD.to_owned(), "published".to_owned());
     }
     Ok(AttachRequest {
         target,

@@ -31,7 +31,15 @@ pub(super) fn list(
             if plain.json {
                 return out.json(row);
             }
-            out.text(&render::policies::page(row, terminal::prose()))
+            out.text(&render::policies::page(row, terminal::prose()))?;
+            // Others are programs outside of numad.
+            let known = policies::registry()
+                .iter()
+                .find(|policy| policy.name() == name);
+            match known.and_then(|policy| policy.published()) {
+                Some(published) => out.text(&render::policies::as_published(name, published)),
+                None => Ok(()),
+            }
         }
     }
 }

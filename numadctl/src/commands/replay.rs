@@ -8,6 +8,7 @@ use std::time::Duration;
 use control::rows::{Matrix, Partner};
 use control::{ErrorKind, Failure};
 use numad_core::Support;
+use numad_core::published::{METHOD, SUFFIX};
 use sim::{ReplayReport, ReplaySpec, RunError, RunErrorKind};
 
 use super::write_drawing;
@@ -16,10 +17,15 @@ use crate::output::Output;
 use crate::{render, terminal};
 
 pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Failure> {
+    let mut settings = arguments.set.clone();
+    let policy = arguments.policy.strip_suffix(SUFFIX);
+    if policy.is_some() {
+        settings.push((METHOD.to_owned(), "published".to_owned()));
+    }
     let spec = ReplaySpec {
         name: arguments.file.display().to_string(),
-        policy: arguments.policy.clone(),
-        settings: arguments.set.clone(),
+        policy: policy.unwrap_or(&arguments.policy).to_owned(),
+        settings,
         machine: arguments.machine.clone(),
         window: arguments.window_ms.map(Duration::from_millis),
     };

@@ -1,6 +1,8 @@
 //! What `policies` shows.
 
 use control::rows::PolicyRow;
+use numad_core::published::RULES;
+use numad_core::{IntervalLaw, Published};
 
 use super::table::{Side, table};
 use super::wrap::wrapped;
@@ -49,5 +51,46 @@ pub fn page(row: &PolicyRow, width: usize) -> String {
             }
         }
     }
+    text
+}
+
+/// How the method differs as published and by default.
+#[must_use]
+pub fn as_published(name: &str, published: &Published) -> String {
+    let interval = match published.interval {
+        IntervalLaw::Calm { min, max } if min == max => format!("every {} ms", min.as_millis()),
+        IntervalLaw::Calm { min, max } => {
+            format!("calm, {} to {} ms", min.as_millis(), max.as_millis())
+        }
+        IntervalLaw::Lapt { start, min, max } => format!(
+            "lapt, {} ms at first, {} to {} ms",
+            start.as_millis(),
+            min.as_millis(),
+            max.as_millis()
+        ),
+        IntervalLaw::OnDeLoc { min, max, factor } => format!(
+            "ondeloc, {} to {} ms, factor {factor}",
+            min.as_millis(),
+            max.as_millis()
+        ),
+    };
+    let takes = match published.takes {
+        [] => "no settings".to_owned(),
+        names => format!("the settings {}", names.join(", ")),
+    };
+    let mut text = format!(
+        "\nas published (--as-published, or {name}+published in experiments): {}\ninterval {interval}; takes {takes}\n\n",
+        published.paper
+    );
+    let rows = published.differences.iter().chain(RULES);
+    let cells: Vec<Vec<String>> = rows
+        .map(|row| {
+            [row.what, row.published, row.ours, row.why]
+                .map(str::to_owned)
+                .to_vec()
+        })
+        .collect();
+    let head = ["", "AS PUBLISHED", "BY DEFAULT", "WHY"].map(|name| (name, Side::Left));
+    text.push_str(&table(&head, &cells));
     text
 }

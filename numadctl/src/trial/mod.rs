@@ -14,6 +14,7 @@ use experiment::plan::kept;
 use crate::fresh::{Fresh, cannot_write};
 use crate::waiting::Waiting;
 use experiment::metric::Source;
+use numad_core::published::{METHOD, SUFFIX};
 
 /// What writes experiments.
 pub(crate) const MADE_BY: &str = concat!("numadctl ", env!("CARGO_PKG_VERSION"));
@@ -41,6 +42,9 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
                 false => "leave",
             };
             set.insert(BALANCING.to_owned(), how.to_owned());
+        }
+        if policy.is_some() && name.trim_end_matches(BALANCED).ends_with(SUFFIX) {
+            set.insert(METHOD.to_owned(), "published".to_owned());
         }
         let earlier = policies
             .iter()
@@ -73,6 +77,10 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
 /// The policy of an arm of this name; none for `off`.
 fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
     let policy = arm.strip_suffix(BALANCED).unwrap_or(arm);
+    let (policy, published) = match policy.strip_suffix(SUFFIX) {
+        Some(policy) => (policy, true),
+        None => (policy, false),
+    };
     match policy {
         OFF if policy == arm => return Ok(None),
         OFF => {
@@ -85,10 +93,16 @@ fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
         // The daemon knows which programs may be policies.
         _ if policy.starts_with(control::external::PREFIX) => {}
         _ => {
-            policies::find(policy).map_err(|error| {
+            let factory = policies::find(policy).map_err(|error| {
                 Failure::new(ErrorKind::NotFound, error.to_string())
                     .remedy("see `numadctl policies`; `off` stands for no policy at all")
             })?;
+            if published && factory.published().is_none() {
+                let text = format!("`{arm}` cannot be: `{policy}` is of no paper");
+                return Err(
+                    Failure::new(ErrorKind::Usage, text).remedy(format!("write `{policy}`"))
+                );
+            }
         }
     }
     Ok(Some(policy.to_owned()))
@@ -238,6 +252,13 @@ mod tests {
         assert!(plain.iter().all(|arm| how(arm).is_empty()), "{plain:?}");
         let without = read(&["off+balancing", "deloc"]).unwrap_err();
         assert!(without.to_string().contains("none+balancing"), "{without}");
+        let arms = read(&["deloc", "lapt+published", "deloc+published+balancing"]).unwrap();
+        let method = |arm: &Arm| arm.set.get(METHOD).cloned().unwrap_or_default();
+        let all: Vec<String> = arms.iter().map(method).collect();
+        assert_eq!(all, ["", "published", "published"]);
+        assert_eq!(arms[2].policy.as_deref(), Some("deloc"));
+        let paper = read(&["auto+published", "deloc"]).unwrap_err();
+        assert!(paper.to_string().contains("of no paper"), "{paper}");
         let unknown = read(&["delok+balancing", "deloc"]).unwrap_err();
         assert_eq!(unknown.kind, ErrorKind::NotFound);
     }

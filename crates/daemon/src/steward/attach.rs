@@ -8,9 +8,10 @@ use control::external::PREFIX;
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::cost::Prices;
+use numad_core::published::METHOD;
 use numad_core::{
-    AttachError, AttachOptions, AttachSpec, AttachmentId, Policy, PolicyFactory, SettingValue,
-    Settings, SettingsError, Time, cost,
+    AttachError, AttachOptions, AttachSpec, AttachmentId, Method, Policy, PolicyFactory,
+    SettingValue, Settings, SettingsError, Time, cost, published,
 };
 use procfs::Closed;
 use topology::Pid;
@@ -52,11 +53,14 @@ impl Chosen {
         words
     }
 
-    /// What comes from outside has to pay, whatever it is after.
-    fn seeks_gain(&self) -> bool {
+    /// What the engine does around it. What comes from outside has to pay, whatever it is after.
+    fn around(&self, options: &AttachOptions) -> AttachOptions {
         match self {
-            Self::Own(factory, _) => factory.seeks_gain(),
-            Self::External(_) => true,
+            Self::Own(factory, _) => published::around(*factory, options),
+            Self::External(_) => AttachOptions {
+                require_gain: true,
+                ..options.clone()
+            },
         }
     }
 }
@@ -127,12 +131,13 @@ impl Steward {
         self.must_have_room(peer)?;
         self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
-        let (policy, external) = self.build(&chosen, u64::from(first.pid.0))?;
+        let method = options.method;
+        let (policy, external) = self.build(&chosen, u64::from(first.pid.0), method)?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
         // Before the source is opened, which looks whether the kernel does.
         self.tend_balancing_for(balancing);
         self.follow(&pids)?;
-        options.require_gain = chosen.seeks_gain();
+        options = chosen.around(&options);
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());
         options.prices = priced(options.prices, counts, self.parts.page_bytes);
@@ -299,8 +304,10 @@ impl Steward {
         })?;
         let specs = factory.settings();
         let refused = |error: SettingsError| bad_setting(factory.name(), &error);
-        let mut given: Vec<(String, SettingValue)> = config
-            .policy(factory.name())
+        // What the settings file says of a policy is no part of what was published.
+        let own = config.policy(factory.name());
+        let own = own.filter(|_| request.set.get(METHOD).is_none_or(|how| how != "published"));
+        let mut given: Vec<(String, SettingValue)> = own
             .into_iter()
             .flat_map(Settings::iter)
             .map(|(name, value)| (name.to_owned(), value.clone()))
@@ -317,12 +324,19 @@ impl Steward {
         &self,
         chosen: &Chosen,
         seed: u64,
+        method: Method,
     ) -> Result<(Box<dyn Policy>, Option<external::Tally>), Failure> {
         match chosen {
             Chosen::Own(factory, settings) => {
                 let refused = |error: SettingsError| bad_setting(factory.name(), &error);
-                Ok((factory.build(settings, seed).map_err(refused)?, None))
+                let built = published::build(*factory, settings, seed, method);
+                Ok((built.map_err(refused)?, None))
             }
+            Chosen::External(_) if method == Method::Published => Err(Failure::new(
+                ErrorKind::Configuration,
+                format!("`{}` is of no paper that is known here", chosen.name()),
+            )
+            .remedy("leave `engine.method=published` out")),
             Chosen::External(launch) => {
                 let (machine, page_bytes) = (&self.parts.topology, self.parts.page_bytes);
                 let running = &self.external_running;

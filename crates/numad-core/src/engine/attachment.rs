@@ -16,12 +16,14 @@ use crate::hold::Stay;
 use crate::interval::Interval;
 use crate::observation::AttachSpec;
 use crate::policy::{PageKey, Policy, Reason, SpaceId};
+use crate::published::Method;
 use crate::sample::{Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::Forest;
 use crate::tables::index::Spot;
 use crate::tables::pages::{PageTable, Tag};
+use crate::tables::paper::Paper;
 use crate::tables::runs::Runs;
 use crate::tables::seats::Seats;
 use crate::tables::shares::Shares;
@@ -70,6 +72,8 @@ pub(super) struct Attachment {
     pub seats: Seats,
     pub pages: PageTable,
     pub comm: CommTable,
+    /// What papers keep; for methods as published alone.
+    pub paper: Option<Box<Paper>>,
     /// Present once the source tells loads from stores.
     /// What other cores' caches answered; none before a sample told what answered it.
     pub handed: Option<Box<CommTable>>,
@@ -196,6 +200,8 @@ impl Attachment {
             seats: Seats::new(seat_count),
             pages: PageTable::new(limits.page_slots, options.accessors),
             comm: CommTable::new(seat_count),
+            paper: (options.method == Method::Published)
+                .then(|| Box::new(Paper::new(limits.page_slots))),
             handed: None,
             page_shift: limits.page_bytes.trailing_zeros(),
             seat_count,
@@ -281,8 +287,17 @@ impl Attachment {
             return;
         };
         let others = self.pages.touch(tag, seat, weight);
-        for (other, amount) in others.amounts(weight) {
-            self.comm.add(seat, other, amount);
+        match &mut self.paper {
+            Some(paper) => {
+                for other in paper.note(tag, seat, u64::from(weight)) {
+                    self.comm.add(seat, other, 1);
+                }
+            }
+            None => {
+                for (other, amount) in others.amounts(weight) {
+                    self.comm.add(seat, other, amount);
+                }
+            }
         }
         if matches!(
             sample.served,

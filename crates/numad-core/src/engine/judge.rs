@@ -96,6 +96,7 @@ impl Attachment {
             handed: scratch.tells_handed.then_some(&scratch.handed),
             ipc,
             others_gbps: &[],
+            records: &scratch.records,
         };
         let prices = guard::prices(&self.options, &program);
         program.prices = self.totals.measured(prices);
@@ -306,7 +307,7 @@ impl Attachment {
 
     fn wants_another_core(&self, record: &Record) -> bool {
         let named = record.key().and_then(|task| self.policy.core_of(task));
-        named.is_some() && record.core() != named
+        named.is_some() && record.binding().and_then(|binding| binding.core) != named
     }
 
     /// A wish for a task agrees with the last window if that wanted it together with the same partner,

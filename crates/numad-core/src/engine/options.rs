@@ -10,6 +10,7 @@ use crate::action::{AttachmentId, Refusal};
 use crate::cost::Prices;
 use crate::interval::{IntervalError, IntervalLaw};
 use crate::policy::{ACCESSORS_MAX, PageKey, Veto};
+use crate::published::Method;
 
 /// Limits of the engine as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +101,9 @@ pub struct AttachOptions {
     /// worse. False for a policy that the user chose for what it does and not for a gain, see
     /// `PolicyFactory::seeks_gain`.
     pub require_gain: bool,
+    /// Whose rules hold: with [`Method::Published`] nothing waits for a second window, and pages not for threads.
+    /// [`crate::published::around`] sets what else belongs to it.
+    pub method: Method,
     /// Decide about memory by blocks that are used alike where pages are sampled too seldom to be known one by one;
     /// else by single pages, and about those alone that were seen in use.
     pub by_blocks: bool,
@@ -148,6 +152,7 @@ impl Default for AttachOptions {
             move_threads: true,
             move_pages: true,
             require_gain: true,
+            method: Method::Ours,
             by_blocks: true,
             accessors: ACCESSORS_MAX,
             prices: Prices::default(),

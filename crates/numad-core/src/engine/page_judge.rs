@@ -20,6 +20,7 @@ use crate::event::EventKind;
 use crate::evidence;
 use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Fate, Page, PageKey, Program, Proposal, Reason, Veto};
+use crate::published::Method;
 use crate::tables::pages::Tag;
 
 /// Share of the distance of all accesses that moves must save together. Even where a program does nothing but
@@ -55,7 +56,8 @@ impl Attachment {
     ) {
         let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
         let moving = judge.decision.threads.iter().any(moves);
-        let wait = moving && self.pages_waited < PAGES_WAIT_MAX;
+        let settles = self.options.method == Method::Ours;
+        let wait = settles && moving && self.pages_waited < PAGES_WAIT_MAX;
         let unsettled = self.unsettled(judge);
         let mut asked: Vec<Asked<'_>> = Vec::new();
         for proposal in judge.proposals {
@@ -225,7 +227,9 @@ impl Attachment {
             let mut at = range.start;
             for (run, history) in self.page_moves.within(page.space, range.clone()) {
                 let rests = !history.stay.is_over(context.now);
-                let waits = history.wanted != Some(node) && came <= Some(history.stay.last());
+                let settles = self.options.method == Method::Ours;
+                let agrees = history.wanted == Some(node) || came > Some(history.stay.last());
+                let waits = settles && !agrees;
                 held |= rests;
                 unconfirmed |= waits;
                 // What rests or waits does so alone: the rest of a piece may go.

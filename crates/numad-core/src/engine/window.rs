@@ -19,7 +19,10 @@ use crate::capacity::capacities;
 use crate::event::{EventKind, WindowSummary};
 use crate::interval::Change;
 use crate::matrix::CommMatrix;
-use crate::policy::{ACCESSORS_MAX, Accessor, Fate, Page, PageKey, Proposal, Task, Veto};
+use crate::policy::{
+    ACCESSORS_MAX, Accessor, Fate, Page, PageKey, PageRecord, Proposal, Task, Veto,
+};
+use crate::published::Method;
 use crate::tables::Seat;
 use crate::tables::pages::Entry;
 use crate::tables::runs::Runs;
@@ -116,6 +119,7 @@ pub(super) struct Scratch {
     pub handed: CommMatrix,
     pub tells_handed: bool,
     pub pages: Vec<Page>,
+    pub records: Vec<PageRecord>,
     /// What is behind those pages that stand for many.
     pub pieces: Pieces,
     pub proposals: Vec<Proposal>,
@@ -273,6 +277,7 @@ impl Attachment {
         let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
         let positions = Positions::new(&seats, self);
         self.fill_pieces(&positions, &mut scratch.pieces, &mut scratch.pages);
+        self.fill_records(&positions, scratch);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
         scratch.tells_handed = self.handed.is_some();
@@ -280,6 +285,25 @@ impl Attachment {
             let mut live = CommMatrix::default();
             handed.read(&seats, &mut live, &mut scratch.handed);
         }
+    }
+
+    /// Writes down what papers keep of each page.
+    fn fill_records(&self, positions: &Positions, scratch: &mut Scratch) {
+        scratch.records.clear();
+        let Some(paper) = &self.paper else {
+            return;
+        };
+        scratch.records.extend(scratch.pages.iter().map(|page| {
+            let kept = self.tag(page.key).and_then(|tag| paper.of(tag));
+            let vector = kept.iter().flat_map(|kept| &kept.vector);
+            let uses = kept.iter().flat_map(|kept| &kept.uses);
+            PageRecord {
+                vector: vector.filter_map(|&seat| positions.of(seat)).collect(),
+                uses: uses
+                    .filter_map(|&(seat, sum)| Some((positions.of(seat)?, sum)))
+                    .collect(),
+            }
+        }));
     }
 
     pub(super) fn seats_of(&self, slots: &[u32]) -> Vec<Option<Seat>> {
@@ -299,7 +323,7 @@ impl Attachment {
     ) -> Change {
         let before = context.actions.len();
         let mut old: Vec<(TaskKey, usize)> = Vec::new();
-        let mut moved = false;
+        let (mut moved, mut bound) = (false, false);
         let mut rooms = self.settle_within(context, scratch, &decision);
         for mut grant in decision.threads {
             grant.cache = rooms.remove(&grant.position).map(|room| room.cache);
@@ -310,6 +334,7 @@ impl Attachment {
                 reason: grant.reason.clone(),
             };
             if self.order_bind(context, grant) {
+                bound = true;
                 moved |= from != Some(node);
                 let key = scratch.tasks[position].key;
                 old.extend(from.filter(|&from| from != node).map(|from| (key, from)));
@@ -344,6 +369,10 @@ impl Attachment {
                 }
             }
             self.pace.begin_anew();
+        }
+        if self.options.method == Method::Published {
+            // The papers ask whether the mapping that was worked out is another than the one before.
+            return if bound { Change::Changed } else { Change::Same };
         }
         let wanted = moved || decision.undecided;
         if wanted && self.changing > 0 {
@@ -408,6 +437,12 @@ impl Attachment {
         };
         self.pages.sweep(seats, spaces, fade.then_some(most));
         self.comm.forget(seats);
+        if let Some(paper) = &mut self.paper {
+            paper.forget(seats, spaces);
+            if fade {
+                paper.begin();
+            }
+        }
         self.forest.forget(seats, spaces);
         if fade {
             self.forest.fade();

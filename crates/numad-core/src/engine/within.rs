@@ -297,6 +297,7 @@ impl Attachment {
             live: &live,
             decayed: &decayed,
             pages: &pages,
+            records: &[],
             page_bytes: context.page_bytes,
             window: context.now.since(self.live_since),
             samples: self.live_samples.saturating_mul(seen(&guests.tasks)) / all,

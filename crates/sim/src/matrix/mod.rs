@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use numad_core::{AttachOptions, IntervalLaw, PolicyFactory, Settings};
+use numad_core::{AttachOptions, IntervalLaw, Method, PolicyFactory, Settings};
 use topology::{CpuSet, Topology};
 
 use crate::conditions::{Conditions, Size};
@@ -258,7 +258,7 @@ impl Plan {
         };
         let factory = self.policies[policy];
         let settings = Settings::defaults(factory.settings());
-        let build = builder(factory, &settings, job.seed)?;
+        let build = builder(factory, &settings, job.seed, Method::Ours)?;
         let world = self.world(job, factory.name() == LINUX);
         let stage = Simulation::new(World::new(&world), world.threads, self.duration());
         let mut stage = stage.counted(self.bandwidth == Bandwidth::Measured);

@@ -1,0 +1,215 @@
+//! DeLoc and OnDeLoc-MPI (Agung and others).
+//!
+//! *OnDeLocMap+* maps in every interval by the listing (Algorithm 1): pairs by amount; one whose previous nodes have a
+//! core each stays there, else it goes to the next node in turn. There is no previous mapping before the first, so
+//! that one deals pairs out in rounds; every later one finds the previous nodes open, and moves newcomers alone.
+//!
+//! *DeLocMap* (`groups = temporal`) maps once, here after a profile of the start: groups of pairs that talk at the
+//! same time, by load, pairs by load, in rounds.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use numad_core::{
+    Bind, CommMatrix, Difference, IntervalLaw, Policy, Program, Proposal, Published, Settings,
+    SettingsError, Time,
+};
+use topology::TaskKey;
+
+use super::{Profile, differs, fill, partner, place};
+use crate::history::{Count, Group, History};
+use crate::rounds;
+use crate::seats::Seats;
+
+pub(crate) const PUBLISHED: Published = Published {
+    paper: "OnDeLoc-MPI (Agung and others 2020); with groups=temporal DeLoc (dissertation, chapter 3)",
+    interval: IntervalLaw::ONDELOC,
+    bind: Bind::Core,
+    takes: &["groups"],
+    build,
+    differences: DIFFERENCES,
+};
+
+const DIFFERENCES: &[Difference] = &[
+    differs(
+        "interval",
+        "500 ms, doubled or halved, here up to 8 s",
+        "a sixteenth of the time since something changed",
+        "a change is seen sooner",
+    ),
+    differs(
+        "mapping",
+        "the listing: dealt out once, then only newcomers",
+        "by its aim: few migrations for the loudest pairs, refined",
+        "to the letter it never follows a change",
+    ),
+    differs(
+        "pages",
+        "stay",
+        "follow, or go where bandwidth is left",
+        "threads that move leave their memory behind",
+    ),
+    differs(
+        "groups=temporal",
+        "one mapping, after a profile of 2 s; the silent fill up",
+        "anew when worth it; the silent stay",
+        "a running program has no next start",
+    ),
+];
+
+#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
+fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
+    Ok(match settings.text("groups") {
+        "temporal" => Box::new(DeLoc::default()),
+        _ => Box::new(OnDeLoc::default()),
+    })
+}
+
+#[derive(Debug, Default)]
+struct OnDeLoc {
+    previous: BTreeMap<TaskKey, usize>,
+}
+
+/// A pair and what it says.
+type Pair = (u64, usize, usize);
+
+/// The listing, for nodes with so many cores. `previous` is the node of each task in the mapping before. Tasks that say
+/// nothing are in no pair, and get none.
+pub(crate) fn on_deloc_map(
+    pairs: &[Pair],
+    previous: &[Option<usize>],
+    mut free: Vec<usize>,
+) -> Vec<Option<usize>> {
+    let nodes = free.len();
+    let mut pairs = pairs.to_vec();
+    pairs.sort_by_key(|&(amount, low, high)| (Reverse(amount), low, high));
+    let mut map: Vec<Option<usize>> = vec![None; previous.len()];
+    let mut turn = 0;
+    for (_, low, high) in pairs {
+        let pending: Vec<usize> = [low, high]
+            .into_iter()
+            .filter(|&task| map[task].is_none())
+            .collect();
+        let own: Option<Vec<usize>> = pending.iter().map(|&task| previous[task]).collect();
+        let open = own.filter(|own| {
+            own.iter().enumerate().all(|(place, &node)| {
+                let before = own[..place].iter().filter(|&&other| other == node).count();
+                free[node] > before
+            })
+        });
+        if let Some(own) = open {
+            for (&task, node) in pending.iter().zip(own) {
+                map[task] = Some(node);
+                free[node] -= 1;
+            }
+            continue;
+        }
+        if pending.is_empty() {
+            continue;
+        }
+        // One node for both, the next that is available; the second goes on where that has one core alone.
+        let mut given = None;
+        for &task in &pending {
+            let stays = given.filter(|&node: &usize| free[node] > 0);
+            let next = (0..nodes)
+                .map(|step| (turn + step) % nodes)
+                .find(|&node| free[node] > 0);
+            let Some(node) = stays.or(next) else {
+                break;
+            };
+            free[node] -= 1;
+            map[task] = Some(node);
+            given = Some(node);
+        }
+        if let Some(node) = given {
+            turn = (node + 1) % nodes;
+        }
+    }
+    map
+}
+
+impl Policy for OnDeLoc {
+    fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let pairs = program.live.pairs().filter(|pair| pair.2 > 0);
+        let pairs: Vec<Pair> = pairs
+            .map(|(low, high, amount)| (amount, low, high))
+            .collect();
+        if pairs.is_empty() {
+            return;
+        }
+        let previous: Vec<Option<usize>> = program
+            .tasks
+            .iter()
+            .map(|task| self.previous.get(&task.key).copied())
+            .collect();
+        // Who says nothing has the core that the mapping before gave it.
+        let mut free = program.capacity.to_vec();
+        let talks = |task: usize| program.live.row_sum(task) > 0;
+        for (task, node) in previous.iter().enumerate() {
+            if let Some(node) = node.filter(|_| !talks(task)) {
+                free[node] = free[node].saturating_sub(1);
+            }
+        }
+        let map = on_deloc_map(&pairs, &previous, free);
+        for (task, node) in program.tasks.iter().zip(&map) {
+            if let Some(node) = node {
+                self.previous.insert(task.key, *node);
+            }
+        }
+        place(&map, out, |task| partner(program, program.live, task));
+    }
+}
+
+#[derive(Debug, Default)]
+struct DeLoc {
+    profile: Profile,
+    history: History,
+    plan: BTreeMap<TaskKey, usize>,
+}
+
+/// Groups by load, in them pairs by load.
+fn sort_by_load(groups: &mut [Group]) {
+    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
+    groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
+    for group in groups {
+        group
+            .pairs
+            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
+    }
+}
+
+impl Policy for DeLoc {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        if !self.profile.done {
+            self.history.note(now, program);
+        }
+        if self.profile.ends(now, program.window) {
+            let mut groups = self.history.groups(program, Count::Criterion);
+            sort_by_load(&mut groups);
+            let pairs = groups.iter().flat_map(|group| &group.pairs);
+            let mut nodes = rounds::deal(program, Seats::new(program), pairs);
+            fill(program, &mut nodes);
+            let keys = program.tasks.iter().map(|task| task.key);
+            self.plan = keys
+                .zip(nodes)
+                .filter_map(|(key, node)| Some((key, node?)))
+                .collect();
+        }
+        propose_plan(&self.plan, program, program.decayed, out);
+    }
+}
+
+/// Asks for a plan that stands.
+pub(super) fn propose_plan(
+    plan: &BTreeMap<TaskKey, usize>,
+    program: &Program<'_>,
+    matrix: &CommMatrix,
+    out: &mut Vec<Proposal>,
+) {
+    let nodes = program
+        .tasks
+        .iter()
+        .map(|task| plan.get(&task.key).copied());
+    let nodes: Vec<Option<usize>> = nodes.collect();
+    place(&nodes, out, |task| partner(program, matrix, task));
+}

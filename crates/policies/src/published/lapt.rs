@@ -1,0 +1,176 @@
+//! LAPT (Cruz, Diener, Navaux): threads to cores by dual recursive bipartitioning of the matrix (section III-B), pages by
+//! the NUMA access table (III-C). The matrix is counted by eq. 1 to 3; the paper never clears it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use numad_core::{
+    Bind, Difference, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason,
+    Settings, SettingsError, Time,
+};
+use topology::{CoreId, TaskKey};
+
+use super::{Cores, Tree, WholeRun, differs, partner};
+
+pub(crate) const PUBLISHED: Published = Published {
+    paper: "LAPT (Cruz, Diener, Navaux)",
+    interval: IntervalLaw::LAPT,
+    bind: Bind::Core,
+    takes: &[],
+    build,
+    differences: DIFFERENCES,
+};
+
+const DIFFERENCES: &[Difference] = &[
+    differs(
+        "interval",
+        "300 ms, +50 ms or half, 50 to 500 ms",
+        "a sixteenth of the time since something changed",
+        "a program that stands still costs next to nothing",
+    ),
+    differs(
+        "mapping",
+        "to cores, by the tree of caches",
+        "to nodes",
+        "the kernel balances within a node",
+    ),
+    differs(
+        "matrix",
+        "of the whole run: nothing clears it",
+        "of the last window",
+        "a change of partners would show late",
+    ),
+    differs(
+        "migrations",
+        "free",
+        "a placement stays until another is worth its moves",
+        "plans that are as good alternate",
+    ),
+    differs(
+        "page counters",
+        "saturate at 255, halved after a move",
+        "fade as well; three quarters of all uses are enough",
+        "on two nodes one old use would hold a page back for ever",
+    ),
+];
+
+#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
+fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
+    Ok(Box::new(Lapt::default()))
+}
+
+/// Longest time between two calls of the data mapping.
+const PAGES_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Default)]
+struct Lapt {
+    matrix: WholeRun,
+    places: BTreeMap<TaskKey, CoreId>,
+    table: AccessTable,
+    last: Option<Time>,
+    nodes: BTreeMap<TaskKey, usize>,
+}
+
+impl Policy for Lapt {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let matrix = self.matrix.with(program);
+        if matrix.pairs().next().is_some() {
+            let cores = Cores::of(program.topology);
+            let plan = cores.map(program, &matrix, Tree::Bisection);
+            self.places.clear();
+            for (task, core) in plan.into_iter().enumerate() {
+                let Some((node, core)) = core.map(|core| cores.all[core]) else {
+                    continue;
+                };
+                self.places.insert(program.tasks[task].key, core);
+                out.push(Proposal::PlaceTask {
+                    task,
+                    node,
+                    reason: partner(program, &matrix, task),
+                });
+            }
+        }
+        let nodes = program.tasks.iter();
+        let nodes: BTreeMap<TaskKey, usize> = nodes
+            .filter_map(|task| Some((task.key, task.node?)))
+            .collect();
+        let moved = nodes != self.nodes;
+        if moved || self.last.is_none_or(|last| now.since(last) >= PAGES_EVERY) {
+            self.last = Some(now);
+            self.nodes = nodes;
+            self.table.call(program, out);
+        }
+    }
+
+    fn on_fate(&mut self, _: Time, proposal: &Proposal, fate: Fate) {
+        if let (Proposal::MovePage { page, .. }, Fate::Done) = (proposal, fate) {
+            self.table.moved(*page);
+        }
+    }
+
+    fn core_of(&self, task: TaskKey) -> Option<CoreId> {
+        self.places.get(&task).copied()
+    }
+}
+
+/// The NUMA access table: one saturating byte for each page and node.
+#[derive(Debug, Default)]
+struct AccessTable {
+    rows: BTreeMap<PageKey, Vec<u8>>,
+}
+
+/// Counts a vector of nodes (eq. 4) and says where the page goes (eq. 5 and 6): the node with the most if that has twice
+/// the mean, the lowest of equals.
+pub(crate) fn map_page(row: &mut [u8], vector: impl Iterator<Item = usize>) -> Option<usize> {
+    for node in vector {
+        row[node] = row[node].saturating_add(1);
+    }
+    let sum: u32 = row.iter().copied().map(u32::from).sum();
+    let most = row.iter().copied().max().filter(|&most| most > 0)?;
+    let nodes = u32::try_from(row.len()).unwrap_or(u32::MAX);
+    let enough = u32::from(most) * nodes >= 2 * sum;
+    row.iter()
+        .position(|&count| count == most)
+        .filter(|_| enough)
+}
+
+/// After a migration all are halved if their mean is one at least.
+pub(crate) fn age(row: &mut [u8]) {
+    let sum: usize = row.iter().copied().map(usize::from).sum();
+    if sum >= row.len() {
+        row.iter_mut().for_each(|count| *count /= 2);
+    }
+}
+
+impl AccessTable {
+    fn call(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let nodes = program.capacity.len();
+        let mut free = program.free_bytes.to_vec();
+        for (page, record) in program.pages.iter().zip(program.records) {
+            let row = self.rows.entry(page.key).or_insert_with(|| vec![0; nodes]);
+            let at = |task: &u32| program.tasks[*task as usize].node;
+            let to = map_page(row, record.vector.iter().filter_map(at));
+            let Some((node, home)) = to.zip(page.home.map(usize::from)) else {
+                continue;
+            };
+            if node != home && free[node] >= program.page_bytes {
+                free[node] -= program.page_bytes;
+                let sum: u32 = row.iter().copied().map(u32::from).sum();
+                out.push(Proposal::MovePage {
+                    page: page.key,
+                    node,
+                    reason: Reason::Accesses {
+                        there: u32::from(row[node]),
+                        mean: f64::from(sum) / nodes as f64,
+                    },
+                });
+            }
+        }
+    }
+
+    fn moved(&mut self, page: PageKey) {
+        if let Some(row) = self.rows.get_mut(&page) {
+            age(row);
+        }
+    }
+}

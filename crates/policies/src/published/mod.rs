@@ -1,0 +1,239 @@
+//! Methods as their papers have them: no gain is asked for, nothing stands because it stood.
+//!
+//! Each file is one method, written from its paper; the policy of the same name says how ours differs, in
+//! [`numad_core::Published`]. What they share is here: proposals for a whole mapping, and mappings down to cores.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
+use topology::{CoreId, TaskKey, Topology};
+
+use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
+use crate::seats::{Seats, may_run};
+
+pub(crate) mod autopin;
+pub(crate) mod azimi;
+pub(crate) mod balance;
+pub(crate) mod cdsm;
+pub(crate) mod deloc;
+pub(crate) mod lapt;
+pub(crate) mod marathe;
+pub(crate) mod ptb;
+pub(crate) mod rclb;
+#[cfg(test)]
+mod references;
+
+/// A row of a table of differences.
+pub(crate) const fn differs(
+    what: &'static str,
+    published: &'static str,
+    ours: &'static str,
+    why: &'static str,
+) -> Difference {
+    Difference {
+        what,
+        published,
+        ours,
+        why,
+    }
+}
+
+/// Windows of one length.
+pub(crate) const fn every(length: Duration) -> IntervalLaw {
+    IntervalLaw::Calm {
+        min: length,
+        max: length,
+    }
+}
+
+/// How long methods that map once look at a program before: their papers have a run of its own for that.
+const PROFILE: Duration = Duration::from_secs(2);
+
+/// Windows of which the methods that map once make their profile.
+pub(crate) const PROFILE_LAW: IntervalLaw = every(Duration::from_millis(100));
+
+/// A profile at the start of a program.
+#[derive(Debug, Default)]
+struct Profile {
+    began: Option<Time>,
+    done: bool,
+}
+
+impl Profile {
+    /// Whether this window is the last of the profile, after which the program is mapped.
+    fn ends(&mut self, now: Time, window: Duration) -> bool {
+        let length = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        let began = *self.began.get_or_insert(Time(now.0.saturating_sub(length)));
+        let ends = !self.done && now.since(began) >= PROFILE;
+        self.done |= ends;
+        ends
+    }
+}
+
+/// Asks for these nodes, of those tasks that have one.
+fn place(
+    nodes: &[Option<usize>],
+    out: &mut Vec<Proposal>,
+    mut reason: impl FnMut(usize) -> Reason,
+) {
+    for (task, node) in nodes.iter().enumerate() {
+        if let Some(node) = *node {
+            out.push(Proposal::PlaceTask {
+                task,
+                node,
+                reason: reason(task),
+            });
+        }
+    }
+}
+
+/// What was said in the whole run, which nothing clears.
+#[derive(Debug, Default)]
+struct WholeRun(BTreeMap<(TaskKey, TaskKey), u64>);
+
+impl WholeRun {
+    /// Adds this window, and gives the matrix of the tasks that are there.
+    fn with(&mut self, program: &Program<'_>) -> CommMatrix {
+        let key = |task: usize| program.tasks[task].key;
+        for (one, other, amount) in program.live.pairs() {
+            let sum = self.0.entry((key(one), key(other))).or_default();
+            *sum = sum.saturating_add(amount);
+        }
+        let positions = program.tasks.iter().enumerate();
+        let positions: BTreeMap<TaskKey, usize> = positions
+            .map(|(position, task)| (task.key, position))
+            .collect();
+        self.0
+            .retain(|(one, other), _| positions.contains_key(one) && positions.contains_key(other));
+        let mut matrix = CommMatrix::new(program.tasks.len());
+        for ((one, other), &amount) in &self.0 {
+            matrix.add(positions[one], positions[other], amount);
+        }
+        matrix
+    }
+}
+
+/// The partner to whom a task says most, as a reason.
+fn partner(program: &Program<'_>, matrix: &CommMatrix, task: usize) -> Reason {
+    let row = matrix.row(task).iter().enumerate();
+    let most = row.max_by_key(|&(other, &amount)| (amount, std::cmp::Reverse(other)));
+    match most {
+        Some((with, &amount)) if amount > 0 => Reason::Partner {
+            with: program.tasks[with].key,
+            amount,
+        },
+        _ => Reason::Order,
+    }
+}
+
+/// How tasks are mapped to cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tree {
+    /// Scotch's dual recursive bipartitioning.
+    Bisection,
+    /// Groups from the leaves up.
+    Groups,
+}
+
+/// Cores with the nodes that they are on, and how far apart two of them are.
+#[derive(Debug)]
+struct Cores {
+    all: Vec<(usize, CoreId)>,
+    distance: Vec<u32>,
+}
+
+/// How many times farther apart than the farthest of one node two nodes are.
+const NODES: u32 = 10;
+
+impl Cores {
+    /// Distances in the tree: one for each level of caches up to the one that two cores share, and beyond
+    /// those the distance of the nodes.
+    fn of(topology: &Topology) -> Self {
+        let mut all: Vec<(usize, CoreId)> = Vec::new();
+        let mut cpus = Vec::new();
+        for (position, node) in topology.nodes().iter().enumerate() {
+            let mut seen: BTreeMap<CoreId, topology::CpuId> = BTreeMap::new();
+            for cpu in node.cpus.iter() {
+                if let Some(known) = topology.cpu(cpu) {
+                    seen.entry(known.core).or_insert(cpu);
+                }
+            }
+            all.extend(seen.keys().map(|&core| (position, core)));
+            cpus.extend(seen.values().copied());
+        }
+        let levels = topology.caches().iter().map(|cache| u32::from(cache.level));
+        let last = levels.max().unwrap_or(0) + 1;
+        let nodes = topology.distances();
+        let mut distance = Vec::with_capacity(all.len() * all.len());
+        for (one, (home, core)) in all.iter().enumerate() {
+            for (other, (node, partner)) in all.iter().enumerate() {
+                let shared = topology.caches().iter().filter(|cache| {
+                    cache.cpus.contains(cpus[one]) && cache.cpus.contains(cpus[other])
+                });
+                let level = shared.map(|cache| u32::from(cache.level)).min();
+                distance.push(match (core == partner, home == node) {
+                    (true, _) => 0,
+                    (_, true) => level.unwrap_or(last),
+                    _ => {
+                        NODES * last * nodes.between(*home, *node)
+                            / nodes.between(*home, *home).max(1)
+                    }
+                });
+            }
+        }
+        Self { all, distance }
+    }
+
+    /// A core for each task, by the method; none for a task that may not run there, which stays where it is.
+    fn map(&self, program: &Program<'_>, matrix: &CommMatrix, tree: Tree) -> Vec<Option<usize>> {
+        let tasks = program.tasks.len();
+        let mut left = program.capacity.to_vec();
+        let mut capacity = vec![0_u32; self.all.len()];
+        // As many on each core as the node takes, dealt out evenly.
+        while left.iter().any(|&room| room > 0) && !capacity.is_empty() {
+            let before: usize = left.iter().sum();
+            for (core, &(node, _)) in capacity.iter_mut().zip(&self.all) {
+                if left[node] > 0 {
+                    left[node] -= 1;
+                    *core += 1;
+                }
+            }
+            if left.iter().sum::<usize>() == before {
+                break;
+            }
+        }
+        let edges = Edges::from_matrix(matrix);
+        let Ok(problem) = Problem::new(&edges, &self.distance, &capacity) else {
+            return vec![None; tasks];
+        };
+        let mut workspace = Workspace::default();
+        let mapping = match tree {
+            Tree::Bisection => drb(&problem, Effort::ONLINE, &mut workspace),
+            Tree::Groups => treematch(&problem, Effort::ONLINE, &mut workspace),
+        };
+        let cores = mapping.node_of.iter().map(|&core| usize::from(core));
+        let cores = cores.zip(program.tasks);
+        cores
+            .map(|(core, task)| may_run(task, self.all[core].0).then_some(core))
+            .collect()
+    }
+}
+
+/// Where everyone who is left without a node goes: in their order to the node with the fewest.
+fn fill(program: &Program<'_>, nodes: &mut [Option<usize>]) {
+    let mut seats = Seats::without(program, std::iter::empty());
+    for node in nodes.iter().flatten() {
+        if seats.has(*node, 1) {
+            seats.take(*node);
+        }
+    }
+    for (task, node) in program.tasks.iter().zip(nodes) {
+        if node.is_none()
+            && let Some(empty) = seats.emptiest(task)
+        {
+            seats.take(empty);
+            *node = Some(empty);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! RCLB (Upadhyay and Singh 2020): pairs by eq. 11, groups by eq. 12, buckets in turn; mapped once, here after a
+//! profile of the start.
+
+use std::collections::BTreeMap;
+
+use numad_core::{
+    Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
+};
+use topology::TaskKey;
+
+use super::deloc::propose_plan;
+use super::{PROFILE_LAW, Profile, differs, fill};
+use crate::history::{Count, Group, History, Spoken};
+use crate::rounds;
+use crate::seats::Seats;
+
+pub(crate) const PUBLISHED: Published = Published {
+    paper: "RCLB (Upadhyay and Singh 2020)",
+    interval: PROFILE_LAW,
+    bind: Bind::Core,
+    takes: &["alpha", "fit", "order"],
+    build,
+    differences: DIFFERENCES,
+};
+
+const DIFFERENCES: &[Difference] = &[
+    differs(
+        "when",
+        "once, after a profile of 2 s",
+        "anew when what is said has changed by a fifth",
+        "programs change",
+    ),
+    differs(
+        "acceptance of a plan",
+        "always",
+        "if it is nearer, or evener and nothing farther",
+        "dealing out anew moves everyone",
+    ),
+    differs(
+        "pages",
+        "stay",
+        "follow",
+        "threads that move leave their memory behind",
+    ),
+];
+
+#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
+fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
+    Ok(Box::new(Rclb {
+        alpha: settings.float("alpha"),
+        fit: settings.float("fit"),
+        ascending: settings.text("order") == "ascending",
+        profile: Profile::default(),
+        history: History::default(),
+        plan: BTreeMap::new(),
+    }))
+}
+
+#[derive(Debug)]
+struct Rclb {
+    alpha: f64,
+    fit: f64,
+    ascending: bool,
+    profile: Profile,
+    history: History,
+    plan: BTreeMap<TaskKey, usize>,
+}
+
+/// Brings groups, and pairs in them, into the order of `W = alpha m / sum m + (1 - alpha) s / sum s` over all groups.
+fn sort_by_weight(groups: &mut [Group], alpha: f64, ascending: bool) {
+    let all = |part: fn(&Spoken) -> f64| -> f64 {
+        groups.iter().flat_map(|group| &group.pairs).map(part).sum()
+    };
+    let (messages, bytes) = (all(|pair| pair.windows), all(|pair| pair.amount));
+    let weight = |pair: &Spoken| {
+        alpha * pair.windows / messages.max(1.0) + (1.0 - alpha) * pair.amount / bytes.max(1.0)
+    };
+    let load = |group: &Group| group.pairs.iter().map(weight).sum::<f64>();
+    let order = |one: f64, other: f64| match ascending {
+        true => one.total_cmp(&other),
+        false => other.total_cmp(&one),
+    };
+    groups.sort_by(|one, other| order(load(one), load(other)));
+    for group in groups {
+        group
+            .pairs
+            .sort_by(|one, other| order(weight(one), weight(other)));
+    }
+}
+
+impl Policy for Rclb {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        if !self.profile.done {
+            self.history.note(now, program);
+        }
+        if self.profile.ends(now, program.window) {
+            let mut groups = self.history.groups(program, Count::Fit(self.fit));
+            sort_by_weight(&mut groups, self.alpha, self.ascending);
+            let pairs = groups.iter().flat_map(|group| &group.pairs);
+            let mut nodes = rounds::deal(program, Seats::new(program), pairs);
+            fill(program, &mut nodes);
+            let keys = program.tasks.iter().map(|task| task.key);
+            self.plan = keys
+                .zip(nodes)
+                .filter_map(|(key, node)| Some((key, node?)))
+                .collect();
+        }
+        propose_plan(&self.plan, program, program.decayed, out);
+    }
+}

@@ -1,6 +1,12 @@
 //! The methods as published against references that were written from the papers alone: other data structures, no
 //! shared code. 300 random cases each; a case that differs prints its seed.
 
+#![expect(
+    clippy::needless_range_loop,
+    clippy::float_cmp,
+    reason = "references are written as the papers' listings are, index by index; their figures are whole numbers"
+)]
+
 use testkit::{Dice, Scene};
 use topology::CacheKind;
 

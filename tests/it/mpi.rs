@@ -156,6 +156,110 @@ fn check(mpi: &str, source: &str, ranks: usize) {
     job.let_go();
 }
 
+/// Bytes and messages from each rank to each, of which one asks what they should be.
+struct Expected {
+    bytes: Vec<Vec<u64>>,
+    messages: Vec<Vec<u64>>,
+}
+
+impl Expected {
+    fn of(ranks: usize) -> Self {
+        Self {
+            bytes: vec![vec![0; ranks]; ranks],
+            messages: vec![vec![0; ranks]; ranks],
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, bytes: u64, messages: u64) {
+        self.bytes[from][to] += bytes;
+        self.messages[from][to] += messages;
+    }
+
+    #[track_caller]
+    fn check(&self, house: &House, window: &str) {
+        let all: u64 = self.messages.iter().flatten().sum();
+        let (bytes, messages) = told(house, window, all);
+        assert_eq!(bytes, serde_json::json!(self.bytes), "{window}");
+        assert_eq!(messages, serde_json::json!(self.messages), "{window}");
+    }
+}
+
+/// What `calls.c` sends as messages, and what its collective calls are taken to send.
+fn sent_by_calls(ranks: usize) -> (Expected, Expected) {
+    let (mut messages, mut modelled) = (Expected::of(ranks), Expected::of(ranks));
+    for rank in 0..ranks {
+        let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        messages.send(rank, next, 3 * 80, 3);
+        messages.send(rank, (rank + 2) % ranks, 2 * 4, 2);
+        for neighbour in [before, next] {
+            messages.send(rank, neighbour, 2 * 12, 2);
+        }
+        // One double down and two up; then one double down, and two integers up.
+        if rank > 0 {
+            messages.send(rank, rank - 1, 8 + 8, 2);
+        }
+        if rank + 1 < ranks {
+            messages.send(rank, rank + 1, 16 + 8, 2);
+        }
+        messages.send(rank, next, 20, 1);
+        messages.send(rank, rank, 4, 1);
+        for other in (0..ranks).filter(|&other| other != rank) {
+            let (own, others) = (rank as u64 + 1, other as u64 + 1);
+            if rank == 0 {
+                modelled.send(rank, other, 4 * others, 1);
+            }
+            modelled.send(rank, other, 4 * others + 4 * own, 2);
+            modelled.send(rank, other, if other % 2 == 1 { 4 } else { 8 }, 1);
+        }
+        // Pairs at distances 1 and 2; the tree of four is 0 to 2 and 1, and 2 to 3.
+        for step in [1, 2].into_iter().filter(|&step| step < ranks) {
+            modelled.send(rank, rank ^ step, 16, 1);
+        }
+    }
+    for (from, to) in [(0, 1), (0, 2), (2, 3)] {
+        if to < ranks {
+            modelled.send(from, to, 24, 1);
+        }
+    }
+    (messages, modelled)
+}
+
+#[track_caller]
+fn check_calls(mpi: &str, ranks: usize) {
+    let house = House::serving(SEEING);
+    let job = Job::start(&house, mpi, "calls.c", ranks);
+    let (messages, modelled) = sent_by_calls(ranks);
+    messages.check(&house, "messages");
+    modelled.check(&house, "modelled");
+    job.let_go();
+}
+
+#[track_caller]
+fn check_calls_of_fortran(mpi: &str, ranks: usize) {
+    let house = House::serving(SEEING);
+    let job = Job::start(&house, mpi, "calls08.f90", ranks);
+    let mut messages = Expected::of(ranks);
+    for rank in 0..ranks {
+        let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        messages.send(rank, next, 2 * 80 + 12, 3);
+        messages.send(rank, before, 12, 1);
+    }
+    messages.check(&house, "messages");
+    job.let_go();
+}
+
+#[test]
+fn privileged_calls_that_are_no_plain_messages() {
+    if has("openmpi") {
+        check_calls("openmpi", 4);
+        check_calls_of_fortran("openmpi", 4);
+    }
+    if has("mpich") {
+        check_calls("mpich", 2);
+        check_calls_of_fortran("mpich", 2);
+    }
+}
+
 #[test]
 fn privileged_openmpi_in_c_and_fortran() {
     if has("openmpi") {

@@ -1,6 +1,7 @@
 //! What is counted, and what is remembered for it: sizes of types, and ranks of communicators in the world.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -12,6 +13,9 @@ use crate::row::{Note, Row, say};
 
 /// Types and communicators that are remembered. Each has one place, by its handle: two that want the same take turns.
 const PLACES: usize = 64;
+
+/// Persistent requests that are remembered; the messages of further ones are not seen.
+const REQUESTS_MAX: usize = 1 << 16;
 
 /// Set once a row is there.
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -31,6 +35,9 @@ pub(crate) struct State {
     sizes: [Option<(Handle, u64)>; PLACES],
     comms: [Option<(Handle, Table)>; PLACES],
     windows: [Option<(Handle, Table)>; PLACES],
+    neighbours: [Option<(Handle, Table)>; PLACES],
+    /// What is sent each time that a request is started: the rank of the world, and bytes.
+    prepared: BTreeMap<Handle, (c_int, u64)>,
 }
 
 /// A call of MPI that the program made, and not the library.
@@ -76,6 +83,8 @@ pub(crate) fn begin() {
         sizes: [None; PLACES],
         comms: [const { None }; PLACES],
         windows: [const { None }; PLACES],
+        neighbours: [const { None }; PLACES],
+        prepared: BTreeMap::new(),
     });
     COUNTING.store(true, Ordering::Release);
 }
@@ -91,6 +100,7 @@ pub(crate) fn forget() {
         state.sizes = [None; PLACES];
         state.comms = [const { None }; PLACES];
         state.windows = [const { None }; PLACES];
+        state.neighbours = [const { None }; PLACES];
     }
 }
 
@@ -153,13 +163,72 @@ impl State {
             return Some(());
         }
         let bytes = self.bytes(count, kind)?;
-        let comm = self.library.handle(comm);
-        let to = if comm == self.library.world {
-            to
-        } else {
-            *self.ranks_of(comm)?.get(usize::try_from(to).ok()?)?
-        };
+        let to = self.in_world(to, comm)?;
         self.row.message(to, bytes);
+        Some(())
+    }
+
+    /// What a rank of a communicator is in the world.
+    #[inline]
+    fn in_world(&mut self, rank: c_int, comm: usize) -> Option<c_int> {
+        let comm = self.library.handle(comm);
+        if comm == self.library.world {
+            return Some(rank);
+        }
+        let rank = usize::try_from(rank).ok()?;
+        self.ranks_of(comm)?.get(rank).copied()
+    }
+
+    /// A message that is sent each time that this request is started.
+    pub(crate) fn prepare(
+        &mut self,
+        request: Handle,
+        count: i64,
+        kind: usize,
+        (to, comm): (c_int, usize),
+    ) -> Option<()> {
+        // Whatever had this handle before is gone.
+        self.prepared.remove(&request);
+        if to < 0 {
+            return Some(());
+        }
+        let message = (self.in_world(to, comm)?, self.bytes(count, kind)?);
+        if self.prepared.len() >= REQUESTS_MAX {
+            return None;
+        }
+        self.prepared.insert(request, message);
+        Some(())
+    }
+
+    /// A request is started; one that is not known receives.
+    pub(crate) fn started(&mut self, request: Handle) -> Option<()> {
+        if let Some(&(to, bytes)) = self.prepared.get(&request) {
+            self.row.message(to, bytes);
+        }
+        Some(())
+    }
+
+    /// A request is no more, and its handle may come again as another.
+    pub(crate) fn unprepare(&mut self, request: Handle) -> Option<()> {
+        self.prepared.remove(&request);
+        Some(())
+    }
+
+    /// A message to each neighbour that a communicator has, of so many bytes to the one at this place.
+    pub(crate) fn each_neighbour(
+        &mut self,
+        comm: usize,
+        bytes: impl Fn(&mut Self, usize) -> Option<u64>,
+    ) -> Option<()> {
+        let (comm, library) = (self.library.handle(comm), self.library);
+        let neighbours = table(&mut self.neighbours, comm, || library.neighbours_of(comm))?;
+        for (at, to) in neighbours.clone().iter().enumerate() {
+            // Beyond an edge of the grid there is none.
+            if *to >= 0 {
+                let bytes = bytes(self, at)?;
+                self.row.message(*to, bytes);
+            }
+        }
         Some(())
     }
 

@@ -61,6 +61,16 @@ impl State {
         })
     }
 
+    /// The same, with bytes by rank.
+    pub(crate) fn collective_in_bytes(
+        &mut self,
+        bytes: &[u64],
+        comm: usize,
+        shape: Shape,
+    ) -> Option<()> {
+        self.each_message(comm, shape, |to| bytes.get(to).copied())
+    }
+
     /// How many ranks a communicator has; none for one between two groups, whose collective calls are others.
     pub(crate) fn size_of(&mut self, comm: usize) -> Option<usize> {
         let comm: Handle = self.library.handle(comm);
@@ -71,7 +81,7 @@ impl State {
     }
 
     /// The rank of this process in a communicator, and how many there are.
-    fn place_in(&mut self, comm: usize) -> Option<(i32, usize)> {
+    pub(crate) fn place_in(&mut self, comm: usize) -> Option<(i32, usize)> {
         let size = self.size_of(comm)?;
         Some((self.library.rank_in(self.library.handle(comm))?, size))
     }

@@ -51,13 +51,30 @@ pub(crate) struct Library {
     group_size: extern "C" fn(Handle, *mut c_int) -> c_int,
     group_free: extern "C" fn(*mut Handle) -> c_int,
     translate: extern "C" fn(Handle, c_int, *const c_int, Handle, *mut c_int) -> c_int,
+    /// Where it is known what its numbers mean.
+    shapes: Option<Shapes>,
+}
+
+/// What `MPI_Topo_test` says of a communicator.
+#[derive(Clone, Copy, Debug)]
+struct Shapes {
+    grid: c_int,
+    graph: c_int,
+    /// One whose ranks say each who its neighbours are.
+    spread: c_int,
 }
 
 /// What a rank of a communicator or window is in the world; negative outside of it.
 pub(crate) type Table = Box<[c_int]>;
 
+/// What the standard ABI says that `MPI_COMM_WORLD` is.
+const STANDARD: Handle = 0x101;
+
 /// Largest group that is translated.
 const GROUP_MAX: usize = 1 << 16;
+
+/// More dimensions than grids have.
+const DIMENSIONS_MAX: c_int = 1 << 10;
 
 macro_rules! function {
     ($name:literal) => {{
@@ -75,9 +92,19 @@ impl Library {
     /// The one that this program is linked with; a reason in words when it is not known.
     pub(crate) fn find() -> Result<Self, &'static str> {
         let (world, mask) = world()?;
+        let (grid, graph) = match mask {
+            usize::MAX => (1, 2),
+            _ => (2, 1),
+        };
+        let shapes = Shapes {
+            grid,
+            graph,
+            spread: 3,
+        };
         Ok(Self {
             world,
             mask,
+            shapes: (world != STANDARD).then_some(shapes),
             type_size: function!(c"PMPI_Type_size"),
             comm_rank: function!(c"PMPI_Comm_rank"),
             comm_size: function!(c"PMPI_Comm_size"),
@@ -89,6 +116,11 @@ impl Library {
             group_free: function!(c"PMPI_Group_free"),
             translate: function!(c"PMPI_Group_translate_ranks"),
         })
+    }
+
+    /// Whether handles are pointers, and no numbers of 32 bits.
+    pub(crate) const fn has_wide_handles(&self) -> bool {
+        self.mask == usize::MAX
     }
 
     /// A handle as this library has it: the upper half of a register is anything where handles are numbers.
@@ -139,6 +171,32 @@ impl Library {
         self.table(self.win_get_group, window)
     }
 
+    /// The ranks of the world that a neighbourhood call on this communicator sends to, in its order; negative where there
+    /// is none.
+    pub(crate) fn neighbours_of(&self, comm: Handle) -> Option<Table> {
+        let shapes = self.shapes?;
+        let mut shape = -1;
+        let test = symbol(libc::RTLD_NEXT, c"PMPI_Topo_test")?;
+        // SAFETY: that is its type.
+        let test =
+            unsafe { mem::transmute::<usize, extern "C" fn(Handle, *mut c_int) -> c_int>(test) };
+        if test(comm, &raw mut shape) != 0 {
+            return None;
+        }
+        let own = match shape {
+            _ if shape == shapes.grid => grid(comm),
+            _ if shape == shapes.graph => graph(comm, self.rank_in(comm)?),
+            _ if shape == shapes.spread => spread(comm),
+            _ => None,
+        }?;
+        let ranks = self.ranks_of(comm)?;
+        let of_world = own.iter().map(|rank| {
+            let rank = usize::try_from(*rank).ok();
+            rank.and_then(|rank| ranks.get(rank).copied()).unwrap_or(-1)
+        });
+        Some(of_world.collect())
+    }
+
     fn table(
         &self,
         of: extern "C" fn(Handle, *mut Handle) -> c_int,
@@ -171,10 +229,105 @@ impl Library {
     }
 }
 
+/// Neighbours in a grid: along each dimension the one before and the one behind.
+fn grid(comm: Handle) -> Option<Vec<c_int>> {
+    let (size, shift) = (
+        symbol(libc::RTLD_NEXT, c"PMPI_Cartdim_get")?,
+        symbol(libc::RTLD_NEXT, c"PMPI_Cart_shift")?,
+    );
+    // SAFETY: that is its type.
+    let size = unsafe { mem::transmute::<usize, extern "C" fn(Handle, *mut c_int) -> c_int>(size) };
+    // SAFETY: as before.
+    let shift = unsafe {
+        mem::transmute::<usize, extern "C" fn(Handle, c_int, c_int, *mut c_int, *mut c_int) -> c_int>(
+            shift,
+        )
+    };
+    let mut dimensions = 0;
+    if size(comm, &raw mut dimensions) != 0 {
+        return None;
+    }
+    let mut found = Vec::new();
+    for dimension in 0..dimensions.clamp(0, DIMENSIONS_MAX) {
+        let (mut before, mut behind) = (-1, -1);
+        if shift(comm, dimension, 1, &raw mut before, &raw mut behind) != 0 {
+            return None;
+        }
+        found.extend([before, behind]);
+    }
+    Some(found)
+}
+
+/// Neighbours of a rank in a graph that all ranks know.
+fn graph(comm: Handle, rank: c_int) -> Option<Vec<c_int>> {
+    let (count, list) = (
+        symbol(libc::RTLD_NEXT, c"PMPI_Graph_neighbors_count")?,
+        symbol(libc::RTLD_NEXT, c"PMPI_Graph_neighbors")?,
+    );
+    // SAFETY: that is its type.
+    let count = unsafe {
+        mem::transmute::<usize, extern "C" fn(Handle, c_int, *mut c_int) -> c_int>(count)
+    };
+    // SAFETY: as before.
+    let list = unsafe {
+        mem::transmute::<usize, extern "C" fn(Handle, c_int, c_int, *mut c_int) -> c_int>(list)
+    };
+    let mut many = 0;
+    if count(comm, rank, &raw mut many) != 0 {
+        return None;
+    }
+    let mut found = places_for(many)?;
+    (list(comm, rank, many, found.as_mut_ptr()) == 0).then_some(found)
+}
+
+/// Ranks that a graph, of which each rank knows its own part, sends to.
+fn spread(comm: Handle) -> Option<Vec<c_int>> {
+    type Count = extern "C" fn(Handle, *mut c_int, *mut c_int, *mut c_int) -> c_int;
+    type List = extern "C" fn(
+        Handle,
+        c_int,
+        *mut c_int,
+        *mut c_int,
+        c_int,
+        *mut c_int,
+        *mut c_int,
+    ) -> c_int;
+    let (count, list) = (
+        symbol(libc::RTLD_NEXT, c"PMPI_Dist_graph_neighbors_count")?,
+        symbol(libc::RTLD_NEXT, c"PMPI_Dist_graph_neighbors")?,
+    );
+    // SAFETY: that is its type.
+    let count = unsafe { mem::transmute::<usize, Count>(count) };
+    // SAFETY: as before.
+    let list = unsafe { mem::transmute::<usize, List>(list) };
+    let (mut come, mut go, mut weighted) = (0, 0, 0);
+    if count(comm, &raw mut come, &raw mut go, &raw mut weighted) != 0 {
+        return None;
+    }
+    let (mut from, mut from_weights) = (places_for(come)?, places_for(come)?);
+    let (mut to, mut weights) = (places_for(go)?, places_for(go)?);
+    let listed = list(
+        comm,
+        come,
+        from.as_mut_ptr(),
+        from_weights.as_mut_ptr(),
+        go,
+        to.as_mut_ptr(),
+        weights.as_mut_ptr(),
+    );
+    (listed == 0).then_some(to)
+}
+
+/// Room for so many ranks.
+fn places_for(many: c_int) -> Option<Vec<c_int>> {
+    let many = usize::try_from(many)
+        .ok()
+        .filter(|many| *many <= GROUP_MAX)?;
+    Some(vec![-1; many])
+}
+
 /// `MPI_COMM_WORLD`, and the bits of a handle.
 fn world() -> Result<(Handle, usize), &'static str> {
-    // What the standard ABI says it is.
-    const STANDARD: Handle = 0x101;
     // In MPICH and what has its ABI: Intel MPI, MVAPICH, Cray.
     const MPICH: Handle = 0x4400_0000;
     if symbol(libc::RTLD_NEXT, c"PMPI_Init").is_none() {

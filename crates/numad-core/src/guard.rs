@@ -32,6 +32,7 @@ use crate::cost::{self, Prices};
 use crate::engine::AttachOptions;
 use crate::evening::{evened, way};
 use crate::evidence::{self, Certainty, Evidence, Scale};
+use crate::matrix::CommMatrix;
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
 use crate::published::Method;
@@ -78,6 +79,8 @@ pub(crate) struct ThreadCase<'a> {
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
     pub certainty: Certainty,
+    /// Messages between threads, as the samples that would have shown as much sharing.
+    pub said: &'a CommMatrix,
 }
 
 /// What became of wishes for threads.
@@ -233,7 +236,7 @@ impl ThreadCase<'_> {
         (before, after)
     }
 
-    /// How sure it is that the plan brings nearer who shares pages; none when it moves nobody of whom it is
+    /// How sure it is that the plan brings nearer who shares pages or sends messages; none when it moves nobody of whom it is
     /// known where he is. And how sure that is of each task by itself.
     fn weigh(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Weighed {
         let (before, after) = self.placements(wishes, verdicts);
@@ -256,6 +259,14 @@ impl ThreadCase<'_> {
                     each[other].put(samples, by);
                 }
             });
+        }
+        // Messages are in no page. Pairs of the matrix are there and back, as pairs on pages are.
+        for (one, other, samples) in self.said.pairs() {
+            if let Some(by) = self.nearer(one, other, &before, &after) {
+                all.put(samples as f64, by);
+                each[one].put(samples as f64, by);
+                each[other].put(samples as f64, by);
+            }
         }
         let plans = evidence::ln_plans(before.len(), movers, self.program.capacity.len());
         let alone = |(task, scale): (usize, &Scale)| {

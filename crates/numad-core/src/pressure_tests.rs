@@ -127,6 +127,7 @@ impl Scene {
             at_rest: false,
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
+            said: &CommMatrix::new(4),
         };
         case.judge(wishes)
     }

@@ -77,8 +77,10 @@ pub(super) struct Attachment {
     /// Present once the source tells loads from stores.
     /// What other cores' caches answered; none before a sample told what answered it.
     pub handed: Option<Box<CommTable>>,
+    /// Messages between threads, as the samples that would have shown as much sharing; none before there was one.
+    pub said: Option<Box<CommTable>>,
     pub page_shift: u32,
-    seat_count: usize,
+    pub seat_count: usize,
     /// Observations so far.
     pub observations: u64,
     /// Affinities that we set and what stood there before, for threads that inherit ours.
@@ -203,6 +205,7 @@ impl Attachment {
             paper: (options.method == Method::Published)
                 .then(|| Box::new(Paper::new(limits.page_slots))),
             handed: None,
+            said: None,
             page_shift: limits.page_bytes.trailing_zeros(),
             seat_count,
             observations: 0,

@@ -133,6 +133,7 @@ impl Attachment {
             pieces: &scratch.pieces,
             evidence,
             certainty: self.certainty,
+            said: &scratch.said,
             proposals: &proposals,
             pressure: pressure.as_ref(),
             decision: &mut decision,
@@ -221,6 +222,7 @@ impl Attachment {
             at_rest: self.still >= REST_MIN && !changed,
             pressure: judge.pressure,
             certainty: judge.certainty,
+            said: judge.said,
         };
         let ThreadVerdicts {
             each: verdicts,
@@ -232,12 +234,8 @@ impl Attachment {
         (judge.decision.plan, judge.decision.plan_is_open) = (plan, is_open);
         if let Some(remedy) = remedy {
             let verdicts = case(true).judge(&remedy.wishes).each;
-            for (&wish, _) in remedy
-                .wishes
-                .iter()
-                .zip(&verdicts)
-                .filter(|(_, verdict)| verdict.is_ok())
-            {
+            let judged = remedy.wishes.iter().zip(&verdicts);
+            for (&wish, _) in judged.filter(|(_, verdict)| verdict.is_ok()) {
                 judge.grant(wish, remedy.reason.clone(), None);
             }
             judge.decision.reverting = true;
@@ -440,6 +438,8 @@ pub(super) struct Judge<'a, 'p> {
     pub(super) pieces: &'a Pieces,
     pub(super) evidence: bool,
     pub(super) certainty: Certainty,
+    /// Messages, as samples.
+    said: &'a CommMatrix,
     pub(super) proposals: &'a [Proposal],
     pub(super) pressure: Option<&'a Pressure>,
     pub(super) decision: &'a mut Decision,

@@ -118,6 +118,8 @@ pub(super) struct Scratch {
     /// What other cores' caches answered, and whether the source tells.
     pub handed: CommMatrix,
     pub tells_handed: bool,
+    /// Messages of this window, as samples.
+    pub said: CommMatrix,
     pub pages: Vec<Page>,
     pub records: Vec<PageRecord>,
     /// What is behind those pages that stand for many.
@@ -280,6 +282,10 @@ impl Attachment {
         self.fill_records(&positions, scratch);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
+        scratch.said = CommMatrix::new(seats.len());
+        if let Some(said) = &self.said {
+            said.read(&seats, &mut scratch.said, &mut CommMatrix::default());
+        }
         scratch.tells_handed = self.handed.is_some();
         if let Some(handed) = &self.handed {
             let mut live = CommMatrix::default();
@@ -441,6 +447,12 @@ impl Attachment {
             paper.forget(seats, spaces);
             if fade {
                 paper.begin();
+            }
+        }
+        if let Some(said) = &mut self.said {
+            said.forget(seats);
+            if fade {
+                said.roll();
             }
         }
         self.forest.forget(seats, spaces);

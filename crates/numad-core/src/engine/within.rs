@@ -319,6 +319,7 @@ impl Attachment {
             at_rest: false,
             pressure: None,
             certainty: self.certainty,
+            said: &guests.talk(&scratch.said),
         };
         let verdicts = case.judge(&wishes);
         let mut after: Vec<Option<usize>> = guests.standings.iter().map(|it| it.placed).collect();

@@ -1,6 +1,6 @@
 //! Explicit messages between processes, as an MPI library counts them.
 
-use numad_core::Sent;
+use numad_core::{AttachOptions, Sent};
 use topology::Pid;
 
 use crate::world::{World, options};
@@ -64,4 +64,37 @@ fn no_number_is_too_large() {
     }
     let (_, live, _) = world.engine.matrices(id).unwrap();
     assert!(live.between(0, 1) > 0);
+}
+
+/// Pages of their own are most of what ranks use, and no two use the same one: a plan is weighed by messages as well.
+#[test]
+fn ranks_go_to_who_they_send_to_although_they_share_no_page() {
+    let ordered = |messages: u64| {
+        let mut world = World::new("2x2@10,20");
+        let options = AttachOptions {
+            require_gain: true,
+            ..options()
+        };
+        let (id, script) = world.attach(10, &[0], options);
+        for (pid, cpu) in [(20, 2), (30, 1), (40, 3)] {
+            assert!(world.engine.handle_joining(id, Pid(pid)));
+            world.add_thread(id, pid, pid, cpu);
+        }
+        world.window();
+        script.lock().unwrap().threads = vec![(20, 0), (30, 1)];
+        let mut orders = Vec::new();
+        for _ in 0..4 {
+            for (rank, tid) in (1..).zip([10, 20, 30, 40]) {
+                world.touch(tid, rank * 100, 40);
+            }
+            let pairs = [(10, 20), (20, 10), (30, 40), (40, 30)];
+            let sent = pairs.map(|(from, to)| sent(from, to, messages * 6400, messages));
+            world.engine.handle_messages(&sent);
+            orders.push(world.window().orders());
+        }
+        orders.concat()
+    };
+    let both = ordered(100);
+    assert!(both.contains("20>0") && both.contains("30>1"), "{both}");
+    assert_eq!(ordered(0), "");
 }

@@ -8,11 +8,16 @@ use sampler::recording::{Header, RecordingWriter, read};
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     // As a file, and as the body of a block under a right checksum, which chance would not find.
     drop(read(data));
-    drop(read(&forged(data)));
+    for messages in [false, true] {
+        drop(read(&forged(data, messages)));
+    }
 });
 
-fn forged(body: &[u8]) -> Vec<u8> {
-    let header = Header::default();
+fn forged(body: &[u8], messages: bool) -> Vec<u8> {
+    let header = Header {
+        messages,
+        ..Header::default()
+    };
     let writer = RecordingWriter::new(Vec::new(), Path::new(""), &header).expect("memory takes it");
     let mut file = writer.finish().expect("memory takes it");
     file.truncate(file.len() - 17); // Its end block.

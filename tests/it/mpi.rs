@@ -312,6 +312,52 @@ fn privileged_a_job_outlives_the_daemon_and_the_daemon_a_rank() {
     assert!(daemon.is_some_and(|pid| signal::kill(pid, None).is_ok()));
 }
 
+/// What ranks sent while they were recorded is replayed, and says who belongs together.
+#[test]
+fn privileged_a_recording_of_a_job_has_its_messages() {
+    if !has("openmpi") {
+        return;
+    }
+    let house = House::serving(SEEING);
+    let job = Job::start(&house, "openmpi", "steady.c", 4);
+    wait_until("ranks send", || {
+        matrix(&house, "messages").is_some_and(|found| found["samples"].as_u64() > Some(100))
+    });
+    let file = house.folder.join("job.rec");
+    let file = file.to_str().expect("a path in UTF-8");
+    let status: Value = serde_json::from_str(&house.ok(&["status", "--json"])).expect("JSON");
+    let ranks = status["attachments"][0]["ranks"].as_array().cloned();
+    let ranks: Vec<String> = ranks
+        .into_iter()
+        .flatten()
+        .map(|rank| rank["pid"].to_string())
+        .collect();
+    assert_eq!(ranks.len(), 4, "{status}");
+    let mut words = vec!["record", "--for", "5s", "-o", file];
+    words.extend(ranks.iter().map(String::as_str));
+    house.ok(&words);
+    job.let_go();
+    // On paper, as this machine may have one node.
+    let told = house.ok(&[
+        "replay",
+        file,
+        "--policy",
+        "deloc",
+        "--machine",
+        "2x2@10,20",
+        "--json",
+    ]);
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    let (messages, bytes) = (&told["messages"], &told["message_bytes"]);
+    assert!(messages.as_u64() > Some(100), "{told}");
+    assert!(
+        bytes.as_u64() > messages.as_u64().map(|many| many * 64),
+        "{told}"
+    );
+    let text = house.ok(&["replay", file, "--policy", "none", "--machine", "2x2@10,20"]);
+    assert!(text.contains(" messages of "), "{text}");
+}
+
 /// Ranks of the two jobs have the same numbers.
 #[test]
 fn privileged_what_a_job_spawns_has_rows_of_its_own() {

@@ -11,7 +11,8 @@ use control::rows::{Finding, JournalMemory, JournalReport, JournalRow, Target, U
 use control::{ErrorKind, Failure};
 use numad_core::{
     AccessKind, Action, AttachmentId, Host, Lifecycle, Observation, ObservedProgram,
-    ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Refusal, Sample, ServedBy, Time,
+    ObservedSharing, ObservedTask, Outcome, PageOutcome, Record, Refusal, Sample, Sent, ServedBy,
+    Time,
 };
 use procfs::{Rank, Rights};
 use sampler::counters::{
@@ -73,6 +74,8 @@ pub(crate) struct State {
     pub(crate) named: Vec<Pid>,
     /// What processes say of themselves.
     pub(crate) ranks: BTreeMap<Pid, Rank>,
+    /// What each of these sends in each window.
+    pub(crate) sent: Vec<Sent>,
     pub(crate) children: BTreeMap<Pid, Vec<Pid>>,
     pub(crate) unfit: Vec<(AttachmentId, Pid, Unfit)>,
     /// Counters of the hardware are there.
@@ -389,6 +392,13 @@ impl Machine for World {
         let state = self.state();
         let known = pids.iter().filter_map(|pid| state.ranks.get_key_value(pid));
         known.map(|(pid, rank)| (*pid, rank.clone())).collect()
+    }
+
+    fn sent(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+        let of_these = |pid: Pid| members.iter().any(|(member, _)| *member == pid);
+        let sent = self.state().sent.clone().into_iter();
+        sent.filter(|sent| of_these(sent.from) && of_these(sent.to))
+            .collect()
     }
 
     fn parent(&mut self, pid: Pid) -> Option<Pid> {

@@ -221,6 +221,7 @@ impl Engine {
             Record::Sample(sample) => self.fold(sample),
             Record::Lifecycle(change) => self.change(change),
             Record::Lost(count) => self.lost = self.lost.saturating_add(*count),
+            Record::Sent(sent) => self.handle_messages(std::slice::from_ref(sent)),
         }
     }
 

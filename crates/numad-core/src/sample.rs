@@ -108,6 +108,8 @@ pub enum Record {
     Lifecycle(Lifecycle),
     /// The source lost this many samples here.
     Lost(u64),
+    /// Processes sent each other messages.
+    Sent(Sent),
 }
 
 /// What one process has sent to another by explicit messages since the last time.

@@ -349,6 +349,10 @@ impl Gate {
                 self.losses.lost = self.losses.lost.saturating_add(count);
                 Some(Record::Lost(count))
             }
+            Record::Sent(sent) => {
+                let ours = [sent.from, sent.to].map(|pid| self.filter.passes(pid.0));
+                ours.iter().all(|ours| *ours).then_some(record)
+            }
         };
         if let Some(record) = record {
             self.passed += 1;

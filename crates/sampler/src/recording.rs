@@ -22,8 +22,10 @@ pub use write::{RecordingWriter, WriteError};
 
 /// What a file begins with.
 pub const MAGIC: [u8; 8] = *b"NUMADREC";
-/// The version written, and the only one read.
+/// The version written where there are no messages, which programs that know no other can read.
 pub const VERSION: u16 = 1;
+/// The version with messages; later ones are not read.
+pub const VERSION_MESSAGES: u16 = 2;
 /// Most bytes in the header's fields; a machine with 1,024 processors needs about 300 KiB of topology.
 pub const HEADER_BYTES_MAX: u32 = 8 << 20;
 /// Most bytes in a block.
@@ -50,6 +52,8 @@ pub struct Header {
     pub source: String,
     /// The machine, in any form that `topology` reads; empty if it was not recorded.
     pub topology: String,
+    /// Whether it may hold messages between processes, which makes it one of version 2.
+    pub messages: bool,
 }
 
 impl Header {
@@ -138,7 +142,7 @@ impl fmt::Display for RecordingError {
             }
             Self::Version { found } => write!(
                 f,
-                "recording of version `{found}`, but only version {VERSION} can be read"
+                "recording of version `{found}`, but only versions up to {VERSION_MESSAGES} can be read"
             ),
             Self::Damaged { offset, reason } => write!(f, "damaged at offset {offset}: {reason}"),
             Self::Read { offset, .. } => write!(f, "cannot read at offset {offset}"),

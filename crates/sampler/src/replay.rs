@@ -182,7 +182,7 @@ impl<R: Read + Send> Source for Replay<R> {
     }
 }
 
-/// When something was; losses have no time.
+/// When something was; losses and messages have no time.
 const fn time_of(record: &Record) -> Option<Time> {
     match record {
         Record::Sample(sample) => Some(sample.time),
@@ -191,7 +191,7 @@ const fn time_of(record: &Record) -> Option<Time> {
             | Lifecycle::Exit { time, .. }
             | Lifecycle::Renamed { time, .. },
         ) => Some(*time),
-        Record::Lost(_) => None,
+        Record::Lost(_) | Record::Sent(_) => None,
     }
 }
 

@@ -235,7 +235,7 @@ impl<R: Read + Send> Paper<R> {
                 | Record::Lifecycle(
                     Lifecycle::Fork { pid, tid, .. } | Lifecycle::Renamed { pid, tid, .. },
                 ) => self.arrive(*pid, *tid),
-                Record::Lifecycle(Lifecycle::Exit { .. }) | Record::Lost(_) => {}
+                Record::Lifecycle(Lifecycle::Exit { .. }) | Record::Lost(_) | Record::Sent(_) => {}
             }
         }
         self.give_seats();
@@ -243,7 +243,7 @@ impl<R: Read + Send> Paper<R> {
             match record {
                 Record::Sample(sample) => self.touch(sample),
                 Record::Lifecycle(change) => self.change(change),
-                Record::Lost(_) => {}
+                Record::Lost(_) | Record::Sent(_) => {}
             }
         }
     }

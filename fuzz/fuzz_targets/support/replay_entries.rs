@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use numad_core::{AccessKind, Lifecycle, Record, Sample, ServedBy, Time};
+use numad_core::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy, Time};
 use sampler::{Header, RecordingWriter};
 use topology::{CpuId, Pid, Tid};
 
@@ -13,6 +13,7 @@ pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
     let header = Header {
         page_bytes: 4096,
         topology: "2x2x2@10,20".to_owned(),
+        messages: true,
         ..Header::default()
     };
     let path = Path::new("fuzzed");
@@ -31,6 +32,11 @@ pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
                 parent: Pid(1),
             },
             1 => Lifecycle::Exit { time, pid, tid },
+            2 if entry[3] >= 128 => {
+                let sent = Record::Sent(sent(pid, entry));
+                writer.record(&sent).expect("memory takes it");
+                continue;
+            }
             2 => Lifecycle::Renamed {
                 time,
                 pid,
@@ -57,6 +63,18 @@ pub(crate) fn recording(bytes: &[u8]) -> Vec<u8> {
 fn who(byte: u8) -> (Pid, Tid) {
     let number = u32::from(byte & 31) + 1;
     (Pid((number - 1) / 8 * 8 + 1), Tid(number))
+}
+
+/// Up to all there can be, at once.
+fn sent(from: Pid, entry: [u8; 4]) -> Sent {
+    let (to, _) = who(entry[2]);
+    let most = |shift: u8| 1u64.checked_shl(u32::from(shift)).unwrap_or(u64::MAX);
+    Sent {
+        from,
+        to,
+        bytes: most(entry[1]),
+        messages: most(entry[3]),
+    }
 }
 
 fn sample(time: Time, entry: [u8; 4]) -> Record {

@@ -33,8 +33,12 @@ pub fn summary(file: &Path, size: u64, survey: &Survey) -> String {
 pub fn contents(survey: &Survey) -> String {
     let many = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let processes = count(many(survey.processes().len()), "process");
+    let messages = match survey.messages {
+        0 => String::new(),
+        some => format!(" and {}", count(some, "message")),
+    };
     let held = format!(
-        "{} of {} in {processes}, {} lost",
+        "{}{messages} of {} in {processes}, {} lost",
         count(survey.samples, "sample"),
         count(many(survey.threads.len()), "thread"),
         survey.lost

@@ -14,6 +14,7 @@ fn recording(whole: bool) -> Vec<u8> {
         clock: "CLOCK_MONOTONIC".to_owned(),
         source: "faults (made up)".to_owned(),
         topology: "2x2".to_owned(),
+        messages: false,
     };
     let mut writer = RecordingWriter::new(Vec::new(), std::path::Path::new("x"), &header).unwrap();
     for (tid, time) in [(7, 1_000_000_000), (8, 2_500_000_000)] {

@@ -319,6 +319,8 @@ impl Steward {
         }
         self.regulate(now);
         if self.judging_due().is_some_and(|due| now >= due) {
+            // Before what was sampled, which ends with a mark: a replay closes its window at that.
+            self.take_messages(now);
             self.drain(now);
             self.judge(now);
         }
@@ -362,7 +364,7 @@ impl Steward {
                 Record::Lifecycle(Lifecycle::Renamed {
                     pid, exec: true, ..
                 }) if started.len() < fit::RECHECKED_MAX => started.push(*pid),
-                Record::Lifecycle(_) => {}
+                Record::Lifecycle(_) | Record::Sent(_) => {}
             }
             for recording in recordings.values_mut() {
                 recording.take(record);
@@ -467,7 +469,6 @@ impl Steward {
         let due = self.next_due(now);
         for &id in &due {
             self.spawned(id);
-            self.take_messages(id);
         }
         let asked: Vec<Asked> = due.iter().filter_map(|&id| self.question(id)).collect();
         for &id in &due {

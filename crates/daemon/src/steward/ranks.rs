@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use actuator::ProcessKey;
 use control::rows::{Matrix, RankRow, Target};
 use control::{ErrorKind, Failure};
-use numad_core::AttachmentId;
+use numad_core::{AttachmentId, Record, Time};
 use procfs::Rank;
 use topology::{Pid, StartTicks, TaskKey};
 
@@ -224,17 +224,34 @@ impl Steward {
         true
     }
 
-    /// Tells the engine what ranks of a program sent each other since the last window.
-    pub(super) fn take_messages(&mut self, id: AttachmentId) {
-        let Some(program) = self.programs.get(&id) else {
-            return;
-        };
-        if program.ranks.known.is_empty() {
-            return;
+    /// Tells the engine, and recordings, what ranks of programs whose window ends sent each other since the last.
+    pub(super) fn take_messages(&mut self, now: Time) {
+        for id in self.engine.due(now) {
+            let Some(program) = self.programs.get(&id) else {
+                continue;
+            };
+            if program.ranks.known.is_empty() {
+                continue;
+            }
+            let members = program.members(&self.engine.pids(id));
+            let sent = self.parts.machine.sent(&members);
+            self.engine.handle_messages(&sent);
+            for recording in self.recordings.values_mut() {
+                for &sent in &sent {
+                    recording.take(&Record::Sent(sent));
+                }
+            }
         }
-        let members = program.members(&self.engine.pids(id));
-        let sent = self.parts.machine.sent(&members);
-        self.engine.handle_messages(&sent);
+    }
+
+    /// Whether one of these processes is in a program with ranks, or says that it is a rank.
+    pub(super) fn has_ranks(&mut self, pids: &[Pid]) -> bool {
+        let of_program = |pid: &Pid| {
+            let program = self.programs.get(&self.attachment_with(*pid)?)?;
+            (!program.ranks.known.is_empty()).then_some(())
+        };
+        pids.iter().any(|pid| of_program(pid).is_some())
+            || !self.parts.machine.ranks(pids).is_empty()
     }
 
     /// What ranks sent each other since they began, in bytes; beside it the messages.

@@ -2,6 +2,7 @@
 
 use control::ErrorKind;
 use control::rows::{AttachRequest, Target};
+use numad_core::{Record, Sent};
 use procfs::{JobId, Launcher, Rank};
 
 use super::tests::{EAGER, USER, request, windows};
@@ -41,6 +42,65 @@ fn job(policy: &str) -> AttachRequest {
         target: Target::Job(FIRST.to_owned()),
         ..request(&[], policy)
     }
+}
+
+/// What a recording of these processes has, as text: messages and marks in their order, and its version.
+fn recorded(world: &World, pids: &[u32]) -> (Vec<String>, bool) {
+    let settings = Settings::new("ranks-recorded", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.attach(USER, &request(&[100, 110], "none")).unwrap();
+    let asked = control::rows::RecordRequest {
+        target: Target::Pids(pids.to_vec()),
+        for_ms: None,
+    };
+    let mut begun = steward.record(Peer::DAEMON, &asked).unwrap();
+    windows(world, &mut steward);
+    steward.end_recording(Peer::DAEMON, begun.id).unwrap();
+    let mut bytes = Vec::new();
+    while let Ok(block) = begun.blocks.try_recv() {
+        bytes.extend(block);
+    }
+    let (header, entries, _) = sampler::recording::read(&bytes).unwrap();
+    let told = entries.iter().filter_map(|entry| match entry {
+        sampler::recording::Entry::Record(Record::Sent(sent)) => Some(format!("{sent:?}")),
+        sampler::recording::Entry::Mark(_) => Some("mark".to_owned()),
+        sampler::recording::Entry::Record(_) => None,
+    });
+    (told.collect(), header.messages)
+}
+
+#[test]
+fn a_recording_has_what_ranks_send_in_each_window() {
+    let world = world();
+    let sent = |from, to| Sent {
+        from: Pid(from),
+        to: Pid(to),
+        bytes: 640,
+        messages: 5,
+    };
+    world.state().sent = vec![sent(100, 110), sent(110, 100)];
+    let (told, messages) = recorded(&world, &[100, 110]);
+    assert!(messages);
+    let one = format!("{:?}", sent(100, 110));
+    let places: Vec<usize> = (0..told.len()).filter(|&at| told[at] == one).collect();
+    assert!(places.len() > 1, "{told:?}");
+    for at in places {
+        // Both, then the mark that ends the window: a replay has them in the same one.
+        assert_eq!(told[at + 1], format!("{:?}", sent(110, 100)));
+        assert_eq!(told[at + 2], "mark");
+    }
+    // What one of them sends to who is not recorded is left out.
+    let (told, messages) = recorded(&world, &[100]);
+    assert!(
+        messages && told.iter().all(|entry| entry == "mark"),
+        "{told:?}"
+    );
+    world.state().ranks.clear();
+    let (told, messages) = recorded(&world, &[100, 110]);
+    assert!(
+        !messages && told.iter().all(|entry| entry == "mark"),
+        "{told:?}"
+    );
 }
 
 #[test]

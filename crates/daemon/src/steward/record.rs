@@ -72,7 +72,7 @@ impl Steward {
                 .iter()
                 .map(|process| (process.pid, process.start))
                 .collect(),
-            header: self.header(),
+            header: self.header(&pids),
             now,
             length,
         });
@@ -222,13 +222,14 @@ impl Steward {
         Err(Failure::new(ErrorKind::Busy, message).remedy("wait until one of them has ended"))
     }
 
-    fn header(&self) -> Header {
+    fn header(&mut self, pids: &[Pid]) -> Header {
         let source = self.source.as_ref().map(|open| open.source.describe());
         Header {
             page_bytes: self.parts.page_bytes,
             clock: "CLOCK_MONOTONIC".to_owned(),
             source: source.as_ref().map(in_words).unwrap_or_default(),
             topology: topology::render::xml(&self.parts.topology),
+            messages: self.has_ranks(pids),
         }
     }
 

@@ -198,6 +198,7 @@ impl Recording {
                 false
             }
             Record::Lifecycle(change) => self.follow(change),
+            Record::Sent(sent) => self.filter.passes(sent.from.0) && self.filter.passes(sent.to.0),
         };
         if !passes {
             return;
@@ -458,6 +459,7 @@ const fn pid_of(record: &Record) -> Pid {
             | Lifecycle::Exit { pid, .. }
             | Lifecycle::Renamed { pid, .. },
         ) => *pid,
+        Record::Sent(sent) => sent.from,
         Record::Lost(_) => Pid(0),
     }
 }

@@ -80,6 +80,7 @@ fn tape(bytes: &[u8]) -> Tape {
             Entry::Record(Record::Sample(sample)) => tape.samples.push(sample),
             Entry::Record(Record::Lifecycle(change)) => tape.changes.push(change),
             Entry::Record(Record::Lost(count)) => tape.lost += count,
+            Entry::Record(Record::Sent(_)) => {}
             Entry::Mark(_) => tape.marks += 1,
         }
     }

@@ -54,20 +54,21 @@ impl Stream {
         out: &mut dyn FnMut(Entry),
     ) -> Result<(), RecordingError> {
         loop {
-            let needed = if self.expects_header() {
-                match front_header(&mut self.buffer).map_err(|error| self.here(error))? {
-                    Front::Short(needed) => needed,
-                    Front::Whole(header) => {
-                        self.begin(header);
-                        continue;
-                    }
-                }
-            } else {
-                match front_block(&mut self.buffer, &mut self.entries) {
+            let header = self.header.as_ref().filter(|_| !self.expects_header());
+            let needed = if let Some(header) = header {
+                match front_block(&mut self.buffer, header, &mut self.entries) {
                     Err(reason) => return Err(self.damaged(reason)),
                     Ok(Front::Short(needed)) => needed,
                     Ok(Front::Whole(block)) => {
                         self.finish(block, out)?;
+                        continue;
+                    }
+                }
+            } else {
+                match front_header(&mut self.buffer).map_err(|error| self.here(error))? {
+                    Front::Short(needed) => needed,
+                    Front::Whole(header) => {
+                        self.begin(header);
                         continue;
                     }
                 }

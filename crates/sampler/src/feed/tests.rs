@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use numad_core::{AccessKind, ServedBy};
+use numad_core::{AccessKind, Sent, ServedBy};
 use proptest::prelude::*;
 use topology::{CpuId, Tid};
 
@@ -69,6 +69,7 @@ fn header() -> Header {
         clock: CLOCK.to_owned(),
         source: "a test\nof two lines".to_owned(),
         topology: String::new(),
+        messages: false,
     }
 }
 
@@ -308,8 +309,8 @@ fn refused_at_once(name: &str, bytes: &[u8], said: &str) {
 fn what_a_writer_says_first_is_judged_at_once() {
     let good = recording(&header(), &[], false);
     let mut later = good.clone();
-    later[16] = 2;
-    refused_at_once("later", &later, "version `2`");
+    later[16] = 3;
+    refused_at_once("later", &later, "version `3`");
     refused_at_once("noise", b"0x7f3a10000000 4242 3\n", "not a recording");
     let mut damaged = good;
     damaged[20] ^= 1;
@@ -319,6 +320,34 @@ fn what_a_writer_says_first_is_judged_at_once() {
         ..header()
     };
     refused_at_once("clock", &recording(&perf, &[], false), "clock `perf`");
+}
+
+#[test]
+fn messages_are_handed_on_between_processes_that_are_followed() {
+    let mut gate = Gate::default();
+    assert!(gate.follow(Pid(7)) && gate.follow(Pid(9)));
+    let mut seen = Vec::new();
+    for (from, to) in [(7, 9), (7, 8), (8, 9)] {
+        let sent = Sent {
+            from: Pid(from),
+            to: Pid(to),
+            bytes: 64,
+            messages: 1,
+        };
+        let entry = Entry::Record(Record::Sent(sent));
+        gate.pass(entry, Time(50), &mut |record| seen.push(record.clone()));
+    }
+    assert!(
+        matches!(
+            seen[..],
+            [Record::Sent(Sent {
+                from: Pid(7),
+                to: Pid(9),
+                ..
+            })]
+        ),
+        "{seen:?}"
+    );
 }
 
 #[test]

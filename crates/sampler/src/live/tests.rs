@@ -308,6 +308,7 @@ fn a_ring_that_was_followed_by_a_larger_one_ends_where_that_begins() {
         Record::Sample(sample) => times.push(sample.time.0),
         Record::Lost(lost) => times.push(1_000 + lost),
         Record::Lifecycle(_) => times.push(55),
+        Record::Sent(_) => times.push(66),
     };
     let bytes = [
         fault(7, 7, 98, 0x1000),
@@ -382,7 +383,7 @@ fn a_ring_at_full_speed_is_delivered_or_counted() {
                     seen += 1;
                 }
                 Record::Lost(count) => told += count,
-                Record::Lifecycle(other) => panic!("{other:?}"),
+                other => panic!("{other:?}"),
             }
         }
     }

@@ -191,6 +191,7 @@ fn header<R: Read>(reader: &Reader<R>) -> Header {
         clock: reader.clock(),
         source: format!("imported from perf{of}: {}", names.join(", ")),
         topology: reader.machine().unwrap_or_default(),
+        messages: false,
     }
 }
 

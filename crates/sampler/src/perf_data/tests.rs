@@ -182,6 +182,7 @@ fn an_import_says_what_the_file_says() {
             ))
             | Entry::Mark(time) => time.0,
             Entry::Record(Record::Lost(count)) => count * 1000,
+            Entry::Record(Record::Sent(sent)) => sent.bytes,
         })
         .collect();
     assert_eq!(times, [90, 100, 110, 5000, 130, 140, 140]);

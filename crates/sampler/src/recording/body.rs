@@ -3,7 +3,7 @@
 //! Numbers are LEB128; signed ones zigzag first. Times, addresses and processors are differences to
 //! the entry before, so that a sample mostly takes 8 to 10 bytes of the 56 it has in memory.
 
-use numad_core::{AccessKind, Lifecycle, Record, Sample, ServedBy, Time};
+use numad_core::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy, Time};
 use topology::{CpuId, Pid, Tid};
 
 use super::{Entry, NAME_BYTES_MAX};
@@ -17,6 +17,18 @@ pub(super) struct Base {
     pid: u32,
     tid: u32,
     cpu: u32,
+    /// Whether there may be messages.
+    messages: bool,
+}
+
+impl Base {
+    /// The start of a block, with or without messages.
+    pub(super) fn of(messages: bool) -> Self {
+        Self {
+            messages,
+            ..Self::default()
+        }
+    }
 }
 
 const KIND_MASK: u8 = 0x07;
@@ -26,6 +38,8 @@ const KIND_EXIT: u8 = 2;
 const KIND_NAMED: u8 = 3;
 const KIND_LOST: u8 = 4;
 const KIND_MARK: u8 = 5;
+/// From version 2 on.
+const KIND_SENT: u8 = 6;
 
 /// On a sample: process and thread as before.
 const SAME_TASK: u8 = 0x08;
@@ -48,6 +62,13 @@ pub(super) fn encode(base: &mut Base, record: &Record, out: &mut Vec<u8>) {
         Record::Lost(count) => {
             out.push(KIND_LOST);
             put(out, *count);
+        }
+        Record::Sent(sent) => {
+            out.push(KIND_SENT);
+            let ids = [sent.from.0, sent.to.0].map(u64::from);
+            for number in ids.into_iter().chain([sent.bytes, sent.messages]) {
+                put(out, number);
+            }
         }
     }
 }
@@ -151,6 +172,12 @@ pub(super) fn decode(base: &mut Base, bytes: &mut &[u8]) -> Result<Entry, &'stat
     Ok(match tag & KIND_MASK {
         KIND_SAMPLE => Entry::Record(Record::Sample(decode_sample(base, flags, bytes)?)),
         KIND_LOST => Entry::Record(Record::Lost(number(bytes)?)),
+        KIND_SENT if base.messages => Entry::Record(Record::Sent(Sent {
+            from: Pid(small(bytes)?),
+            to: Pid(small(bytes)?),
+            bytes: number(bytes)?,
+            messages: number(bytes)?,
+        })),
         KIND_MARK => Entry::Mark(Time(difference(bytes, &mut base.time)?)),
         kind @ (KIND_FORK | KIND_EXIT | KIND_NAMED) => Entry::Record(Record::Lifecycle(
             decode_lifecycle(base, kind, flags, bytes)?,

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use super::body::{Base, decode, number};
 use super::{
     BLOCK_BYTES_MAX, BLOCK_DATA, BLOCK_END, Ending, Entry, HEADER_BYTES_MAX, Header, MAGIC,
-    PREFIX_BYTES, RecordingError, VERSION,
+    PREFIX_BYTES, RecordingError, VERSION, VERSION_MESSAGES,
 };
 use crate::checksum::crc32c;
 
@@ -102,7 +102,7 @@ impl<R: Read> RecordingReader<R> {
         let damaged = |reason| RecordingError::Damaged { offset, reason };
         self.block.clear();
         let block = loop {
-            match front_block(&mut self.block, out).map_err(damaged)? {
+            match front_block(&mut self.block, &self.header, out).map_err(damaged)? {
                 Front::Whole(block) => break block,
                 Front::Short(needed) => {
                     if !fill(&mut self.input, &mut self.block, needed).map_err(failed)? {
@@ -170,7 +170,7 @@ pub(crate) fn front_header(bytes: &mut [u8]) -> Result<Front<Header>, RecordingE
         return Ok(Front::Short(FIELDS));
     }
     let version = u16::from_le_bytes([bytes[PREFIX_BYTES], bytes[PREFIX_BYTES + 1]]);
-    if version != VERSION {
+    if version != VERSION && version != VERSION_MESSAGES {
         return Err(RecordingError::Version { found: version });
     }
     let damaged = |reason| RecordingError::Damaged { offset: 0, reason };
@@ -184,14 +184,20 @@ pub(crate) fn front_header(bytes: &mut [u8]) -> Result<Front<Header>, RecordingE
     }
     check(bytes).map_err(damaged)?;
     decode_header(&bytes[FIELDS..])
-        .map(Front::Whole)
+        .map(|header| {
+            Front::Whole(Header {
+                messages: version == VERSION_MESSAGES,
+                ..header
+            })
+        })
         .map_err(damaged)
 }
 
-/// The block at the front of bytes that end where it ends, or before; its entries are appended to `out`. Spoils its
+/// The block behind such a header, at the front of bytes that end where it ends, or before; its entries are appended to `out`. Spoils its
 /// checksum.
 pub(crate) fn front_block(
     bytes: &mut [u8],
+    header: &Header,
     out: &mut Vec<Entry>,
 ) -> Result<Front<Block>, &'static str> {
     if bytes.len() < PREFIX_BYTES {
@@ -218,7 +224,7 @@ pub(crate) fn front_block(
         }
         return Ok(Front::Whole(Block::End { entries }));
     }
-    let mut base = Base::default();
+    let mut base = Base::of(header.messages);
     let before = out.len();
     while !body.is_empty() {
         out.push(decode(&mut base, &mut body)?);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use numad_core::{Lifecycle, Record, Sample, Time};
+use numad_core::{Lifecycle, Record, Sample, Sent, Time};
 use topology::{CpuId, Pid, Tid};
 
 use super::{Ending, Entry, Header, RecordingError, RecordingReader};
@@ -19,6 +19,10 @@ pub struct Survey {
     pub header: Header,
     /// Samples.
     pub samples: u64,
+    /// Messages that processes sent each other, and their bytes.
+    pub messages: u64,
+    /// See `messages`.
+    pub message_bytes: u64,
     /// Samples that were lost, as far as it tells.
     pub lost: u64,
     /// Times that what had arrived was handed on.
@@ -42,7 +46,8 @@ pub struct Survey {
 pub struct SeenThread {
     /// Samples of it.
     pub samples: u64,
-    /// When its first and its last sample were taken; none without any.
+    /// When its first and its last sample were taken, or its process sent or got messages and it is the first thread of
+    /// that; none without any.
     pub sampled: Option<(Time, Time)>,
     /// Where the first was taken.
     pub cpu: Option<CpuId>,
@@ -60,6 +65,8 @@ impl Survey {
         let mut survey = Self {
             header: reader.header().clone(),
             samples: 0,
+            messages: 0,
+            message_bytes: 0,
             lost: 0,
             marks: 0,
             span: None,
@@ -100,6 +107,7 @@ impl Survey {
             }
             Entry::Record(Record::Lost(count)) => self.lost = self.lost.saturating_add(*count),
             Entry::Record(Record::Sample(sample)) => self.sample(sample),
+            Entry::Record(Record::Sent(sent)) => self.sent(sent),
             Entry::Record(Record::Lifecycle(change)) => self.change(change),
         }
     }
@@ -112,6 +120,20 @@ impl Survey {
             thread.samples += 1;
             thread.cpu.get_or_insert(sample.cpu);
             thread.sampled = Some(widened(thread.sampled, sample.time));
+        }
+    }
+
+    fn sent(&mut self, sent: &Sent) {
+        self.messages = self.messages.saturating_add(sent.messages);
+        self.message_bytes = self.message_bytes.saturating_add(sent.bytes);
+        let Some((_, now)) = self.span else {
+            return;
+        };
+        // Who sends or receives does something, as who is sampled; of threads that are not known here nothing is said.
+        for pid in [sent.from, sent.to] {
+            if let Some(thread) = self.threads.get_mut(&(pid, Tid(pid.0))) {
+                thread.sampled = Some(widened(thread.sampled, now));
+            }
         }
     }
 

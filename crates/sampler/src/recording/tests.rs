@@ -3,7 +3,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use numad_core::{AccessKind, Lifecycle, Sample, ServedBy};
+use numad_core::{AccessKind, Lifecycle, Sample, Sent, ServedBy};
 use proptest::prelude::*;
 use topology::{CpuId, Pid, Tid};
 
@@ -16,6 +16,7 @@ fn header() -> Header {
         clock: "CLOCK_MONOTONIC".into(),
         source: "faults (natural faults only)".into(),
         topology: "2x2@10,21".into(),
+        messages: false,
     }
 }
 
@@ -135,6 +136,43 @@ fn the_bytes_of_version_one() {
     assert_eq!(bytes, expected);
 }
 
+/// Version 2 is version 1 with messages.
+#[test]
+fn the_bytes_of_version_two() {
+    let header = Header {
+        page_bytes: 4096,
+        clock: "C".into(),
+        messages: true,
+        ..Header::default()
+    };
+    let sent = Sent {
+        from: Pid(4242),
+        to: Pid(7),
+        bytes: 300,
+        messages: 2,
+    };
+    let sent = Entry::Record(Record::Sent(sent));
+    let mut bytes = written(&header, std::slice::from_ref(&sent));
+    assert_eq!(bytes[16..18], [2, 0]);
+    let body = b"\x06\x92\x21\x07\xac\x02\x02";
+    let at = bytes.len() - 17 - body.len();
+    assert_eq!(&bytes[at..at + body.len()], body);
+    assert_eq!(read(&bytes).unwrap().1, std::slice::from_ref(&sent));
+    // In one of version 1 no such entry can be, and none is written.
+    let older = Header {
+        messages: false,
+        ..header
+    };
+    assert_eq!(written(&older, &[sent]), written(&older, &[]));
+    bytes[16] = 1;
+    bytes[12..16].fill(0);
+    let sealed = checksum(&bytes[..29]);
+    bytes[12..16].copy_from_slice(&sealed);
+    let error = read(&bytes).unwrap_err();
+    let why = "damaged at offset 29: an entry is of unknown kind";
+    assert_eq!(error.to_string(), why);
+}
+
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     crc32c(bytes).to_le_bytes()
 }
@@ -242,10 +280,10 @@ fn what_is_no_recording_is_told() {
     );
     refused(b"NUMAD", "cut off at offset 5, in the header");
     let mut newer = written(&header(), &[]);
-    newer[16] = 2;
+    newer[16] = 3;
     refused(
         &newer,
-        "recording of version `2`, but only version 1 can be read",
+        "recording of version `3`, but only versions up to 2 can be read",
     );
     let mut long = written(&header(), &[]);
     long[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -633,6 +671,7 @@ fn recordings_of_faults_are_known_wherever_they_come_from() {
             clock: String::new(),
             source: source.to_owned(),
             topology: String::new(),
+            messages: false,
         };
         assert_eq!(header.of_faults(), expected, "{source}");
     }

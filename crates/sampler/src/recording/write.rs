@@ -10,7 +10,7 @@ use numad_core::{Record, Time};
 use super::body::{Base, encode, encode_mark, put};
 use super::{
     BLOCK_BYTES_MAX, BLOCK_DATA, BLOCK_END, HEADER_BYTES_MAX, Header, MAGIC, NAME_BYTES_MAX,
-    PREFIX_BYTES, VERSION,
+    PREFIX_BYTES, VERSION, VERSION_MESSAGES,
 };
 use crate::checksum::crc32c;
 
@@ -31,6 +31,8 @@ pub struct RecordingWriter<W> {
     out: W,
     path: PathBuf,
     block: Vec<u8>,
+    /// Whether it is of the version that has messages.
+    messages: bool,
     base: Base,
     entries_in_block: u32,
     entries: u64,
@@ -100,6 +102,7 @@ impl<W: Write> RecordingWriter<W> {
             out,
             path: path.to_owned(),
             block: Vec::with_capacity(BLOCK_BYTES + ENTRY_BYTES_MAX),
+            messages: header.messages,
             base: Base::default(),
             entries_in_block: 0,
             entries: 0,
@@ -114,11 +117,14 @@ impl<W: Write> RecordingWriter<W> {
         Ok(writer)
     }
 
-    /// Appends a record.
+    /// Appends a record. Messages are left out of a recording whose header does not say that it may have any.
     ///
     /// # Errors
     /// The first time that something cannot be written.
     pub fn record(&mut self, record: &Record) -> Result<(), WriteError> {
+        if matches!(record, Record::Sent(_)) && !self.messages {
+            return Ok(());
+        }
         self.append(|base, block| encode(base, record, block))
     }
 
@@ -243,7 +249,11 @@ fn encode_header(header: &Header) -> io::Result<Vec<u8>> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(length.to_le_bytes());
     bytes.extend([0; 4]);
-    bytes.extend(VERSION.to_le_bytes());
+    let version = match header.messages {
+        true => VERSION_MESSAGES,
+        false => VERSION,
+    };
+    bytes.extend(version.to_le_bytes());
     bytes.extend(fields);
     seal(&mut bytes);
     Ok(bytes)

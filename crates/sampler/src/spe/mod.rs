@@ -342,6 +342,7 @@ fn shifted(record: &Record, by: u64) -> Record {
             Record::Lifecycle(change)
         }
         Record::Lost(count) => Record::Lost(*count),
+        Record::Sent(sent) => Record::Sent(*sent),
     }
 }
 
@@ -353,7 +354,7 @@ const fn time_of(record: &Record) -> Option<u64> {
             | Lifecycle::Exit { time, .. }
             | Lifecycle::Renamed { time, .. },
         ) => Some(time.0),
-        Record::Lost(_) => None,
+        Record::Lost(_) | Record::Sent(_) => None,
     }
 }
 

@@ -175,7 +175,7 @@ impl Machine {
                     samples.push((sample.tid.0, sample.address, sample.time.0));
                 }
                 Record::Lost(count) => lost += count,
-                Record::Lifecycle(_) => {}
+                Record::Lifecycle(_) | Record::Sent(_) => {}
             }
         }
         (samples, lost)

@@ -178,6 +178,7 @@ fn drain(source: &mut dyn Source, seen: &mut Seen) {
         Record::Sample(sample) => seen.samples.push(*sample),
         Record::Lifecycle(lifecycle) => seen.lifecycle.push(lifecycle.clone()),
         Record::Lost(count) => seen.lost += count,
+        Record::Sent(_) => {}
     });
 }
 
@@ -304,7 +305,7 @@ fn privileged_what_a_small_ring_loses_is_counted() {
         let drained = source.drain(&mut |record| match record {
             Record::Lost(count) => seen.lost += count,
             Record::Sample(sample) => seen.samples.push(*sample),
-            Record::Lifecycle(_) => {}
+            Record::Lifecycle(_) | Record::Sent(_) => {}
         });
         fill = fill.max(drained.fill_permille);
         puppet.ask(&format!("touch {cpu}"));

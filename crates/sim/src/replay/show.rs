@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sampler::recording::Ending;
+use sampler::recording::{Ending, Survey};
 use topology::{NodeId, TaskKey};
 
 use super::ReplayReport;
@@ -30,6 +30,14 @@ impl fmt::Display for Table<'_> {
     }
 }
 
+/// What it holds beside samples, where it does.
+fn messages(survey: &Survey) -> String {
+    match survey.messages {
+        0 => String::new(),
+        some => format!(" and {}", counted(some, "message", "messages")),
+    }
+}
+
 fn head(f: &mut fmt::Formatter<'_>, report: &ReplayReport) -> fmt::Result {
     let (spec, survey) = (&report.spec, &report.survey);
     let ending = match (&survey.damage, survey.ending) {
@@ -42,8 +50,9 @@ fn head(f: &mut fmt::Formatter<'_>, report: &ReplayReport) -> fmt::Result {
         (
             "holds",
             format!(
-                "{} of {} in {}, {} lost, {:.1} s",
+                "{}{} of {} in {}, {} lost, {:.1} s",
                 counted(survey.samples, "sample", "samples"),
+                messages(survey),
                 counted(many(survey.threads.len()), "thread", "threads"),
                 counted(many(survey.processes().len()), "process", "processes"),
                 survey.lost,
@@ -203,6 +212,8 @@ impl ReplayReport {
                 json::optional(damage.map(|damage| json::text(&damage.to_string()))),
             ),
             ("samples", survey.samples.to_string()),
+            ("messages", survey.messages.to_string()),
+            ("message_bytes", survey.message_bytes.to_string()),
             ("lost", survey.lost.to_string()),
             ("threads", survey.threads.len().to_string()),
             ("processes", survey.processes().len().to_string()),

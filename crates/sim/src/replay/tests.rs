@@ -1,7 +1,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use numad_core::{AccessKind, Lifecycle, Record, Sample, ServedBy, Time};
+use numad_core::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy, Time};
 use proptest::prelude::*;
 use sampler::{Header, RecordingWriter};
 use topology::{CpuId, CpuSet, NodeId, Tid};
@@ -22,6 +22,7 @@ fn header(topology: &str) -> Header {
         clock: "CLOCK_MONOTONIC".to_owned(),
         source: "made up".to_owned(),
         topology: topology.to_owned(),
+        messages: false,
     }
 }
 
@@ -75,6 +76,62 @@ fn sound(spec: &ReplaySpec, bytes: &[u8]) -> ReplayReport {
     let report = played(spec, bytes).unwrap();
     assert!(report.violations.is_empty(), "{:#?}", report.violations);
     report
+}
+
+/// Four processes, each sampled on a processor of its own, two to a node; those that talk are on different nodes.
+fn ranks(messages: bool) -> Vec<u8> {
+    let header = Header {
+        messages,
+        ..header("2x2@10,21")
+    };
+    let mut writer = RecordingWriter::new(Vec::new(), Path::new("x"), &header).unwrap();
+    for window in 0..400u64 {
+        let now = Time(1_000_000_000 + window * 50_000_000);
+        for rank in 0..4 {
+            let pid = Pid(100 + rank);
+            for use_of in 0..4 {
+                let sample = Sample {
+                    time: now,
+                    pid,
+                    tid: Tid(pid.0),
+                    address: u64::from(pid.0) << 20 | use_of << 12,
+                    physical: 0,
+                    cpu: CpuId(rank),
+                    kind: AccessKind::Store,
+                    served: ServedBy::LocalMemory,
+                    weight: 0,
+                    period: 1,
+                };
+                writer.record(&Record::Sample(sample)).unwrap();
+            }
+            let to = Pid(100 + (rank + 2) % 4);
+            let sent = Sent {
+                from: pid,
+                to,
+                bytes: 64_000,
+                messages: 20,
+            };
+            writer.record(&Record::Sent(sent)).unwrap();
+        }
+        writer.mark(now).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn ranks_that_send_each_other_messages_are_put_together_on_paper() {
+    let with = sound(&spec("deloc"), &ranks(true));
+    assert_eq!(with.survey.messages, 400 * 4 * 20);
+    let node = |report: &ReplayReport, rank: usize| report.placement[rank].1;
+    assert_eq!(node(&with, 0), node(&with, 2), "{}", Table(&with));
+    assert_eq!(node(&with, 1), node(&with, 3));
+    assert_ne!(node(&with, 0), node(&with, 1));
+    let text = Table(&with).to_string();
+    assert!(text.contains("and 32000 messages of 4 threads"), "{text}");
+    // Nobody shares memory, so without messages there is no reason to.
+    let without = sound(&spec("deloc"), &ranks(false));
+    assert_eq!((without.survey.messages, without.changes().1), (0, 0));
+    assert_ne!(node(&without, 0), node(&without, 2));
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl World {
 fn order(record: &Record) -> (u64, u32) {
     match record {
         Record::Sample(sample) => (sample.time.0, sample.tid.0),
-        Record::Lifecycle(_) | Record::Lost(_) => (0, 0),
+        Record::Lifecycle(_) | Record::Lost(_) | Record::Sent(_) => (0, 0),
     }
 }
 

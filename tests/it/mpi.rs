@@ -358,6 +358,91 @@ fn privileged_a_recording_of_a_job_has_its_messages() {
     assert!(text.contains(" messages of "), "{text}");
 }
 
+/// Processes that are killed when the test ends, however it does.
+struct Crowd(Vec<Child>);
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            if let Err(error) = child.kill() {
+                println!("{error}");
+            }
+            drop(child.wait());
+        }
+    }
+}
+
+/// Two hundred processes that say they are ranks, of which all but the last write garbage into their rows.
+fn crowd(house: &House) -> Crowd {
+    let program = house.folder.join("garbage");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi/garbage.c");
+    let built = Command::new("cc")
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(built.is_ok_and(|status| status.success()));
+    let ranks = (0..200).map(|rank| {
+        let mut command = Command::new(&program);
+        command.arg(house.folder.join("numad.sock.mpi"));
+        if rank == 199 {
+            command.arg("honest");
+        }
+        command
+            .env("PMIX_NAMESPACE", "garbage")
+            .env("OMPI_COMM_WORLD_RANK", rank.to_string())
+            .env("OMPI_COMM_WORLD_SIZE", "200");
+        command.spawn().expect("a process")
+    });
+    Crowd(ranks.collect())
+}
+
+#[test]
+fn privileged_garbage_in_the_rows_of_two_hundred_ranks_harms_themselves_alone() {
+    if !privileged() {
+        return;
+    }
+    let mut house = House::serving(&format!("{SEEING}[overhead]\nbudget_percent = 50\n"));
+    let mut ranks = crowd(&house);
+    house.ok(&["attach", "--job", "garbage", "--policy", "deloc"]);
+    let mut found = Value::Null;
+    wait_until("all have rows, and have written", || {
+        found = matrix(&house, "messages").unwrap_or_default();
+        let rows = found["rows"].as_array().cloned().unwrap_or_default();
+        let written = |row: &Value| {
+            row.as_array()
+                .is_some_and(|row| row.iter().any(|it| it != 0))
+        };
+        rows.len() == 200 && rows[..199].iter().all(written)
+    });
+    // Who is honest has sent nothing, whatever the others say.
+    assert_eq!(found["rows"][199], serde_json::json!(vec![0; 200]));
+    // Windows go by, and nobody waits for those that are gone.
+    let windows = |house: &House| {
+        let status: Value = serde_json::from_str(&house.ok(&["status", "--json"])).expect("JSON");
+        status["attachments"][0]["windows"]
+            .as_u64()
+            .expect("it counts")
+    };
+    let seen = windows(&house);
+    wait_until("windows go by", || windows(&house) > seen);
+    for child in &mut ranks.0[..100] {
+        child.kill().expect("it is our child");
+        child.wait().expect("it is our child");
+    }
+    let seen = windows(&house);
+    wait_until("windows go by without half of them", || {
+        windows(&house) > seen
+    });
+    // The daemon is killed as well, and the next one finds nothing to be wrong with.
+    house.stop(Signal::SIGKILL);
+    let alive = |child: &mut Child| child.try_wait().is_ok_and(|ended| ended.is_none());
+    assert!(ranks.0[100..].iter_mut().all(alive));
+    house.start();
+    house.ok(&["attach", "--job", "garbage", "--policy", "deloc"]);
+    house.ok(&["detach", "1"]);
+}
+
 /// Ranks of the two jobs have the same numbers.
 #[test]
 fn privileged_what_a_job_spawns_has_rows_of_its_own() {

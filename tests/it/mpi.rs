@@ -502,3 +502,84 @@ fn privileged_without_a_daemon_the_program_runs() {
         "{told}"
     );
 }
+
+/// What the preloaded library says of an MPI library of this name that is built with these words; no daemon is there.
+fn told_of(house: &House, name: &str, words: &[&str]) -> String {
+    let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi"));
+    let folder = house
+        .folder
+        .join(format!("{name}-{}", words.concat().len()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let cc = |output: &str, source: &str, words: &[&str]| {
+        let built = Command::new("cc")
+            .args(["-fPIC", "-o", output])
+            .arg(fixtures.join(source))
+            .args(words)
+            .current_dir(&folder)
+            .output()
+            .expect("a compiler");
+        assert!(built.status.success(), "{built:?}");
+    };
+    let soname = format!("-Wl,-soname,{name}");
+    cc(name, "fake.c", &[&["-shared", &soname], words].concat());
+    cc(
+        "begin",
+        "begin.c",
+        &[&format!("./{name}"), "-Wl,-rpath,$ORIGIN"],
+    );
+    let output = Command::new(folder.join("begin"))
+        .env("LD_PRELOAD", binary("libnumad_mpi.so"))
+        .env("NUMAD_MPI_SOCKET", folder.join("nobody"))
+        .env("NUMAD_MPI_VERBOSE", "1")
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = told.trim_end().rsplit(": ").next().unwrap_or_default();
+    told.to_owned()
+}
+
+#[test]
+fn libraries_are_told_apart_by_their_names_and_symbols() {
+    let house = House::with_settings("");
+    let told = |name: &str, world: &str, version: &str| {
+        let words = [
+            format!("-DWORLD={world}"),
+            format!("-DVERSION=\"{version}\""),
+        ];
+        told_of(&house, name, &[&words[0], &words[1]])
+    };
+    // Its world was the right one, and all that is missing is a daemon.
+    let known = "no daemon listens for MPI programs";
+    let (mpich, standard) = ("0x44000000", "0x101");
+    assert_eq!(
+        told("libmpi.so.12", mpich, "Intel(R) MPI Library 2021.13"),
+        known
+    );
+    assert_eq!(told("libmpich.so.12", mpich, "MPICH Version: 4.0.2"), known);
+    assert_eq!(
+        told("libmpi.so.12", mpich, "MVAPICH2 Version : 2.3.7"),
+        known
+    );
+    assert_eq!(
+        told("libmpi_cray.so.12", mpich, "CRAY MPICH version 8"),
+        known
+    );
+    // The name alone says it, whoever made the library.
+    assert_eq!(told("libmpi_abi.so.0", standard, "Open MPI v6"), known);
+    assert_eq!(
+        told("libmpi_abi.so.1", standard, "MPICH Version: 5.0"),
+        known
+    );
+    let open = ["-DOPEN", "-DWORLD=0", "-DVERSION=\"Open MPI v4.1.4\""];
+    assert_eq!(told_of(&house, "libmpi.so.40", &open), known);
+    // With another world than that of their kind they are left alone, as are kinds that nobody knows.
+    let silent = "MPI does not say which rank this is";
+    assert_eq!(told("libmpi.so.12", standard, "MPICH Version: 5"), silent);
+    assert_eq!(told("libmpi_abi.so.0", mpich, "MPICH Version: 5.0"), silent);
+    let unknown = "the MPI library is of an unknown kind";
+    assert_eq!(told("libmpi.so.9", mpich, "Some MPI 1.0"), unknown);
+    let without = ["-DSTATIC", "-DWORLD=0", "-DVERSION=\"MPICH\""];
+    let told = told_of(&house, "libmpi.so.7", &without);
+    assert_eq!(told, "this program's MPI is static");
+}

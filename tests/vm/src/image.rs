@@ -19,6 +19,8 @@ pub(crate) enum Image {
     Services,
     /// Our programs under systemd, with our unit.
     Systemd,
+    /// Our programs, Open MPI and a program of its.
+    Mpi,
 }
 
 impl Image {
@@ -28,7 +30,8 @@ impl Image {
             "usual" => Ok(Self::Usual),
             "services" => Ok(Self::Services),
             "systemd" => Ok(Self::Systemd),
-            _ => bail!("there is no image `{name}`; there are usual, services, systemd"),
+            "mpi" => Ok(Self::Mpi),
+            _ => bail!("there is no image `{name}`; there are usual, services, systemd, mpi"),
         }
     }
 }
@@ -45,6 +48,10 @@ pub(crate) fn of(kit: &Kit, image: Image) -> Result<PathBuf> {
         Image::Systemd => {
             items.extend(systemd(kit)?);
             build(kit, "systemd.img", &items)
+        }
+        Image::Mpi => {
+            items.extend(mpi(kit)?);
+            build(kit, "mpi.img", &items)
         }
     }
 }
@@ -191,6 +198,49 @@ fn systemd(kit: &Kit) -> Result<Vec<Item>> {
         items.push(Item::new(host, &format!("/etc/systemd/system/{unit}")));
     }
     items.push(Item::new(kit.stripped("numad")?, "/usr/bin/numad"));
+    Ok(items)
+}
+
+/// Open MPI as this machine has it, without what needs a network, our library, and a program that they are tried on.
+fn mpi(kit: &Kit) -> Result<Vec<Item>> {
+    const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+    // Components for networks and files: their libraries are larger than all the rest.
+    const LEFT_OUT: [&str; 10] = [
+        "ofi",
+        "openib",
+        "psm",
+        "ucx",
+        "memheap",
+        "scoll",
+        "spml",
+        "sshmem",
+        "treematch",
+        "pml_cm",
+    ];
+    let mut items = vec![
+        Item::new(find("mpirun.openmpi")?, "/usr/bin/mpirun"),
+        Item::new("/usr/share/openmpi".into(), "/usr/share/openmpi"),
+        Item::new("/etc/openmpi".into(), "/etc/openmpi"),
+        Item::program(kit.path("build/cg")),
+        Item::new(
+            kit.stripped("libnumad_mpi.so")?,
+            "/lib/numad/libnumad-mpi.so",
+        ),
+    ];
+    for folder in ["openmpi/lib/openmpi3", "pmix2/lib/pmix", "pmix2/share"] {
+        let folder = format!("{LIBRARIES}/{folder}");
+        let entries = fs::read_dir(&folder)
+            .with_context(|| format!("cannot look into `{folder}`; run scripts/vm-setup"))?;
+        for entry in entries {
+            let host = entry?.path();
+            let name = host.file_name().unwrap_or_default().to_string_lossy();
+            if !LEFT_OUT.iter().any(|part| name.contains(part)) {
+                let guest = format!("{folder}/{name}");
+                items.push(Item::new(host, &guest));
+            }
+        }
+    }
+    items.sort_by(|one, other| one.guest.cmp(&other.guest));
     Ok(items)
 }
 

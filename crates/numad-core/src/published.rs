@@ -82,7 +82,7 @@ pub const RULES: &[Difference] = &[
         why: "helpers of runtimes would be mapped in place of those that work",
     },
     Difference {
-        what: "matrix",
+        what: "sharing",
         published: "each access counts once with each of the last 4 accessors of its page (LAPT, eq. 1 to 3)",
         ours: "with those that used the page since; distinct accessors",
         why: "who used a page once would share it with its user for many windows",

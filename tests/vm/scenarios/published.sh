@@ -6,6 +6,8 @@ autonuma 0
 settings <<'SETTINGS'
 [overhead]
 budget_percent = 50
+[sampling]
+clear_budget_percent = 100
 SETTINGS
 feed 2000
 start_numad

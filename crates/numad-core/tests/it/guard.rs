@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use numad_core::{AttachOptions, Bind, Fate, Proposal, Veto};
+use numad_core::{AttachOptions, Bind, Fate, Method, Proposal, Veto};
 
 use crate::world::{World, cpus, options};
 
@@ -109,6 +109,25 @@ fn moves_of_placed_threads_need_rest_and_two_windows_that_agree() {
         expect(&[(10, 1)], "", Some(Veto::MovedRecently));
     }
     expect(&[(10, 1)], "10>1", None);
+}
+
+#[test]
+fn a_method_as_published_moves_threads_to_and_fro_as_it_wants() {
+    let mut world = World::new("2x2@10,20");
+    let published = AttachOptions {
+        method: Method::Published,
+        hold: Duration::ZERO,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 2], published);
+    let mut want = |node: usize| {
+        script.lock().unwrap().threads = vec![(10, node)];
+        world.window().orders()
+    };
+    let orders: Vec<String> = [0, 1, 0, 1, 1, 0].map(&mut want).into();
+    assert_eq!(orders, ["10>0", "10>1", "10>0", "10>1", "", "10>0"]);
+    // What is impossible is refused all the same.
+    assert_eq!(want(7), "");
 }
 
 #[test]

@@ -7,9 +7,9 @@ feed 50000 --seed 3
 start_numad
 workload slices --threads $cpus --region 32M --seconds 3000 --seed 3
 numadctl attach $program --policy deloc || fail "attach"
-# Of 65,536 pages three quarters belong elsewhere.
-nearly_all() { [ "$(figure pages_moved)" -gt 46000 ]; }
-within 400 nearly_all || fail "$(figure pages_moved) pages were moved"
+# How many pages go depends on where threads go first: those of a thread that stays on node 0 stay there too.
+all_local() { figure local_share | awk '{ exit !($1 >= 0.95) }'; }
+within 400 all_local || fail "$(figure local_share) of accesses are local"
 sleep 15
 homes $program
 numadctl status
@@ -18,6 +18,6 @@ uncount
 # They fill node 0, on which something else may have grown since: then a few have no room there, and detach says so.
 numadctl detach $program >/out/detach.txt 2>&1 || grep -q "no free memory" /out/detach.txt || fail "$(cat /out/detach.txt)"
 back=$(sed -n 's/^put back .* and \([0-9]*\) pages$/\1/p' /out/detach.txt)
-[ "${back:-0}" -gt 46000 ] || fail "$(cat /out/detach.txt)"
+[ "${back:-0}" -gt 32768 ] || fail "$(cat /out/detach.txt)"
 stop_numad
 kill $program $feeder

@@ -4,6 +4,7 @@ pub mod experiment;
 mod export;
 mod matrix;
 mod mpi;
+mod profile;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use export::{Export, Recipe};
 pub use matrix::{Form, Matrix, Window};
 pub use mpi::{Mpi, What};
+pub use profile::Profile;
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
 #[derive(Debug, Parser)]
@@ -96,6 +98,17 @@ pub enum Command {
         numadctl replay solver.rec --policy deloc"
     )]
     Record(Record),
+    /// Show what the tasks of a program communicate, when, and what kind of mapping it gains from
+    ///
+    /// Threads communicate where one stores and another loads the same line, ranks by messages. Shown are six
+    /// metrics and the class that follows from them (DeLocProf), groups of pairs that communicate at the same
+    /// time, and the pairs that communicate most. `numadctl plan` makes a placement of it. See docs/profiles.md.
+    #[command(
+        override_usage = profile::USAGE,
+        after_help = "EXAMPLE:\n  numadctl profile solver.rec\n  numadctl profile -o solver.html perf.data\n  \
+        numadctl profile --json -- mpirun -n 4 ./solver > solver.json"
+    )]
+    Profile(Profile),
     /// Tell what a policy would have done to a recorded program
     ///
     /// The same engine and policy run over the recording, on paper: nothing is changed, no daemon

@@ -64,6 +64,9 @@ _numadctl() {
             numadctl,policies)
                 cmd="numadctl__subcmd__policies"
                 ;;
+            numadctl,profile)
+                cmd="numadctl__subcmd__profile"
+                ;;
             numadctl,record)
                 cmd="numadctl__subcmd__record"
                 ;;
@@ -178,6 +181,9 @@ _numadctl() {
             numadctl__subcmd__help,policies)
                 cmd="numadctl__subcmd__help__subcmd__policies"
                 ;;
+            numadctl__subcmd__help,profile)
+                cmd="numadctl__subcmd__help__subcmd__profile"
+                ;;
             numadctl__subcmd__help,record)
                 cmd="numadctl__subcmd__help__subcmd__record"
                 ;;
@@ -254,7 +260,7 @@ _numadctl() {
 
     case "${cmd}" in
         numadctl)
-            opts="-h -V --socket --help --version attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
+            opts="-h -V --socket --help --version attach detach status run explain matrix record profile replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -806,7 +812,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__help)
-            opts="attach detach status run explain matrix record replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
+            opts="attach detach status run explain matrix record profile replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1130,6 +1136,20 @@ _numadctl() {
         numadctl__subcmd__help__subcmd__policies__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__help__subcmd__profile)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1494,6 +1514,44 @@ _numadctl() {
                 return 0
             fi
             case "${prev}" in
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__profile)
+            opts="-o -h --output --comm-min --dram-min --changes-max --json --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --comm-min)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dram-min)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --changes-max)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -11,16 +11,16 @@ use std::ops::Range;
 
 /// Events that happened at about the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bin {
+pub struct Bin {
     /// When, in any unit.
-    pub(crate) at: f64,
+    pub at: f64,
     /// How many events.
-    pub(crate) weight: f64,
+    pub weight: f64,
 }
 
 /// The best clusters of some bins, for every number of them up to a limit.
 #[derive(Debug)]
-pub(crate) struct Clusters {
+pub struct Clusters {
     /// Sums of weight, weight times time, and weight times time squared over the bins before each.
     sums: Vec<[f64; 3]>,
     /// For each number of clusters from one on, where the last cluster of the first `n` bins begins.
@@ -31,7 +31,8 @@ pub(crate) struct Clusters {
 
 impl Clusters {
     /// Clusters of bins that are in the order of time; at most this many, and no more than bins.
-    pub(crate) fn new(bins: &[Bin], most: usize) -> Self {
+    #[must_use]
+    pub fn new(bins: &[Bin], most: usize) -> Self {
         // Squares of far times would drown the distances.
         let origin = bins.first().map_or(0.0, |bin| bin.at);
         let mut sums = vec![[0.0; 3]];
@@ -87,7 +88,8 @@ impl Clusters {
     /// a cluster more costs two parameters, its mean and its weight. Bins are `width` apart, and events
     /// within one are taken to be spread evenly over it, a variance of `width^2 / 12`; so a steady stream is
     /// one cluster, because halving it explains just as much as it costs.
-    pub(crate) fn by_criterion(&self, width: f64) -> Vec<Range<usize>> {
+    #[must_use]
+    pub fn by_criterion(&self, width: f64) -> Vec<Range<usize>> {
         let all = self.weight(0..self.sums.len() - 1);
         let mut best = (1, f64::NEG_INFINITY);
         for number in 1..=self.cuts.len() {
@@ -112,7 +114,8 @@ impl Clusters {
 
     /// The fewest clusters, two at the least, that explain this share of the variance; all that were
     /// computed where none does.
-    pub(crate) fn by_fit(&self, share: f64) -> Vec<Range<usize>> {
+    #[must_use]
+    pub fn by_fit(&self, share: f64) -> Vec<Range<usize>> {
         let explained = |spread: f64| 1.0 - spread / self.spread[0];
         let enough = (1..self.spread.len())
             .find(|&index| self.spread[0] <= 0.0 || explained(self.spread[index]) >= share);

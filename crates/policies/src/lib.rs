@@ -15,7 +15,7 @@
 
 mod board;
 mod candidates;
-mod clusters;
+pub mod clusters;
 mod data_mapping;
 mod deloc_map;
 mod even;
@@ -25,6 +25,7 @@ mod history;
 pub mod kernel;
 mod likeness;
 mod matrix_choice;
+pub mod offline;
 mod page_choice;
 mod published;
 mod rounds;

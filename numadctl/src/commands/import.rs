@@ -103,6 +103,21 @@ fn wait_for_writer(pipe: &File, shown: &str) -> Result<(), Failure> {
 /// How long a pipe may stay silent before it has a writer; `perf` writes at once.
 const WRITER_WAIT_MS: u16 = 5_000;
 
+/// A file of perf as a recording, in memory.
+pub(super) fn into_memory(
+    input: impl io::Read + io::Seek + Send + 'static,
+    shown: &str,
+) -> Result<Vec<u8>, Failure> {
+    let reader = Reader::open(input).map_err(|error| unreadable(shown, &error))?;
+    let begin = |header: &Header| RecordingWriter::new(Vec::new(), Path::new("memory"), header);
+    let imported = perf_data::import(reader, ImportOptions::default(), begin);
+    let (bytes, _) = imported.map_err(|error| match error {
+        ImportError::Input(error) => unreadable(shown, &error),
+        ImportError::Output(error) => cannot_write(&error.path, &error.source),
+    })?;
+    Ok(bytes)
+}
+
 fn transfer(
     reader: Reader<File>,
     fresh: Fresh,
@@ -131,7 +146,7 @@ fn unreadable(shown: &str, error: &PerfDataError) -> Failure {
 }
 
 /// The system's words without its number.
-fn why(error: &io::Error) -> String {
+pub(super) fn why(error: &io::Error) -> String {
     let text = error.to_string().to_lowercase();
     text.split(" (os error")
         .next()

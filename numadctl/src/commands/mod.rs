@@ -13,6 +13,7 @@ mod import;
 mod journal;
 mod mpi;
 mod policies;
+mod profile;
 mod record;
 mod replay;
 mod report;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Resul
     match &cli.command {
         Command::Run(arguments) => return attach::run(&client, arguments, err),
         Command::Ab(arguments) => return ab::ab(&client, arguments, out, err),
+        Command::Profile(arguments) => return profile::profile(&client, arguments, out, err),
         _ => {}
     }
     other(&client, cli.command, out, err).map(|()| 0)
@@ -60,6 +62,7 @@ fn other(
         Command::Explain(arguments) => show::explain(client, &arguments, out),
         Command::Matrix(arguments) => show::matrix(client, &arguments, out),
         Command::Record(arguments) => record::record(client, &arguments, out, err),
+        Command::Profile(arguments) => profile::profile(client, &arguments, out, err).map(drop),
         Command::Replay(arguments) => replay::replay(&arguments, out),
         Command::Ab(arguments) => ab::ab(client, &arguments, out, err).map(drop),
         Command::Compare(arguments) => compare::compare(client, &arguments, out, err),

@@ -15,6 +15,8 @@ pub mod journal;
 pub mod matrix;
 pub mod matrix_svg;
 pub mod policies;
+pub mod profile;
+pub mod profile_page;
 pub mod record;
 pub mod settings;
 pub mod sight;

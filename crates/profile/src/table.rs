@@ -1,0 +1,101 @@
+//! A matrix in comma-separated values: one row for each sender, bytes to each receiver.
+//!
+//! A first row of names, as `numadctl matrix --csv` writes it, is taken for names, and so is a first column.
+
+use control::profile::TASKS_MAX;
+
+use crate::monitoring::{MonitoringError, shortened};
+
+/// A square matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// A name for each row; numbers where the text has none.
+    pub names: Vec<String>,
+    /// The cells.
+    pub rows: Vec<Vec<u64>>,
+}
+
+impl Table {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Names the first line that is wrong.
+    pub fn parse(text: &str) -> Result<Self, MonitoringError> {
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+            .peekable();
+        let head = lines.next_if(|(_, line)| line.split(',').any(|cell| number(cell).is_none()));
+        let mut table = Self::default();
+        for (line, text) in lines {
+            let failed = |text: String| MonitoringError {
+                line: line + 1,
+                text,
+            };
+            let mut cells: Vec<&str> = text.split(',').map(str::trim).collect();
+            let name = match head {
+                Some(_) => cells.remove(0).to_owned(),
+                None => table.rows.len().to_string(),
+            };
+            let row: Result<Vec<u64>, String> = cells
+                .iter()
+                .map(|cell| {
+                    number(cell).ok_or_else(|| format!("`{}` is no amount", shortened(cell)))
+                })
+                .collect();
+            table.rows.push(row.map_err(failed)?);
+            table.names.push(name);
+            if table.rows.len() > TASKS_MAX {
+                return Err(failed(format!("more than {TASKS_MAX} rows")));
+            }
+        }
+        let side = table.rows.len();
+        let crooked = table.rows.iter().position(|row| row.len() != side);
+        match crooked {
+            Some(row) => Err(MonitoringError {
+                line: row + 1 + usize::from(head.is_some()),
+                text: format!("{} cells in a matrix of {side} rows", table.rows[row].len()),
+            }),
+            None if side == 0 => Err(MonitoringError {
+                line: 1,
+                text: "no row of amounts".to_owned(),
+            }),
+            None => Ok(table),
+        }
+    }
+}
+
+fn number(cell: &str) -> Option<u64> {
+    cell.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_and_without_names() {
+        let plain = Table::parse("0,5\n6,0\n").unwrap();
+        assert_eq!(plain.rows, [[0, 5], [6, 0]]);
+        assert_eq!(plain.names, ["0", "1"]);
+        let named = Table::parse("tid,12,13\n12,0,5\n13,6,0\n").unwrap();
+        assert_eq!(
+            (named.rows, named.names),
+            (plain.rows, vec!["12".to_owned(), "13".to_owned()])
+        );
+    }
+
+    #[track_caller]
+    fn refused(text: &str, expected: &str) {
+        assert_eq!(Table::parse(text).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_no_matrix() {
+        refused("", "line 1: no row of amounts");
+        refused("0,1\n1\n", "line 2: 1 cells in a matrix of 2 rows");
+        refused("0,1\n-1,0\n", "line 2: `-1` is no amount");
+        refused("0,1\n", "line 1: 2 cells in a matrix of 1 rows");
+    }
+}

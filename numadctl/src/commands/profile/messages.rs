@@ -1,0 +1,151 @@
+//! Matrices, and what Open MPI's `pml_monitoring` wrote.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ::profile::build::{self, About};
+use ::profile::monitoring::{Messages, MonitoringError};
+use ::profile::table::Table;
+use control::profile::{Level, Profile, TASKS_MAX, Thresholds};
+use control::{ErrorKind, Failure};
+
+use super::memory::made_by;
+
+/// The files, with those of a directory in its place.
+pub(super) fn listed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut listed = Vec::new();
+    for file in files {
+        if !file.is_dir() {
+            listed.push(file.clone());
+            continue;
+        }
+        let shown = file.display();
+        let entries = file.read_dir().map_err(|error| {
+            let text = format!("cannot read `{shown}`: {error}");
+            Failure::new(ErrorKind::Kernel, text).remedy("name the files instead")
+        })?;
+        let mut inside: Vec<PathBuf> = entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "prof"))
+            .collect();
+        inside.sort();
+        if inside.is_empty() {
+            let text = format!("no file in `{shown}` ends in `.prof`");
+            return Err(Failure::new(ErrorKind::NotFound, text)
+                .remedy("see docs/profiles.md for how Open MPI writes them"));
+        }
+        listed.extend(inside);
+    }
+    Ok(listed)
+}
+
+/// The profile of files of text.
+pub(super) fn profile(files: &[PathBuf], thresholds: Thresholds) -> Result<Profile, Failure> {
+    let mut messages = Messages::default();
+    let mut own: BTreeMap<u32, &Path> = BTreeMap::new();
+    for file in files {
+        let text = String::from_utf8(super::read(file)?).map_err(|_binary| unknown(file))?;
+        let begins = text.bytes().find(|byte| !byte.is_ascii_whitespace());
+        match begins {
+            Some(b'#' | b'E' | b'I') => {
+                messages
+                    .add(&text)
+                    .map_err(|error| wrong(file, &error, "pml_monitoring"))?;
+                note_rank(&mut own, file)?;
+            }
+            _ if files.len() == 1 => return of_table(&text, file, thresholds),
+            _ => return Err(unknown(file)),
+        }
+    }
+    let ranks = messages
+        .ranks()
+        .max(own.keys().last().map_or(0, |rank| *rank as usize + 1));
+    if ranks == 0 {
+        let text = "the files of pml_monitoring tell of no rank";
+        return Err(Failure::new(ErrorKind::Usage, text).remedy("run the program to its end"));
+    }
+    let mut notes = vec!["messages have no times: one group".to_owned()];
+    let missing: Vec<String> = (0..ranks)
+        .filter(|&rank| u32::try_from(rank).is_ok_and(|rank| !own.contains_key(&rank)))
+        .map(|rank| rank.to_string())
+        .collect();
+    if !missing.is_empty() && !own.is_empty() {
+        notes.push(format!(
+            "what these ranks sent is missing: {}",
+            missing.join(", ")
+        ));
+    }
+    let about = About {
+        made_by: made_by(),
+        source: files
+            .first()
+            .map_or_else(String::new, |file| file.display().to_string()),
+        level: Level::Message,
+        tasks: (0..ranks).map(|rank| format!("rank {rank}")).collect(),
+        thresholds,
+        notes,
+    };
+    Ok(build::without_times(about, &messages.sent))
+}
+
+/// The rank whose file it is, as in `prof.3.prof` and `phase_1_3.prof`.
+fn note_rank<'a>(own: &mut BTreeMap<u32, &'a Path>, file: &'a Path) -> Result<(), Failure> {
+    let stem = file
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or_default();
+    let digits = stem.rsplit(['.', '_']).next().unwrap_or_default();
+    let Ok(rank) = digits.parse::<u32>() else {
+        return Ok(());
+    };
+    if rank as usize >= TASKS_MAX {
+        let text = format!(
+            "`{}` is of rank {rank}; at most {TASKS_MAX} ranks are read",
+            file.display()
+        );
+        return Err(Failure::new(ErrorKind::Usage, text).remedy("profile fewer ranks"));
+    }
+    let phases = stem.starts_with("phase_");
+    if own.insert(rank, file).is_some() && !phases {
+        let text = format!("`{}` is the second file of rank {rank}", file.display());
+        return Err(Failure::new(ErrorKind::Usage, text).remedy("name the files of one run"));
+    }
+    Ok(())
+}
+
+fn of_table(text: &str, file: &Path, thresholds: Thresholds) -> Result<Profile, Failure> {
+    let table = Table::parse(text).map_err(|error| wrong(file, &error, "a matrix"))?;
+    let mut sent = BTreeMap::new();
+    for (from, row) in (0_u32..).zip(&table.rows) {
+        for (to, &bytes) in (0_u32..).zip(row) {
+            if bytes > 0 {
+                sent.insert((from, to), (bytes, 1));
+            }
+        }
+    }
+    let about = About {
+        made_by: made_by(),
+        source: file.display().to_string(),
+        level: Level::Message,
+        tasks: table.names,
+        thresholds,
+        notes: vec!["a matrix has no times: one group, and each cell is one event".to_owned()],
+    };
+    Ok(build::without_times(about, &sent))
+}
+
+fn wrong(file: &Path, error: &MonitoringError, what: &str) -> Failure {
+    let text = format!("`{}` as {what}: {error}", file.display());
+    Failure::new(ErrorKind::Usage, text)
+        .remedy("is it whole, and of a known version? see docs/profiles.md")
+}
+
+fn unknown(file: &Path) -> Failure {
+    let text = format!(
+        "`{}` is nothing that a profile can be made of",
+        file.display()
+    );
+    Failure::new(ErrorKind::Usage, text)
+        .remedy("name a recording, a file of perf, a matrix, or files of pml_monitoring")
+}

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bandwidth;
+mod cores;
 pub mod distance;
 pub mod draft;
 mod fingerprint;

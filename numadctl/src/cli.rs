@@ -4,6 +4,7 @@ pub mod experiment;
 mod export;
 mod matrix;
 mod mpi;
+mod plan;
 mod profile;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use export::{Export, Recipe};
 pub use matrix::{Form, Matrix, Window};
 pub use mpi::{Mpi, What};
+pub use plan::{Placed, Plan, Planner, machines};
 pub use profile::Profile;
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
@@ -198,6 +200,16 @@ pub enum Command {
         after_help = "EXAMPLE:\n  numadctl export 4242 --format omp\n  numadctl export id:3 --format systemd"
     )]
     Export(Export),
+    /// Place the ranks or threads of a program's next run, by who says how much to whom
+    ///
+    /// Works without a daemon. Each rank or thread gets a core of its own: machines first, then their
+    /// nodes by distance, then last-level caches. The cost is what all pairs say times the distance of
+    /// their nodes (1000 between machines). The plan is a file of JSON. See docs/plans.md.
+    #[command(
+        after_help = "EXAMPLE:\n  numadctl matrix 4242 --window messages --csv > solver.csv\n  \
+        numadctl plan solver.csv -o solver.plan\n  numadctl export --plan solver.plan --format rankfile"
+    )]
+    Plan(Plan),
     /// List the programs whose attachment has ended, with what was done and gained
     ///
     /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an
@@ -438,6 +450,11 @@ pub struct Run {
     /// Have MPI programs that it starts count who sends how much to whom; the command is an mpirun. See docs/mpi.md
     #[arg(long)]
     pub mpi: bool,
+    /// Start at the places of a plan that `numadctl plan` wrote, without a policy and without the daemon, wait for the
+    /// end, and tell whether the places held. Ranks need an mpirun; a program of OpenMP gets OMP_PLACES
+    #[arg(long, value_name = "PLAN",
+        conflicts_with_all = ["policy", "set", "dry_run", "for_ms", "wait", "no_wait", "mpi"])]
+    pub plan: Option<PathBuf>,
     /// Program and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -61,6 +61,9 @@ _numadctl() {
             numadctl,mpi)
                 cmd="numadctl__subcmd__mpi"
                 ;;
+            numadctl,plan)
+                cmd="numadctl__subcmd__plan"
+                ;;
             numadctl,policies)
                 cmd="numadctl__subcmd__policies"
                 ;;
@@ -178,6 +181,9 @@ _numadctl() {
             numadctl__subcmd__help,mpi)
                 cmd="numadctl__subcmd__help__subcmd__mpi"
                 ;;
+            numadctl__subcmd__help,plan)
+                cmd="numadctl__subcmd__help__subcmd__plan"
+                ;;
             numadctl__subcmd__help,policies)
                 cmd="numadctl__subcmd__help__subcmd__policies"
                 ;;
@@ -260,7 +266,7 @@ _numadctl() {
 
     case "${cmd}" in
         numadctl)
-            opts="-h -V --socket --help --version attach detach status run explain matrix record profile replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
+            opts="-h -V --socket --help --version attach detach status run explain matrix record profile replay ab compare report topo characterize import export plan history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -790,14 +796,18 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__export)
-            opts="-h --format --socket --help"
+            opts="-h --plan --format --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --plan)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
-                    COMPREPLY=($(compgen -W "numactl taskset systemd omp rankfile openmpi5 hydra slurm" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "numactl taskset systemd omp rankfile openmpi5 hydra intel slurm slurm-hostfile" -- "${cur}"))
                     return 0
                     ;;
                 --socket)
@@ -812,7 +822,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__help)
-            opts="attach detach status run explain matrix record profile replay ab compare report topo characterize import export history policies doctor undo journal config mpi reload help"
+            opts="attach detach status run explain matrix record profile replay ab compare report topo characterize import export plan history policies doctor undo journal config mpi reload help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1108,6 +1118,20 @@ _numadctl() {
         numadctl__subcmd__help__subcmd__mpi__subcmd__env)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numadctl__subcmd__help__subcmd__plan)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -1447,6 +1471,48 @@ _numadctl() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        numadctl__subcmd__plan)
+            opts="-p -o -h --machine --policy --level --output --socket --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --machine)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    return 0
+                    ;;
+                -p)
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    return 0
+                    ;;
+                --level)
+                    COMPREPLY=($(compgen -W "message thread" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         numadctl__subcmd__policies)
             opts="-h --json --socket --help show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1696,7 +1762,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__run)
-            opts="-p -h --policy --set --as-published --dry-run --for --wait --no-wait --mpi --socket --help"
+            opts="-p -h --policy --set --as-published --dry-run --for --wait --no-wait --mpi --plan --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1715,6 +1781,10 @@ _numadctl() {
                     return 0
                     ;;
                 --for)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --plan)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -12,6 +12,7 @@ mod house;
 mod install;
 mod kill_nine;
 mod mpi;
+mod plan;
 mod recording;
 mod shared_memory;
 mod systemd;

@@ -9,6 +9,7 @@ pub mod decode;
 pub mod error;
 pub mod experiment;
 pub mod external;
+pub mod plan;
 pub mod profile;
 pub mod rows;
 pub mod story;

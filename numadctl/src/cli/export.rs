@@ -1,5 +1,7 @@
 //! Flags of `export`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::Which;
@@ -8,8 +10,15 @@ use super::Which;
 #[derive(Clone, Debug, Args)]
 pub struct Export {
     /// Attachment, or process of one; `id:3` and `pid:3` tell them apart
-    #[arg(value_name = "ID|PID")]
-    pub which: Which,
+    #[arg(
+        value_name = "ID|PID",
+        required_unless_present = "plan",
+        conflicts_with = "plan"
+    )]
+    pub which: Option<Which>,
+    /// A plan that `numadctl plan` wrote, in place of an attachment
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
     /// For which tool
     #[arg(long, value_enum)]
     pub format: Recipe,
@@ -32,6 +41,10 @@ pub enum Recipe {
     Openmpi5,
     /// A command line of MPICH.
     Hydra,
+    /// Variables of Intel MPI.
+    Intel,
     /// A command line of Slurm.
     Slurm,
+    /// The machine of each rank, for Slurm's arbitrary distribution.
+    SlurmHostfile,
 }

@@ -11,7 +11,9 @@ mod export;
 mod history;
 mod import;
 mod journal;
+mod launch;
 mod mpi;
+mod plan;
 mod policies;
 mod profile;
 mod record;
@@ -38,7 +40,12 @@ pub(crate) use topo::refused;
 pub(crate) fn run(cli: Cli, out: &mut Output<'_>, err: &mut Output<'_>) -> Result<u8, Failure> {
     let client = Client::new(socket(cli.socket))?;
     match &cli.command {
-        Command::Run(arguments) => return attach::run(&client, arguments, err),
+        Command::Run(arguments) => {
+            return match &arguments.plan {
+                Some(file) => launch::run(&client, arguments, file, err),
+                None => attach::run(&client, arguments, err),
+            };
+        }
         Command::Ab(arguments) => return ab::ab(&client, arguments, out, err),
         Command::Profile(arguments) => return profile::profile(&client, arguments, out, err),
         _ => {}
@@ -71,6 +78,7 @@ fn other(
         Command::Characterize(arguments) => characterize::characterize(&arguments, out, err),
         Command::Import(arguments) => import::import(&arguments, out),
         Command::Export(arguments) => export::export(client, &arguments, out),
+        Command::Plan(arguments) => plan::plan(&arguments, out),
         Command::History(plain) => history::history(client, plain, out),
         Command::Policies(arguments) => policies::list(client, &arguments, out, err),
         Command::Doctor(arguments) => match arguments.pid {

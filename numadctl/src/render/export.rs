@@ -2,22 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::plan::{Level, Plan};
 use control::rows::{AttachmentDetail, ThreadRow};
 use control::{ErrorKind, Failure};
-use topology::{CoreId, CpuId, CpuSet, NodeId, PackageId, Topology};
+use topology::{CpuId, CpuSet, NodeId, Topology};
 
 use crate::cli::Recipe;
 
-/// A placement on a machine.
+/// The command of a plan, which knows none.
+const COMMAND: &str = "./PROGRAM";
+
+/// A placement.
 struct Placed<'a> {
     command: &'a str,
-    topology: &'a Topology,
     /// Nodes of all threads that take part.
     nodes: BTreeSet<NodeId>,
-    /// Nodes of each process, by ascending number: the first is rank 0.
-    processes: BTreeMap<u32, BTreeSet<NodeId>>,
-    /// The node of each thread that takes part, in the order in which they began.
-    threads: Vec<NodeId>,
+    /// Processors of all of them.
+    cpus: CpuSet,
+    /// Names of the machines; none where the placement is of this one.
+    machines: Vec<&'a str>,
+    /// Rank 0 first.
+    ranks: Vec<Seat>,
+    /// The processors of each thread that takes part, in the order in which they began.
+    threads: Vec<CpuSet>,
+}
+
+/// Where a rank is.
+struct Seat {
+    /// Position of its machine.
+    machine: usize,
+    /// Cores as hwloc numbers them.
+    cores: CpuSet,
+    /// Processors as the system numbers them.
+    cpus: CpuSet,
 }
 
 /// The recipe.
@@ -29,7 +46,55 @@ pub fn text(
     topology: &Topology,
     recipe: Recipe,
 ) -> Result<String, Failure> {
-    let placed = Placed::of(detail, topology)?;
+    written(&Placed::of(detail, topology)?, recipe)
+}
+
+/// The recipe of a plan.
+///
+/// # Errors
+/// When the tool cannot say what the plan does.
+pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
+    let of_ranks = matches!(
+        recipe,
+        Recipe::Rankfile
+            | Recipe::Openmpi5
+            | Recipe::Hydra
+            | Recipe::Intel
+            | Recipe::Slurm
+            | Recipe::SlurmHostfile
+    );
+    let refused =
+        |text: &str, remedy: &str| Err(Failure::new(ErrorKind::Conflict, text).remedy(remedy));
+    if of_ranks && plan.level == Level::Thread {
+        return refused(
+            "the plan is of threads, this format of ranks",
+            "choose `omp` or `taskset`, or plan with `--level message`",
+        );
+    }
+    if recipe == Recipe::Omp && plan.level == Level::Message {
+        return refused(
+            "the plan is of ranks, this format of threads",
+            "choose `rankfile` or `hydra`, or plan with `--level thread`",
+        );
+    }
+    let several = matches!(
+        recipe,
+        Recipe::Rankfile | Recipe::Openmpi5 | Recipe::Slurm | Recipe::SlurmHostfile
+    );
+    if plan.machines.len() > 1 && !several {
+        return refused(
+            "the plan has several machines, this format places on one",
+            "choose `rankfile`, `openmpi5`, `slurm` or `slurm-hostfile`",
+        );
+    }
+    let placed = Placed::of_plan(plan);
+    match recipe {
+        Recipe::Taskset if plan.level == Level::Message => Ok(placed.taskset_lines()),
+        _ => written(&placed, recipe),
+    }
+}
+
+fn written(placed: &Placed<'_>, recipe: Recipe) -> Result<String, Failure> {
     Ok(match recipe {
         Recipe::Numactl => placed.numactl(),
         Recipe::Taskset => placed.taskset(),
@@ -38,12 +103,14 @@ pub fn text(
         Recipe::Rankfile => placed.rankfile("localhost", "mpirun --rankfile FILE"),
         Recipe::Openmpi5 => placed.rankfile("+n0", "mpirun --map-by rankfile:file=FILE"),
         Recipe::Hydra => placed.hydra(),
-        Recipe::Slurm => placed.slurm(),
+        Recipe::Intel => placed.intel(),
+        Recipe::Slurm => placed.slurm()?,
+        Recipe::SlurmHostfile => placed.slurm_hostfile(),
     })
 }
 
 impl<'a> Placed<'a> {
-    fn of(detail: &'a AttachmentDetail, topology: &'a Topology) -> Result<Self, Failure> {
+    fn of(detail: &'a AttachmentDetail, topology: &Topology) -> Result<Self, Failure> {
         let id = detail.attachment.id;
         let nowhere = |text: String| {
             Failure::new(ErrorKind::Conflict, text)
@@ -56,6 +123,7 @@ impl<'a> Placed<'a> {
         }
         // Those that were left where they are belong to the placement too.
         let node = |thread: &ThreadRow| thread.placed.or(thread.node).map(NodeId);
+        // By ascending number: the first is rank 0.
         let mut processes: BTreeMap<u32, BTreeSet<NodeId>> = BTreeMap::new();
         let mut threads = Vec::new();
         for thread in taking {
@@ -64,15 +132,48 @@ impl<'a> Placed<'a> {
                 return Err(nowhere(text));
             };
             processes.entry(thread.pid).or_default().insert(node);
-            threads.push(node);
+            threads.push(cpus_of(topology, &BTreeSet::from([node])));
         }
+        let nodes = processes.values().flatten().copied().collect();
+        let seat = |nodes: &BTreeSet<NodeId>| {
+            let cpus = cpus_of(topology, nodes);
+            let cores = cores_of(topology, &cpus);
+            Seat {
+                machine: 0,
+                cores,
+                cpus,
+            }
+        };
         Ok(Self {
             command: &detail.attachment.command,
-            topology,
-            nodes: processes.values().flatten().copied().collect(),
-            processes,
+            cpus: cpus_of(topology, &nodes),
+            nodes,
+            machines: Vec::new(),
+            ranks: processes.values().map(seat).collect(),
             threads,
         })
+    }
+
+    fn of_plan(plan: &'a Plan) -> Self {
+        let ranks: Vec<Seat> = plan
+            .places
+            .iter()
+            .map(|place| Seat {
+                machine: usize::try_from(place.machine).unwrap_or(usize::MAX),
+                cores: [CpuId(place.core)].into_iter().collect(),
+                cpus: place.cpus.iter().copied().map(CpuId).collect(),
+            })
+            .collect();
+        Self {
+            command: COMMAND,
+            nodes: plan.places.iter().map(|place| NodeId(place.node)).collect(),
+            cpus: ranks
+                .iter()
+                .fold(CpuSet::new(), |all, it| all.union(&it.cpus)),
+            machines: plan.machines.iter().map(|it| it.name.as_str()).collect(),
+            threads: ranks.iter().map(|seat| seat.cpus.clone()).collect(),
+            ranks,
+        }
     }
 
     fn numactl(&self) -> String {
@@ -93,7 +194,7 @@ impl<'a> Placed<'a> {
             1 => "",
             _ => "# taskset places whole programs: which thread goes to which node is not in it.\n",
         };
-        let (cpus, command) = (self.cpus(&self.nodes), self.command);
+        let (cpus, command) = (&self.cpus, self.command);
         format!("{note}taskset -c {cpus} {command}\n")
     }
 
@@ -103,7 +204,7 @@ impl<'a> Placed<'a> {
             1 => format!("NUMAPolicy=preferred\nNUMAMask={nodes}"),
             _ => "NUMAPolicy=local".to_owned(),
         };
-        let cpus = self.cpus(&self.nodes);
+        let cpus = &self.cpus;
         format!(
             "# /etc/systemd/system/UNIT.service.d/numa.conf, then `systemctl daemon-reload`\n\
              [Service]\nCPUAffinity={cpus}\n{policy}\n"
@@ -111,10 +212,9 @@ impl<'a> Placed<'a> {
     }
 
     /// One place for each thread, in the order in which they began: then `close` gives each its own.
-    fn omp(&self) -> String {
-        let place = |node: &NodeId| {
-            let cpus = self.cpus(&BTreeSet::from([*node]));
-            let runs: Vec<String> = runs(&cpus)
+    fn omp_variables(&self) -> [(&'static str, String); 3] {
+        let place = |cpus: &CpuSet| {
+            let runs: Vec<String> = runs(cpus)
                 .into_iter()
                 .map(|(first, count)| match count {
                     1 => first.to_string(),
@@ -124,76 +224,155 @@ impl<'a> Placed<'a> {
             format!("{{{}}}", runs.join(","))
         };
         let places: Vec<String> = self.threads.iter().map(place).collect();
-        format!(
-            "export OMP_NUM_THREADS={}\nexport OMP_PLACES=\"{}\"\nexport OMP_PROC_BIND=close\n",
-            places.len(),
-            places.join(",")
-        )
+        [
+            ("OMP_NUM_THREADS", places.len().to_string()),
+            ("OMP_PLACES", places.join(",")),
+            ("OMP_PROC_BIND", "close".to_owned()),
+        ]
     }
 
-    /// Ranks are processes by ascending number; slots are cores as hwloc counts them.
+    fn omp(&self) -> String {
+        let [(count, threads), (list, places), (bind, close)] = self.omp_variables();
+        format!("export {count}={threads}\nexport {list}=\"{places}\"\nexport {bind}={close}\n")
+    }
+
+    /// Ranks are processes by ascending number; slots are cores as hwloc counts them. Machines of
+    /// several are named by their position among the hosts that mpirun is given.
     fn rankfile(&self, host: &str, usage: &str) -> String {
-        let mut text = format!("# {usage} -n {} {}\n", self.processes.len(), self.command);
-        for (rank, nodes) in self.processes.values().enumerate() {
-            let cores = self.cores(nodes);
-            text.push_str(&format!("rank {rank}={host} slot={cores}\n"));
+        let mut text = format!("# {usage} -n {} {}\n", self.ranks.len(), self.command);
+        if self.machines.len() > 1 {
+            text.push_str(&format!(
+                "# hosts in the order {}\n",
+                self.machines.join(" ")
+            ));
+        }
+        for (rank, seat) in self.ranks.iter().enumerate() {
+            let (machine, cores) = (seat.machine, &seat.cores);
+            let line = match self.machines.len() {
+                0 | 1 => format!("rank {rank}={host} slot={cores}\n"),
+                _ => format!("rank {rank}=+n{machine} slot={cores}\n"),
+            };
+            text.push_str(&line);
         }
         text
     }
 
+    /// One line for each rank, for launchers that start one command each.
+    fn taskset_lines(&self) -> String {
+        let line = |seat: &Seat| format!("taskset -c {} {}\n", seat.cpus, self.command);
+        self.ranks.iter().map(line).collect()
+    }
+
     /// Processors as the system numbers them.
     fn hydra(&self) -> String {
-        let of = |nodes: &BTreeSet<NodeId>| {
-            let cpus = self.cpus(nodes);
-            let numbers: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-            numbers.join("+")
-        };
-        let ranks: Vec<String> = self.processes.values().map(of).collect();
         format!(
             "mpiexec -n {} -bind-to user:{} {}\n",
-            ranks.len(),
-            ranks.join(","),
+            self.ranks.len(),
+            self.user_binding(),
             self.command
         )
     }
 
-    fn slurm(&self) -> String {
-        let of = |nodes: &BTreeSet<NodeId>| hexadecimal(&self.cpus(nodes));
-        let masks: Vec<String> = self.processes.values().map(of).collect();
-        format!(
-            "srun --ntasks={} --cpu-bind=mask_cpu:{} --mem-bind=local {}\n",
-            masks.len(),
+    /// What hydra's `-bind-to user:` takes.
+    fn user_binding(&self) -> String {
+        let of = |seat: &Seat| {
+            let numbers: Vec<String> = seat.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+            numbers.join("+")
+        };
+        let ranks: Vec<String> = self.ranks.iter().map(of).collect();
+        ranks.join(",")
+    }
+
+    /// A list has one processor for each rank; with several for one, only masks say it.
+    fn intel_variables(&self) -> [(&'static str, String); 2] {
+        let single = self.ranks.iter().all(|seat| seat.cpus.len() == 1);
+        let of = |seat: &Seat| match single {
+            true => seat.cpus.to_string(),
+            false => hexadecimal(&seat.cpus).replacen("0x", "", 1),
+        };
+        let ranks: Vec<String> = self.ranks.iter().map(of).collect();
+        let value = ranks.join(",");
+        let pin = ("I_MPI_PIN", "1".to_owned());
+        match single {
+            true => [pin, ("I_MPI_PIN_PROCESSOR_LIST", value)],
+            false => [pin, ("I_MPI_PIN_DOMAIN", format!("[{value}]"))],
+        }
+    }
+
+    fn intel(&self) -> String {
+        let lines = self.intel_variables();
+        lines
+            .iter()
+            .map(|(name, value)| format!("export {name}={value}\n"))
+            .collect()
+    }
+
+    /// Slurm gives the same masks to the ranks of every machine, in their order there.
+    fn slurm(&self) -> Result<String, Failure> {
+        let masks_on = |machine: usize| -> Vec<String> {
+            let here = self.ranks.iter().filter(|seat| seat.machine == machine);
+            here.map(|seat| hexadecimal(&seat.cpus)).collect()
+        };
+        let all: Vec<Vec<String>> = (0..self.machines.len().max(1)).map(masks_on).collect();
+        let longest = all.iter().max_by_key(|masks| masks.len());
+        let masks = longest.cloned().unwrap_or_default();
+        if !all.iter().all(|some| masks.starts_with(some)) {
+            let text = "Slurm has one list of masks for all machines, the plan another for each";
+            return Err(Failure::new(ErrorKind::Conflict, text)
+                .remedy("use Open MPI with the format `rankfile`"));
+        }
+        let spread = match self.machines.len() {
+            0 | 1 => "",
+            // With SLURM_HOSTFILE as the format `slurm-hostfile` writes it.
+            _ => "--distribution=arbitrary ",
+        };
+        Ok(format!(
+            "srun --ntasks={} {spread}--cpu-bind=mask_cpu:{} --mem-bind=local {}\n",
+            self.ranks.len(),
             masks.join(","),
             self.command
-        )
+        ))
     }
 
-    fn cpus(&self, nodes: &BTreeSet<NodeId>) -> CpuSet {
-        let mut cpus = CpuSet::new();
-        for node in nodes.iter().filter_map(|node| self.topology.node(*node)) {
-            cpus = cpus.union(&node.cpus);
-        }
-        cpus.intersection(&self.topology.online())
+    /// One line for each rank, which `SLURM_HOSTFILE` names the file of.
+    fn slurm_hostfile(&self) -> String {
+        let name = |seat: &Seat| self.machines.get(seat.machine).copied();
+        let names = self
+            .ranks
+            .iter()
+            .map(|seat| name(seat).unwrap_or("localhost"));
+        names.map(|name| format!("{name}\n")).collect()
     }
+}
 
-    /// Cores in the order in which hwloc counts them: by package, then by their lowest processor.
-    fn cores(&self, nodes: &BTreeSet<NodeId>) -> CpuSet {
-        let mut cores: BTreeMap<(PackageId, CoreId), CpuId> = BTreeMap::new();
-        for cpu in self.topology.cpus() {
-            let lowest = cores.entry((cpu.package, cpu.core)).or_insert(cpu.id);
-            *lowest = (*lowest).min(cpu.id);
-        }
-        let mut order: Vec<((PackageId, CoreId), CpuId)> = cores.into_iter().collect();
-        order.sort_by_key(|((package, _), lowest)| (*package, *lowest));
-        let wanted = self.cpus(nodes);
-        let mut slots = CpuSet::new();
-        for (number, (_, lowest)) in (0u32..).zip(order) {
-            if wanted.contains(lowest) {
-                slots.insert(CpuId(number));
-            }
-        }
-        slots
+/// What `run --plan` gives hydra behind `-bind-to`.
+pub(crate) fn user_binding(plan: &Plan) -> String {
+    format!("user:{}", Placed::of_plan(plan).user_binding())
+}
+
+/// What `run --plan` gives Intel's launcher.
+pub(crate) fn intel_variables(plan: &Plan) -> [(&'static str, String); 2] {
+    Placed::of_plan(plan).intel_variables()
+}
+
+/// What `run --plan` gives other programs.
+pub(crate) fn omp_variables(plan: &Plan) -> [(&'static str, String); 3] {
+    Placed::of_plan(plan).omp_variables()
+}
+
+fn cpus_of(topology: &Topology, nodes: &BTreeSet<NodeId>) -> CpuSet {
+    let mut cpus = CpuSet::new();
+    for node in nodes.iter().filter_map(|node| topology.node(*node)) {
+        cpus = cpus.union(&node.cpus);
     }
+    cpus.intersection(&topology.online())
+}
+
+/// Cores that have any of these processors, by hwloc's numbers.
+fn cores_of(topology: &Topology, cpus: &CpuSet) -> CpuSet {
+    let cores = (0_u32..).zip(topology.logical_cores());
+    let wanted = cores.filter(|(_, core)| core.intersects(cpus));
+    wanted.map(|(number, _)| CpuId(number)).collect()
 }
 
 fn nodes_text(nodes: &BTreeSet<NodeId>) -> String {
@@ -345,6 +524,95 @@ mod tests {
             ONE,
             "# mpirun --map-by rankfile:file=FILE -n 1 solver\nrank 0=+n0 slot=4-7\n",
         );
+    }
+
+    /// A plan of ranks or threads on `(machine, core, processors)`.
+    fn plan(level: Level, machines: u32, places: &[(u32, u32, &[u32])]) -> Plan {
+        let place = |&(machine, core, cpus): &(u32, u32, &[u32])| control::plan::Place {
+            machine,
+            node: 0,
+            core,
+            cpus: cpus.to_vec(),
+        };
+        let machine = |number: u32| control::plan::Machine {
+            name: format!("m{number}"),
+            fingerprint: String::new(),
+            nodes: 1,
+            cores: 8,
+            cpus: 8,
+        };
+        Plan {
+            format: 1,
+            made_by: String::new(),
+            policy: "deloc".to_owned(),
+            level,
+            machines: (0..machines).map(machine).collect(),
+            places: places.iter().map(place).collect(),
+            cost_before: 0,
+            cost_after: 0,
+        }
+    }
+
+    #[test]
+    fn plans_are_told_to_each_tool() {
+        let ranks = plan(Level::Message, 1, &[(0, 2, &[4, 5]), (0, 0, &[0, 1])]);
+        let threads = plan(Level::Thread, 1, &[(0, 2, &[4, 6]), (0, 0, &[0])]);
+        let single = plan(Level::Message, 1, &[(0, 2, &[4]), (0, 0, &[0])]);
+        let wide = plan(
+            Level::Message,
+            2,
+            &[(1, 0, &[0]), (0, 0, &[0]), (1, 1, &[1])],
+        );
+        for (plan, recipe, expected) in [
+            (
+                &ranks,
+                Recipe::Rankfile,
+                "rank 0=localhost slot=2\nrank 1=localhost slot=0\n",
+            ),
+            (
+                &ranks,
+                Recipe::Hydra,
+                "-n 2 -bind-to user:4+5,0+1 ./PROGRAM\n",
+            ),
+            (
+                &ranks,
+                Recipe::Slurm,
+                "--ntasks=2 --cpu-bind=mask_cpu:0x30,0x3 ",
+            ),
+            (&ranks, Recipe::Intel, "I_MPI_PIN_DOMAIN=[30,3]\n"),
+            (&single, Recipe::Intel, "I_MPI_PIN_PROCESSOR_LIST=4,0\n"),
+            (
+                &ranks,
+                Recipe::Taskset,
+                "taskset -c 4-5 ./PROGRAM\ntaskset -c 0-1 ./PROGRAM\n",
+            ),
+            (&threads, Recipe::Omp, "OMP_PLACES=\"{4,6},{0}\"\n"),
+            (
+                &wide,
+                Recipe::Rankfile,
+                "rank 0=+n1 slot=0\nrank 1=+n0 slot=0\nrank 2=+n1 slot=1\n",
+            ),
+            (
+                &wide,
+                Recipe::Slurm,
+                "--distribution=arbitrary --cpu-bind=mask_cpu:0x1,0x2 ",
+            ),
+            (&wide, Recipe::SlurmHostfile, "m1\nm0\nm1\n"),
+        ] {
+            let told = of_plan(plan, recipe).unwrap();
+            assert!(told.contains(expected), "{told}");
+        }
+        for (plan, recipe) in [
+            (&threads, Recipe::Rankfile),
+            (&ranks, Recipe::Omp),
+            (&wide, Recipe::Hydra),
+            (
+                &plan(Level::Message, 2, &[(0, 0, &[0]), (1, 1, &[1])]),
+                Recipe::Slurm,
+            ),
+        ] {
+            assert_eq!(of_plan(plan, recipe).unwrap_err().kind, ErrorKind::Conflict);
+        }
     }
 
     #[test]

@@ -1,0 +1,112 @@
+//! `plan`, and what others do with its file.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use control::plan::{BYTES_MAX, Plan};
+use control::{ErrorKind, Failure};
+use numad_core::CommMatrix;
+use plan::Site;
+
+use crate::cli;
+use crate::fresh::{Fresh, cannot_write};
+use crate::output::Output;
+
+/// Most bytes of a matrix that are read.
+const MATRIX_BYTES_MAX: u64 = 1 << 30;
+
+pub(super) fn plan(arguments: &cli::Plan, out: &mut Output<'_>) -> Result<(), Failure> {
+    let cli::Planner::Deloc = arguments.policy;
+    let matrix = matrix(&arguments.matrix)?;
+    let mut sites = Vec::new();
+    for name in cli::machines(&arguments.machine) {
+        let topology = topology::load(&name).map_err(|error| super::topo::refused(&error))?;
+        sites.push(Site { name, topology });
+    }
+    let plan = plan::plan(&matrix, &sites, arguments.level.level())?;
+    if arguments.output == Path::new("-") {
+        return out.json(&plan);
+    }
+    let mut fresh = Fresh::replacing(&arguments.output)?;
+    serde_json::to_writer_pretty(&mut fresh, &plan)
+        .map_err(std::io::Error::from)
+        .and_then(|()| fresh.write_all(b"\n"))
+        .map_err(|error| cannot_write(&arguments.output, &error))?;
+    fresh.keep()?;
+    out.text(&told(&plan, &arguments.output))
+}
+
+/// What a plan does, in one line.
+fn told(plan: &Plan, file: &Path) -> String {
+    let plural = |count: usize, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    let (before, after) = (plan.cost_before, plan.cost_after);
+    format!(
+        "`{}`: {} on {}; cost {after}, core by core {before}\n",
+        file.display(),
+        plural(plan.places.len(), plan.level.word()),
+        plural(plan.machines.len(), "machine"),
+    )
+}
+
+/// Reads the file of a plan.
+pub(super) fn load(path: &Path) -> Result<Plan, Failure> {
+    let bytes = read(path, BYTES_MAX as u64 + 1)?;
+    control::plan::read(&bytes).map_err(|failure| Failure {
+        message: failure
+            .message
+            .replacen("the file", &format!("`{}`", path.display()), 1),
+        ..failure
+    })
+}
+
+fn matrix(path: &Path) -> Result<CommMatrix, Failure> {
+    let named = |failure: Failure| Failure {
+        message: format!("`{}`: {}", path.display(), failure.message),
+        ..failure
+    };
+    if !path.is_dir() {
+        let bytes = read(path, MATRIX_BYTES_MAX)?;
+        let starts = |letter: &[u8]| bytes.starts_with(letter);
+        let monitored = [&b"# POINT"[..], b"E\t", b"I\t"].into_iter().any(starts);
+        let matrix = match monitored {
+            true => plan::from_monitoring(&bytes),
+            false => plan::from_csv(&bytes),
+        };
+        return matrix.map_err(named);
+    }
+    let entries = path.read_dir().map_err(|error| cannot_read(path, &error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(|error| cannot_read(path, &error))?.path();
+        if file.extension().is_some_and(|it| it == "prof") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    let mut bytes = Vec::new();
+    for file in files {
+        bytes.extend(read(&file, MATRIX_BYTES_MAX)?);
+        bytes.push(b'\n');
+    }
+    plan::from_monitoring(&bytes).map_err(named)
+}
+
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
+    read.map_err(|error| cannot_read(path, &error))?;
+    Ok(bytes)
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+        _ => ErrorKind::Kernel,
+    };
+    Failure::new(kind, format!("cannot read `{}`: {error}", path.display()))
+        .remedy("name a file that is there and that you may read")
+}

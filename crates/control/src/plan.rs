@@ -64,7 +64,7 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// As `--machine` named it.
+    /// As `--machine` named it; of an XML file without folder and ending.
     pub name: String,
     /// Its hardware in one number, 16 hexadecimal digits.
     pub fingerprint: String,

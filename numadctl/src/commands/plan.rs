@@ -21,6 +21,7 @@ pub(super) fn plan(arguments: &cli::Plan, out: &mut Output<'_>) -> Result<(), Fa
     let mut sites = Vec::new();
     for name in cli::machines(&arguments.machine) {
         let topology = topology::load(&name).map_err(|error| super::topo::refused(&error))?;
+        let name = host(&name);
         sites.push(Site { name, topology });
     }
     let plan = plan::plan(&matrix, &sites, arguments.level.level())?;
@@ -34,6 +35,14 @@ pub(super) fn plan(arguments: &cli::Plan, out: &mut Output<'_>) -> Result<(), Fa
         .map_err(|error| cannot_write(&arguments.output, &error))?;
     fresh.keep()?;
     out.text(&told(&plan, &arguments.output))
+}
+
+/// What a machine is called in a plan: a file is called as its host is, where it is named after it.
+fn host(spec: &str) -> String {
+    let path = Path::new(spec);
+    let is_file = path.extension().is_some_and(|it| it == "xml");
+    let stem = path.file_stem().filter(|_| is_file);
+    stem.map_or(spec.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// What a plan does, in one line.

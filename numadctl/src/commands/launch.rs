@@ -221,7 +221,7 @@ fn launcher(program: &Path) -> Result<Launcher, Failure> {
             program.display()
         );
         Failure::new(ErrorKind::Usage, text)
-            .remedy("use Open MPI 4 or 5, MPICH or Intel MPI, or `numadctl export --plan FILE --format FORMAT`")
+            .remedy("use Open MPI 4 or 5, MPICH or Intel MPI, or `numadctl export --plan FILE --format rankfile`")
     })
 }
 

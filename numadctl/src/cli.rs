@@ -453,7 +453,7 @@ pub struct Run {
     /// Start at the places of a plan that `numadctl plan` wrote, without a policy and without the daemon, wait for the
     /// end, and tell whether the places held. Ranks need an mpirun; a program of OpenMP gets OMP_PLACES
     #[arg(long, value_name = "PLAN",
-        conflicts_with_all = ["policy", "set", "dry_run", "for_ms", "wait", "no_wait", "mpi"])]
+        conflicts_with_all = ["policy", "set", "as_published", "dry_run", "for_ms", "wait", "no_wait", "mpi"])]
     pub plan: Option<PathBuf>,
     /// Program and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "COMMAND")]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
-use control::rows::{Status, UndoReport};
+use control::rows::{Status, UndoReport, UndoRequest};
 use control::{ErrorBody, ErrorKind, Failure};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
@@ -153,10 +153,10 @@ impl Client {
         &self,
         method: &Method,
         path: &str,
-        body: &impl Serialize,
+        request: Option<&UndoRequest>,
         left: &mut dyn FnMut(u64) -> Result<(), Failure>,
     ) -> Result<UndoReport, CallError> {
-        let body = json(body)?;
+        let body = request.map_or_else(|| Ok(Bytes::new()), json)?;
         self.runtime.block_on(async {
             let mut answer = pin!(self.patiently(method, path, &body));
             let mut told = None;
@@ -491,11 +491,11 @@ mod tests {
             told.push(left);
             Ok(())
         };
-        let report = client.undone(&Method::DELETE, "/v1/attachments/1", &(), &mut tell);
+        let report = client.undone(&Method::DELETE, "/v1/attachments/1", None, &mut tell);
         assert_eq!(report.unwrap().pages_restored, 7);
         assert_eq!(told, [42, 7]);
         client.limits.answer = Duration::from_millis(20);
-        let given_up = client.undone(&Method::POST, "/v1/undo", &(), &mut |_| Ok(()));
+        let given_up = client.undone(&Method::POST, "/v1/undo", None, &mut |_| Ok(()));
         assert_eq!(Failure::from(given_up.unwrap_err()).kind, ErrorKind::Busy);
         std::fs::remove_file(&socket).unwrap();
         drop(waiting.join().unwrap());

@@ -11,4 +11,4 @@ mod deal;
 mod matrix;
 
 pub use deal::{BETWEEN_MACHINES, Site, plan};
-pub use matrix::{TASKS_MAX, from_csv, from_monitoring};
+pub use matrix::{from_csv, from_monitoring};

@@ -1,10 +1,9 @@
-//! Matrices as files have them.
+//! Matrices as files have them, for tasks between whom direction does not matter.
 
 use control::{ErrorKind, Failure};
 use numad_core::CommMatrix;
-
-/// Most ranks or threads that a matrix may have: its table then takes 512 MiB.
-pub const TASKS_MAX: usize = 8192;
+use profile::monitoring::Messages;
+use profile::table::Table;
 
 fn wrong(text: impl Into<String>) -> Failure {
     Failure::new(ErrorKind::Usage, text)
@@ -22,102 +21,32 @@ fn text(bytes: &[u8]) -> Result<&str, Failure> {
 /// # Errors
 /// Names the first line that is wrong.
 pub fn from_csv(bytes: &[u8]) -> Result<CommMatrix, Failure> {
-    let lines = text(bytes)?.lines().enumerate();
-    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).peekable();
-    let Some(&(_, first)) = lines.peek() else {
-        return Err(wrong("the matrix is empty"));
-    };
-    let has_head = first.starts_with("tid,node");
-    let (skip, tasks) = match has_head {
-        true => {
-            let columns = first.split(',').skip(2);
-            (
-                2,
-                columns.filter(|name| !name.starts_with("samples:")).count(),
-            )
+    let table = Table::parse(text(bytes)?);
+    let table = table.map_err(|error| wrong(format!("the matrix is wrong: {error}")))?;
+    let mut matrix = CommMatrix::new(table.rows.len());
+    for (from, row) in table.rows.iter().enumerate() {
+        for (to, &amount) in row.iter().enumerate() {
+            matrix.add(from, to, amount);
         }
-        false => (0, first.split(',').count()),
-    };
-    if tasks == 0 || tasks > TASKS_MAX {
-        let text = format!("the matrix has `{tasks}` columns; it may have 1 to {TASKS_MAX}");
-        return Err(wrong(text));
-    }
-    if has_head {
-        lines.next();
-    }
-    let mut matrix = CommMatrix::new(tasks);
-    let mut row = 0;
-    for (number, line) in lines {
-        let number = number + 1;
-        if row == tasks {
-            return Err(wrong(format!(
-                "line {number} of the matrix is one too many for `{tasks}` columns"
-            )));
-        }
-        let cells: Vec<&str> = line.split(',').skip(skip).map(str::trim).collect();
-        if cells.len() < tasks || (!has_head && cells.len() > tasks) {
-            let text = format!(
-                "line {number} of the matrix has `{}` amounts, not `{tasks}`",
-                cells.len()
-            );
-            return Err(wrong(text));
-        }
-        for (column, cell) in cells.iter().take(tasks).enumerate() {
-            let amount: u64 = cell.parse().map_err(|_no_number| {
-                let shown: String = cell.chars().take(20).collect();
-                wrong(format!(
-                    "line {number} of the matrix: `{}` is no amount",
-                    shown.escape_debug()
-                ))
-            })?;
-            matrix.add(row, column, amount);
-        }
-        row += 1;
-    }
-    if row < tasks {
-        return Err(wrong(format!(
-            "the matrix ends after `{row}` of `{tasks}` rows"
-        )));
     }
     Ok(matrix)
 }
 
 /// Reads what Open MPI's monitoring writes, one file after the other: bytes of point-to-point
-/// messages (`E`) and of those within collective calls (`I`).
+/// messages and of those within collective calls.
 ///
 /// # Errors
 /// Names the first line that is wrong.
 pub fn from_monitoring(bytes: &[u8]) -> Result<CommMatrix, Failure> {
-    let mut sent: Vec<(usize, usize, u64)> = Vec::new();
-    for (number, line) in text(bytes)?.lines().enumerate() {
-        let words: Vec<&str> = line.split('\t').collect();
-        if !matches!(words.first(), Some(&("E" | "I"))) {
-            continue;
-        }
-        let bytes = words.get(3).and_then(|word| word.strip_suffix(" bytes"));
-        let rank = |at: usize| words.get(at).and_then(|word| word.parse::<usize>().ok());
-        let (Some(from), Some(to), Some(amount)) =
-            (rank(1), rank(2), bytes.and_then(|word| word.parse().ok()))
-        else {
-            return Err(wrong(format!(
-                "line {} is none of Open MPI's monitoring",
-                number + 1
-            )));
-        };
-        if from.max(to) >= TASKS_MAX {
-            return Err(wrong(format!(
-                "rank `{}` is too large; at most {TASKS_MAX} are planned",
-                from.max(to)
-            )));
-        }
-        sent.push((from, to, amount));
-    }
-    let Some(last) = sent.iter().map(|&(from, to, _)| from.max(to)).max() else {
+    let mut messages = Messages::default();
+    let read = messages.add(text(bytes)?);
+    read.map_err(|error| wrong(format!("this is no file of Open MPI's monitoring: {error}")))?;
+    if messages.sent.is_empty() {
         return Err(wrong("the files tell of no message"));
-    };
-    let mut matrix = CommMatrix::new(last + 1);
-    for (from, to, amount) in sent {
-        matrix.add(from, to, amount);
+    }
+    let mut matrix = CommMatrix::new(messages.ranks());
+    for (&(from, to), &(amount, _)) in &messages.sent {
+        matrix.add(from as usize, to as usize, amount);
     }
     Ok(matrix)
 }
@@ -156,14 +85,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_on_one_line() {
-        refused(b"", "empty");
+        refused(b"", "no row of amounts");
         refused(b"\xff", "no text");
-        refused(b"1,2\n3,4\n5,6", "one too many");
+        refused(b"1,2\n3,4\n5,6", "line 1: 2 cells in a matrix of 3 rows");
         refused(b"1,2\n3\n", "line 2");
-        refused(b"1,2\n", "after `1` of `2`");
-        refused(b"0,-1\n1,0", "`-1` is no amount");
-        refused(b"a,b", "no amount");
-        refused(b"tid,node\n", "0");
+        refused(b"0,-1\n1,0", "line 1: `-1` is no amount");
+        refused(b"0,1\n-1,0", "`-1` is no amount");
+        refused(b"tid,node\n", "no row");
         for bytes in [&b"E\t0\t1\tx bytes"[..], b"E\t0\t99999999999\t1 bytes", b""] {
             let failure = from_monitoring(bytes).unwrap_err();
             assert_eq!(failure.kind, ErrorKind::Usage);

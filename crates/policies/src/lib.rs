@@ -25,7 +25,6 @@ mod history;
 pub mod kernel;
 mod likeness;
 mod matrix_choice;
-pub mod offline;
 mod page_choice;
 mod published;
 mod rounds;

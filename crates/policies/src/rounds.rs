@@ -20,29 +20,18 @@ use crate::seats::{Seats, may_run};
 /// Places the tasks of these pairs; none for one that no node takes, and for those in no pair.
 pub(crate) fn deal<'a>(
     program: &Program<'_>,
-    seats: Seats,
-    pairs: impl Iterator<Item = &'a Spoken> + Clone,
-) -> Vec<Option<usize>> {
-    let allowed = |task: usize, node: usize| may_run(&program.tasks[task], node);
-    deal_to(program.tasks.len(), &allowed, seats, pairs)
-}
-
-/// The same, for so many tasks that may run where `allowed` says.
-pub(crate) fn deal_to<'a>(
-    tasks: usize,
-    allowed: &dyn Fn(usize, usize) -> bool,
     mut seats: Seats,
     pairs: impl Iterator<Item = &'a Spoken> + Clone,
 ) -> Vec<Option<usize>> {
-    let mut said = vec![0.0; tasks];
+    let mut said = vec![0.0; program.tasks.len()];
     for pair in pairs.clone() {
         said[pair.low] += pair.amount;
         said[pair.high] += pair.amount;
     }
     let mut dealer = Dealer {
-        allowed,
-        node_of: vec![None; tasks],
-        seen: vec![false; tasks],
+        program,
+        node_of: vec![None; program.tasks.len()],
+        seen: vec![false; program.tasks.len()],
         said,
         current: 0,
     };
@@ -57,9 +46,8 @@ pub(crate) fn deal_to<'a>(
     dealer.node_of
 }
 
-struct Dealer<'a> {
-    /// Whether a task may run on a node.
-    allowed: &'a dyn Fn(usize, usize) -> bool,
+struct Dealer<'a, 'p> {
+    program: &'a Program<'p>,
     node_of: Vec<Option<usize>>,
     /// Whether a task's turn has come, with or without a place for it.
     seen: Vec<bool>,
@@ -68,11 +56,14 @@ struct Dealer<'a> {
     current: usize,
 }
 
-impl Dealer<'_> {
+impl Dealer<'_, '_> {
     fn both(&mut self, seats: &mut Seats, pair: &Spoken) {
         let tasks = [pair.low, pair.high];
         let takes_both = |node: usize| {
-            seats.has(node, 2) && tasks.iter().all(|&task| (self.allowed)(task, node))
+            seats.has(node, 2)
+                && tasks
+                    .iter()
+                    .all(|&task| may_run(&self.program.tasks[task], node))
         };
         if let Some(node) = seats
             .round_from(self.current)
@@ -92,7 +83,7 @@ impl Dealer<'_> {
 
     fn one(&mut self, seats: &mut Seats, task: usize, partner: usize) {
         let near = self.node_of[partner];
-        match near.filter(|&node| self.takes(seats, node, task)) {
+        match near.filter(|&node| seats.takes(node, &self.program.tasks[task])) {
             Some(node) => self.put(seats, task, Some(node)),
             None => self.next(seats, task),
         }
@@ -100,17 +91,14 @@ impl Dealer<'_> {
 
     /// The next node with room, behind which the next search begins.
     fn next(&mut self, seats: &mut Seats, task: usize) {
+        let known = &self.program.tasks[task];
         let node = seats
             .round_from(self.current)
-            .find(|&node| self.takes(seats, node, task));
+            .find(|&node| seats.takes(node, known));
         if let Some(node) = node {
             self.current = (node + 1) % seats.nodes();
         }
         self.put(seats, task, node);
-    }
-
-    fn takes(&self, seats: &Seats, node: usize, task: usize) -> bool {
-        seats.has(node, 1) && (self.allowed)(task, node)
     }
 
     fn put(&mut self, seats: &mut Seats, task: usize, node: Option<usize>) {

@@ -1,6 +1,7 @@
 //! A matrix in comma-separated values: one row for each sender, bytes to each receiver.
 //!
-//! A first row of names, as `numadctl matrix --csv` writes it, is taken for names, and so is a first column.
+//! A first row of names is taken for names, and so is a first column. What `numadctl matrix --csv` writes has the node
+//! of each thread beside its name, and shares of samples behind the amounts.
 
 use control::profile::TASKS_MAX;
 
@@ -26,20 +27,31 @@ impl Table {
             .enumerate()
             .filter(|(_, line)| !line.trim().is_empty())
             .peekable();
-        let head = lines.next_if(|(_, line)| line.split(',').any(|cell| number(cell).is_none()));
+        // Not what begins as a number does: a wrong amount is no name.
+        let is_name =
+            |line: &str| !line.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let head = lines.next_if(|(_, line)| is_name(line.trim_start()));
+        let before = head.map_or(0, |(_, line)| match line.starts_with("tid,node,") {
+            true => 2,
+            false => 1,
+        });
+        let behind = head.map_or(0, |(_, line)| line.matches("samples:").count());
         let mut table = Self::default();
         for (line, text) in lines {
             let failed = |text: String| MonitoringError {
                 line: line + 1,
                 text,
             };
-            let mut cells: Vec<&str> = text.split(',').map(str::trim).collect();
+            let cells: Vec<&str> = text.split(',').map(str::trim).collect();
             let name = match head {
-                Some(_) => cells.remove(0).to_owned(),
+                Some(_) => cells[0].to_owned(),
                 None => table.rows.len().to_string(),
             };
+            let amounts = cells.len().saturating_sub(before + behind);
             let row: Result<Vec<u64>, String> = cells
                 .iter()
+                .skip(before)
+                .take(amounts)
                 .map(|cell| {
                     number(cell).ok_or_else(|| format!("`{}` is no amount", shortened(cell)))
                 })
@@ -84,6 +96,16 @@ mod tests {
             (named.rows, named.names),
             (plain.rows, vec!["12".to_owned(), "13".to_owned()])
         );
+    }
+
+    #[test]
+    fn what_matrix_prints_is_read() {
+        let printed = "tid,node,7,9,samples:7,samples:9\n7,0,0,5,0,1\n9,,5,0,1,0\n";
+        let table = Table::parse(printed).unwrap();
+        assert_eq!(table.rows, [[0, 5], [5, 0]]);
+        assert_eq!(table.names, ["7", "9"]);
+        let short = Table::parse("tid,node,7,9,samples:7,samples:9\n7,0\n9,0\n").unwrap_err();
+        assert_eq!(short.to_string(), "line 2: 0 cells in a matrix of 2 rows");
     }
 
     #[track_caller]

@@ -17,7 +17,7 @@ pub(super) fn detach(
 ) -> Result<(), Failure> {
     let id = find::attachment(client, arguments.which)?;
     let path = format!("/v1/attachments/{id}");
-    let report = client.undone(&Method::DELETE, &path, &(), &mut |left| tell(left, err))?;
+    let report = client.undone(&Method::DELETE, &path, None, &mut |left| tell(left, err))?;
     give(&report, arguments.plain, out)
 }
 
@@ -30,7 +30,7 @@ pub(super) fn undo(
     let request = UndoRequest {
         pid: arguments.pid(),
     };
-    let report = client.undone(&Method::POST, "/v1/undo", &request, &mut |left| {
+    let report = client.undone(&Method::POST, "/v1/undo", Some(&request), &mut |left| {
         tell(left, err)
     });
     let report = report.map_err(|error| match error {

@@ -8,13 +8,13 @@ start_numad
 workload slices --threads $cpus --region 32M --seconds 3000 --seed 3
 numadctl attach $program --policy deloc || fail "attach"
 # How many pages go depends on where threads go first: those of a thread that stays on node 0 stay there too.
-all_local() { figure local_share | awk '{ exit !($1 >= 0.95) }'; }
+# A window in which hardly anything was seen says nothing.
+all_local() { [ "$(figure samples)" -gt 5000 ] && figure local_share | awk '{ exit !($1 >= 0.95) }'; }
 within 400 all_local || fail "$(figure local_share) of accesses are local"
 sleep 15
 homes $program
 numadctl status
 uncount
-[ "$(figure samples)" -gt 1000 ] || fail "hardly a sample"
 # They fill node 0, on which something else may have grown since: then a few have no room there, and detach says so.
 numadctl detach $program >/out/detach.txt 2>&1 || grep -q "no free memory" /out/detach.txt || fail "$(cat /out/detach.txt)"
 back=$(sed -n 's/^put back .* and \([0-9]*\) pages$/\1/p' /out/detach.txt)

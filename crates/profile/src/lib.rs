@@ -1,8 +1,8 @@
-//! What the tasks of a program communicate and when (`DeLocProf`), and where to put them in its next run (`DeLoc`).
+//! What the tasks of a program communicate and when (`DeLocProf`).
 //!
 //! Values in, values out: accesses and messages go into [`sharing`] and [`timeline`], [`build`] makes a
 //! [`control::profile::Profile`] of them, with the metrics of [`metrics`]. [`monitoring`] and [`table`] read texts that
-//! others wrote. `place` makes a placement of a profile. Nothing here reads a file or a clock.
+//! others wrote. Nothing here reads a file or a clock.
 
 #![forbid(unsafe_code)]
 

@@ -250,7 +250,7 @@ pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec
     let mut all = vec![
         contestant("nothing", "autonuma 0", ""),
         contestant("autonuma", "autonuma 1", ""),
-        contestant("interleave", "autonuma 0", "numactl --interleave=all"),
+        contestant("numactl interleave", "autonuma 0", "numactl --interleave=all"),
         Contestant {
             // Told of the program, for by itself it looks at none below 300 MB.
             after: "/opt/distribution/numad -i 2:5 -p $program -D /run; daemon=$(cat /var/run/numad.pid)"

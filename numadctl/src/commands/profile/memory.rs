@@ -15,6 +15,8 @@ use sampler::RecordingReader;
 use sampler::recording::{Entry, Survey};
 use topology::{Pid, Tid};
 
+use super::sent;
+
 /// Samples do not tell how much was accessed: a word.
 const ACCESS_BYTES: u64 = 8;
 
@@ -36,6 +38,9 @@ pub(super) fn profile(
     let survey = Survey::of(bytes).map_err(wrong)?;
     if let Some(damage) = survey.damage {
         return Err(wrong(damage));
+    }
+    if survey.messages > 0 {
+        return sent::profile(bytes, (name, &survey), thresholds).map_err(wrong);
     }
     let mut threads: Vec<(Thread, u64)> = survey
         .threads

@@ -2,6 +2,7 @@
 
 mod memory;
 mod messages;
+mod sent;
 mod started;
 
 use std::fs::File;

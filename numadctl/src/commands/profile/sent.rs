@@ -1,0 +1,117 @@
+//! Recordings of MPI jobs: what ranks sent each other in each window.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::profile::Event;
+use ::profile::build::{self, About};
+use ::profile::metrics::Volume;
+use ::profile::timeline::Timeline;
+use control::profile::{Level, Profile, TASKS_MAX, Thresholds};
+use numad_core::{Record, Sent};
+use sampler::recording::{Entry, Survey};
+use sampler::{RecordingError, RecordingReader};
+use topology::Pid;
+
+use super::memory::made_by;
+
+/// The profile of the messages in a recording.
+pub(super) fn profile(
+    bytes: &[u8],
+    (name, survey): (&str, &Survey),
+    thresholds: Thresholds,
+) -> Result<Profile, RecordingError> {
+    let mut reader = RecordingReader::open(bytes)?;
+    let (mut entries, mut held) = (Vec::new(), Vec::new());
+    let mut all: Vec<(u64, Sent)> = Vec::new();
+    while reader.next_block(&mut entries)? {
+        for entry in entries.drain(..) {
+            match entry {
+                Entry::Record(Record::Sent(sent)) => held.push(sent),
+                // They were sent in the window that this ends.
+                Entry::Mark(at) => all.extend(held.drain(..).map(|sent| (at.0, sent))),
+                Entry::Record(_) => {}
+            }
+        }
+    }
+    let ranks: BTreeSet<Pid> = all.iter().flat_map(|(_, it)| [it.from, it.to]).collect();
+    let ranks: BTreeMap<Pid, u32> = ranks.into_iter().take(TASKS_MAX).zip(0..).collect();
+    let mut timeline = Timeline::new(ranks.len());
+    let mut strangers = 0_u64;
+    for (at_ns, sent) in &all {
+        timeline.see(*at_ns);
+        match (ranks.get(&sent.from), ranks.get(&sent.to)) {
+            (Some(&from), Some(&to)) => timeline.add(Event {
+                at_ns: *at_ns,
+                from,
+                to,
+                bytes: sent.bytes,
+            }),
+            _ => strangers += 1,
+        }
+    }
+    let mut notes = vec![format!(
+        "{} messages, each with the time at which its window ended; memory that threads share is not shown",
+        survey.messages
+    )];
+    if strangers > 0 {
+        notes.push(format!(
+            "{strangers} amounts of ranks beyond the first {TASKS_MAX} are left out"
+        ));
+    }
+    let about = About {
+        made_by: made_by(),
+        source: name.to_owned(),
+        level: Level::Message,
+        tasks: ranks.keys().map(ToString::to_string).collect(),
+        thresholds,
+        notes,
+    };
+    Ok(build::in_time(about, &timeline, Volume::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use numad_core::Time;
+    use sampler::RecordingWriter;
+    use sampler::recording::Header;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_events_of_the_window_that_they_were_sent_in() {
+        let header = Header {
+            page_bytes: 4096,
+            messages: true,
+            ..Header::default()
+        };
+        let mut writer = RecordingWriter::new(Vec::new(), Path::new("x"), &header).unwrap();
+        for (second, (from, to)) in [(1, (7, 9)), (2, (7, 9)), (3, (9, 8))] {
+            let sent = Sent {
+                from: Pid(from),
+                to: Pid(to),
+                bytes: 100,
+                messages: 4,
+            };
+            writer.record(&Record::Sent(sent)).unwrap();
+            writer.mark(Time(second * 1_000_000_000)).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        let profile =
+            super::super::memory::profile(&bytes, "x", ::profile::metrics::THRESHOLDS).unwrap();
+        assert_eq!(profile.level, Level::Message);
+        assert_eq!(profile.tasks, ["7", "8", "9"]);
+        assert_eq!(profile.length_s, Some(2.0));
+        let pairs = profile.groups.iter().flat_map(|group| &group.pairs);
+        let mut pairs: Vec<_> = pairs
+            .map(|pair| (pair.low, pair.high, pair.bytes))
+            .collect();
+        pairs.sort_unstable();
+        let sum = |low, high| -> u64 {
+            let those = pairs.iter().filter(|pair| (pair.0, pair.1) == (low, high));
+            those.map(|pair| pair.2).sum()
+        };
+        assert_eq!((sum(0, 2), sum(1, 2)), (200, 100));
+    }
+}

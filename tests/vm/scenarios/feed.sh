@@ -19,8 +19,8 @@ wait $feeder || fail "the feeder ended with $?"
 contains "the feeder" "$(cat /out/feeder)" " 0 lost"
 within 5 sh -c "numadctl status | grep -q 'nobody writes'" || fail "nobody is told to write"
 # What a later version writes is told, and what comes after it is read again.
-printf 'NUMADREC\001\0\0\0\0\0\0\0\002\0x' >/run/numad/feed
-within 5 sh -c "numadctl status | grep -q 'version .2.'" || fail "a later version is not told"
+printf 'NUMADREC\001\0\0\0\0\0\0\0\003\0x' >/run/numad/feed
+within 5 sh -c "numadctl status | grep -q 'version .3.'" || fail "a later version is not told"
 feed 50000 --seed 7
 within 10 sh -c "numadctl status | grep -q 'fed by: numatruth'" || fail "the feed is not read again"
 numadctl detach $program || fail "detach"

@@ -9,7 +9,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::house::{House, Program, privileged, wait_until};
+use super::house::{House, Program, privileged, wait_until, wait_while};
 
 /// The user that owns nothing on every Linux.
 const NOBODY: u32 = 65_534;
@@ -61,6 +61,14 @@ fn external(house: &House) -> Value {
     status["attachments"][0]["external"].clone()
 }
 
+fn wait_for_answers(house: &House) {
+    wait_while("it answered", || {
+        let row = external(house);
+        let status = || format!("{row}\n{}", house.ok(&["status"]));
+        (row["answered"].as_u64() <= Some(2)).then(status)
+    });
+}
+
 /// The state of each process that this program runs in.
 fn processes(policy: &str) -> Vec<String> {
     let path = policy.strip_prefix("exec:").expect("an external policy");
@@ -85,9 +93,7 @@ fn privileged_an_external_policy_is_asked_and_has_no_rights() {
     house.ok(&["policies", "show", &policy]);
     let work = Program::start(&["pairs", "--threads", "4"]);
     house.ok(&["attach", &work.pid(), "--policy", &policy]);
-    wait_until("it answered", || {
-        external(&house)["answered"].as_u64() > Some(2)
-    });
+    wait_for_answers(&house);
     let running = processes(&policy);
     assert!(!running.is_empty());
     for status in &running {
@@ -201,9 +207,7 @@ fn privileged_the_rights_of_the_drop_in_are_enough_and_do_not_reach_the_program(
     let policy = example(&programs);
     let work = Program::start(&["pairs", "--threads", "4"]);
     house.ok(&["attach", &work.pid(), "--policy", &policy]);
-    wait_until("it answered", || {
-        external(&house)["answered"].as_u64() > Some(2)
-    });
+    wait_for_answers(&house);
     let running = processes(&policy);
     assert!(!running.is_empty());
     for status in running {

@@ -402,7 +402,7 @@ fn privileged_garbage_in_the_rows_of_two_hundred_ranks_harms_themselves_alone() 
     if !privileged() {
         return;
     }
-    let mut house = House::serving(&format!("{SEEING}[overhead]\nbudget_percent = 50\n"));
+    let mut house = House::serving(SEEING);
     let mut ranks = crowd(&house);
     house.ok(&["attach", "--job", "garbage", "--policy", "deloc"]);
     let mut found = Value::Null;

@@ -717,6 +717,15 @@ pub(crate) struct Mapped {
     pub range: SharedRange,
 }
 
+impl Mapped {
+    pub(crate) const fn process(&self) -> ProcessKey {
+        ProcessKey {
+            pid: self.pid,
+            start: self.start,
+        }
+    }
+}
+
 /// What became of one call.
 #[derive(Debug)]
 pub(crate) struct Moved {

@@ -6,6 +6,7 @@ use numad_core::{Action, Host as _, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::fake::{Bench, Hold, bind, move_action, move_first, move_shared, set};
+use crate::undo::AT_ONCE;
 use crate::{Durability, Errno, JournalLimits, Scope, UndoReport};
 
 pub(crate) fn refused(refusal: Refusal) -> Outcome {
@@ -180,6 +181,56 @@ fn shared_memory_goes_back_though_the_process_that_it_was_moved_through_has_ende
         assert_eq!((report.pages_gone, report.pages_left), (0, 0));
         assert_eq!(live.journal().open_rows(), 0);
         assert!((0..10).all(|page| on(page) == 0));
+    }
+}
+
+/// A page may be moved as a process's own before it is seen to be shared, and then as shared memory through another, which
+/// has it elsewhere: rows of one page that have neither an address nor an owner in common.
+#[test]
+fn a_page_that_was_moved_as_private_and_as_shared_goes_back_to_where_it_was_first() {
+    let shared = |pid, address, node| move_shared(Pid(pid), vec![address], node);
+    let private = |pid, address, node| {
+        let mut action = move_action(Pid(pid), vec![address], node);
+        if let Action::MovePages { reach, .. } = &mut action {
+            *reach = Reach::Program;
+        }
+        action
+    };
+    let (one, other) = (0x10_0000, 0x70_0000);
+    for moves in [
+        [private(200, other, 1), shared(100, one, 0)],
+        [shared(100, one, 1), private(200, other, 0)],
+        [private(100, one, 1), private(200, other, 0)],
+        [private(200, other, 1), private(100, one, 0)],
+    ] {
+        for (scope, at_once) in [
+            (Scope::All, AT_ONCE),
+            (Scope::of(&[Pid(100), Pid(200)]), AT_ONCE),
+            // Part by part.
+            (Scope::All, 1),
+        ] {
+            let (bench, _) = bench();
+            {
+                let mut world = bench.fake.0.borrow_mut();
+                world.add_process(200, 100, "0-7");
+                world.share(100, one, 1, 0);
+                world.share(200, other, 1, 0);
+            }
+            let mut live = bench.live();
+            live.at_once = at_once;
+            for action in &moves {
+                live.perform(action);
+            }
+            assert_eq!(live.journal().open_rows(), 2, "{moves:?}");
+            let report = live.undo(&scope);
+            assert!(report.is_complete(), "{report:?} of {moves:?}");
+            let on = bench.fake.0.borrow().pages[&(Pid(100), one)].node;
+            assert_eq!(
+                (on, live.journal().open_rows()),
+                (NodeId(0), 0),
+                "{moves:?}"
+            );
+        }
     }
 }
 

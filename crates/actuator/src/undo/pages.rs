@@ -4,20 +4,21 @@
 //! has it in its page table: those that it was moved through may have ended.
 //!
 //! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with
-//! any of them, and the same address of several processes, which children of one process share
-//! until one of them writes. Each is recorded when it is moved first, and one that came along with
+//! any of them; the same address of several processes, which children of one process share until one
+//! of them writes; and a place in shared memory that was moved as one process's own before it was
+//! seen to be shared. Each is recorded when it is moved first, and one that came along with
 //! another before was somewhere else in the beginning than its own row says. What is one page the
 //! kernel tells nobody who has no more rights than we have. But of rows that are one page and say
 //! different homes, at most one stays where it was sent. So each is sent home; where one went and
-//! is not there afterwards, it and what it may be one page with are sent home again, the last row
-//! first: whatever is one page ends where the first row says.
+//! is not there afterwards, it and what it may be one page with (see [`Spot`]) are sent home again,
+//! the last row first: whatever is one page ends where the first row says.
 //!
 //! Millions of pages are put back part by part, for each takes a hundred bytes on its way. Rows that may be one page
-//! are of one part: first shared memory, by where pages are in it, then private memory by address.
+//! are of one part: shared memory by where pages are in it, private memory by address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use numad_core::{ObjectId, PageOutcome, Reach, Refusal};
+use numad_core::{ObjectId, PageOutcome, Reach, Refusal, SharedRange};
 use topology::{NodeId, Pid, StartTicks};
 
 use super::{Breathe, Scope, UndoReport, number};
@@ -29,6 +30,12 @@ use crate::live::{Live, Mapped};
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
 
+/// Where memory is, whoever has it: the same for all rows that may be one page. A place in shared memory, or an address.
+type Spot = (Option<ObjectId>, u64);
+
+/// Shared memory in which processes have rows of their own.
+type Aliases = BTreeMap<Pid, Vec<SharedRange>>;
+
 /// A row of the journal on its way home.
 #[derive(Clone, Copy, Debug)]
 struct Page {
@@ -39,6 +46,7 @@ struct Page {
     pid: Pid,
     start: StartTicks,
     address: u64,
+    spot: Spot,
     home: Home,
     place: PageStatus,
     /// Why it did not go when it was sent the last time.
@@ -51,7 +59,7 @@ impl Page {
     const fn new(
         (owner, name, home): (Owner, u64, Home),
         (pid, start): (Pid, StartTicks),
-        address: u64,
+        (address, spot): (u64, Spot),
     ) -> Self {
         Self {
             owner,
@@ -59,6 +67,7 @@ impl Page {
             pid,
             start,
             address,
+            spot,
             home,
             place: PageStatus::Absent,
             refused: None,
@@ -106,10 +115,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
         breathe: Breathe<'_>,
     ) {
         let living = self.living(recorded, report);
-        let shared = self.mapped_objects(scope, recorded, report);
+        let aliases = self.aliases(&living);
+        let shared = self.mapped_objects(scope, recorded, &aliases, report);
         let mut kept = Kept::new();
         for part in self.parts(&living, &shared) {
-            let mut pages = self.private_pages(&living, part.addresses);
+            let mut pages = self.own_pages(&living, &aliases, &part);
             for (object, places) in part.shared {
                 let mappings = &shared[&object];
                 pages.append(&mut self.shared_pages((object, places), mappings, report, breathe));
@@ -139,7 +149,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 shared: shared.keys().map(|&object| (object, EVERYWHERE)).collect(),
             }];
         }
-        let mut blocks: BTreeSet<(Option<ObjectId>, u64)> = BTreeSet::new();
+        let mut blocks: BTreeSet<Spot> = BTreeSet::new();
         for owner in owners {
             let object = match owner {
                 Owner::Object(object) => Some(object),
@@ -150,7 +160,16 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 blocks.extend((first..=last).map(|block| (object, block)));
             }
         }
-        let part = |(object, block): (Option<ObjectId>, u64)| {
+        for (&object, mappings) in shared {
+            for mapped in mappings {
+                let owner = owner_of(mapped.process());
+                let (start, end) = (mapped.range.start, mapped.range.end);
+                let rows = records.homes_within(owner, (start, end));
+                let offsets = rows.filter_map(|(address, _)| mapped.range.offset_of(address));
+                blocks.extend(offsets.map(|offset| (Some(object), offset >> PART_BITS)));
+            }
+        }
+        let part = |(object, block): Spot| {
             let places = (block << PART_BITS, (block + 1) << PART_BITS);
             match object {
                 Some(object) => Part {
@@ -163,10 +182,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 },
             }
         };
-        // A page of shared memory may have an older row as a private one, of before it was seen to be shared.
-        let (private, shared): (Vec<_>, Vec<_>) =
-            blocks.into_iter().partition(|(object, _)| object.is_none());
-        shared.into_iter().chain(private).map(part).collect()
+        blocks.into_iter().map(part).collect()
     }
 
     /// Moves pages home, as many times as helps.
@@ -228,16 +244,53 @@ impl<K: Kernel, C: Census> Live<K, C> {
         living
     }
 
-    /// Rows of these processes between two addresses, by process and address.
-    fn private_pages(&self, living: &[ProcessKey], addresses: (u64, u64)) -> Vec<Page> {
+    /// Shared memory in which these processes have rows of their own, of before it was seen to be shared.
+    fn aliases(&self, living: &[ProcessKey]) -> Aliases {
+        let mut aliases = Aliases::new();
+        for &process in living {
+            let Seen::Here(mut ranges) = self.census.shared(process.pid) else {
+                continue;
+            };
+            let records = self.journal.records();
+            ranges.retain(|range| {
+                let mut rows = records.homes_within(owner_of(process), (range.start, range.end));
+                rows.next().is_some()
+            });
+            aliases.insert(process.pid, ranges);
+        }
+        aliases
+    }
+
+    /// Rows of these processes that are of a part, process by process.
+    fn own_pages(&self, living: &[ProcessKey], aliases: &Aliases, part: &Part) -> Vec<Page> {
         let mut pages = Vec::new();
         for &process in living {
             let owner = owner_of(process);
-            let homes = self.journal.records().homes_within(owner, addresses);
             let of = (process.pid, process.start);
-            pages.extend(
-                homes.map(|(address, home)| Page::new((owner, address, home), of, address)),
-            );
+            let ranges = aliases.get(&process.pid).map_or(&[][..], Vec::as_slice);
+            let rows = |addresses| self.journal.records().homes_within(owner, addresses);
+            for (address, home) in rows(part.addresses) {
+                if !ranges
+                    .iter()
+                    .any(|range| range.offset_of(address).is_some())
+                {
+                    let spot = (None, address);
+                    pages.push(Page::new((owner, address, home), of, (address, spot)));
+                }
+            }
+            for (object, places) in &part.shared {
+                for range in ranges.iter().filter(|range| range.object == *object) {
+                    let within =
+                        |&(_, offset, _): &(u64, u64, Home)| (places.0..places.1).contains(&offset);
+                    let rows = rows((range.start, range.end)).filter_map(|(address, home)| {
+                        Some((address, range.offset_of(address)?, home))
+                    });
+                    pages.extend(rows.filter(within).map(|(address, offset, home)| {
+                        let spot = (Some(*object), offset);
+                        Page::new((owner, address, home), of, (address, spot))
+                    }));
+                }
+            }
         }
         pages
     }
@@ -248,9 +301,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
         &mut self,
         scope: &Scope,
         recorded: &BTreeSet<ProcessKey>,
+        aliases: &Aliases,
         report: &mut UndoReport,
     ) -> BTreeMap<ObjectId, Vec<Mapped>> {
-        let objects = self.journal.records().objects();
+        let recorded_objects = self.journal.records().objects();
+        let own = aliases.values().flatten().map(|range| range.object);
+        let objects: BTreeSet<ObjectId> = recorded_objects.iter().copied().chain(own).collect();
+        let objects: Vec<ObjectId> = objects.into_iter().collect();
         if objects.is_empty() {
             return BTreeMap::new();
         }
@@ -261,7 +318,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             }
         };
         let (mappings, all) = self.mappings(family.as_ref(), &objects);
-        let unmapped = objects
+        let unmapped = recorded_objects
             .iter()
             .filter(|object| !mappings.contains_key(object));
         for &object in unmapped.filter(|_| *scope == Scope::All) {
@@ -287,7 +344,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let within = |&(name, home): &(u64, Home)| {
                 let address = mapped.range.address_of(name)?;
                 let process = (mapped.pid, mapped.start);
-                Some(Page::new((owner, name, home), process, address))
+                let spot = (Some(object), name);
+                Some(Page::new((owner, name, home), process, (address, spot)))
             };
             let mut found: Vec<Page> = missing.iter().filter_map(within).collect();
             self.look(&mut found, breathe);
@@ -385,7 +443,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Sends home again, the last row first, whatever may be one page with one that was taken away:
-    /// rows whose addresses agree but for so many bits. One that went and is then at home with an
+    /// rows whose spots agree but for so many bits. One that went and is then at home with an
     /// earlier one is that page, and its row is corrected.
     fn play_back(&mut self, pages: &mut [Page], bits: u32, breathe: Breathe<'_>) {
         let groups = tangled(pages, bits);
@@ -458,16 +516,17 @@ const fn owner_of(process: ProcessKey) -> Owner {
     Owner::Process(process.pid, process.start)
 }
 
-/// Rows whose addresses agree but for the lowest bits, of those groups that have one that was taken
+/// Rows whose spots agree but for the lowest bits, of those groups that have one that was taken
 /// away to where another of them belongs; each group in the order in which its rows were recorded.
 fn tangled(pages: &[Page], bits: u32) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let block = |page: &Page| (page.spot.0, page.spot.1 >> bits);
+    let mut groups: BTreeMap<Spot, Vec<usize>> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.was_taken()) {
-        groups.entry(page.address >> bits).or_default();
+        groups.entry(block(page)).or_default();
     }
     for (index, page) in pages.iter().enumerate() {
         if page.place != PageStatus::Absent
-            && let Some(group) = groups.get_mut(&(page.address >> bits))
+            && let Some(group) = groups.get_mut(&block(page))
         {
             group.push(index);
         }

@@ -139,6 +139,7 @@ fn fold(criterion: &mut Criterion) {
         ranges: (0..64)
             .map(|segment| shared(segment, 1_000_000 / 64))
             .collect(),
+        foreign: Vec::new(),
     }];
     engine.handle_observation(Time(0), &look);
     engine.handle_records(&records);

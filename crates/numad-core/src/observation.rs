@@ -1,5 +1,6 @@
 //! What is true at the end of an interval, as looked up in the system. Values only.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, TaskKey};
@@ -94,6 +95,9 @@ pub struct ObservedMaps {
     pub pid: Pid,
     /// Its ranges.
     pub ranges: Vec<SharedRange>,
+    /// Addresses where pages may be others' as well: these ranges, other shared memory, and files that are only read.
+    /// Nothing is inferred of pages there that nobody has seen.
+    pub foreign: Vec<Range<u64>>,
 }
 
 /// A range of addresses that is part of an object.

@@ -1,5 +1,7 @@
 //! `/proc/PID/maps`: ranges of addresses, what may be done with them, and what is behind them.
 
+use std::ops::Range;
+
 use crate::error::ParseError;
 
 /// One range.
@@ -72,14 +74,17 @@ pub enum SharedKind {
 pub struct SharedMaps {
     /// They, ascending; at most [`SHARED_MAX`], the lowest.
     pub mappings: Vec<Mapping>,
+    /// Addresses where pages may be others' as well, in as few ranges as can be, ascending: shared mappings, and files
+    /// that are only read, as programs and libraries are; at most [`SHARED_MAX`].
+    pub foreign: Vec<Range<u64>>,
     /// Lines of the whole file, which is what reading it costs.
     pub lines: usize,
 }
 
-/// Most shared mappings of one process that are kept.
+/// Most shared mappings of one process that are kept, and ranges.
 pub const SHARED_MAX: usize = 4096;
 
-/// Reads the lines of shared mappings, and passes over the others without looking into them.
+/// Reads the lines of shared mappings, of others no more than whose memory it is.
 ///
 /// # Errors
 /// As [`parse`].
@@ -87,6 +92,9 @@ pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
     let mut found = SharedMaps::default();
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
         found.lines += usize::from(!line.is_empty());
+        if is_foreign(line) {
+            found.add_foreign(line, number)?;
+        }
         if found.mappings.len() < SHARED_MAX && is_shared(line) {
             found.mappings.push(parse_line(line, number)?);
         }
@@ -95,8 +103,33 @@ pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
 }
 
 fn is_shared(line: &[u8]) -> bool {
-    let permissions = line.iter().position(|&byte| byte == b' ');
-    permissions.is_some_and(|blank| line.get(blank + 4) == Some(&b's'))
+    permissions(line).is_some_and(|permissions| permissions[3] == b's')
+}
+
+/// Shared, or a file that is only read.
+fn is_foreign(line: &[u8]) -> bool {
+    let only_read = |permissions: &[u8]| permissions[1] == b'-' && line.contains(&b'/');
+    is_shared(line) || permissions(line).is_some_and(only_read)
+}
+
+fn permissions(line: &[u8]) -> Option<&[u8]> {
+    let blank = line.iter().position(|&byte| byte == b' ')?;
+    line.get(blank + 1..blank + 5)
+}
+
+impl SharedMaps {
+    fn add_foreign(&mut self, line: &[u8], number: usize) -> Result<(), ParseError> {
+        let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let (start, end) =
+            ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
+        let before = self.foreign.last_mut();
+        if let Some(before) = before.filter(|before| before.end == start) {
+            before.end = end;
+        } else if self.foreign.len() < SHARED_MAX {
+            self.foreign.push(start..end);
+        }
+        Ok(())
+    }
 }
 
 /// Reads all lines, which the kernel gives in ascending order.
@@ -201,6 +234,16 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert!(maps[3].name.is_empty() && maps[3].write && !maps[3].shared);
         assert!(maps[4].shared && maps[4].name == "/dev/zero (deleted)");
         assert!(maps[5].contains(0xffff_ffff_ff60_0fff) && !maps[5].contains(u64::MAX));
+    }
+
+    #[test]
+    fn what_is_not_the_process_s_alone_is_told() {
+        let found = parse_shared(KINDS.as_bytes()).unwrap();
+        let program = 0x55b1_a6a4_f000..0x55b1_a6b3_d000;
+        assert_eq!(found.foreign, [program, 0x7f0e_2000_0000..0x7f0e_2000_1000]);
+        let guard = "1000-2000 rw-p 00000000 fe:00 1312 /lib/a.so\n2000-3000 ---p 00001000 fe:00 1312 /lib/a.so\n";
+        let found = parse_shared(guard.as_bytes()).unwrap();
+        assert_eq!((found.foreign.len(), found.foreign[0].start), (1, 0x2000));
     }
 
     #[track_caller]

@@ -127,7 +127,11 @@ impl Program {
             };
             // One that is gone or closed to us shares nothing that could be known.
             let read = reader.shared_maps(pid).ok().and_then(Presence::here);
-            let SharedMaps { mappings, lines } = read.unwrap_or_default();
+            let SharedMaps {
+                mappings,
+                foreign,
+                lines,
+            } = read.unwrap_or_default();
             self.debt = lines.saturating_sub(whole);
             left = whole.checked_sub(lines);
             let ranges: Vec<SharedRange> = mappings.iter().filter_map(range).collect();
@@ -138,7 +142,11 @@ impl Program {
                 objects: ranges.iter().map(|range| range.object).collect(),
             };
             self.read.insert(pid, known);
-            maps.push(ObservedMaps { pid, ranges });
+            maps.push(ObservedMaps {
+                pid,
+                ranges,
+                foreign,
+            });
         }
         maps
     }

@@ -7,7 +7,8 @@
 //! is all its pages, whether anybody has seen them or not.
 //!
 //! A block ends where memory does, and that is not known: of what lies between two sampled pages
-//! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]).
+//! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]), and of them nothing that
+//! may be others' as well: a library between two heaps, or shared memory.
 
 use std::ops::Range;
 
@@ -139,9 +140,11 @@ impl Attachment {
         self.comm.clear_inferred();
         let mut cuts = Vec::new();
         let mut extents = Extents::default();
-        let places = blocks
-            .iter()
-            .map(|block| extents.add(self.forest.points(), block));
+        let places = blocks.iter().map(|block| {
+            let points = self.forest.points();
+            let space = points[block.points.start].tag().space();
+            extents.add(points, block, self.shares.foreign(space))
+        });
         let places: Vec<Range<usize>> = places.collect();
         let least = count(&extents.ranges).div_ceil(PIECES_MAX);
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
@@ -474,8 +477,28 @@ struct Extents {
 }
 
 impl Extents {
-    /// Appends those of one block, and tells which they are.
-    fn add(&mut self, all: &[Point], block: &Block) -> Range<usize> {
+    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that were sampled are of them.
+    fn add(&mut self, all: &[Point], block: &Block, foreign: &[Range<u64>]) -> Range<usize> {
+        let filled = self.fill(all, block);
+        let (first, end) = (
+            self.ranges[filled.start].start,
+            self.ranges[filled.end - 1].end,
+        );
+        let foreign = cut(foreign, &(first..end));
+        if foreign.is_empty() {
+            return filled;
+        }
+        let mut ranges = without(&self.ranges[filled.clone()], &foreign);
+        let sampled = all[block.points.clone()]
+            .iter()
+            .map(|point| point.tag().page());
+        ranges.extend(sampled.map(|page| page..page + 1));
+        self.ranges.truncate(filled.start);
+        self.ranges.extend(joined(ranges));
+        filled.start..self.ranges.len()
+    }
+
+    fn fill(&mut self, all: &[Point], block: &Block) -> Range<usize> {
         let points = &all[block.points.clone()];
         let (first, last) = (
             points[0].tag().page(),
@@ -543,6 +566,20 @@ fn cut(ranges: &[Range<u64>], within: &Range<u64>) -> Vec<Range<u64>> {
     inside
         .map(|range| range.start.max(within.start)..range.end.min(within.end))
         .collect()
+}
+
+/// What of ranges, ascending, lies in none of others.
+fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for range in ranges {
+        let mut at = range.start;
+        for other in cut(others, range) {
+            left.push(at..other.start);
+            at = other.end;
+        }
+        left.push(at..range.end);
+    }
+    left
 }
 
 /// How many pages these are.

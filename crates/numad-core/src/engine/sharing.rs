@@ -63,7 +63,7 @@ impl Attachment {
             for range in &maps.ranges {
                 self.name(registry, range.object);
             }
-            self.shares.set(local, &maps.ranges, self.page_shift);
+            self.shares.set(local, maps, self.page_shift);
         }
         if !seen.maps.is_empty() {
             self.drop_unmapped(registry);

@@ -4,11 +4,12 @@
 //! processes that map it, at whatever addresses, use the same page.
 
 use std::collections::BTreeMap;
+use std::ops;
 
 use super::spaces::LocalSpace;
-use crate::observation::{ObjectId, SharedRange};
+use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 
-/// Ranges of one process; further ones keep the process's own pages.
+/// Ranges of one process; further ones keep the process's own pages. As many are known that may be others' as well.
 pub(crate) const RANGES_MAX: usize = 1024;
 /// Objects of one program, so that three of four spaces are left for processes.
 pub(crate) const OBJECTS_MAX: usize = 1024;
@@ -40,6 +41,8 @@ struct Range {
 pub(crate) struct Shares {
     /// By the local number of the process, ascending and apart.
     ranges: Vec<Vec<Range>>,
+    /// Pages that may be others' as well, in the same way.
+    foreign: Vec<Vec<ops::Range<u64>>>,
     /// Whether there is any range.
     any: bool,
     objects: BTreeMap<LocalSpace, Object>,
@@ -112,9 +115,20 @@ impl Shares {
         self.by_id.insert(id, space);
     }
 
+    /// Pages of a process that may be others' as well, ascending and apart.
+    pub(crate) fn foreign(&self, process: LocalSpace) -> &[ops::Range<u64>] {
+        self.foreign
+            .get(usize::from(process))
+            .map_or(&[], Vec::as_slice)
+    }
+
     /// Takes what a process maps now in place of what it did before. Ranges of objects that have no space,
     /// that overlap those before them, or that are no whole pages are left out.
-    pub(crate) fn set(&mut self, process: LocalSpace, ranges: &[SharedRange], page_shift: u32) {
+    pub(crate) fn set(&mut self, process: LocalSpace, maps: &ObservedMaps, page_shift: u32) {
+        let pages = |range: &ops::Range<u64>| range.start >> page_shift..range.end >> page_shift;
+        let foreign = maps.foreign.iter().map(pages).collect();
+        let foreign = apart(foreign, |range| (range.start, range.end));
+        put(&mut self.foreign, process, foreign);
         let mask = (1u64 << page_shift) - 1;
         let whole = |range: &&SharedRange| {
             range.start < range.end
@@ -122,7 +136,8 @@ impl Shares {
                 && (range.start | range.end | range.offset) & mask == 0
                 && range.offset.checked_add(range.end - range.start).is_some()
         };
-        let mut found: Vec<Range> = ranges
+        let found = maps
+            .ranges
             .iter()
             .filter(whole)
             .filter_map(|range| {
@@ -134,43 +149,22 @@ impl Shares {
                 })
             })
             .collect();
-        found.sort_by_key(|range| (range.first, range.end));
-        let mut end = 0;
-        found.retain(|range| {
-            let apart = range.first >= end;
-            end = if apart { range.end } else { end };
-            apart
-        });
-        found.truncate(RANGES_MAX);
-        let at = usize::from(process);
-        if self.ranges.len() <= at && !found.is_empty() {
-            self.ranges.resize(at + 1, Vec::new());
-        }
-        if let Some(held) = self.ranges.get_mut(at) {
-            *held = found;
-        }
+        let found = apart(found, |range| (range.first, range.end));
+        put(&mut self.ranges, process, found);
     }
 
     /// A process that was forked maps what its maker does.
     pub(crate) fn inherit(&mut self, parent: LocalSpace, child: LocalSpace) {
-        let Some(ranges) = self.ranges.get(usize::from(parent)).cloned() else {
-            return;
-        };
-        if ranges.is_empty() {
-            return;
-        }
-        let at = usize::from(child);
-        if self.ranges.len() <= at {
-            self.ranges.resize(at + 1, Vec::new());
-        }
-        self.ranges[at] = ranges;
+        let ranges = self.ranges.get(usize::from(parent)).cloned();
+        put(&mut self.ranges, child, ranges.unwrap_or_default());
+        let foreign = self.foreign(parent).to_vec();
+        put(&mut self.foreign, child, foreign);
     }
 
     /// A process is gone, or runs another program.
     pub(crate) fn clear(&mut self, process: LocalSpace) {
-        if let Some(ranges) = self.ranges.get_mut(usize::from(process)) {
-            ranges.clear();
-        }
+        put(&mut self.ranges, process, Vec::new());
+        put(&mut self.foreign, process, Vec::new());
     }
 
     /// Notes which objects nobody outside of the program maps; of all others it is not known.
@@ -211,12 +205,38 @@ impl Shares {
     }
 }
 
+/// Those that do not overlap one before, in order of address; as many as are kept.
+fn apart<T>(mut ranges: Vec<T>, ends: impl Fn(&T) -> (u64, u64)) -> Vec<T> {
+    ranges.sort_by_key(&ends);
+    let mut end = 0;
+    ranges.retain(|range| {
+        let (first, after) = ends(range);
+        let apart = first >= end && first < after;
+        end = if apart { after } else { end };
+        apart
+    });
+    ranges.truncate(RANGES_MAX);
+    ranges
+}
+
+/// Replaces what is known of a process.
+fn put<T: Clone>(all: &mut Vec<Vec<T>>, process: LocalSpace, found: Vec<T>) {
+    let at = usize::from(process);
+    if all.len() <= at && !found.is_empty() {
+        all.resize(at + 1, Vec::new());
+    }
+    if let Some(held) = all.get_mut(at) {
+        *held = found;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::observation::ObjectKind;
+    use topology::Pid;
 
     const PAGE_SHIFT: u32 = 12;
 
@@ -238,12 +258,20 @@ mod tests {
         }
     }
 
+    fn maps(ranges: &[SharedRange]) -> ObservedMaps {
+        ObservedMaps {
+            pid: Pid(1),
+            ranges: ranges.to_vec(),
+            foreign: ranges.iter().map(|range| range.start..range.end).collect(),
+        }
+    }
+
     fn shares(of: &[(LocalSpace, &[SharedRange])]) -> Shares {
         let mut shares = Shares::default();
         shares.add(100, id(1));
         shares.add(101, id(2));
         for (process, ranges) in of {
-            shares.set(*process, ranges, PAGE_SHIFT);
+            shares.set(*process, &maps(ranges), PAGE_SHIFT);
         }
         shares.recount();
         shares
@@ -285,7 +313,9 @@ mod tests {
         assert_eq!(shares.recount(), []);
         assert_eq!(shares.translate(1, 14), (1, 14));
         assert_eq!(shares.translate(9, 14), (100, 4));
-        shares.set(9, &[], PAGE_SHIFT);
+        assert_eq!(shares.foreign(1), []);
+        assert_eq!(shares.foreign(9).first(), Some(&(10..20)));
+        shares.set(9, &maps(&[]), PAGE_SHIFT);
         assert_eq!(shares.recount(), [100]);
         assert_eq!(shares.translate(9, 14), (9, 14));
         assert!(!shares.any);

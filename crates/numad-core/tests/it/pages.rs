@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use numad_core::{Action, AttachOptions, Fate, Outcome, PageOutcome, Refusal, Veto};
-use topology::NodeId;
+use numad_core::{Action, AttachOptions, Fate, ObservedMaps, Outcome, PageOutcome, Refusal, Veto};
+use topology::{NodeId, Pid};
 
 use crate::world::{PAGE, Script, World, options};
 
@@ -257,6 +257,28 @@ fn a_slice_goes_whole_by_ten_samples() {
     }
     let later = pages_ordered(&world.window().actions);
     assert!(later.iter().all(|page| !pages.contains(page)), "{later:?}");
+}
+
+/// A library lies between two parts of a heap, and one of its pages was seen.
+#[test]
+fn what_may_be_others_as_well_does_not_go_along() {
+    let (mut world, _script) = sparse(&options());
+    let library = 10_000..11_000;
+    world.sharing.maps = vec![ObservedMaps {
+        pid: Pid(10),
+        ranges: Vec::new(),
+        foreign: vec![library.start * PAGE..library.end * PAGE, 0..PAGE],
+    }];
+    let pages = pages_ordered(&world.window().actions);
+    let within: Vec<u64> = pages
+        .iter()
+        .copied()
+        .filter(|page| library.contains(page))
+        .collect();
+    assert_eq!(within, [8192 + 3 * 800]);
+    for page in [9_999, 11_000] {
+        assert!(pages.contains(&page), "{page}");
+    }
 }
 
 #[test]

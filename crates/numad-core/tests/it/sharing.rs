@@ -31,6 +31,7 @@ fn maps(pid: u32, ranges: &[SharedRange]) -> ObservedMaps {
     ObservedMaps {
         pid: Pid(pid),
         ranges: ranges.to_vec(),
+        foreign: Vec::new(),
     }
 }
 

@@ -107,7 +107,9 @@ others_wait() {
     shift
     kill -STOP $waiting
     "$@"
+    done=$?
     kill -CONT $waiting
+    return $done
 }
 
 start_numad() {

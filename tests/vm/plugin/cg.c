@@ -1,4 +1,4 @@
-/* cg ROUNDS [THREADS]: an MPI program that communicates as CG of the NAS Parallel Benchmarks does, on two to the n ranks.
+/* cg ROUNDS [THREADS [STRIDE]]: an MPI program that communicates as CG of the NAS Parallel Benchmarks does, on two to the n ranks.
  *
  * Ranks are a grid of ROWS x COLUMNS, with as many columns as rows or twice as many. In each round a rank works on
  * its own matrix, sums a piece of the result along its row (partners at half the row, a quarter, ...),
@@ -6,7 +6,8 @@
  * the memory that ranks share; longer ones the kernel would copy, whose accesses the ground truth does not count.
  *
  * ROUNDS is a file of eight bytes in which rank 0 counts rounds. It runs until it is killed. With THREADS, each rank works
- * with so many threads on its matrix, of which the first alone calls MPI.
+ * with so many threads on its matrix, of which the first alone calls MPI. With STRIDE, a rank plays the part of its number
+ * times that, modulo the ranks: neighbours in the grid are not neighbours by number.
  *
  * cg --oracle DISTANCES < MATRIX: for eight ranks on four nodes, or as many as there are nodes, prints the placement with
  * the least sum of bytes times distance, as `share cost NODE NODE ...`, where share is of bytes within a node. With
@@ -25,7 +26,7 @@
 enum { PIECE = 448, PART = 16384, STEPS_MAX = 5, RANKS_MAX = 8 };
 
 static double matrix[PART];
-static int threads = 1;
+static int threads = 1, stride = 1;
 static pthread_barrier_t before, after;
 static unsigned round_now;
 
@@ -47,9 +48,13 @@ static void *worker(void *number)
     return NULL;
 }
 
-static void exchange(double *out, double *in, int doubles, int with)
+static void exchange(double *out, double *in, int doubles, int part)
 {
     MPI_Request request;
+    int size, with = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    while (with * stride % size != part)
+        with++;
     MPI_Irecv(in, doubles, MPI_DOUBLE, with, 1, MPI_COMM_WORLD, &request);
     MPI_Send(out, doubles, MPI_DOUBLE, with, 1, MPI_COMM_WORLD);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -60,6 +65,7 @@ static void run(volatile uint64_t *rounds)
     int rank, size, columns = 1, rows, steps = 0, along[STEPS_MAX];
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    rank = rank * stride % size;
     while (columns * columns < size)
         columns *= 2;
     rows = size / columns;
@@ -170,6 +176,7 @@ int main(int count, char **words)
     if (file < 0 || rounds == MAP_FAILED)
         return 2;
     threads = count > 2 ? atoi(words[2]) : 1;
+    stride = count > 3 ? atoi(words[3]) : 1;
     MPI_Init_thread(&count, &words, MPI_THREAD_FUNNELED, &given);
     pthread_barrier_init(&before, NULL, (unsigned)threads);
     pthread_barrier_init(&after, NULL, (unsigned)threads);

@@ -293,7 +293,7 @@ fn build(kit: &Kit, name: &str, items: &[Item]) -> Result<PathBuf> {
         "lib/run-scenario",
         &read(&kit.source("guest/run-scenario"))?,
     );
-    for file in ["scenario.sh", "ports.sh"] {
+    for file in ["scenario.sh", "mpi.sh", "ports.sh"] {
         let content = read(&kit.source("guest").join(file))?;
         archive.file(&format!("lib/{file}"), &content);
     }

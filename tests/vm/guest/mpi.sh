@@ -11,13 +11,22 @@ export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_m
 # `$program` is one of them, `$name` is the job's
 begin_job() {
     head -c 8 /dev/zero >/run/rounds
+    launch "$@" -n "$ranks" -x LD_PRELOAD cg /run/rounds "$threads" "${stride:-1}"
+    within 120 turning || fail "no rank works: $(cat /out/job)"
+    know_job cg
+}
+# launch COMMAND...: in the background, with the library that counts messages
+launch() {
     (
         eval "$(numadctl mpi env)"
-        exec "$@" -n "$ranks" -x LD_PRELOAD=/lib/mark.so:"$LD_PRELOAD" cg /run/rounds "$threads" "${stride:-1}"
+        export LD_PRELOAD=/lib/mark.so:"$LD_PRELOAD"
+        exec "$@"
     ) >/out/job 2>&1 &
     job=$!
-    within 120 turning || fail "no rank works: $(cat /out/job)"
-    members=$(pidof cg)
+}
+# know_job NAME: its ranks are the processes of that name
+know_job() {
+    members=$(pidof "$1")
     program=${members%% *}
     name=$(tr '\0' '\n' </proc/"$program"/environ | sed -n 's/^PMIX_NAMESPACE=//p')
 }

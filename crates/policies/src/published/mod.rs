@@ -23,6 +23,8 @@ pub(crate) mod ptb;
 pub(crate) mod rclb;
 #[cfg(test)]
 mod references;
+#[cfg(test)]
+mod whole_references;
 
 /// A row of a table of differences.
 pub(crate) const fn differs(

@@ -227,7 +227,7 @@ const RIGHT: &[(&str, &str, &str)] = &[
     ),
     (
         "policies show deloc --json",
-        "\"settings\":[]",
+        "\"as_published\":{\"paper\":\"",
         "GET /v1/policies",
     ),
     (

@@ -28,15 +28,16 @@ pub(super) fn list(
         None => out.text(&render::policies::list(&rows, terminal::prose())),
         Some(PoliciesAction::Show { name, plain }) => {
             let row = find(&rows, name)?;
-            if plain.json {
-                return out.json(row);
-            }
-            out.text(&render::policies::page(row, terminal::prose()))?;
             // Others are programs outside of numad.
             let known = policies::registry()
                 .iter()
                 .find(|policy| policy.name() == name);
-            match known.and_then(|policy| policy.published()) {
+            let published = known.and_then(|policy| policy.published());
+            if plain.json {
+                return out.json(&render::policies::json_page(row, published));
+            }
+            out.text(&render::policies::page(row, terminal::prose()))?;
+            match published {
                 Some(published) => out.text(&render::policies::as_published(name, published)),
                 None => Ok(()),
             }

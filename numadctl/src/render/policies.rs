@@ -2,7 +2,8 @@
 
 use control::rows::PolicyRow;
 use numad_core::published::RULES;
-use numad_core::{IntervalLaw, Published};
+use numad_core::{Difference, IntervalLaw, Published};
+use serde::Serialize;
 
 use super::table::{Side, table};
 use super::wrap::wrapped;
@@ -54,10 +55,83 @@ pub fn page(row: &PolicyRow, width: usize) -> String {
     text
 }
 
+/// One policy, as JSON shows it.
+#[derive(Debug, Serialize)]
+pub struct PolicyPage<'a> {
+    #[serde(flatten)]
+    row: &'a PolicyRow,
+    /// Absent where the method is of no paper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_published: Option<AsPublished>,
+}
+
+/// The method as its paper has it.
+#[derive(Debug, Serialize)]
+struct AsPublished {
+    paper: &'static str,
+    interval: String,
+    /// Settings of the policy that it takes.
+    settings: &'static [&'static str],
+    differences: Vec<DifferenceRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct DifferenceRow {
+    what: &'static str,
+    as_published: &'static str,
+    by_default: &'static str,
+    why: &'static str,
+}
+
+/// What JSON shows of one policy.
+#[must_use]
+pub fn json_page<'a>(row: &'a PolicyRow, published: Option<&Published>) -> PolicyPage<'a> {
+    let difference = |row: &Difference| DifferenceRow {
+        what: row.what,
+        as_published: row.published,
+        by_default: row.ours,
+        why: row.why,
+    };
+    let as_published = published.map(|published| AsPublished {
+        paper: published.paper,
+        interval: interval_of(published),
+        settings: published.takes,
+        differences: differences(published).map(difference).collect(),
+    });
+    PolicyPage { row, as_published }
+}
+
+fn differences(published: &Published) -> impl Iterator<Item = &Difference> {
+    published.differences.iter().chain(RULES)
+}
+
 /// How the method differs as published and by default.
 #[must_use]
 pub fn as_published(name: &str, published: &Published) -> String {
-    let interval = match published.interval {
+    let interval = interval_of(published);
+    let takes = match published.takes {
+        [] => "no settings".to_owned(),
+        names => format!("the settings {}", names.join(", ")),
+    };
+    let mut text = format!(
+        "\nas published (--as-published, or {name}+published in experiments): {}\ninterval {interval}; takes {takes}\n\n",
+        published.paper
+    );
+    let cells: Vec<Vec<String>> = differences(published)
+        .map(|row| {
+            [row.what, row.published, row.ours, row.why]
+                .map(str::to_owned)
+                .to_vec()
+        })
+        .collect();
+    let head = ["", "AS PUBLISHED", "BY DEFAULT", "WHY"].map(|name| (name, Side::Left));
+    text.push_str(&table(&head, &cells));
+    text
+}
+
+/// The interval law with its constants.
+fn interval_of(published: &Published) -> String {
+    match published.interval {
         IntervalLaw::Calm { min, max } if min == max => format!("every {} ms", min.as_millis()),
         IntervalLaw::Calm { min, max } => {
             format!("calm, {} to {} ms", min.as_millis(), max.as_millis())
@@ -73,24 +147,5 @@ pub fn as_published(name: &str, published: &Published) -> String {
             min.as_millis(),
             max.as_millis()
         ),
-    };
-    let takes = match published.takes {
-        [] => "no settings".to_owned(),
-        names => format!("the settings {}", names.join(", ")),
-    };
-    let mut text = format!(
-        "\nas published (--as-published, or {name}+published in experiments): {}\ninterval {interval}; takes {takes}\n\n",
-        published.paper
-    );
-    let rows = published.differences.iter().chain(RULES);
-    let cells: Vec<Vec<String>> = rows
-        .map(|row| {
-            [row.what, row.published, row.ours, row.why]
-                .map(str::to_owned)
-                .to_vec()
-        })
-        .collect();
-    let head = ["", "AS PUBLISHED", "BY DEFAULT", "WHY"].map(|name| (name, Side::Left));
-    text.push_str(&table(&head, &cells));
-    text
+    }
 }

@@ -150,27 +150,45 @@ fn hydra_takes_the_binding() {
     assert_eq!(told(&output), desk.planned());
 }
 
-#[test]
-fn taskset_takes_its_lines() {
-    if !is_there("taskset", &["--version"]) {
+/// Carries out each line of a format, with a look at the processors in the program's place.
+fn lines_hold(tool: &str) {
+    // numactl knows no `--version`.
+    let harmless = match tool {
+        "numactl" => "--show",
+        _ => "--version",
+    };
+    if !is_there(tool, &[harmless]) {
         return;
     }
-    let Some(desk) = Desk::new("taskset", "message") else {
+    let Some(desk) = Desk::new(tool, "message") else {
         return;
     };
-    for (line, planned) in desk.exported("taskset").lines().zip(desk.planned()) {
+    let text = desk.exported(tool);
+    assert_eq!(text.lines().count(), desk.planned().len(), "{text}");
+    for (line, planned) in text.lines().zip(desk.planned()) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let output = Command::new("taskset")
+        let output = Command::new(tool)
             .args(&words[1..words.len() - 1])
             .args(["grep", "Cpus_allowed_list", "/proc/self/status"])
             .output()
-            .expect("taskset runs");
+            .expect("it runs");
+        assert!(output.status.success(), "{line}: {output:?}");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let list = text.split_whitespace().last().expect("a list");
         let set = topology::CpuSet::parse_list(list).expect("a list");
         let cpus: Vec<u64> = set.iter().map(|cpu| u64::from(cpu.0)).collect();
         assert_eq!(cpus, planned);
     }
+}
+
+#[test]
+fn taskset_takes_its_lines() {
+    lines_hold("taskset");
+}
+
+#[test]
+fn numactl_takes_its_lines() {
+    lines_hold("numactl");
 }
 
 /// Starts at the plan's places, waits for what `seen` wants in the output, lets go, and gives the last line.

@@ -68,13 +68,19 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
     if of_ranks && plan.level == Level::Thread {
         return refused(
             "the plan is of threads, this format of ranks",
-            "choose `omp` or `taskset`, or plan with `--level message`",
+            "choose `omp`, `numactl` or `taskset`, or plan with `--level message`",
         );
     }
     if recipe == Recipe::Omp && plan.level == Level::Message {
         return refused(
             "the plan is of ranks, this format of threads",
             "choose `rankfile` or `hydra`, or plan with `--level thread`",
+        );
+    }
+    if recipe == Recipe::Systemd && plan.level == Level::Message {
+        return refused(
+            "the plan is of ranks, a unit of systemd has one set of processors for all",
+            "choose `taskset` or `numactl` and start each rank by its line",
         );
     }
     let several = matches!(
@@ -90,6 +96,7 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
     let placed = Placed::of_plan(plan);
     match recipe {
         Recipe::Taskset if plan.level == Level::Message => Ok(placed.taskset_lines()),
+        Recipe::Numactl => Ok(placed.numactl_lines(plan.level)),
         _ => written(&placed, recipe),
     }
 }
@@ -261,6 +268,23 @@ impl<'a> Placed<'a> {
     fn taskset_lines(&self) -> String {
         let line = |seat: &Seat| format!("taskset -c {} {}\n", seat.cpus, self.command);
         self.ranks.iter().map(line).collect()
+    }
+
+    /// One line for each rank; for threads one for the program, which places them no closer.
+    ///
+    /// A rank's processors are of one core, so local memory is that of its node. `--preferred` would say the same, but
+    /// numactl refuses it for nodes without memory.
+    fn numactl_lines(&self, level: Level) -> String {
+        let line = |cpus: &CpuSet| {
+            format!(
+                "numactl --physcpubind={cpus} --localalloc -- {}\n",
+                self.command
+            )
+        };
+        match level {
+            Level::Message => self.ranks.iter().map(|seat| line(&seat.cpus)).collect(),
+            Level::Thread => line(&self.cpus),
+        }
     }
 
     /// Processors as the system numbers them.
@@ -586,6 +610,17 @@ mod tests {
                 Recipe::Taskset,
                 "taskset -c 4-5 ./PROGRAM\ntaskset -c 0-1 ./PROGRAM\n",
             ),
+            (
+                &ranks,
+                Recipe::Numactl,
+                "numactl --physcpubind=4-5 --localalloc -- ./PROGRAM\n\
+                 numactl --physcpubind=0-1 --localalloc -- ./PROGRAM\n",
+            ),
+            (
+                &threads,
+                Recipe::Numactl,
+                "numactl --physcpubind=0,4,6 --localalloc -- ./PROGRAM\n",
+            ),
             (&threads, Recipe::Omp, "OMP_PLACES=\"{4,6},{0}\"\n"),
             (
                 &wide,
@@ -602,10 +637,19 @@ mod tests {
             let told = of_plan(plan, recipe).unwrap();
             assert!(told.contains(expected), "{told}");
         }
+    }
+
+    #[test]
+    fn what_a_tool_cannot_say_is_refused() {
+        let ranks = plan(Level::Message, 1, &[(0, 2, &[4, 5]), (0, 0, &[0, 1])]);
+        let threads = plan(Level::Thread, 1, &[(0, 2, &[4, 6]), (0, 0, &[0])]);
+        let wide = plan(Level::Message, 2, &[(1, 0, &[0]), (0, 0, &[0])]);
         for (plan, recipe) in [
             (&threads, Recipe::Rankfile),
             (&ranks, Recipe::Omp),
+            (&ranks, Recipe::Systemd),
             (&wide, Recipe::Hydra),
+            (&wide, Recipe::Numactl),
             (
                 &plan(Level::Message, 2, &[(0, 0, &[0]), (1, 1, &[1])]),
                 Recipe::Slurm,

@@ -15,5 +15,6 @@ mod mpi;
 mod plan;
 mod recording;
 mod shared_memory;
+mod slurm;
 mod systemd;
 mod whole_path;

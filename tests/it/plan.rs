@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::house::{binary, wait_until};
 
 /// A folder of its own, with a matrix and a plan of two on this machine.
-struct Desk {
-    folder: PathBuf,
+pub(crate) struct Desk {
+    pub(crate) folder: PathBuf,
 }
 
 impl Desk {
-    fn new(name: &str, level: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str, level: &str) -> Option<Self> {
         let folder = std::env::temp_dir().join(format!("numad-plan-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let desk = Self { folder };
@@ -42,12 +42,12 @@ impl Desk {
         Some(desk)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// The processors of each place.
-    fn planned(&self) -> Vec<Vec<u64>> {
+    pub(crate) fn planned(&self) -> Vec<Vec<u64>> {
         let text = fs::read_to_string(self.file("plan")).expect("the plan");
         let plan: Value = serde_json::from_str(&text).expect("JSON");
         let places = plan["places"].as_array().cloned().unwrap_or_default();
@@ -56,7 +56,7 @@ impl Desk {
         cpus.map(Iterator::collect).collect()
     }
 
-    fn exported(&self, format: &str) -> String {
+    pub(crate) fn exported(&self, format: &str) -> String {
         let output = ctl()
             .args(["export", "--format", format, "--plan"])
             .arg(self.file("plan"))

@@ -107,8 +107,8 @@ fn written(placed: &Placed<'_>, recipe: Recipe) -> Result<String, Failure> {
         Recipe::Taskset => placed.taskset(),
         Recipe::Systemd => placed.systemd(),
         Recipe::Omp => placed.omp(),
-        Recipe::Rankfile => placed.rankfile("localhost", "mpirun --rankfile FILE"),
-        Recipe::Openmpi5 => placed.rankfile("+n0", "mpirun --map-by rankfile:file=FILE"),
+        Recipe::Rankfile => placed.rankfile("mpirun --rankfile FILE"),
+        Recipe::Openmpi5 => placed.rankfile("mpirun --map-by rankfile:file=FILE"),
         Recipe::Hydra => placed.hydra(),
         Recipe::Intel => placed.intel(),
         Recipe::Slurm => placed.slurm()?,
@@ -244,8 +244,9 @@ impl<'a> Placed<'a> {
     }
 
     /// Ranks are processes by ascending number; slots are cores as hwloc counts them. Machines of
-    /// several are named by their position among the hosts that mpirun is given.
-    fn rankfile(&self, host: &str, usage: &str) -> String {
+    /// several are named by their position among the hosts that mpirun is given; Open MPI 5 knows no
+    /// position where it is given none.
+    fn rankfile(&self, usage: &str) -> String {
         let mut text = format!("# {usage} -n {} {}\n", self.ranks.len(), self.command);
         if self.machines.len() > 1 {
             text.push_str(&format!(
@@ -256,7 +257,7 @@ impl<'a> Placed<'a> {
         for (rank, seat) in self.ranks.iter().enumerate() {
             let (machine, cores) = (seat.machine, &seat.cores);
             let line = match self.machines.len() {
-                0 | 1 => format!("rank {rank}={host} slot={cores}\n"),
+                0 | 1 => format!("rank {rank}=localhost slot={cores}\n"),
                 _ => format!("rank {rank}=+n{machine} slot={cores}\n"),
             };
             text.push_str(&line);
@@ -546,7 +547,7 @@ mod tests {
         gives(
             Recipe::Openmpi5,
             ONE,
-            "# mpirun --map-by rankfile:file=FILE -n 1 solver\nrank 0=+n0 slot=4-7\n",
+            "# mpirun --map-by rankfile:file=FILE -n 1 solver\nrank 0=localhost slot=4-7\n",
         );
     }
 

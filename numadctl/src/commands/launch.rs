@@ -30,9 +30,45 @@ const MARK: &str = "NUMAD_PLAN_RUN";
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Flags of launchers that place ranks too.
-const PLACING: [&str; 10] = [
-    "bind-to", "map-by", "rank-by", "rankfile", "rf", "cpu-set", "cpu-list", "bynode", "binding",
+const PLACING: [&str; 25] = [
+    "bind-to",
+    "bindto",
+    "binding",
+    "bind-to-core",
+    "bind-to-socket",
+    "map-by",
+    "mapby",
+    "mapping",
+    "rank-by",
+    "rankby",
+    "rankfile",
+    "rf",
+    "cpu-set",
+    "cpu-list",
+    "bynode",
+    "byslot",
+    "bycore",
+    "bysocket",
+    "pernode",
+    "npernode",
+    "npersocket",
+    "cpus-per-proc",
+    "use-hwthread-cpus",
     "hostfile",
+    "machinefile",
+];
+
+/// Variables and parameters of launchers that place ranks too, without what MCA puts before them.
+const PLACING_PARAMETERS: [&str; 9] = [
+    "rmaps_base_mapping_policy",
+    "rmaps_base_ranking_policy",
+    "rmaps_default_mapping_policy",
+    "rmaps_default_ranking_policy",
+    "rmaps_rank_file_path",
+    "hwloc_base_binding_policy",
+    "hwloc_base_cpu_list",
+    "hwloc_default_binding_policy",
+    "hwloc_default_cpu_list",
 ];
 
 /// Who starts ranks.
@@ -78,6 +114,8 @@ pub(super) fn run(
         }
         (Level::Message, true) => {
             is_fit(&plan, rest)?;
+            let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+            is_alone(names)?;
             rankfile = at_places(&mut command, &plan, launcher(&program)?)?;
             command.args(rest);
         }
@@ -231,11 +269,16 @@ fn is_fit(plan: &Plan, arguments: &[OsString]) -> Result<(), Failure> {
     let flag = |word: &&str| {
         let flag = word.strip_prefix('-')?;
         let flag = flag.strip_prefix('-').unwrap_or(flag);
+        let flag = flag.split_once('=').map_or(flag, |(flag, _)| flag);
         PLACING.contains(&flag).then(|| (*word).to_owned())
     };
     if let Some(flag) = words.iter().find_map(flag) {
         let text = format!("`{flag}` and the plan both say where ranks go");
         return Err(Failure::new(ErrorKind::Usage, text).remedy(format!("leave out `{flag}`")));
+    }
+    if let Some(word) = words.iter().find(|word| places(word)) {
+        let text = format!("parameter `{word}` and the plan both say where ranks go");
+        return Err(Failure::new(ErrorKind::Usage, text).remedy(format!("leave out `{word}`")));
     }
     let count = words
         .windows(2)
@@ -253,6 +296,26 @@ fn is_fit(plan: &Plan, arguments: &[OsString]) -> Result<(), Failure> {
         format!("the plan is of `{planned}` ranks, {given}"),
     )
     .remedy(format!("start with `-n {planned}`")))
+}
+
+/// Whether this is the name of a parameter or variable that places ranks, as in `--mca NAME VALUE` and `-genv NAME VALUE`.
+fn places(name: &str) -> bool {
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    let bare = ["OMPI_MCA_", "PRTE_MCA_"]
+        .iter()
+        .find_map(|start| name.strip_prefix(start))
+        .unwrap_or(name);
+    PLACING_PARAMETERS.contains(&bare)
+        || name.starts_with("I_MPI_PIN") && !name.starts_with("I_MPI_PIN_RESPECT")
+}
+
+/// Refuses variables of the environment that place ranks as well: some win over the plan, and say nothing.
+fn is_alone(mut names: impl Iterator<Item = String>) -> Result<(), Failure> {
+    names.find(|name| places(name)).map_or(Ok(()), |name| {
+        let text = format!("variable `{name}` and the plan both say where ranks go");
+        Err(Failure::new(ErrorKind::Usage, text)
+            .remedy(format!("unset it: `env -u {name} numadctl run ...`")))
+    })
 }
 
 /// Tells the launcher of the places.
@@ -438,9 +501,36 @@ mod tests {
             ("./a", "no number"),
             ("-n 2 --bind-to core ./a", "`--bind-to`"),
             ("-n 2 -rankfile x ./a", "`-rankfile`"),
+            ("-n 2 --mapby=core ./a", "`--mapby=core`"),
+            (
+                "-n 2 --mca hwloc_base_binding_policy none ./a",
+                "`hwloc_base_binding_policy`",
+            ),
+            ("-genv I_MPI_PIN_DOMAIN core -n 2 ./a", "`I_MPI_PIN_DOMAIN`"),
         ] {
             let failure = fit(line).unwrap_err();
             assert!(failure.message.contains(part), "{failure}");
+        }
+    }
+
+    #[test]
+    fn variables_that_contradict_the_plan_are_refused() {
+        let alone = |name: &str| is_alone(["PATH", name].map(str::to_owned).into_iter());
+        for harmless in [
+            "OMPI_MCA_rmaps_base_oversubscribe",
+            "I_MPI_PIN_RESPECT_CPUSET",
+            "I_MPI_DEBUG",
+        ] {
+            alone(harmless).unwrap();
+        }
+        for name in [
+            "PRTE_MCA_hwloc_default_binding_policy",
+            "OMPI_MCA_rmaps_base_mapping_policy",
+            "I_MPI_PIN",
+            "I_MPI_PIN_PROCESSOR_LIST",
+        ] {
+            let failure = alone(name).unwrap_err();
+            assert!(failure.message.contains(name), "{failure}");
         }
     }
 }

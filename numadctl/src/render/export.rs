@@ -313,7 +313,7 @@ impl<'a> Placed<'a> {
         let single = self.ranks.iter().all(|seat| seat.cpus.len() == 1);
         let of = |seat: &Seat| match single {
             true => seat.cpus.to_string(),
-            false => hexadecimal(&seat.cpus).replacen("0x", "", 1),
+            false => hexadecimal(&seat.cpus),
         };
         let ranks: Vec<String> = self.ranks.iter().map(of).collect();
         let value = ranks.join(",");
@@ -604,7 +604,7 @@ mod tests {
                 Recipe::Slurm,
                 "--ntasks=2 --cpu-bind=mask_cpu:0x30,0x3 ",
             ),
-            (&ranks, Recipe::Intel, "I_MPI_PIN_DOMAIN=[30,3]\n"),
+            (&ranks, Recipe::Intel, "I_MPI_PIN_DOMAIN=[0x30,0x3]\n"),
             (&single, Recipe::Intel, "I_MPI_PIN_PROCESSOR_LIST=4,0\n"),
             (
                 &ranks,

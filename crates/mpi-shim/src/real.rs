@@ -51,8 +51,7 @@ pub(crate) struct Library {
     group_size: extern "C" fn(Handle, *mut c_int) -> c_int,
     group_free: extern "C" fn(*mut Handle) -> c_int,
     translate: extern "C" fn(Handle, c_int, *const c_int, Handle, *mut c_int) -> c_int,
-    /// Where it is known what its numbers mean.
-    shapes: Option<Shapes>,
+    shapes: Shapes,
 }
 
 /// What `MPI_Topo_test` says of a communicator.
@@ -92,19 +91,20 @@ impl Library {
     /// The one that this program is linked with; a reason in words when it is not known.
     pub(crate) fn find() -> Result<Self, &'static str> {
         let (world, mask) = world()?;
-        let (grid, graph) = match mask {
-            usize::MAX => (1, 2),
-            _ => (2, 1),
+        let (grid, graph, spread) = match mask {
+            _ if world == STANDARD => (211, 212, 213),
+            usize::MAX => (1, 2, 3),
+            _ => (2, 1, 3),
         };
         let shapes = Shapes {
             grid,
             graph,
-            spread: 3,
+            spread,
         };
         Ok(Self {
             world,
             mask,
-            shapes: (world != STANDARD).then_some(shapes),
+            shapes,
             type_size: function!(c"PMPI_Type_size"),
             comm_rank: function!(c"PMPI_Comm_rank"),
             comm_size: function!(c"PMPI_Comm_size"),
@@ -174,7 +174,7 @@ impl Library {
     /// The ranks of the world that a neighbourhood call on this communicator sends to, in its order; negative where there
     /// is none.
     pub(crate) fn neighbours_of(&self, comm: Handle) -> Option<Table> {
-        let shapes = self.shapes?;
+        let shapes = self.shapes;
         let mut shape = -1;
         let test = symbol(libc::RTLD_NEXT, c"PMPI_Topo_test")?;
         // SAFETY: that is its type.

@@ -1,6 +1,7 @@
 //! Plans, told to the tools that are installed: each gives the affinity that the plan says.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -93,12 +94,12 @@ fn is_there(tool: &str, arguments: &[&str]) -> bool {
 }
 
 /// A shell that tells its rank and processors.
-const TELL: &str = "echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}: \
+pub(crate) const TELL: &str = "echo rank ${OMPI_COMM_WORLD_RANK:-$PMI_RANK}: \
     $(grep Cpus_allowed_list /proc/self/status | cut -f2)";
 
 /// The processors that each of two ranks told.
 #[track_caller]
-fn told(output: &Output) -> Vec<Vec<u64>> {
+pub(crate) fn told(output: &Output) -> Vec<Vec<u64>> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{output:?}");
     (0..2)
@@ -130,6 +131,84 @@ fn openmpi_takes_the_rankfile() {
         .output()
         .expect("mpirun runs");
     assert_eq!(told(&output), desk.planned());
+}
+
+/// What starts a command "on another host": here, with the host's name in the environment.
+const AGENT: &str = "#!/bin/sh
+while [ \"${1#-}\" != \"$1\" ]; do shift; done
+NUMAD_TEST_HOST=$1; export NUMAD_TEST_HOST; shift
+exec sh -c \"$*\"
+";
+
+/// Places four ranks on two hosts, which both are this machine, and compares host and processors.
+pub(crate) fn hosts_hold(desk: &Desk, format: &str, command: &mut Command) {
+    let plan = fs::read_to_string(desk.file("plan")).expect("the plan");
+    let mut plan: Value = serde_json::from_str(&plan).expect("JSON");
+    let place = |of: usize, machine: u64| {
+        let mut place = plan["places"][of].clone();
+        place["machine"] = machine.into();
+        place
+    };
+    let places = vec![place(0, 1), place(0, 0), place(1, 0), place(1, 1)];
+    let machine = |name: &str| {
+        let mut machine = plan["machines"][0].clone();
+        machine["name"] = name.into();
+        machine
+    };
+    let machines = vec![machine("m0"), machine("m1")];
+    plan["places"] = places.into();
+    plan["machines"] = machines.into();
+    fs::write(desk.file("plan"), plan.to_string()).expect("a file");
+    fs::write(desk.file("rankfile"), desk.exported(format)).expect("a file");
+    let script = format!("{TELL} $NUMAD_TEST_HOST");
+    let output = command
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .args(["--host", "m0:2,m1:2", "-n", "4", "sh", "-c", &script])
+        .output()
+        .expect("mpirun runs");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let list = |cpus: &Vec<u64>| -> topology::CpuSet {
+        let cpus = cpus
+            .iter()
+            .map(|cpu| u32::try_from(*cpu).expect("a processor"));
+        cpus.map(topology::CpuId).collect()
+    };
+    let told: Vec<String> = desk
+        .planned()
+        .iter()
+        .zip(["m1", "m0", "m0", "m1"])
+        .enumerate()
+        .map(|(rank, (cpus, host))| format!("rank {rank}: {} {host}", list(cpus)))
+        .collect();
+    assert_eq!(lines, told);
+}
+
+impl Desk {
+    /// The program that `AGENT` is.
+    pub(crate) fn agent(&self) -> PathBuf {
+        let agent = self.file("agent");
+        fs::write(&agent, AGENT).expect("a file");
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("our file");
+        agent
+    }
+}
+
+#[test]
+fn openmpi_takes_rankfiles_of_several_hosts() {
+    if !is_there("mpirun.openmpi", &["--version"]) {
+        return;
+    }
+    let Some(desk) = Desk::new("openmpi-hosts", "message") else {
+        return;
+    };
+    let mut command = Command::new("mpirun.openmpi");
+    command.args(["--mca", "plm_rsh_agent"]).arg(desk.agent());
+    command.arg("--rankfile").arg(desk.file("rankfile"));
+    hosts_hold(&desk, "rankfile", &mut command);
 }
 
 #[test]
@@ -192,7 +271,7 @@ fn numactl_takes_its_lines() {
 }
 
 /// Starts at the plan's places, waits for what `seen` wants in the output, lets go, and gives the last line.
-fn run(desk: &Desk, command: &[&str], is_up: impl Fn(&str) -> bool) -> (String, String) {
+pub(crate) fn run(desk: &Desk, command: &[&str], is_up: impl Fn(&str) -> bool) -> (String, String) {
     let (out, err) = (desk.file("out"), desk.file("err"));
     let mut child = ctl()
         .args(["run", "--plan"])

@@ -93,7 +93,19 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
             "choose `rankfile`, `openmpi5`, `slurm` or `slurm-hostfile`",
         );
     }
+    let names_hosts = match recipe {
+        Recipe::Rankfile => plan.machines.len() > 1,
+        recipe => recipe == Recipe::SlurmHostfile,
+    };
     let placed = Placed::of_plan(plan);
+    if let Some(name) = placed.no_host().filter(|_| names_hosts) {
+        return refused(
+            &format!(
+                "this format names hosts, and machine `{name}` of the plan is called as none or as another"
+            ),
+            "call the files of machines after their hosts, and plan with `--machine HOST1.xml,HOST2.xml`",
+        );
+    }
     match recipe {
         Recipe::Taskset if plan.level == Level::Message => Ok(placed.taskset_lines()),
         Recipe::Numactl => Ok(placed.numactl_lines(plan.level)),
@@ -243,9 +255,23 @@ impl<'a> Placed<'a> {
         format!("export {count}={threads}\nexport {list}=\"{places}\"\nexport {bind}={close}\n")
     }
 
-    /// Ranks are processes by ascending number; slots are cores as hwloc counts them. Machines of
-    /// several are named by their position among the hosts that mpirun is given; Open MPI 5 knows no
-    /// position where it is given none.
+    /// A machine whose name is no host's: this one, a description, a path, or one that is there twice.
+    fn no_host(&self) -> Option<&'a str> {
+        let in_names = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let mut before = BTreeSet::new();
+        let mut names = self.machines.iter().copied();
+        names.find(|name| {
+            name.is_empty()
+                || *name == "this"
+                || !name.bytes().all(in_names)
+                || topology::synthetic::parse(name).is_ok()
+                || !before.insert(*name)
+        })
+    }
+
+    /// Ranks are processes by ascending number; slots are cores as hwloc counts them. Open MPI 5 takes
+    /// the position of a host among those that mpirun is given, too; Open MPI 4 does only within a job
+    /// of a batch system.
     fn rankfile(&self, usage: &str) -> String {
         let mut text = format!("# {usage} -n {} {}\n", self.ranks.len(), self.command);
         if self.machines.len() > 1 {
@@ -254,13 +280,16 @@ impl<'a> Placed<'a> {
                 self.machines.join(" ")
             ));
         }
+        let are_hosts = self.no_host().is_none();
         for (rank, seat) in self.ranks.iter().enumerate() {
             let (machine, cores) = (seat.machine, &seat.cores);
-            let line = match self.machines.len() {
-                0 | 1 => format!("rank {rank}=localhost slot={cores}\n"),
-                _ => format!("rank {rank}=+n{machine} slot={cores}\n"),
+            let host = match self.machines.get(machine) {
+                Some(_) if self.machines.len() == 1 => "localhost".to_owned(),
+                Some(name) if are_hosts => (*name).to_owned(),
+                Some(_) => format!("+n{machine}"),
+                None => "localhost".to_owned(),
             };
-            text.push_str(&line);
+            text.push_str(&format!("rank {rank}={host} slot={cores}\n"));
         }
         text
     }
@@ -626,7 +655,7 @@ mod tests {
             (
                 &wide,
                 Recipe::Rankfile,
-                "rank 0=+n1 slot=0\nrank 1=+n0 slot=0\nrank 2=+n1 slot=1\n",
+                "rank 0=m1 slot=0\nrank 1=m0 slot=0\nrank 2=m1 slot=1\n",
             ),
             (
                 &wide,
@@ -657,6 +686,26 @@ mod tests {
             ),
         ] {
             assert_eq!(of_plan(plan, recipe).unwrap_err().kind, ErrorKind::Conflict);
+        }
+    }
+
+    #[test]
+    fn machines_without_the_name_of_a_host_are_told_by_position_or_refused() {
+        for names in [["this", "b"], ["2x4", "b"], ["/root", "b"], ["b", "b"]] {
+            let mut plan = plan(Level::Message, 2, &[(1, 0, &[0]), (0, 0, &[0])]);
+            for (machine, name) in plan.machines.iter_mut().zip(names) {
+                machine.name = name.to_owned();
+            }
+            let text = of_plan(&plan, Recipe::Openmpi5).unwrap();
+            assert!(
+                text.contains("rank 0=+n1 slot=0\nrank 1=+n0 slot=0\n"),
+                "{text}"
+            );
+            for recipe in [Recipe::Rankfile, Recipe::SlurmHostfile] {
+                let failure = of_plan(&plan, recipe).unwrap_err();
+                assert_eq!(failure.kind, ErrorKind::Conflict);
+                assert!(failure.message.contains("names hosts"), "{failure}");
+            }
         }
     }
 

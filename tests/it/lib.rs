@@ -17,4 +17,5 @@ mod recording;
 mod shared_memory;
 mod slurm;
 mod systemd;
+mod wheels;
 mod whole_path;

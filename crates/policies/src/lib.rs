@@ -25,6 +25,7 @@ mod history;
 pub mod kernel;
 mod likeness;
 mod matrix_choice;
+pub mod offline;
 mod page_choice;
 mod published;
 mod rounds;

@@ -149,7 +149,7 @@ impl Policy for Rounds {
         let board = Board::new(program, &matrix);
         let plan = if self.is_open(&board) {
             let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let dealt = rounds::deal(program, board.seats(), pairs);
+            let dealt = rounds::deal(program.tasks, board.seats(), pairs);
             let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
             board.settle(|from| {
                 let plan = board.named_plan(&wish, from);

@@ -12,26 +12,26 @@
 //!
 //! A node where a task may not run has no room for it.
 
-use numad_core::Program;
+use numad_core::Task;
 
 use crate::history::Spoken;
 use crate::seats::{Seats, may_run};
 
 /// Places the tasks of these pairs; none for one that no node takes, and for those in no pair.
 pub(crate) fn deal<'a>(
-    program: &Program<'_>,
+    tasks: &[Task],
     mut seats: Seats,
     pairs: impl Iterator<Item = &'a Spoken> + Clone,
 ) -> Vec<Option<usize>> {
-    let mut said = vec![0.0; program.tasks.len()];
+    let mut said = vec![0.0; tasks.len()];
     for pair in pairs.clone() {
         said[pair.low] += pair.amount;
         said[pair.high] += pair.amount;
     }
     let mut dealer = Dealer {
-        program,
-        node_of: vec![None; program.tasks.len()],
-        seen: vec![false; program.tasks.len()],
+        tasks,
+        node_of: vec![None; tasks.len()],
+        seen: vec![false; tasks.len()],
         said,
         current: 0,
     };
@@ -46,8 +46,8 @@ pub(crate) fn deal<'a>(
     dealer.node_of
 }
 
-struct Dealer<'a, 'p> {
-    program: &'a Program<'p>,
+struct Dealer<'a> {
+    tasks: &'a [Task],
     node_of: Vec<Option<usize>>,
     /// Whether a task's turn has come, with or without a place for it.
     seen: Vec<bool>,
@@ -56,14 +56,11 @@ struct Dealer<'a, 'p> {
     current: usize,
 }
 
-impl Dealer<'_, '_> {
+impl Dealer<'_> {
     fn both(&mut self, seats: &mut Seats, pair: &Spoken) {
         let tasks = [pair.low, pair.high];
         let takes_both = |node: usize| {
-            seats.has(node, 2)
-                && tasks
-                    .iter()
-                    .all(|&task| may_run(&self.program.tasks[task], node))
+            seats.has(node, 2) && tasks.iter().all(|&task| may_run(&self.tasks[task], node))
         };
         if let Some(node) = seats
             .round_from(self.current)
@@ -83,7 +80,7 @@ impl Dealer<'_, '_> {
 
     fn one(&mut self, seats: &mut Seats, task: usize, partner: usize) {
         let near = self.node_of[partner];
-        match near.filter(|&node| seats.takes(node, &self.program.tasks[task])) {
+        match near.filter(|&node| seats.takes(node, &self.tasks[task])) {
             Some(node) => self.put(seats, task, Some(node)),
             None => self.next(seats, task),
         }
@@ -91,7 +88,7 @@ impl Dealer<'_, '_> {
 
     /// The next node with room, behind which the next search begins.
     fn next(&mut self, seats: &mut Seats, task: usize) {
-        let known = &self.program.tasks[task];
+        let known = &self.tasks[task];
         let node = seats
             .round_from(self.current)
             .find(|&node| seats.takes(node, known));
@@ -128,7 +125,10 @@ mod tests {
             })
             .collect();
         let program = scene.as_program();
-        assert_eq!(deal(&program, Seats::new(&program), pairs.iter()), expected);
+        assert_eq!(
+            deal(program.tasks, Seats::new(&program), pairs.iter()),
+            expected
+        );
     }
 
     #[test]

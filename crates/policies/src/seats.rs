@@ -16,6 +16,13 @@ impl Seats {
         }
     }
 
+    /// These many on each node, for tasks of no program.
+    pub(crate) fn free_of(cores: &[usize]) -> Self {
+        Self {
+            free: cores.to_vec(),
+        }
+    }
+
     /// These many on each node.
     pub(crate) fn of(places: &[u32]) -> Self {
         Self {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use numad_core::{
     Bind, CommMatrix, Difference, IntervalLaw, Policy, Program, Proposal, Published, Settings,
-    SettingsError, Time,
+    SettingsError, Task, Time,
 };
 use topology::TaskKey;
 
@@ -178,6 +178,13 @@ fn sort_by_load(groups: &mut [Group]) {
     }
 }
 
+/// The listing (Algorithm 1 of the dissertation): tasks in no pair get no node.
+pub(crate) fn deloc_map(tasks: &[Task], seats: Seats, groups: &mut [Group]) -> Vec<Option<usize>> {
+    sort_by_load(groups);
+    let pairs = groups.iter().flat_map(|group| &group.pairs);
+    rounds::deal(tasks, seats, pairs)
+}
+
 impl Policy for DeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         if !self.profile.done {
@@ -185,9 +192,7 @@ impl Policy for DeLoc {
         }
         if self.profile.ends(now, program.window) {
             let mut groups = self.history.groups(program, Count::Criterion);
-            sort_by_load(&mut groups);
-            let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let mut nodes = rounds::deal(program, Seats::new(program), pairs);
+            let mut nodes = deloc_map(program.tasks, Seats::new(program), &mut groups);
             fill(program, &mut nodes);
             let keys = program.tasks.iter().map(|task| task.key);
             self.plan = keys

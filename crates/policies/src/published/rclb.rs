@@ -97,7 +97,7 @@ impl Policy for Rclb {
             let mut groups = self.history.groups(program, Count::Fit(self.fit));
             sort_by_weight(&mut groups, self.alpha, self.ascending);
             let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let mut nodes = rounds::deal(program, Seats::new(program), pairs);
+            let mut nodes = rounds::deal(program.tasks, Seats::new(program), pairs);
             fill(program, &mut nodes);
             let keys = program.tasks.iter().map(|task| task.key);
             self.plan = keys

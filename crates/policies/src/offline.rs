@@ -1,0 +1,162 @@
+//! Nodes for tasks of a program that does not run yet: what is known of it comes from an earlier run.
+
+use std::time::Duration;
+
+use numad_core::cost::Prices;
+use numad_core::{CommMatrix, Policy, Program, Proposal, Settings, SettingsError, Task, Time};
+use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
+
+use crate::history::{Group, Spoken};
+use crate::published::deloc;
+use crate::seats::Seats;
+
+/// What two tasks said in a span of time: the lower position, the higher one, and how much.
+pub type Pair = (usize, usize, u64);
+
+/// The policies of the registry that place by order or by one matrix, without asking what the program does meanwhile.
+const OF_ONE_LOOK: [&str; 3] = ["packed", "scatter", "balance"];
+
+/// `DeLocMap`, for groups of pairs that talk at the same time and so many cores on each node. Tasks that say nothing go to
+/// the node with the fewest tasks; none for one that finds no core.
+#[must_use]
+pub fn deloc_map(tasks: usize, groups: &[Vec<Pair>], cores: &[usize]) -> Vec<Option<usize>> {
+    let spoken = |&(low, high, amount): &Pair| Spoken {
+        low,
+        high,
+        amount: amount as f64,
+        windows: 1.0,
+    };
+    let group = |pairs: &Vec<Pair>| Group {
+        pairs: pairs.iter().filter(|pair| pair.2 > 0).map(spoken).collect(),
+    };
+    let mut groups: Vec<Group> = groups.iter().map(group).collect();
+    let tasks = unknown(tasks, cores.len());
+    let mut nodes = deloc::deloc_map(&tasks, Seats::free_of(cores), &mut groups);
+    fill(&mut nodes, cores);
+    nodes
+}
+
+/// What a policy of the registry does with a program at its first look; none for one that needs more than a look.
+///
+/// # Errors
+/// As its maker.
+pub fn at_first_look(
+    name: &str,
+    topology: &Topology,
+    matrix: &CommMatrix,
+    cores: &[usize],
+) -> Result<Option<Vec<Option<usize>>>, SettingsError> {
+    let factory = crate::registry().iter().find(|it| it.name() == name);
+    let Some(factory) = factory.filter(|_| OF_ONE_LOOK.contains(&name)) else {
+        return Ok(None);
+    };
+    let mut policy = factory.build(&Settings::defaults(factory.settings()), 0)?;
+    let tasks = unknown(matrix.count(), cores.len());
+    let mut nodes = first_look(&mut *policy, topology, &tasks, (matrix, cores));
+    fill(&mut nodes, cores);
+    Ok(Some(nodes))
+}
+
+fn first_look(
+    policy: &mut dyn Policy,
+    topology: &Topology,
+    tasks: &[Task],
+    (matrix, cores): (&CommMatrix, &[usize]),
+) -> Vec<Option<usize>> {
+    let program = Program {
+        topology,
+        tasks,
+        capacity: cores,
+        free_bytes: &vec![0; cores.len()],
+        live: matrix,
+        decayed: matrix,
+        pages: &[],
+        page_bytes: 1,
+        window: Duration::from_secs(1),
+        samples: 0,
+        prices: Prices::default(),
+        handed: None,
+        ipc: None,
+        others_gbps: &[],
+        records: &[],
+    };
+    let mut proposals = Vec::new();
+    policy.propose(Time(0), &program, &mut proposals);
+    let mut nodes = vec![None; tasks.len()];
+    for proposal in proposals {
+        if let Proposal::PlaceTask { task, node, .. } = proposal {
+            nodes[task] = Some(node);
+        }
+    }
+    nodes
+}
+
+/// Tasks of which nothing is known but that they may run anywhere.
+fn unknown(tasks: usize, nodes: usize) -> Vec<Task> {
+    let task = |number: u32| Task {
+        key: TaskKey {
+            pid: Pid(1),
+            tid: Tid(number),
+            start: StartTicks(0),
+        },
+        node: None,
+        cpu: None,
+        allowed: vec![true; nodes],
+        busy: 1.0,
+        samples: 0,
+    };
+    (1..).take(tasks).map(task).collect()
+}
+
+/// Gives each task without a node, in order, the node with the fewest tasks that has a core left.
+fn fill(nodes: &mut [Option<usize>], cores: &[usize]) {
+    let mut held = vec![0; cores.len()];
+    for &node in nodes.iter().flatten() {
+        held[node] += 1;
+    }
+    for node in nodes.iter_mut().filter(|node| node.is_none()) {
+        let open = (0..cores.len()).filter(|&node| held[node] < cores[node]);
+        *node = open.min_by_key(|&node| held[node]);
+        if let Some(node) = *node {
+            held[node] += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The golden case of `DeLocMap`, and what follows from its text.
+    #[test]
+    fn golden() {
+        let pairs = vec![(0, 1, 8), (2, 3, 7), (4, 5, 6), (6, 7, 5)];
+        let found = deloc_map(8, &[pairs], &[4, 4]);
+        assert_eq!(found, [0, 0, 1, 1, 0, 0, 1, 1].map(Some));
+        // The louder group first, in it the louder pair, though another group has a louder one.
+        let groups = [vec![(0, 1, 9)], vec![(2, 3, 5), (4, 5, 6)]];
+        let found = deloc_map(6, &groups, &[2, 2, 2]);
+        assert_eq!(found, [2, 2, 1, 1, 0, 0].map(Some));
+        // Pairs of the same time are apart though one node could take all.
+        let found = deloc_map(4, &[vec![(0, 1, 9), (2, 3, 5)]], &[4, 4]);
+        assert_eq!(found, [0, 0, 1, 1].map(Some));
+        // Who says nothing goes where the fewest are; a pair of nothing is none.
+        let found = deloc_map(6, &[vec![(0, 1, 9), (2, 3, 0)]], &[3, 3]);
+        assert_eq!(found, [0, 0, 1, 1, 0, 1].map(Some));
+        assert_eq!(deloc_map(2, &[], &[1]), [Some(0), None]);
+    }
+
+    #[test]
+    fn baselines_are_those_of_the_registry() {
+        let topology = topology::synthetic::parse("2x2@10,21").unwrap();
+        let mut matrix = CommMatrix::new(4);
+        matrix.add(0, 1, 9);
+        let of = |name: &str| at_first_look(name, &topology, &matrix, &[2, 2]).unwrap();
+        assert_eq!(of("packed").unwrap(), [0, 0, 1, 1].map(Some));
+        assert_eq!(of("scatter").unwrap(), [0, 1, 0, 1].map(Some));
+        assert_eq!(of("balance").unwrap(), [0, 1, 0, 1].map(Some));
+        for name in ["lapt", "interleave", "none", "nonsense"] {
+            assert_eq!(of(name), None);
+        }
+    }
+}

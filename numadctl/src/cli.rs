@@ -16,7 +16,7 @@ use clap::{Args, ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use export::{Export, Recipe};
 pub use matrix::{Form, Matrix, Window};
 pub use mpi::{Mpi, What};
-pub use plan::{Placed, Plan, Planner, machines};
+pub use plan::{Placed, Plan, machines};
 pub use profile::Profile;
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.

@@ -265,7 +265,7 @@ slurm-hostfile\t'The machine of each rank, for Slurm\'s arbitrary distribution'"
 complete -c numadctl -n "__fish_numadctl_using_subcommand export" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -l machine -d 'Machines that the run is for, separated by commas where they have none: `this`, an hwloc XML file, a directory that looks like a root, or a text as `4x16@10,21`; may be given several times' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -s p -l policy -d 'How to place' -r -f -a "none\t''
+complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -s p -l policy -d 'How to place: deloc, locality, balance, packed, scatter or fixed; without it deloc where it is known who communicates when, else locality' -r -f -a "none\t''
 linux\t''
 packed\t''
 scatter\t''
@@ -283,7 +283,7 @@ cdsm\t''
 azimi\t''
 autopin\t''
 auto\t''"
-complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -l level -d 'What is placed: ranks that send messages, or threads of one program' -r -f -a "message\t'Ranks of an MPI job'
+complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -l level -d 'What is placed: ranks that send messages, or threads of one program; without it as the profile says, else ranks' -r -f -a "message\t'Ranks of an MPI job'
 thread\t'Threads of one program'"
 complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -s o -l output -d 'File that the plan goes into; `-` is standard output' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand plan" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F

@@ -122,7 +122,7 @@ fn no_plan(what: &str) -> Failure {
         .take(200)
         .collect();
     Failure::new(ErrorKind::Usage, format!("the file is no plan: {what}"))
-        .remedy("make one with `numadctl plan MATRIX -o FILE`")
+        .remedy("make one with `numadctl plan PROFILE -o FILE`")
 }
 
 fn check(plan: &Plan) -> Result<(), String> {

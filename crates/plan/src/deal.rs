@@ -4,8 +4,11 @@ use control::plan::{FORMAT, Level, Machine, Place, Plan};
 use control::{ErrorKind, Failure};
 use numad_core::CommMatrix;
 use policies::kernel::{Edges, Effort, Problem, Workspace, map};
+use policies::offline::Pair;
 use topology::distance::LOCAL;
 use topology::{CpuSet, Topology};
+
+use crate::{Method, Work};
 
 /// Distance between nodes of two machines. No two nodes of one machine are farther apart than 255.
 pub const BETWEEN_MACHINES: u32 = 1000;
@@ -38,15 +41,16 @@ struct Core {
 ///
 /// # Errors
 /// When there are more ranks or threads than cores.
-pub fn plan(matrix: &CommMatrix, sites: &[Site], level: Level) -> Result<Plan, Failure> {
+pub fn plan(work: &Work, sites: &[Site], level: Level, method: Method) -> Result<Plan, Failure> {
     let mut cores = Vec::new();
     for (machine, site) in sites.iter().enumerate() {
         cores.extend(cores_of(&site.topology, machine));
     }
+    let matrix = &work.matrix;
     let tasks = matrix.count();
     if tasks > cores.len() {
         let text = format!(
-            "the matrix has `{tasks}` {}s, the machines have `{}` usable cores",
+            "there are `{tasks}` {}s, the machines have `{}` usable cores",
             level.word(),
             cores.len()
         );
@@ -55,17 +59,20 @@ pub fn plan(matrix: &CommMatrix, sites: &[Site], level: Level) -> Result<Plan, F
     }
     let priced = |seats: &[usize]| cost(matrix, sites, &cores, seats);
     let in_order: Vec<usize> = (0..tasks).collect();
-    let dealt = deal(matrix, sites, &cores)?;
     let cost_before = priced(&in_order);
+    let dealt = match method {
+        Method::Fixed => in_order.clone(),
+        method => deal(work, sites, &cores, method)?,
+    };
     let cost_dealt = priced(&dealt);
-    let (seats, cost_after) = match cost_dealt < cost_before {
-        true => (dealt, cost_dealt),
-        false => (in_order, cost_before),
+    let (seats, cost_after) = match method == Method::Locality && cost_dealt >= cost_before {
+        true => (in_order, cost_before),
+        false => (dealt, cost_dealt),
     };
     Ok(Plan {
         format: FORMAT,
         made_by: format!("numadctl {}", env!("CARGO_PKG_VERSION")),
-        policy: "deloc".to_owned(),
+        policy: method.name().to_owned(),
         level,
         machines: sites.iter().map(machine_of).collect(),
         places: seats
@@ -130,32 +137,38 @@ fn cost(matrix: &CommMatrix, sites: &[Site], cores: &[Core], seats: &[usize]) ->
 }
 
 /// The core of each task.
-fn deal(matrix: &CommMatrix, sites: &[Site], cores: &[Core]) -> Result<Vec<usize>, Failure> {
-    let all: Vec<usize> = (0..matrix.count()).collect();
+fn deal(
+    work: &Work,
+    sites: &[Site],
+    cores: &[Core],
+    method: Method,
+) -> Result<Vec<usize>, Failure> {
+    let mut seats = vec![0; work.matrix.count()];
     let everything: Vec<usize> = (0..cores.len()).collect();
+    if !matches!(method, Method::Deloc | Method::Locality) {
+        for (tasks, its_cores) in by_look(work, sites, cores, method)? {
+            for (task, core) in tasks.into_iter().zip(its_cores) {
+                seats[task] = core;
+            }
+        }
+        return Ok(seats);
+    }
+    let all: Vec<usize> = (0..work.matrix.count()).collect();
     let far = apart(sites.len(), BETWEEN_MACHINES);
-    let mut seats = vec![0; matrix.count()];
-    let split = split(
-        matrix,
-        &all,
-        &far,
-        groups(&everything, sites.len(), |core| cores[core].machine),
-    )?;
-    for (site, (tasks, its_cores)) in sites.iter().zip(split) {
+    let by_site = groups(&everything, sites.len(), |core| cores[core].machine);
+    for (site, room) in sites.iter().zip(split(&work.matrix, &all, &far, by_site)?) {
         let topology = &site.topology;
         let nodes = topology.nodes();
-        let rows = (0..nodes.len()).map(|from| topology.distances().row(from));
-        let table = rows.collect::<Vec<_>>().concat();
-        let by_node = groups(&its_cores, nodes.len(), |core| cores[core].node);
-        for (node, (tasks, its_cores)) in nodes
-            .iter()
-            .zip(self::split(matrix, &tasks, &table, by_node)?)
-        {
+        let rooms = match method {
+            Method::Deloc => by_groups(work, topology, cores, room),
+            _ => by_distance(work, topology, cores, room)?,
+        };
+        for (node, (tasks, its_cores)) in nodes.iter().zip(rooms) {
             let caches = topology.caches_within(node);
             let cache_of = |core: usize| cache(&caches, &cores[core].place);
             let by_cache = groups(&its_cores, caches.len() + 1, cache_of);
             let near = apart(caches.len() + 1, ACROSS);
-            for (tasks, its_cores) in self::split(matrix, &tasks, &near, by_cache)? {
+            for (tasks, its_cores) in split(&work.matrix, &tasks, &near, by_cache)? {
                 for (task, core) in tasks.into_iter().zip(its_cores) {
                     seats[task] = core;
                 }
@@ -163,6 +176,90 @@ fn deal(matrix: &CommMatrix, sites: &[Site], cores: &[Core]) -> Result<Vec<usize
         }
     }
     Ok(seats)
+}
+
+/// Tasks of a machine to its nodes by their distances.
+fn by_distance(
+    work: &Work,
+    topology: &Topology,
+    cores: &[Core],
+    (tasks, its_cores): Room,
+) -> Result<Vec<Room>, Failure> {
+    let nodes = topology.nodes().len();
+    let rows = (0..nodes).map(|from| topology.distances().row(from));
+    let table = rows.collect::<Vec<_>>().concat();
+    let by_node = groups(&its_cores, nodes, |core| cores[core].node);
+    split(&work.matrix, &tasks, &table, by_node)
+}
+
+/// Tasks of a machine to its nodes by `DeLocMap`, for what they say among each other.
+fn by_groups(
+    work: &Work,
+    topology: &Topology,
+    cores: &[Core],
+    (tasks, its_cores): Room,
+) -> Vec<Room> {
+    let by_node = groups(&its_cores, topology.nodes().len(), |core| cores[core].node);
+    let mut position = vec![None; work.matrix.count()];
+    for (at, &task) in tasks.iter().enumerate() {
+        position[task] = Some(at);
+    }
+    let within = |group: &Vec<Pair>| -> Vec<Pair> {
+        let pairs = group.iter();
+        let here = pairs
+            .filter_map(|&(low, high, amount)| Some((position[low]?, position[high]?, amount)));
+        here.collect()
+    };
+    let talk: Vec<Vec<Pair>> = work.groups.iter().map(within).collect();
+    let capacity: Vec<usize> = by_node.iter().map(Vec::len).collect();
+    let nodes = policies::offline::deloc_map(tasks.len(), &talk, &capacity);
+    seated(&tasks, &nodes, by_node)
+}
+
+/// Tasks to the nodes of all machines, as one list, by a policy that places by order or sums.
+fn by_look(
+    work: &Work,
+    sites: &[Site],
+    cores: &[Core],
+    method: Method,
+) -> Result<Vec<Room>, Failure> {
+    let mut starts = vec![0];
+    for site in sites {
+        starts.push(starts[starts.len() - 1] + site.topology.nodes().len());
+    }
+    let everything: Vec<usize> = (0..cores.len()).collect();
+    let by_node = groups(&everything, starts[sites.len()], |core| {
+        starts[cores[core].machine] + cores[core].node
+    });
+    let capacity: Vec<usize> = by_node.iter().map(Vec::len).collect();
+    let name = method.name();
+    let impossible = |why: String| {
+        Failure::new(
+            ErrorKind::Internal,
+            format!("policy `{name}` does not place: {why}"),
+        )
+    };
+    let topology = &sites
+        .first()
+        .ok_or_else(|| impossible("there is no machine".to_owned()))?
+        .topology;
+    let nodes = policies::offline::at_first_look(name, topology, &work.matrix, &capacity);
+    let nodes = nodes.map_err(|error| impossible(error.to_string()))?;
+    let nodes = nodes.ok_or_else(|| impossible("it needs a running program".to_owned()))?;
+    let tasks: Vec<usize> = (0..work.matrix.count()).collect();
+    Ok(seated(&tasks, &nodes, by_node))
+}
+
+/// The rooms with the tasks that a list of nodes puts there.
+fn seated(tasks: &[usize], nodes: &[Option<usize>], rooms: Vec<Vec<usize>>) -> Vec<Room> {
+    let mut rooms: Vec<Room> = rooms.into_iter().map(|cores| (Vec::new(), cores)).collect();
+    for (&task, node) in tasks.iter().zip(nodes) {
+        // There are as many cores as tasks, so each has a node.
+        if let Some(node) = *node {
+            rooms[node].0.push(task);
+        }
+    }
+    rooms
 }
 
 /// Which cache a place is at; behind the last where it is at none.
@@ -268,7 +365,19 @@ mod tests {
             let node = topology.node_of(cpus.first().unwrap()).unwrap();
             assert_eq!(u32::from(node), place.node);
         }
-        assert!(plan.cost_after <= plan.cost_before);
+        if plan.policy == "locality" {
+            assert!(plan.cost_after <= plan.cost_before);
+        }
+    }
+
+    /// By sums alone, as before a run of which no times are known.
+    fn near(matrix: &CommMatrix, sites: &[Site], level: Level) -> Result<Plan, Failure> {
+        plan(
+            &Work::of_matrix(matrix.clone()),
+            sites,
+            level,
+            Method::Locality,
+        )
     }
 
     fn machines() -> impl Strategy<Value = Vec<&'static str>> {
@@ -296,9 +405,13 @@ mod tests {
                     matrix.add(one, other, (state >> 33) % 7);
                 }
             }
-            let planned = plan(&matrix, &sites, Level::Message).unwrap();
-            holds(&planned, &matrix, &sites);
-            assert_eq!(planned, plan(&matrix, &sites, Level::Message).unwrap());
+            let work = Work::of_matrix(matrix.clone());
+            for name in ["deloc", "locality", "fixed", "packed", "scatter", "balance"] {
+                let method = Method::of(name).unwrap();
+                let planned = plan(&work, &sites, Level::Message, method).unwrap();
+                holds(&planned, &matrix, &sites);
+                assert_eq!(planned, plan(&work, &sites, Level::Message, method).unwrap());
+            }
         }
     }
 
@@ -308,7 +421,7 @@ mod tests {
         let mut matrix = CommMatrix::new(4);
         matrix.add(0, 2, 100);
         matrix.add(1, 3, 100);
-        let planned = plan(&matrix, &sites, Level::Thread).unwrap();
+        let planned = near(&matrix, &sites, Level::Thread).unwrap();
         assert_eq!((planned.cost_before, planned.cost_after), (4200, 2000));
         assert_eq!(planned.places[0].node, planned.places[2].node);
     }
@@ -320,7 +433,7 @@ mod tests {
         matrix.add(0, 3, 1000);
         matrix.add(1, 2, 1000);
         matrix.add(0, 1, 1);
-        let planned = plan(&matrix, &sites, Level::Message).unwrap();
+        let planned = near(&matrix, &sites, Level::Message).unwrap();
         assert_eq!(planned.places[0].machine, planned.places[3].machine);
         assert_eq!(planned.places[1].machine, planned.places[2].machine);
         assert!(planned.cost_after < planned.cost_before);
@@ -328,7 +441,7 @@ mod tests {
 
     #[test]
     fn more_ranks_than_cores_are_refused() {
-        let failure = plan(&CommMatrix::new(5), &sites(&["2x2@10,21"]), Level::Message);
+        let failure = near(&CommMatrix::new(5), &sites(&["2x2@10,21"]), Level::Message);
         let failure = failure.unwrap_err();
         assert_eq!(failure.kind, ErrorKind::Usage);
         assert!(failure.message.contains("`5` ranks"), "{failure}");
@@ -368,7 +481,7 @@ mod tests {
                 &["4x20x2@10,21"],
             ] {
                 let sites = sites(specs);
-                let planned = plan(&matrix, &sites, Level::Message).unwrap();
+                let planned = near(&matrix, &sites, Level::Message).unwrap();
                 holds(&planned, &matrix, &sites);
                 gained += usize::from(planned.cost_after < planned.cost_before);
             }

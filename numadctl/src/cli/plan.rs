@@ -8,30 +8,25 @@ use control::plan::Level;
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
 pub struct Plan {
-    /// Who says how much to whom: a file that `numadctl matrix --csv` printed, a square of comma-separated amounts, or
-    /// the directory with Open MPI's monitoring files (*.prof)
-    #[arg(value_name = "MATRIX")]
-    pub matrix: PathBuf,
+    /// What an earlier run communicated: a profile (`numadctl profile --json`), a recording, a file of perf, a matrix as
+    /// `numadctl matrix --csv` prints it, a square of comma-separated amounts, or the directory with Open MPI's monitoring
+    /// files (*.prof)
+    #[arg(value_name = "PROFILE")]
+    pub profile: PathBuf,
     /// Machines that the run is for, separated by commas where they have none: `this`, an hwloc XML file, a directory
     /// that looks like a root, or a text as `4x16@10,21`; may be given several times
     #[arg(long, value_name = "MACHINE", default_value = "this")]
     pub machine: Vec<String>,
-    /// How to place
-    #[arg(long, short, value_enum, default_value = "deloc")]
-    pub policy: Planner,
-    /// What is placed: ranks that send messages, or threads of one program
-    #[arg(long, value_enum, default_value = "message")]
-    pub level: Placed,
+    /// How to place: deloc, locality, balance, packed, scatter or fixed; without it deloc where it is known who
+    /// communicates when, else locality
+    #[arg(long, short, value_name = "POLICY")]
+    pub policy: Option<String>,
+    /// What is placed: ranks that send messages, or threads of one program; without it as the profile says, else ranks
+    #[arg(long, value_enum)]
+    pub level: Option<Placed>,
     /// File that the plan goes into; `-` is standard output
     #[arg(long, short, value_name = "PLAN")]
     pub output: PathBuf,
-}
-
-/// A policy that can place before a program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Planner {
-    /// Those who talk most stand nearest.
-    Deloc,
 }
 
 /// What is placed.

@@ -3,10 +3,11 @@
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use control::plan::{BYTES_MAX, Plan};
+use control::plan::{BYTES_MAX, Level, Plan};
+use control::profile::{Level as Seen, Profile};
 use control::{ErrorKind, Failure};
 use numad_core::CommMatrix;
-use plan::Site;
+use plan::{Method, Site, Work};
 
 use crate::cli;
 use crate::fresh::{Fresh, cannot_write};
@@ -16,15 +17,17 @@ use crate::output::Output;
 const MATRIX_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn plan(arguments: &cli::Plan, out: &mut Output<'_>) -> Result<(), Failure> {
-    let cli::Planner::Deloc = arguments.policy;
-    let matrix = matrix(&arguments.matrix)?;
+    let named = arguments.policy.as_deref().map(Method::of).transpose()?;
+    let (work, level) = work(&arguments.profile)?;
+    let method = named.unwrap_or(Method::for_work(&work));
+    let level = arguments.level.map_or(level, cli::Placed::level);
     let mut sites = Vec::new();
     for name in cli::machines(&arguments.machine) {
         let topology = topology::load(&name).map_err(|error| super::topo::refused(&error))?;
         let name = host(&name);
         sites.push(Site { name, topology });
     }
-    let plan = plan::plan(&matrix, &sites, arguments.level.level())?;
+    let plan = plan::plan(&work, &sites, level, method)?;
     if arguments.output == Path::new("-") {
         return out.json(&plan);
     }
@@ -53,10 +56,11 @@ fn told(plan: &Plan, file: &Path) -> String {
     };
     let (before, after) = (plan.cost_before, plan.cost_after);
     format!(
-        "`{}`: {} on {}; cost {after}, core by core {before}\n",
+        "`{}`: {} on {} by `{}`; cost {after}, core by core {before}\n",
         file.display(),
         plural(plan.places.len(), plan.level.word()),
         plural(plan.machines.len(), "machine"),
+        plan.policy,
     )
 }
 
@@ -71,21 +75,47 @@ pub(super) fn load(path: &Path) -> Result<Plan, Failure> {
     })
 }
 
-fn matrix(path: &Path) -> Result<CommMatrix, Failure> {
-    let named = |failure: Failure| Failure {
+/// What an earlier run did, and whether it was of ranks or threads; by how the file begins.
+fn work(path: &Path) -> Result<(Work, Level), Failure> {
+    const RECORDINGS: [&[u8]; 3] = [&sampler::recording::MAGIC, b"PERFILE2", b"2ELIFREP"];
+    if path.is_dir() {
+        return Ok((Work::of_matrix(monitored(path)?), Level::Message));
+    }
+    let bytes = read(path, MATRIX_BYTES_MAX)?;
+    let profile = if RECORDINGS.iter().any(|magic| bytes.starts_with(magic)) {
+        drop(bytes);
+        super::profile::of_files(&[path.to_owned()], ::profile::metrics::THRESHOLDS)?
+    } else if bytes.first() == Some(&b'{') {
+        Profile::parse(&bytes, &path.display().to_string())?
+    } else {
+        let matrix = matrix(&bytes).map_err(|failure| named(path, failure))?;
+        return Ok((Work::of_matrix(matrix), Level::Message));
+    };
+    let level = match profile.level {
+        Seen::Message => Level::Message,
+        Seen::Line | Seen::Page => Level::Thread,
+    };
+    let work = Work::of_profile(&profile).map_err(|failure| named(path, failure))?;
+    Ok((work, level))
+}
+
+fn named(path: &Path, failure: Failure) -> Failure {
+    Failure {
         message: format!("`{}`: {}", path.display(), failure.message),
         ..failure
-    };
-    if !path.is_dir() {
-        let bytes = read(path, MATRIX_BYTES_MAX)?;
-        let starts = |letter: &[u8]| bytes.starts_with(letter);
-        let monitored = [&b"# POINT"[..], b"E\t", b"I\t"].into_iter().any(starts);
-        let matrix = match monitored {
-            true => plan::from_monitoring(&bytes),
-            false => plan::from_csv(&bytes),
-        };
-        return matrix.map_err(named);
     }
+}
+
+fn matrix(bytes: &[u8]) -> Result<CommMatrix, Failure> {
+    let starts = |letter: &[u8]| bytes.starts_with(letter);
+    let monitored = [&b"# POINT"[..], b"E\t", b"I\t"].into_iter().any(starts);
+    match monitored {
+        true => plan::from_monitoring(bytes),
+        false => plan::from_csv(bytes),
+    }
+}
+
+fn monitored(path: &Path) -> Result<CommMatrix, Failure> {
     let entries = path.read_dir().map_err(|error| cannot_read(path, &error))?;
     let mut files = Vec::new();
     for entry in entries {
@@ -100,7 +130,7 @@ fn matrix(path: &Path) -> Result<CommMatrix, Failure> {
         bytes.extend(read(&file, MATRIX_BYTES_MAX)?);
         bytes.push(b'\n');
     }
-    plan::from_monitoring(&bytes).map_err(named)
+    plan::from_monitoring(&bytes).map_err(|failure| named(path, failure))
 }
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {

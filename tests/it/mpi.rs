@@ -374,6 +374,12 @@ fn privileged_a_recording_of_a_job_has_its_messages() {
     );
     let text = house.ok(&["replay", file, "--policy", "none", "--machine", "2x2@10,20"]);
     assert!(text.contains(" messages of "), "{text}");
+    // And is a plan for the next run: ranks, by who sent at the same time.
+    let plan = house.ok(&["plan", file, "--machine", "2x2@10,20", "-o", "-"]);
+    let plan: Value = serde_json::from_str(&plan).expect("JSON");
+    assert_eq!(plan["policy"], "deloc", "{plan}");
+    assert_eq!(plan["level"], "message", "{plan}");
+    assert_eq!(plan["places"].as_array().map(Vec::len), Some(4), "{plan}");
 }
 
 /// Processes that are killed when the test ends, however it does.

@@ -101,7 +101,7 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
     if let Some(name) = placed.no_host().filter(|_| names_hosts) {
         return refused(
             &format!(
-                "this format names hosts, and machine `{name}` of the plan is called as none or as another"
+                "this format names hosts, but machine `{name}` of the plan has no host's name, or that of another"
             ),
             "call the files of machines after their hosts, and plan with `--machine HOST1.xml,HOST2.xml`",
         );
@@ -274,13 +274,13 @@ impl<'a> Placed<'a> {
     /// of a batch system.
     fn rankfile(&self, usage: &str) -> String {
         let mut text = format!("# {usage} -n {} {}\n", self.ranks.len(), self.command);
-        if self.machines.len() > 1 {
+        let are_hosts = self.no_host().is_none();
+        if self.machines.len() > 1 && !are_hosts {
             text.push_str(&format!(
                 "# hosts in the order {}\n",
                 self.machines.join(" ")
             ));
         }
-        let are_hosts = self.no_host().is_none();
         for (rank, seat) in self.ranks.iter().enumerate() {
             let (machine, cores) = (seat.machine, &seat.cores);
             let host = match self.machines.get(machine) {

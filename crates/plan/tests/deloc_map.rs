@@ -1,5 +1,5 @@
-//! `DeLocMap` of a profile against a reference that was written from the dissertation's text alone (section 3.3.3): a map
-//! of cores to tasks, as there, and no shared code. 300 random cases; one that differs prints its seed.
+//! `DeLocMap` of a profile against a reference that was written from the dissertation's text alone (section 3.3.3):
+//! a map of cores to tasks, as there, and no shared code. 300 random cases; one that differs prints its seed.
 
 use control::plan::{Level, Plan};
 use control::profile::Profile;

@@ -16,8 +16,8 @@ pub type Pair = (usize, usize, u64);
 /// The policies of the registry that place by order or by one matrix, without asking what the program does meanwhile.
 const OF_ONE_LOOK: [&str; 3] = ["packed", "scatter", "balance"];
 
-/// `DeLocMap`, for groups of pairs that talk at the same time and so many cores on each node. Tasks that say nothing go to
-/// the node with the fewest tasks; none for one that finds no core.
+/// `DeLocMap`, for groups of pairs that talk at the same time and so many cores on each node. Tasks that say
+/// nothing go to the node with the fewest tasks; none for one that finds no core.
 #[must_use]
 pub fn deloc_map(tasks: usize, groups: &[Vec<Pair>], cores: &[usize]) -> Vec<Option<usize>> {
     let spoken = |&(low, high, amount): &Pair| Spoken {

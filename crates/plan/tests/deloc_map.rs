@@ -187,7 +187,10 @@ fn tasks_are_mapped_by_algorithm_1() {
 
 fn profile(tasks: usize, groups: &[Vec<Pair>]) -> Work {
     let group = |(at, pairs): (usize, &Vec<Pair>)| {
-        let pair = |&(low, high, bytes): &Pair| serde_json::json!({ "low": low, "high": high, "bytes": bytes, "events": 1 });
+        let pair = |pair: &Pair| {
+            let (low, high, bytes) = *pair;
+            serde_json::json!({ "low": low, "high": high, "bytes": bytes, "events": 1 })
+        };
         let pairs: Vec<_> = pairs.iter().map(pair).collect();
         serde_json::json!({ "from_s": at, "to_s": at + 1, "pairs": pairs })
     };

@@ -8,9 +8,9 @@ use control::plan::Level;
 /// Arguments of `plan`.
 #[derive(Clone, Debug, Args)]
 pub struct Plan {
-    /// What an earlier run communicated: a profile (`numadctl profile --json`), a recording, a file of perf, a matrix as
-    /// `numadctl matrix --csv` prints it, a square of comma-separated amounts, or the directory with Open MPI's monitoring
-    /// files (*.prof)
+    /// What an earlier run communicated: a profile (`numadctl profile --json`), a recording, a file of perf, a matrix
+    /// as `numadctl matrix --csv` prints it, a square of comma-separated amounts, or the directory with Open MPI's
+    /// monitoring files (*.prof)
     #[arg(value_name = "PROFILE")]
     pub profile: PathBuf,
     /// Machines that the run is for, separated by commas where they have none: `this`, an hwloc XML file, a directory

@@ -298,7 +298,8 @@ fn is_fit(plan: &Plan, arguments: &[OsString]) -> Result<(), Failure> {
     .remedy(format!("start with `-n {planned}`")))
 }
 
-/// Whether this is the name of a parameter or variable that places ranks, as in `--mca NAME VALUE` and `-genv NAME VALUE`.
+/// Whether this is the name of a parameter or variable that places ranks, as in `--mca NAME VALUE` and `-genv NAME
+/// VALUE`.
 fn places(name: &str) -> bool {
     let name = name.split_once('=').map_or(name, |(name, _)| name);
     let bare = ["OMPI_MCA_", "PRTE_MCA_"]

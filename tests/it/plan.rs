@@ -188,6 +188,12 @@ pub(crate) fn hosts_hold(desk: &Desk, format: &str, command: &mut Command) {
 }
 
 impl Desk {
+    /// The settings of a Slurm that was started here, if one was.
+    fn slurm(&self) -> Option<(&'static str, PathBuf)> {
+        let settings = self.file("slurm.conf");
+        settings.exists().then_some(("SLURM_CONF", settings))
+    }
+
     /// The program that `AGENT` is.
     pub(crate) fn agent(&self) -> PathBuf {
         let agent = self.file("agent");
@@ -274,6 +280,7 @@ fn numactl_takes_its_lines() {
 pub(crate) fn run(desk: &Desk, command: &[&str], is_up: impl Fn(&str) -> bool) -> (String, String) {
     let (out, err) = (desk.file("out"), desk.file("err"));
     let mut child = ctl()
+        .envs(desk.slurm())
         .args(["run", "--plan"])
         .arg(desk.file("plan"))
         .arg("--")

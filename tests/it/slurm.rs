@@ -14,7 +14,7 @@ use serde_json::Value;
 use topology::CpuSet;
 
 use crate::house::{pid_of, privileged, wait_until};
-use crate::plan::Desk;
+use crate::plan::{Desk, run};
 
 /// Whether it is there; else says that the test is skipped.
 fn has_slurm() -> bool {
@@ -223,6 +223,15 @@ fn privileged_slurm_takes_masks_and_machines() {
     let found = slurm.carried_out(&desk.exported("slurm"), None);
     let found: Vec<Vec<u64>> = found.into_iter().map(|(_, cpus)| cpus).collect();
     assert_eq!(found, desk.planned());
+
+    let release = desk.file("release");
+    let script = format!(
+        "echo rank; until test -e {}; do sleep 0.1; done",
+        release.display()
+    );
+    let command = ["srun", "-n", "2", "sh", "-c", &script];
+    let (_, err) = run(&desk, &command, |text| text.lines().count() == 2);
+    assert!(err.contains("2 of 2 ranks were where"), "{err}");
 
     // The same places on two machines, in another order: ranks 1 and 2 are on the first, 0 and 3 on the second.
     let text = fs::read_to_string(desk.file("plan")).expect("the plan");

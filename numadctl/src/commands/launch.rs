@@ -30,7 +30,10 @@ const MARK: &str = "NUMAD_PLAN_RUN";
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Flags of launchers that place ranks too.
-const PLACING: [&str; 25] = [
+const PLACING: [&str; 28] = [
+    "cpu-bind",
+    "cpu_bind",
+    "distribution",
     "bind-to",
     "bindto",
     "binding",
@@ -78,6 +81,7 @@ enum Launcher {
     OpenMpi5,
     Hydra,
     Intel,
+    Slurm,
 }
 
 /// A file that goes when the run is over.
@@ -113,10 +117,11 @@ pub(super) fn run(
             command.envs(export::omp_variables(&plan)).args(rest);
         }
         (Level::Message, true) => {
-            is_fit(&plan, rest)?;
+            let launcher = launcher(&program)?;
+            is_fit(&plan, rest, launcher)?;
             let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
             is_alone(names)?;
-            rankfile = at_places(&mut command, &plan, launcher(&program)?)?;
+            rankfile = at_places(&mut command, &plan, launcher)?;
             command.args(rest);
         }
         (Level::Thread, true) => {
@@ -129,7 +134,7 @@ pub(super) fn run(
         (Level::Message, false) => {
             return Err(Failure::new(
                 ErrorKind::Usage,
-                "the plan is of ranks, the command is no mpirun",
+                "the plan is of ranks, the command is no mpirun and no srun",
             )
             .remedy("start it by mpirun or mpiexec, or plan with `--level thread`"));
         }
@@ -231,7 +236,7 @@ fn is_launcher(program: &Path) -> bool {
         .file_name()
         .and_then(OsStr::to_str)
         .unwrap_or_default();
-    ["mpirun", "mpiexec", "orterun", "prterun"]
+    ["mpirun", "mpiexec", "orterun", "prterun", "srun"]
         .iter()
         .any(|start| name.starts_with(start))
 }
@@ -239,11 +244,13 @@ fn is_launcher(program: &Path) -> bool {
 /// Which launcher it is, as it says itself.
 fn launcher(program: &Path) -> Result<Launcher, Failure> {
     let output = Command::new(program).arg("--version").output();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let said = said.unwrap_or_default();
+    let output = output.map(|output| (output.stdout, output.stderr));
+    let (said, complaint) = output.unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).into_owned();
     let found = match said.as_str() {
         text if text.contains("Intel(R) MPI") => Some(Launcher::Intel),
         text if text.contains("HYDRA") => Some(Launcher::Hydra),
+        text if text.starts_with("slurm") => Some(Launcher::Slurm),
         // It calls itself otherwise when started by another of its names.
         text if text.contains("(Open MPI) 4.") || text.contains("(OpenRTE) 4.") => {
             Some(Launcher::OpenMpi4)
@@ -254,17 +261,23 @@ fn launcher(program: &Path) -> Result<Launcher, Failure> {
         _ => None,
     };
     found.ok_or_else(|| {
+        let complaint = String::from_utf8_lossy(&complaint).into_owned();
+        let last = complaint.lines().last().filter(|_| said.is_empty());
+        let said = last.map_or_else(String::new, |line| {
+            let line = line.chars().filter(|it| !it.is_control()).take(200);
+            format!(": with `--version` it said `{}`", line.collect::<String>())
+        });
         let text = format!(
-            "`{}` is no launcher that plans are known for",
+            "`{}` is no launcher that plans are known for{said}",
             program.display()
         );
         Failure::new(ErrorKind::Usage, text)
-            .remedy("use Open MPI 4 or 5, MPICH or Intel MPI, or `numadctl export --plan FILE --format rankfile`")
+            .remedy("use Open MPI 4 or 5, MPICH, Intel MPI or Slurm, or `numadctl export --plan FILE --format rankfile`")
     })
 }
 
 /// Refuses another number of ranks than planned, and flags that place ranks as well.
-fn is_fit(plan: &Plan, arguments: &[OsString]) -> Result<(), Failure> {
+fn is_fit(plan: &Plan, arguments: &[OsString], launcher: Launcher) -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().filter_map(|it| it.to_str()).collect();
     let flag = |word: &&str| {
         let flag = word.strip_prefix('-')?;
@@ -280,10 +293,13 @@ fn is_fit(plan: &Plan, arguments: &[OsString]) -> Result<(), Failure> {
         let text = format!("parameter `{word}` and the plan both say where ranks go");
         return Err(Failure::new(ErrorKind::Usage, text).remedy(format!("leave out `{word}`")));
     }
-    let count = words
-        .windows(2)
-        .find(|pair| matches!(pair[0], "-n" | "-np" | "--np" | "-c"));
-    let count: Option<usize> = count.and_then(|pair| pair[1].parse().ok());
+    let count = words.iter().enumerate().find_map(|(at, word)| match *word {
+        "-n" | "-np" | "--np" | "--ntasks" => words.get(at + 1).copied(),
+        // Of srun these are processors of a task.
+        "-c" if launcher != Launcher::Slurm => words.get(at + 1).copied(),
+        word => word.strip_prefix("--ntasks="),
+    });
+    let count: Option<usize> = count.and_then(|count| count.parse().ok());
     let planned = plan.places.len();
     if count == Some(planned) {
         return Ok(());
@@ -332,6 +348,10 @@ fn at_places(
         }
         Launcher::Intel => {
             command.envs(export::intel_variables(plan));
+            return Ok(None);
+        }
+        Launcher::Slurm => {
+            command.args(export::slurm_binding(plan)?);
             return Ok(None);
         }
         Launcher::OpenMpi4 => Recipe::Rankfile,
@@ -493,10 +513,13 @@ mod tests {
     fn flags_that_contradict_the_plan_are_refused() {
         let fit = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            is_fit(&plan(2), &words)
+            is_fit(&plan(2), &words, Launcher::OpenMpi4)
         };
         fit("-n 2 ./a").unwrap();
         fit("--oversubscribe -np 2 ./a").unwrap();
+        fit("--ntasks=2 ./a").unwrap();
+        let words = ["-c", "4", "-n", "2", "./a"].map(OsString::from);
+        is_fit(&plan(2), &words, Launcher::Slurm).unwrap();
         for (line, part) in [
             ("-n 3 ./a", "`3` ranks"),
             ("./a", "no number"),

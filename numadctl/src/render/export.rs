@@ -362,7 +362,7 @@ impl<'a> Placed<'a> {
     }
 
     /// Slurm gives the same masks to the ranks of every machine, in their order there.
-    fn slurm(&self) -> Result<String, Failure> {
+    fn slurm_binding(&self) -> Result<[String; 2], Failure> {
         let masks_on = |machine: usize| -> Vec<String> {
             let here = self.ranks.iter().filter(|seat| seat.machine == machine);
             here.map(|seat| hexadecimal(&seat.cpus)).collect()
@@ -375,15 +375,20 @@ impl<'a> Placed<'a> {
             return Err(Failure::new(ErrorKind::Conflict, text)
                 .remedy("use Open MPI with the format `rankfile`"));
         }
+        let binding = format!("--cpu-bind=mask_cpu:{}", masks.join(","));
+        Ok([binding, "--mem-bind=local".to_owned()])
+    }
+
+    fn slurm(&self) -> Result<String, Failure> {
         let spread = match self.machines.len() {
             0 | 1 => "",
             // With SLURM_HOSTFILE as the format `slurm-hostfile` writes it.
             _ => "--distribution=arbitrary ",
         };
         Ok(format!(
-            "srun --ntasks={} {spread}--cpu-bind=mask_cpu:{} --mem-bind=local {}\n",
+            "srun --ntasks={} {spread}{} {}\n",
             self.ranks.len(),
-            masks.join(","),
+            self.slurm_binding()?.join(" "),
             self.command
         ))
     }
@@ -402,6 +407,11 @@ impl<'a> Placed<'a> {
 /// What `run --plan` gives hydra behind `-bind-to`.
 pub(crate) fn user_binding(plan: &Plan) -> String {
     format!("user:{}", Placed::of_plan(plan).user_binding())
+}
+
+/// What `run --plan` gives srun.
+pub(crate) fn slurm_binding(plan: &Plan) -> Result<[String; 2], Failure> {
+    Placed::of_plan(plan).slurm_binding()
 }
 
 /// What `run --plan` gives Intel's launcher.

@@ -17,7 +17,9 @@ impl Folder {
         let printed = "tid,node,7,9,samples:7,samples:9\n7,0,0,5,0,1\n9,,5,0,1,0\n";
         fs::write(folder.join("matrix.csv"), printed).unwrap();
         fs::write(folder.join("wrong.csv"), "0,-1\n1,0\n").unwrap();
+        fs::write(folder.join("crooked.csv"), "\n0,1\n\n1\n").unwrap();
         fs::write(folder.join("cut.prof"), "E\t0\t1\t35").unwrap();
+        fs::write(folder.join("empty.prof"), "\n").unwrap();
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/pml_monitoring");
         fs::copy(seeds.join("openmpi-4.1.4"), folder.join("prof.0.prof")).unwrap();
         Self(folder)
@@ -59,11 +61,61 @@ fn pages_load_nothing_and_tell_what_they_show() {
 }
 
 #[test]
+fn a_matrix_keeps_its_first_row_and_its_head() {
+    let folder = Folder::new("matrix");
+    let texts = [
+        "\u{feff}0,5\n6,0\n",
+        "Elbe,Inn,Isar\nInn,0,5\nIsar,6,0\n",
+        "# ranks,0,1\n0,0,5\n1,6,0\n",
+        "Inn,0,1\n0,0,5\n1,6,0\n",
+    ];
+    for text in texts {
+        fs::write(folder.0.join("some.csv"), text).unwrap();
+        let (code, answer, told) = folder.run("profile some.csv --json");
+        assert!(
+            code == 0 && answer.contains("\"comm_bytes\":22"),
+            "{text}: {answer} {told}"
+        );
+        let (code, answer, told) = folder.run("plan some.csv --machine 2x2 -o -");
+        assert!(
+            code == 0 && answer.contains("\"places\""),
+            "{text}: {answer} {told}"
+        );
+    }
+}
+
+#[test]
+fn a_monitoring_file_cut_between_lines_is_refused() {
+    let folder = Folder::new("cut");
+    let whole = fs::read_to_string(folder.0.join("prof.0.prof")).unwrap();
+    let cut: String = whole.split_inclusive('\n').take(3).collect();
+    fs::write(folder.0.join("prof.0.prof"), cut).unwrap();
+    for typed in ["profile prof.0.prof", "plan prof.0.prof -o -"] {
+        let (code, out, complaint) = folder.run(typed);
+        assert!(
+            code == 2 && out.is_empty(),
+            "{typed}: {code} {out} {complaint}"
+        );
+        assert!(
+            complaint.contains("line 3: the file ends before `# OSC`"),
+            "{complaint}"
+        );
+        assert_eq!(complaint.lines().count(), 1, "{complaint}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_one_line_with_a_remedy() {
     let folder = Folder::new("wrong");
     for (typed, code, told) in [
         ("profile cut.prof", 2, "line 1: 4 fields"),
         ("profile wrong.csv", 2, "`-1` is no amount"),
+        (
+            "profile crooked.csv",
+            2,
+            "line 4: 1 cells in a matrix of 2 rows",
+        ),
+        ("profile empty.prof", 2, "the file is empty"),
         ("profile nothing.prof", 6, "no such file"),
     ] {
         let (found, out, complaint) = folder.run(typed);

@@ -13,7 +13,6 @@ mod method;
 mod work;
 
 pub use deal::{BETWEEN_MACHINES, Site, plan};
+pub use matrix::{from_csv, from_monitoring, is_monitoring};
 pub use method::Method;
 pub use work::Work;
-
-pub use matrix::{from_csv, from_monitoring};

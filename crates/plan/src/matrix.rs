@@ -2,7 +2,7 @@
 
 use control::{ErrorKind, Failure};
 use numad_core::CommMatrix;
-use profile::monitoring::Messages;
+use profile::monitoring::{self, Messages};
 use profile::table::Table;
 
 fn wrong(text: impl Into<String>) -> Failure {
@@ -32,15 +32,27 @@ pub fn from_csv(bytes: &[u8]) -> Result<CommMatrix, Failure> {
     Ok(matrix)
 }
 
-/// Reads what Open MPI's monitoring writes, one file after the other: bytes of point-to-point
+/// Whether these bytes are a file of Open MPI's monitoring, and not comma-separated values.
+#[must_use]
+pub fn is_monitoring(bytes: &[u8]) -> bool {
+    text(bytes).is_ok_and(monitoring::is_monitoring)
+}
+
+/// Reads what Open MPI's monitoring writes, files with their names: bytes of point-to-point
 /// messages and of those within collective calls.
 ///
 /// # Errors
-/// Names the first line that is wrong.
-pub fn from_monitoring(bytes: &[u8]) -> Result<CommMatrix, Failure> {
+/// Names the file, and the first line that is wrong.
+pub fn from_monitoring(files: &[(String, Vec<u8>)]) -> Result<CommMatrix, Failure> {
     let mut messages = Messages::default();
-    let read = messages.add(text(bytes)?);
-    read.map_err(|error| wrong(format!("this is no file of Open MPI's monitoring: {error}")))?;
+    for (name, bytes) in files {
+        let read = text(bytes).map(|text| messages.add(text))?;
+        read.map_err(|error| {
+            let text = format!("`{name}` is no whole file of Open MPI's monitoring: {error}");
+            Failure::new(ErrorKind::Usage, text)
+                .remedy("run the program to its end, and copy the file again")
+        })?;
+    }
     if messages.sent.is_empty() {
         return Err(wrong("the files tell of no message"));
     }
@@ -71,9 +83,37 @@ mod tests {
 
     #[test]
     fn monitoring_is_read() {
-        let text = b"# head\nE\t0\t1\t108 bytes\t27 msgs sent\t0,0\nI\t1\t2\t4 bytes\t1 msgs sent\nD\tcomm\n";
-        let pairs: Vec<_> = from_monitoring(text).unwrap().pairs().collect();
+        let file = |text: &str| (format!("x{}.prof", text.len()), text.as_bytes().to_vec());
+        let whole = [
+            file("# head\nE\t0\t1\t108 bytes\t27 msgs sent\t0,0\n"),
+            file("\u{feff}I\t1\t2\t4 bytes\t1 msgs sent\n"),
+        ];
+        assert!(whole.iter().skip(1).all(|(_, bytes)| is_monitoring(bytes)));
+        let pairs: Vec<_> = from_monitoring(&whole).unwrap().pairs().collect();
         assert_eq!(pairs, [(0, 1, 108), (1, 2, 4)]);
+        // The second file would hide that the first is cut, if they were read as one.
+        let cut = [file("# POINT TO POINT\n"), whole[1].clone()];
+        let failure = from_monitoring(&cut).unwrap_err();
+        assert!(
+            failure.message.starts_with("`x17.prof` is no whole file"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_row() {
+        let pairs: Vec<_> = from_csv("\u{feff}0,5\n6,0\n".as_bytes())
+            .unwrap()
+            .pairs()
+            .collect();
+        assert_eq!(pairs, [(0, 1, 11)]);
+    }
+
+    #[test]
+    fn a_head_may_begin_with_any_letter() {
+        for text in ["Elbe,Inn\n", "# ranks,0\n", "I,0\n"] {
+            assert!(!is_monitoring(text.as_bytes()), "{text}");
+        }
     }
 
     #[track_caller]
@@ -93,7 +133,7 @@ mod tests {
         refused(b"0,1\n-1,0", "`-1` is no amount");
         refused(b"tid,node\n", "no row");
         for bytes in [&b"E\t0\t1\tx bytes"[..], b"E\t0\t99999999999\t1 bytes", b""] {
-            let failure = from_monitoring(bytes).unwrap_err();
+            let failure = from_monitoring(&[("x".to_owned(), bytes.to_vec())]).unwrap_err();
             assert_eq!(failure.kind, ErrorKind::Usage);
         }
     }

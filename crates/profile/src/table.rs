@@ -1,11 +1,12 @@
 //! A matrix in comma-separated values: one row for each sender, bytes to each receiver.
 //!
 //! A first row of names is taken for names, and so is a first column. What `numadctl matrix --csv` writes has the node
-//! of each thread beside its name, and shares of samples behind the amounts.
+//! of each thread beside its name, and shares of samples behind the amounts. Spreadsheets begin a text with a byte order
+//! mark; it belongs to no cell.
 
 use control::profile::TASKS_MAX;
 
-use crate::monitoring::{MonitoringError, shortened};
+use crate::monitoring::{MonitoringError, shortened, unmarked};
 
 /// A square matrix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Table {
     /// # Errors
     /// Names the first line that is wrong.
     pub fn parse(text: &str) -> Result<Self, MonitoringError> {
-        let mut lines = text
+        let mut lines = unmarked(text)
             .lines()
             .enumerate()
             .filter(|(_, line)| !line.trim().is_empty())
@@ -37,6 +38,7 @@ impl Table {
         });
         let behind = head.map_or(0, |(_, line)| line.matches("samples:").count());
         let mut table = Self::default();
+        let mut numbers = Vec::new();
         for (line, text) in lines {
             let failed = |text: String| MonitoringError {
                 line: line + 1,
@@ -58,6 +60,7 @@ impl Table {
                 .collect();
             table.rows.push(row.map_err(failed)?);
             table.names.push(name);
+            numbers.push(line + 1);
             if table.rows.len() > TASKS_MAX {
                 return Err(failed(format!("more than {TASKS_MAX} rows")));
             }
@@ -66,7 +69,7 @@ impl Table {
         let crooked = table.rows.iter().position(|row| row.len() != side);
         match crooked {
             Some(row) => Err(MonitoringError {
-                line: row + 1 + usize::from(head.is_some()),
+                line: numbers[row],
                 text: format!("{} cells in a matrix of {side} rows", table.rows[row].len()),
             }),
             None if side == 0 => Err(MonitoringError {
@@ -108,6 +111,21 @@ mod tests {
         assert_eq!(short.to_string(), "line 2: 0 cells in a matrix of 2 rows");
     }
 
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_row() {
+        for text in [
+            "0,5\n6,0\n",
+            "tid,12,13\n12,0,5\n13,6,0\n",
+            "tid,node,7,9\n7,0,0,5\n9,,5,0\n",
+        ] {
+            assert_eq!(
+                Table::parse(&format!("\u{feff}{text}")),
+                Table::parse(text),
+                "{text}"
+            );
+        }
+    }
+
     #[track_caller]
     fn refused(text: &str, expected: &str) {
         assert_eq!(Table::parse(text).unwrap_err().to_string(), expected);
@@ -119,5 +137,15 @@ mod tests {
         refused("0,1\n1\n", "line 2: 1 cells in a matrix of 2 rows");
         refused("0,1\n-1,0\n", "line 2: `-1` is no amount");
         refused("0,1\n", "line 1: 2 cells in a matrix of 1 rows");
+    }
+
+    #[test]
+    fn errors_name_the_line_of_the_file() {
+        refused("\n\n0,1\n\n1\n", "line 5: 1 cells in a matrix of 2 rows");
+        refused(
+            "\ntid,a,b\n\na,0,1\n\nb,1\n",
+            "line 6: 1 cells in a matrix of 2 rows",
+        );
+        refused("0,1\r\n\r\n-1,0\r\n", "line 3: `-1` is no amount");
     }
 }

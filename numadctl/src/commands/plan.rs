@@ -1,7 +1,7 @@
 //! `plan`, and what others do with its file.
 
 use std::io::{Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use control::plan::{BYTES_MAX, Level, Plan};
 use control::profile::{Level as Seen, Profile};
@@ -88,8 +88,7 @@ fn work(path: &Path) -> Result<(Work, Level), Failure> {
     } else if bytes.first() == Some(&b'{') {
         Profile::parse(&bytes, &path.display().to_string())?
     } else {
-        let matrix = matrix(&bytes).map_err(|failure| named(path, failure))?;
-        return Ok((Work::of_matrix(matrix), Level::Message));
+        return Ok((Work::of_matrix(matrix(path, bytes)?), Level::Message));
     };
     let level = match profile.level {
         Seen::Message => Level::Message,
@@ -106,12 +105,10 @@ fn named(path: &Path, failure: Failure) -> Failure {
     }
 }
 
-fn matrix(bytes: &[u8]) -> Result<CommMatrix, Failure> {
-    let starts = |letter: &[u8]| bytes.starts_with(letter);
-    let monitored = [&b"# POINT"[..], b"E\t", b"I\t"].into_iter().any(starts);
-    match monitored {
-        true => plan::from_monitoring(bytes),
-        false => plan::from_csv(bytes),
+fn matrix(path: &Path, bytes: Vec<u8>) -> Result<CommMatrix, Failure> {
+    match plan::is_monitoring(&bytes) {
+        true => plan::from_monitoring(&[(path.display().to_string(), bytes)]),
+        false => plan::from_csv(&bytes).map_err(|failure| named(path, failure)),
     }
 }
 
@@ -125,12 +122,9 @@ fn monitored(path: &Path) -> Result<CommMatrix, Failure> {
         }
     }
     files.sort();
-    let mut bytes = Vec::new();
-    for file in files {
-        bytes.extend(read(&file, MATRIX_BYTES_MAX)?);
-        bytes.push(b'\n');
-    }
-    plan::from_monitoring(&bytes).map_err(|failure| named(path, failure))
+    let read = |file: &PathBuf| Ok((file.display().to_string(), read(file, MATRIX_BYTES_MAX)?));
+    let files: Vec<(String, Vec<u8>)> = files.iter().map(read).collect::<Result<_, Failure>>()?;
+    plan::from_monitoring(&files)
 }
 
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {

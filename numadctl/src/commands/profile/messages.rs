@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ::profile::build::{self, About};
-use ::profile::monitoring::{Messages, MonitoringError};
+use ::profile::monitoring::{Messages, MonitoringError, is_monitoring};
 use ::profile::table::Table;
 use control::profile::{Level, Profile, TASKS_MAX, Thresholds};
 use control::{ErrorKind, Failure};
 
 use super::memory::made_by;
+
+/// How the names of monitoring files end.
+const ENDING: &str = "prof";
 
 /// The files, with those of a directory in its place.
 pub(super) fn listed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
@@ -27,7 +30,7 @@ pub(super) fn listed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let mut inside: Vec<PathBuf> = entries
             .filter_map(Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "prof"))
+            .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
             .collect();
         inside.sort();
         if inside.is_empty() {
@@ -46,16 +49,16 @@ pub(super) fn profile(files: &[PathBuf], thresholds: Thresholds) -> Result<Profi
     let mut own: BTreeMap<u32, &Path> = BTreeMap::new();
     for file in files {
         let text = String::from_utf8(super::read(file)?).map_err(|_binary| unknown(file))?;
-        let begins = text.bytes().find(|byte| !byte.is_ascii_whitespace());
-        match begins {
-            Some(b'#' | b'E' | b'I') => {
-                messages
-                    .add(&text)
-                    .map_err(|error| wrong(file, &error, "pml_monitoring"))?;
-                note_rank(&mut own, file)?;
-            }
-            _ if files.len() == 1 => return of_table(&text, file, thresholds),
-            _ => return Err(unknown(file)),
+        let named = file.extension().is_some_and(|ending| ending == ENDING);
+        if is_monitoring(&text) || (named && text.trim().is_empty()) {
+            messages
+                .add(&text)
+                .map_err(|error| wrong(file, &error, "pml_monitoring"))?;
+            note_rank(&mut own, file)?;
+        } else if files.len() == 1 {
+            return of_table(&text, file, thresholds);
+        } else {
+            return Err(unknown(file));
         }
     }
     let ranks = messages

@@ -22,8 +22,9 @@ use std::fmt;
 
 use control::profile::TASKS_MAX;
 
-/// Bytes and messages from each rank to each, by the numbers of both.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Bytes and messages from each rank to each, by the numbers of both. There is no copy of it: one for each file made
+/// reading many files quadratic.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     /// By sender and receiver.
     pub sent: BTreeMap<(u32, u32), (u64, u64)>,
@@ -134,7 +135,8 @@ impl Messages {
     /// Names the first line that is cut or of another version, or after which lines lack. Nothing is added then.
     pub fn add(&mut self, text: &str) -> Result<(), MonitoringError> {
         let text = unmarked(text);
-        let mut read = self.clone();
+        // What is there already is not looked at: many files are as much work as they have lines.
+        let mut read = Vec::new();
         let mut progress = Progress::default();
         let (mut told, mut last) = (false, 1);
         for (number, line) in text.lines().enumerate() {
@@ -144,8 +146,8 @@ impl Messages {
             };
             let fields: Vec<&str> = line.split('\t').collect();
             match fields[0] {
-                "E" | "I" | "S" => read.message(&fields, false).map_err(failed)?,
-                "R" => read.message(&fields, true).map_err(failed)?,
+                "E" | "I" | "S" => read.push(Line::read(&fields, false).map_err(failed)?),
+                "R" => read.push(Line::read(&fields, true).map_err(failed)?),
                 "C" => {}
                 "D" | "O2A" | "A2O" | "A2A" => progress.communicator(fields[0]).map_err(failed)?,
                 other if other.starts_with('#') => progress.head(line).map_err(failed)?,
@@ -163,7 +165,7 @@ impl Messages {
         if let Some(text) = lacking {
             return Err(MonitoringError { line: last, text });
         }
-        *self = read;
+        read.iter().for_each(|line| self.count(line));
         Ok(())
     }
 
@@ -173,19 +175,33 @@ impl Messages {
         self.highest.map_or(0, |rank| rank as usize + 1)
     }
 
-    fn message(&mut self, fields: &[&str], turned: bool) -> Result<(), String> {
+    fn count(&mut self, line: &Line) {
+        let (from, to) = line.pair;
+        let sum = self.sent.entry(line.pair).or_default();
+        sum.0 = sum.0.saturating_add(line.bytes);
+        sum.1 = sum.1.saturating_add(line.messages);
+        self.highest = self.highest.max(Some(from.max(to)));
+    }
+}
+
+/// What one line tells.
+struct Line {
+    pair: (u32, u32),
+    bytes: u64,
+    messages: u64,
+}
+
+impl Line {
+    fn read(fields: &[&str], turned: bool) -> Result<Self, String> {
         let [_, from, to, bytes, messages, ..] = fields else {
             return Err(format!("{} fields, at least 5 expected", fields.len()));
         };
         let (from, to) = (rank(from)?, rank(to)?);
-        let bytes = amount(bytes, " bytes")?;
-        let messages = amount(messages, " msgs sent")?;
-        let pair = if turned { (to, from) } else { (from, to) };
-        let sum = self.sent.entry(pair).or_default();
-        sum.0 = sum.0.saturating_add(bytes);
-        sum.1 = sum.1.saturating_add(messages);
-        self.highest = self.highest.max(Some(from.max(to)));
-        Ok(())
+        Ok(Self {
+            pair: if turned { (to, from) } else { (from, to) },
+            bytes: amount(bytes, " bytes")?,
+            messages: amount(messages, " msgs sent")?,
+        })
     }
 }
 

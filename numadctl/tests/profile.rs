@@ -3,8 +3,13 @@
 #![cfg(test)]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// A folder of one test.
 struct Folder(PathBuf);
@@ -23,6 +28,29 @@ impl Folder {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/pml_monitoring");
         fs::copy(seeds.join("openmpi-4.1.4"), folder.join("prof.0.prof")).unwrap();
         Self(folder)
+    }
+
+    /// An mpirun that calls itself Open MPI, leaves what a rank sent, and then does this. What is temporary goes into
+    /// the folder `tmp`.
+    fn mpirun(&self, then: &str) -> Command {
+        let path = self.0.join("mpirun");
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open MPI) 4.1.4'; exit; fi\n\
+             cp prof.0.prof \"$OMPI_MCA_pml_monitoring_filename.0.prof\"\necho of the program\n{then}\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::create_dir_all(self.0.join("tmp")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_numadctl"));
+        command
+            .current_dir(&self.0)
+            .env("TMPDIR", self.0.join("tmp"));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn left_behind(&self) -> usize {
+        fs::read_dir(self.0.join("tmp")).unwrap().count()
     }
 
     /// Exit code, answer, complaint.
@@ -125,5 +153,69 @@ fn what_is_wrong_is_one_line_with_a_remedy() {
         );
         assert!(complaint.contains(told), "{typed}: {complaint}");
         assert_eq!(complaint.lines().count(), 1, "{typed}: {complaint}");
+    }
+}
+
+#[test]
+fn the_output_of_the_program_is_no_part_of_the_profile() {
+    let folder = Folder::new("output");
+    for (flags, ours) in [
+        (&["--json"][..], true),
+        (&["-o", "-"], true),
+        (&[], true),
+        (&["-o", "page.html"], false),
+    ] {
+        let mut command = folder.mpirun("exit 3");
+        let output = command
+            .arg("profile")
+            .args(flags)
+            .args(["--", "./mpirun"])
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (answer, errors) = (text(output.stdout), text(output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{flags:?}: {errors}");
+        match ours {
+            true => {
+                assert!(
+                    !answer.contains("of the program") && answer.contains("mpirun"),
+                    "{flags:?}: {answer}"
+                );
+                assert_eq!(errors, "of the program\n", "{flags:?}");
+            }
+            false => assert_eq!((answer.as_str(), errors.as_str()), ("of the program\n", "")),
+        }
+        if flags == ["--json"] {
+            let profile: serde_json::Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(profile["numad_profile"], 1);
+        }
+        assert_eq!(folder.left_behind(), 0, "{flags:?}");
+    }
+}
+
+#[test]
+fn signals_reach_the_program_and_leave_no_folder_behind() {
+    let folder = Folder::new("signals");
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        // Of this process itself, so that no child of the script outlives it.
+        let mut command = folder.mpirun("exec sleep 60");
+        let mut child = command
+            .args(["profile", "--json", "--", "./mpirun"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert_eq!(
+            (line.as_str(), folder.left_behind()),
+            ("of the program\n", 1)
+        );
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        let status = child.wait().unwrap();
+        // What its ranks left until then is shown; the code tells how it ended.
+        assert_eq!(status.code(), Some(128 + signal as i32), "{signal}");
+        assert_eq!(folder.left_behind(), 0, "{signal}");
     }
 }

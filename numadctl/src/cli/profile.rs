@@ -23,7 +23,8 @@ pub struct Profile {
     )]
     pub files: Vec<PathBuf>,
     /// Program to run and profile, after `--`. An mpirun of Open MPI counts messages and needs no daemon; what
-    /// other programs do to memory is recorded by the daemon
+    /// other programs do to memory is recorded by the daemon. Its standard output goes to the error stream, unless the
+    /// profile goes to a file
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     /// Write a page with pictures into FILE; `-` is standard output

@@ -32,7 +32,15 @@ pub(super) fn profile(
     };
     let (profile, code) = match arguments.command.is_empty() {
         true => (of_files(&arguments.files, thresholds)?, 0),
-        false => started::run(client, &arguments.command, thresholds, err)?,
+        false => {
+            // As of `perf stat -o`: a file leaves the streams to the program.
+            let file = arguments.output.as_deref();
+            let started = started::Started {
+                command: &arguments.command,
+                keeps_output: file.is_some_and(|file| file != Path::new("-")),
+            };
+            started::run(client, &started, thresholds, err)?
+        }
     };
     match &arguments.output {
         _ if arguments.plain.json => out.json(&profile)?,

@@ -1,13 +1,16 @@
 //! A program that is run to be profiled.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::DirBuilder;
+use std::io::{self, IsTerminal as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use control::profile::{Profile, Thresholds};
 use control::rows::{RecordRequest, Target};
 use control::{ErrorKind, Failure};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::client::Client;
@@ -16,7 +19,7 @@ use crate::commands::compare::exit_code;
 use crate::fresh::Fresh;
 use crate::output::Output;
 use crate::stopped;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, Woken};
 
 use super::of_files;
 
@@ -27,10 +30,13 @@ impl Folder {
     fn new() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("numadctl-profile-{}", std::process::id()));
         // One that is there already may be another user's.
-        std::fs::create_dir(&path).map_err(|error| {
-            let text = format!("cannot make `{}`: {error}", path.display());
-            Failure::new(ErrorKind::Kernel, text).remedy("set TMPDIR to another directory")
-        })?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| {
+                let text = format!("cannot make `{}`: {error}", path.display());
+                Failure::new(ErrorKind::Kernel, text).remedy("set TMPDIR to another directory")
+            })?;
         Ok(Self(path))
     }
 }
@@ -42,21 +48,78 @@ impl Drop for Folder {
     }
 }
 
+/// A program that is to be run.
+pub(super) struct Started<'a> {
+    /// With its arguments.
+    pub(super) command: &'a [OsString],
+    /// Whether its standard output stays its own. Else it goes to the error stream: ours holds the profile.
+    pub(super) keeps_output: bool,
+}
+
+impl Started<'_> {
+    fn output(&self) -> Stdio {
+        match self.keeps_output {
+            true => Stdio::inherit(),
+            false => Stdio::from(io::stderr()),
+        }
+    }
+}
+
 /// Runs it to its end; its profile and its exit code.
 pub(super) fn run(
     client: &Client,
-    command: &[OsString],
+    started: &Started<'_>,
     thresholds: Thresholds,
     err: &mut Output<'_>,
 ) -> Result<(Profile, u8), Failure> {
-    let (name, rest) = command.split_first().ok_or_else(|| {
+    let (name, rest) = started.command.split_first().ok_or_else(|| {
         Failure::new(ErrorKind::Usage, "no command is given").remedy("name it after `--`")
     })?;
     let program = find_program(name)?;
+    // Before the folder is made: a signal that ends numadctl at once would leave it behind.
+    let mut waiting = Waiting::new(client.runtime())?;
     let folder = Folder::new()?;
+    let run = OneRun {
+        program: &program,
+        rest,
+        output: started.output(),
+        folder: &folder,
+    };
     match is_open_mpi(&program) {
-        true => messages(&program, rest, &folder, thresholds),
-        false => recorded(client, (&program, rest), &folder, thresholds, err),
+        true => messages(run, &mut waiting, thresholds),
+        false => recorded(client, run, &mut waiting, (thresholds, err)),
+    }
+}
+
+/// What is run, and where what it leaves is kept.
+struct OneRun<'a> {
+    program: &'a Path,
+    rest: &'a [OsString],
+    output: Stdio,
+    folder: &'a Folder,
+}
+
+/// Waits for the end of the program. Signals that ask numadctl to end go to the program: what it leaves is removed only
+/// when it has ended.
+fn ended(child: &mut Child, waiting: &mut Waiting<'_>) -> Result<ExitStatus, Failure> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let mut earlier = waiting.interrupted().then(|| waiting.signal()).flatten();
+    loop {
+        if let Some(signal) = earlier.take() {
+            pass_on(pid, signal);
+        }
+        match waiting.child(child, None)? {
+            Woken::Ended(status) => return Ok(status),
+            Woken::Interrupted(signal) => pass_on(pid, signal),
+            Woken::Late => {}
+        }
+    }
+}
+
+fn pass_on(pid: Pid, signal: Signal) {
+    // Ctrl-C of a terminal goes to the program as well.
+    if signal != Signal::SIGINT || !io::stdin().is_terminal() {
+        let _gone_already = kill(pid, signal);
     }
 }
 
@@ -95,16 +158,23 @@ pub(crate) fn monitoring(folder: &Path) -> Vec<(&'static str, OsString)> {
 }
 
 fn messages(
-    program: &Path,
-    rest: &[OsString],
-    folder: &Folder,
+    run: OneRun<'_>,
+    waiting: &mut Waiting<'_>,
     thresholds: Thresholds,
 ) -> Result<(Profile, u8), Failure> {
-    let status = Command::new(program)
+    let OneRun {
+        program,
+        rest,
+        output,
+        folder,
+    } = run;
+    let mut child = Command::new(program)
         .args(rest)
         .envs(monitoring(&folder.0))
-        .status()
+        .stdout(output)
+        .spawn()
         .map_err(|error| cannot_start(program, &error))?;
+    let status = ended(&mut child, waiting)?;
     let code = u8::try_from(exit_code(status)).unwrap_or(u8::MAX);
     let profile = of_files(std::slice::from_ref(&folder.0), thresholds).map_err(|failure| {
         let text = format!(
@@ -120,15 +190,20 @@ fn messages(
 
 fn recorded(
     client: &Client,
-    (program, rest): (&Path, &[OsString]),
-    folder: &Folder,
-    thresholds: Thresholds,
-    err: &mut Output<'_>,
+    run: OneRun<'_>,
+    waiting: &mut Waiting<'_>,
+    (thresholds, err): (Thresholds, &mut Output<'_>),
 ) -> Result<(Profile, u8), Failure> {
+    let OneRun {
+        program,
+        rest,
+        output,
+        folder,
+    } = run;
     let path = folder.0.join("recording");
     let mut file = Fresh::begin(&path)?;
-    let mut waiting = Waiting::new(client.runtime())?;
     let mut child = stopped::command(program, rest)
+        .stdout(output)
         .spawn()
         .map_err(|error| cannot_start(program, &error))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
@@ -136,7 +211,7 @@ fn recorded(
         target: Target::Pids(vec![child.id()]),
         for_ms: None,
     };
-    let over = stopped::wait(pid, &mut waiting)
+    let over = stopped::wait(pid, waiting)
         .and_then(|()| client.record(&request, &mut || stopped::let_go(pid), &mut file));
     if let Err(failure) = over {
         // It has not begun, or nobody watches it any more.
@@ -144,9 +219,7 @@ fn recorded(
         drop(child.wait());
         return Err(failure);
     }
-    let status = child
-        .wait()
-        .map_err(|error| cannot_start(program, &error))?;
+    let status = ended(&mut child, waiting)?;
     let code = u8::try_from(exit_code(status)).unwrap_or(u8::MAX);
     file.keep()?;
     let profile = of_files(&[path], thresholds);

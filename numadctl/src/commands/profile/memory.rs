@@ -70,6 +70,13 @@ pub(super) fn profile(
             all - TASKS_MAX
         ));
     }
+    notes.extend(losses(&survey));
+    Ok(gathering.finish(name, thresholds, notes))
+}
+
+/// What a recording lacks.
+pub(super) fn losses(survey: &Survey) -> Vec<String> {
+    let mut notes = Vec::new();
     if survey.lost > 0 {
         notes.push(format!(
             "{} samples were lost while it was recorded",
@@ -79,7 +86,7 @@ pub(super) fn profile(
     if let sampler::recording::Ending::CutOff { .. } = survey.ending {
         notes.push(format!("the recording is {}", survey.ending));
     }
-    Ok(gathering.finish(name, thresholds, notes))
+    notes
 }
 
 /// Accesses of both kinds, until it is known which the recording has.

@@ -1,6 +1,8 @@
 //! Matrices, and what Open MPI's `pml_monitoring` wrote.
 
 use std::collections::BTreeMap;
+use std::fs::DirEntry;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ::profile::build::{self, About};
@@ -23,15 +25,14 @@ pub(super) fn listed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             continue;
         }
         let shown = file.display();
-        let entries = file.read_dir().map_err(|error| {
+        let failed = |error: io::Error| {
             let text = format!("cannot read `{shown}`: {error}");
             Failure::new(ErrorKind::Kernel, text).remedy("name the files instead")
-        })?;
-        let mut inside: Vec<PathBuf> = entries
-            .filter_map(Result::ok)
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
-            .collect();
+        };
+        let entries = file.read_dir().map_err(failed)?;
+        // A rank whose file cannot be listed would be missing unseen.
+        let mut inside = paths(entries).map_err(failed)?;
+        inside.retain(|path| path.extension().is_some_and(|ending| ending == ENDING));
         inside.sort();
         if inside.is_empty() {
             let text = format!("no file in `{shown}` ends in `.prof`");
@@ -41,6 +42,12 @@ pub(super) fn listed(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         listed.extend(inside);
     }
     Ok(listed)
+}
+
+fn paths(entries: impl Iterator<Item = io::Result<DirEntry>>) -> io::Result<Vec<PathBuf>> {
+    entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect()
 }
 
 /// The profile of files of text.
@@ -151,4 +158,21 @@ fn unknown(file: &Path) -> Failure {
     );
     Failure::new(ErrorKind::Usage, text)
         .remedy("name a recording, a file of perf, a matrix, or files of pml_monitoring")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_cannot_be_read_is_no_entry_that_is_not_there() {
+        let entries = Path::new("/").read_dir().unwrap().take(1);
+        assert_eq!(paths(entries).unwrap().len(), 1);
+        let entries = Path::new("/").read_dir().unwrap().take(1);
+        let broken = std::iter::once(Err(io::Error::from_raw_os_error(5)));
+        assert_eq!(
+            paths(entries.chain(broken)).unwrap_err().raw_os_error(),
+            Some(5)
+        );
+    }
 }

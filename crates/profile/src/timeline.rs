@@ -34,6 +34,23 @@ type Amount = (u64, u64);
 /// What each pair did.
 type Pairs = BTreeMap<(u32, u32), Amount>;
 
+/// One span of time.
+#[derive(Debug, Default)]
+struct Span {
+    pairs: Pairs,
+    /// Events, and the sum of their times since the start. A span stands where its events are on average, not at its
+    /// start: so a burst over the border of two spans is near itself, and no cut goes through it.
+    events: u64,
+    times_ns: u128,
+}
+
+impl Span {
+    /// Where its events are, in spans of that length.
+    fn at(&self, bin_ns: u64) -> f64 {
+        self.times_ns as f64 / self.events.max(1) as f64 / bin_ns as f64
+    }
+}
+
 /// Events in time.
 #[derive(Debug)]
 pub struct Timeline {
@@ -41,7 +58,7 @@ pub struct Timeline {
     bin_ns: u64,
     origin_ns: Option<u64>,
     last_ns: u64,
-    bins: BTreeMap<u64, Pairs>,
+    bins: BTreeMap<u64, Span>,
     cells: usize,
     order: Order,
 }
@@ -86,9 +103,11 @@ impl Timeline {
         self.order
             .add(self.tasks, at / INTERVAL_NS, (low, high), event.bytes);
         let bin = self.bins.entry(at / self.bin_ns).or_default();
-        let before = bin.len();
-        add(bin.entry((low, high)).or_default(), (event.bytes, 1));
-        self.cells += bin.len() - before;
+        let before = bin.pairs.len();
+        add(bin.pairs.entry((low, high)).or_default(), (event.bytes, 1));
+        bin.events += 1;
+        bin.times_ns += u128::from(at);
+        self.cells += bin.pairs.len() - before;
         while self.last_ns / self.bin_ns >= BINS_MAX || self.cells > CELLS_MAX {
             self.widen();
         }
@@ -98,13 +117,15 @@ impl Timeline {
     fn widen(&mut self) {
         self.bin_ns *= 2;
         let bins = std::mem::take(&mut self.bins);
-        for (number, pairs) in bins {
+        for (number, span) in bins {
             let bin = self.bins.entry(number / 2).or_default();
-            for (pair, amount) in pairs {
-                add(bin.entry(pair).or_default(), amount);
+            bin.events += span.events;
+            bin.times_ns += span.times_ns;
+            for (pair, amount) in span.pairs {
+                add(bin.pairs.entry(pair).or_default(), amount);
             }
         }
-        self.cells = self.bins.values().map(BTreeMap::len).sum();
+        self.cells = self.bins.values().map(|bin| bin.pairs.len()).sum();
     }
 
     /// How long it was, in nanoseconds.
@@ -122,28 +143,26 @@ impl Timeline {
     /// Pairs that communicate at the same time: clusters in time of all events.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {
-        let weight =
-            |pairs: &BTreeMap<_, Amount>| pairs.values().map(|(_, events)| events).sum::<u64>();
-        let bins: Vec<(u64, &Pairs)> = self
+        let bins: Vec<(u64, &Span)> = self
             .bins
             .iter()
-            .map(|(number, pairs)| (*number, pairs))
+            .map(|(number, span)| (*number, span))
             .collect();
         if bins.is_empty() {
             return Vec::new();
         }
         let weighed: Vec<Bin> = bins
             .iter()
-            .map(|(number, pairs)| Bin {
-                at: *number as f64,
-                weight: weight(pairs) as f64,
+            .map(|(_, span)| Bin {
+                at: span.at(self.bin_ns),
+                weight: span.events as f64,
             })
             .collect();
         let ranges = Clusters::new(&weighed, GROUPS_MAX).by_criterion(1.0);
         let group = |range: std::ops::Range<usize>| {
             let bins = &bins[range];
             let mut sums: Pairs = BTreeMap::new();
-            for (pair, amount) in bins.iter().flat_map(|(_, pairs)| pairs.iter()) {
+            for (pair, amount) in bins.iter().flat_map(|(_, span)| &span.pairs) {
                 add(sums.entry(*pair).or_default(), *amount);
             }
             let end = |number: u64| self.seconds(number).min(self.last_ns as f64 / 1e9);
@@ -171,14 +190,14 @@ impl Timeline {
                 bytes: vec![0; self.tasks],
             })
             .collect();
-        for (number, pairs) in &self.bins {
+        for (number, span) in &self.bins {
             let Some(moment) = usize::try_from(number / together)
                 .ok()
                 .and_then(|number| moments.get_mut(number))
             else {
                 continue;
             };
-            for ((low, high), (bytes, events)) in pairs {
+            for ((low, high), (bytes, events)) in &span.pairs {
                 moment.events = moment.events.saturating_add(*events);
                 for task in [*low, *high] {
                     let sum = &mut moment.bytes[task as usize];
@@ -322,6 +341,53 @@ mod tests {
         assert!(moments.len() <= MOMENTS_MAX && moments.len() > MOMENTS_MAX / 4);
         assert_eq!(moments.iter().map(|it| it.events).sum::<u64>(), 80);
         assert_eq!(moments[0].bytes, [320, 320, 0, 0, 0, 0, 0, 0]);
+    }
+
+    /// Xorshift; the same numbers from the same seed everywhere.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % end
+        }
+    }
+
+    #[test]
+    fn a_burst_over_the_border_of_two_spans_is_one_group() {
+        for seed in 1..=300_u64 {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut timeline = Timeline::new(8);
+            timeline.see(0);
+            timeline.see(60_000_000_000);
+            // Spans are 66 ms long then; bursts are up to that, seconds apart, and lie anywhere.
+            let count = 2 + random.below(3);
+            for number in 0..count {
+                let start = (1 + number * 15) * 1_000_000_000 + random.below(5_000_000_000);
+                let length = 1 + random.below(66_000_000);
+                for _ in 0..200 + random.below(2000) {
+                    timeline.add(Event {
+                        at_ns: start + random.below(length),
+                        from: u32::try_from(2 * number).unwrap(),
+                        to: u32::try_from(2 * number + 1).unwrap(),
+                        bytes: 8,
+                    });
+                }
+            }
+            assert!(
+                (65_000_000..67_500_000).contains(&timeline.bin_ns),
+                "{}",
+                timeline.bin_ns
+            );
+            let groups = shown(&timeline.groups());
+            assert_eq!(groups.len() as u64, count, "seed {seed}: {groups:?}");
+            assert!(
+                groups.iter().all(|pairs| pairs.len() == 1),
+                "seed {seed}: {groups:?}"
+            );
+        }
     }
 
     #[test]

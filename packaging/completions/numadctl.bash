@@ -1592,7 +1592,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__profile)
-            opts="-o -h --output --comm-min --dram-min --changes-max --json --socket --help"
+            opts="-o -h --output --comm-min --dram-min --changes-max --samples-min --events-min --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1615,6 +1615,14 @@ _numadctl() {
                     return 0
                     ;;
                 --changes-max)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --samples-min)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --events-min)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -148,6 +148,8 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -s o -l outpu
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l comm-min -d 'Class: communication per memory access (CommR) below which it cannot matter' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l dram-min -d 'Class: share of accesses answered by memory (DramR) below which memory cannot matter' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l changes-max -d 'Class: changes of the order of tasks (CommDyn) above which a program is dynamic' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l samples-min -d 'Class: sampled accesses below which it is not told' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l events-min -d 'Class: sampled events in a second, on average, below which static is not told from dynamic' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l socket -d 'Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -s h -l help -d 'Print help (see more with \'--help\')'

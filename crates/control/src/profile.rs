@@ -90,6 +90,12 @@ pub struct Thresholds {
     pub dram_min: f64,
     /// `CommDyn` above which a program is dynamic.
     pub changes_max: u64,
+    /// Samples below which there is no class.
+    #[serde(default)]
+    pub samples_min: u64,
+    /// Events in a second, on average, below which sampled events do not tell static from dynamic.
+    #[serde(default)]
+    pub events_min: u64,
 }
 
 /// What kind of mapping a program gains from.
@@ -124,8 +130,14 @@ pub struct Profile {
     pub metrics: Metrics,
     /// Where classes begin.
     pub thresholds: Thresholds,
-    /// The class; absent where a metric that decides it is.
+    /// Sampled accesses that it is made of; absent where all were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// The class; absent where it cannot be told.
     pub class: Option<Class>,
+    /// Why it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_unknown: Option<String>,
     /// Pairs that communicate at the same time.
     pub groups: Vec<Group>,
     /// The run in time; empty where the source tells no times.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use control::profile::{FORMAT, Group, Level, Profile, Thresholds};
 
-use crate::metrics::{Volume, class, metrics};
+use crate::metrics::{Evidence, Volume, class, metrics};
 use crate::timeline::{Timeline, pair};
 
 /// What is known beside the events.
@@ -68,7 +68,9 @@ fn plain(about: About, groups: Vec<Group>) -> Profile {
         length_s: None,
         metrics: control::profile::Metrics::default(),
         thresholds: about.thresholds,
+        samples: None,
         class: None,
+        class_unknown: None,
         groups,
         moments: Vec::new(),
         notes: about.notes,
@@ -77,6 +79,16 @@ fn plain(about: About, groups: Vec<Group>) -> Profile {
 
 fn judge(mut profile: Profile, volume: Volume, changes: Option<u64>) -> Profile {
     profile.metrics = metrics(&profile.matrix(), &profile.groups, volume, changes);
-    profile.class = class(&profile.metrics, &profile.thresholds);
+    let pairs = profile.groups.iter().flat_map(|group| &group.pairs);
+    let evidence = Evidence {
+        samples: volume.samples,
+        events: pairs.map(|pair| pair.events).fold(0, u64::saturating_add),
+        length_s: profile.length_s.unwrap_or(0.0),
+    };
+    profile.samples = volume.samples;
+    match class(&profile.metrics, &profile.thresholds, evidence) {
+        Ok(class) => profile.class = Some(class),
+        Err(why) => profile.class_unknown = Some(why),
+    }
     profile
 }

@@ -2,12 +2,31 @@
 
 use control::profile::{Class, Group, Metrics, Thresholds};
 
+/// Least number of samples: with it 1 % of the classes are wrong at most, with half of it more are (`tests/it/samples.rs`).
+pub const SAMPLES_MIN: u64 = 256;
+
+/// Least number of events in a second, by the same measure: with fewer, chance changes the order of tasks.
+pub const EVENTS_MIN: u64 = 128;
+
 /// The thresholds of the policy `auto`; the paper prints none.
 pub const THRESHOLDS: Thresholds = Thresholds {
     comm_min: 0.02,
     dram_min: 0.02,
     changes_max: 5,
+    samples_min: SAMPLES_MIN,
+    events_min: EVENTS_MIN,
 };
+
+/// How much a class rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Sampled accesses; none where everything was counted.
+    pub samples: Option<u64>,
+    /// Events.
+    pub events: u64,
+    /// Seconds that they are spread over.
+    pub length_s: f64,
+}
 
 /// What is known of the accesses of all tasks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +35,8 @@ pub struct Volume {
     pub memory_bytes: Option<u64>,
     /// Bytes that memory answered, and no cache; none where the source does not tell.
     pub dram_bytes: Option<u64>,
+    /// Sampled accesses that this was seen by; none where everything was counted.
+    pub samples: Option<u64>,
 }
 
 /// The metrics of these groups, with the symmetric matrix that is their sum.
@@ -73,24 +94,44 @@ fn locality(matrix: &[Vec<u64>]) -> f64 {
     matrix.iter().map(variance).sum::<f64>() / matrix.len() as f64
 }
 
-/// The class; none where a metric that decides is unknown.
-#[must_use]
-pub fn class(metrics: &Metrics, thresholds: &Thresholds) -> Option<Class> {
+/// The class.
+///
+/// # Errors
+/// Why it cannot be told: a metric that decides is unknown, or there are too few samples.
+pub fn class(
+    metrics: &Metrics,
+    thresholds: &Thresholds,
+    evidence: Evidence,
+) -> Result<Class, String> {
+    if let Some(samples) = evidence.samples.filter(|&it| it < thresholds.samples_min) {
+        return Err(format!(
+            "too few samples to tell: {samples}, at least {} needed",
+            thresholds.samples_min
+        ));
+    }
     let matters = match (metrics.comm_ratio, metrics.dram_ratio) {
         (Some(comm), _) if comm >= thresholds.comm_min => true,
         (_, Some(dram)) if dram >= thresholds.dram_min => true,
         (Some(_), Some(_)) => false,
-        (None, _) | (_, None) => return None,
+        (None, Some(_)) => return Err("CommR is not known".to_owned()),
+        (Some(_), None) => return Err("DramR is not known".to_owned()),
+        (None, None) => return Err("CommR and DramR are not known".to_owned()),
     };
     if !matters {
-        return Some(Class::NonMapping);
+        return Ok(Class::NonMapping);
     }
-    metrics
-        .changes
-        .map(|changes| match changes > thresholds.changes_max {
-            true => Class::Dynamic,
-            false => Class::Static,
-        })
+    let changes = metrics.changes.ok_or("CommDyn is not known")?;
+    let a_second = evidence.events as f64 / evidence.length_s.max(1.0);
+    if evidence.samples.is_some() && a_second < thresholds.events_min as f64 {
+        return Err(format!(
+            "mapping can help; too few samples to tell static from dynamic: {a_second:.1} events a second, at least {} needed",
+            thresholds.events_min
+        ));
+    }
+    Ok(match changes > thresholds.changes_max {
+        true => Class::Dynamic,
+        false => Class::Static,
+    })
 }
 
 #[cfg(test)]
@@ -125,6 +166,7 @@ mod tests {
         let volume = Volume {
             memory_bytes: Some(240),
             dram_bytes: Some(60),
+            samples: None,
         };
         let found = metrics(&matrix, &groups, volume, Some(2));
         // Rows of 0, 1, 0, 0 have a variance of 3/16, of 0, 0.5, 0, 0 a quarter of that.
@@ -140,24 +182,85 @@ mod tests {
         assert_eq!(found, expected);
     }
 
+    const ENOUGH: Evidence = Evidence {
+        samples: Some(SAMPLES_MIN),
+        events: 10 * EVENTS_MIN,
+        length_s: 10.0,
+    };
+
     #[track_caller]
-    fn check(comm: Option<f64>, dram: Option<f64>, changes: Option<u64>, expected: Option<Class>) {
+    fn check(
+        (comm, dram, changes): (Option<f64>, Option<f64>, Option<u64>),
+        evidence: Evidence,
+        expected: Result<Class, &str>,
+    ) {
         let metrics = Metrics {
             comm_ratio: comm,
             dram_ratio: dram,
             changes,
             ..Metrics::default()
         };
-        assert_eq!(class(&metrics, &THRESHOLDS), expected);
+        match (class(&metrics, &THRESHOLDS, evidence), expected) {
+            (Err(found), Err(part)) => assert!(found.contains(part), "{found}"),
+            (found, expected) => assert_eq!(found, expected.map_err(str::to_owned)),
+        }
     }
 
     #[test]
     fn classes_follow_the_decision_tree() {
-        check(Some(0.01), Some(0.01), Some(9), Some(Class::NonMapping));
-        check(Some(0.01), Some(0.5), Some(5), Some(Class::Static));
-        check(Some(0.5), None, Some(6), Some(Class::Dynamic));
-        check(Some(0.01), None, Some(6), None);
-        check(None, None, Some(6), None);
-        check(Some(0.5), Some(0.5), None, None);
+        let non_mapping = (Some(0.01), Some(0.01), Some(9));
+        check(non_mapping, ENOUGH, Ok(Class::NonMapping));
+        check((Some(0.01), Some(0.5), Some(5)), ENOUGH, Ok(Class::Static));
+        check((Some(0.5), None, Some(6)), ENOUGH, Ok(Class::Dynamic));
+        check((Some(0.01), None, Some(6)), ENOUGH, Err("DramR is not"));
+        check((None, Some(0.01), Some(6)), ENOUGH, Err("CommR is not"));
+        check(
+            (None, None, Some(6)),
+            ENOUGH,
+            Err("CommR and DramR are not"),
+        );
+        check((Some(0.5), Some(0.5), None), ENOUGH, Err("CommDyn is not"));
+    }
+
+    #[test]
+    fn no_class_is_told_by_a_handful_of_samples() {
+        let few = Evidence {
+            samples: Some(SAMPLES_MIN - 1),
+            ..ENOUGH
+        };
+        for changes in [5, 6] {
+            check(
+                (Some(0.5), Some(0.5), Some(changes)),
+                few,
+                Err("too few samples to tell: 255"),
+            );
+        }
+        check(
+            (Some(0.01), Some(0.01), Some(0)),
+            few,
+            Err("too few samples to tell"),
+        );
+        // Enough for shares, not for the order of tasks in each second.
+        let quiet = Evidence {
+            events: 10 * EVENTS_MIN - 1,
+            ..ENOUGH
+        };
+        check(
+            (Some(0.5), None, Some(6)),
+            quiet,
+            Err("static from dynamic: 127.9 events"),
+        );
+        check(
+            (Some(0.01), Some(0.01), Some(9)),
+            quiet,
+            Ok(Class::NonMapping),
+        );
+        // What was counted needs no least number.
+        let counted = Evidence {
+            samples: None,
+            events: 1,
+            length_s: 10.0,
+        };
+        check((Some(0.5), None, Some(6)), counted, Ok(Class::Dynamic));
     }
 }

@@ -39,6 +39,12 @@ pub struct Profile {
     /// Class: changes of the order of tasks (CommDyn) above which a program is dynamic
     #[arg(long, value_name = "N", default_value_t = profile::metrics::THRESHOLDS.changes_max)]
     pub changes_max: u64,
+    /// Class: sampled accesses below which it is not told
+    #[arg(long, value_name = "N", default_value_t = profile::metrics::SAMPLES_MIN)]
+    pub samples_min: u64,
+    /// Class: sampled events in a second, on average, below which static is not told from dynamic
+    #[arg(long, value_name = "N", default_value_t = profile::metrics::EVENTS_MIN)]
+    pub events_min: u64,
     /// How to answer.
     #[command(flatten)]
     pub plain: Plain,

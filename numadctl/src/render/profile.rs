@@ -77,7 +77,10 @@ pub(super) fn verdict(profile: &Profile) -> String {
             "Class: dynamic. CommDyn is above {}: mapping must follow the program (`numadctl attach`).",
             limits.changes_max
         ),
-        None => "Class: unknown. A metric that decides it is not known here.".to_owned(),
+        None => match &profile.class_unknown {
+            Some(why) => format!("Class: unknown. {why}."),
+            None => "Class: unknown. A metric that decides it is not known here.".to_owned(),
+        },
     }
 }
 

@@ -231,6 +231,7 @@ impl Gathering {
             notes,
         };
         let volume = Volume {
+            samples: Some(self.samples),
             memory_bytes: Some(self.memory_bytes),
             dram_bytes: (self.served_known * 2 > self.samples).then_some(self.dram_bytes),
         };
@@ -240,4 +241,72 @@ impl Gathering {
 
 pub(super) fn made_by() -> String {
     format!("numadctl {}", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use numad_core::Time;
+    use sampler::RecordingWriter;
+    use sampler::recording::Header;
+
+    use crate::render;
+
+    use super::*;
+
+    /// A store by one thread and a load by another, again and again.
+    fn recording(samples: u32) -> Vec<u8> {
+        let header = Header {
+            page_bytes: 4096,
+            ..Header::default()
+        };
+        let mut writer = RecordingWriter::new(Vec::new(), Path::new("x"), &header).unwrap();
+        for number in 0..samples {
+            let sample = Sample {
+                time: Time(u64::from(number) * 1000),
+                pid: Pid(7),
+                tid: Tid(7 + number % 2),
+                address: 4096,
+                physical: 0,
+                kind: if number % 2 == 0 {
+                    AccessKind::Store
+                } else {
+                    AccessKind::Load
+                },
+                served: ServedBy::LocalMemory,
+                period: 1,
+                cpu: topology::CpuId(0),
+                weight: 0,
+            };
+            writer.record(&Record::Sample(sample)).unwrap();
+        }
+        writer.mark(Time(1_000_000_000)).unwrap();
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_handful_of_samples_tells_no_class() {
+        let thresholds = ::profile::metrics::THRESHOLDS;
+        let few = profile(&recording(4), "x", thresholds).unwrap();
+        assert_eq!((few.class, few.samples), (None, Some(4)));
+        let json = serde_json::to_string(&few).unwrap();
+        for shown in [
+            render::profile::text(&few),
+            render::profile_page::page(&few),
+            json,
+        ] {
+            assert!(
+                shown.contains("too few samples to tell: 4, at least 256 needed"),
+                "{shown}"
+            );
+        }
+        let enough = profile(&recording(300), "x", thresholds).unwrap();
+        assert_eq!(
+            enough.class,
+            Some(control::profile::Class::Static),
+            "{enough:?}"
+        );
+        assert_eq!(enough.class_unknown, None);
+    }
 }

@@ -29,6 +29,8 @@ pub(super) fn profile(
         comm_min: arguments.comm_min,
         dram_min: arguments.dram_min,
         changes_max: arguments.changes_max,
+        samples_min: arguments.samples_min,
+        events_min: arguments.events_min,
     };
     let (profile, code) = match arguments.command.is_empty() {
         true => (of_files(&arguments.files, thresholds)?, 0),

@@ -1,0 +1,8 @@
+//! What profiles say of programs whose communication is known.
+
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod samples;

@@ -85,6 +85,12 @@ fn pages_load_nothing_and_tell_what_they_show() {
             assert!(!page.contains(way_out), "{way_out}");
         }
         assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
+        let (code, text, told) = folder.run(&format!("profile {file}"));
+        assert_eq!(code, 0, "{told}");
+        for shown in [&page, &text] {
+            assert!(shown.contains("CommR and DramR are not known"), "{shown}");
+            assert_eq!(shown.matches("; unknown: ").count(), 4, "{shown}");
+        }
     }
 }
 

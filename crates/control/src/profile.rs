@@ -110,6 +110,15 @@ pub enum Class {
     Dynamic,
 }
 
+/// A metric that the source does not tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unknown {
+    /// Its name, as in the paper.
+    pub metric: String,
+    /// Why it is not known.
+    pub why: String,
+}
+
 /// A profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
@@ -138,6 +147,12 @@ pub struct Profile {
     /// Why it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_unknown: Option<String>,
+    /// The class if mapping can help at all, where only that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_if_mapping_helps: Option<Class>,
+    /// Why metrics are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<Unknown>,
     /// Pairs that communicate at the same time.
     pub groups: Vec<Group>,
     /// The run in time; empty where the source tells no times.

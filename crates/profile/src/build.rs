@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use control::profile::{FORMAT, Group, Level, Profile, Thresholds};
 
-use crate::metrics::{Evidence, Volume, class, metrics};
+use crate::metrics::{Evidence, Volume, class, class_if_mapping_helps, metrics, unknown};
 use crate::timeline::{Timeline, pair};
 
 /// What is known beside the events.
@@ -71,6 +71,8 @@ fn plain(about: About, groups: Vec<Group>) -> Profile {
         samples: None,
         class: None,
         class_unknown: None,
+        class_if_mapping_helps: None,
+        unknown: Vec::new(),
         groups,
         moments: Vec::new(),
         notes: about.notes,
@@ -90,5 +92,8 @@ fn judge(mut profile: Profile, volume: Volume, changes: Option<u64>) -> Profile 
         Ok(class) => profile.class = Some(class),
         Err(why) => profile.class_unknown = Some(why),
     }
+    profile.class_if_mapping_helps =
+        class_if_mapping_helps(&profile.metrics, &profile.thresholds, evidence);
+    profile.unknown = unknown(&profile.metrics, profile.level, changes.is_some());
     profile
 }

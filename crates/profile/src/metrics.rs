@@ -1,6 +1,6 @@
 //! The six metrics of `DeLocProf`, and the class that follows from them.
 
-use control::profile::{Class, Group, Metrics, Thresholds};
+use control::profile::{Class, Group, Level, Metrics, Thresholds, Unknown};
 
 /// Least number of samples: with it 1 % of the classes are wrong at most, with half of it more are (`tests/it/samples.rs`).
 pub const SAMPLES_MIN: u64 = 256;
@@ -94,6 +94,40 @@ fn locality(matrix: &[Vec<u64>]) -> f64 {
     matrix.iter().map(variance).sum::<f64>() / matrix.len() as f64
 }
 
+/// Why metrics are not known.
+#[must_use]
+pub fn unknown(metrics: &Metrics, level: Level, times: bool) -> Vec<Unknown> {
+    let messages = level == Level::Message;
+    let no_times = "the source has no times";
+    let of_memory = match messages {
+        true => "messages do not tell how much memory is accessed beside them",
+        false => "no access to memory was seen",
+    };
+    let dram = match messages {
+        true => {
+            "messages do not tell what memory answers, and what caches; counters would (`perf stat`)"
+        }
+        false => "the source does not tell what memory answered, and what caches",
+    };
+    let together = match times {
+        true => "nothing was communicated",
+        false => no_times,
+    };
+    let rows = [
+        ("CommR", metrics.comm_ratio.is_none(), of_memory),
+        ("CommC", metrics.concurrency.is_none(), together),
+        ("DramR", metrics.dram_ratio.is_none(), dram),
+        ("CommDyn", metrics.changes.is_none(), no_times),
+    ];
+    let missing = rows.into_iter().filter(|(_, missing, _)| *missing);
+    missing
+        .map(|(metric, _, why)| Unknown {
+            metric: metric.to_owned(),
+            why: why.to_owned(),
+        })
+        .collect()
+}
+
 /// The class.
 ///
 /// # Errors
@@ -109,18 +143,53 @@ pub fn class(
             thresholds.samples_min
         ));
     }
-    let matters = match (metrics.comm_ratio, metrics.dram_ratio) {
-        (Some(comm), _) if comm >= thresholds.comm_min => true,
-        (_, Some(dram)) if dram >= thresholds.dram_min => true,
-        (Some(_), Some(_)) => false,
-        (None, Some(_)) => return Err("CommR is not known".to_owned()),
-        (Some(_), None) => return Err("DramR is not known".to_owned()),
-        (None, None) => return Err("CommR and DramR are not known".to_owned()),
+    let not_known = match mapping_helps(metrics, thresholds) {
+        Some(true) => return by_changes(metrics, thresholds, evidence),
+        Some(false) => return Ok(Class::NonMapping),
+        None if metrics.dram_ratio.is_some() => "CommR is not known",
+        None if metrics.comm_ratio.is_some() => "DramR is not known",
+        None => "CommR and DramR are not known",
     };
-    if !matters {
-        return Ok(Class::NonMapping);
+    Err(not_known.to_owned())
+}
+
+/// The class if mapping can help, where nothing but that is unknown.
+#[must_use]
+pub fn class_if_mapping_helps(
+    metrics: &Metrics,
+    thresholds: &Thresholds,
+    evidence: Evidence,
+) -> Option<Class> {
+    let few = |samples| samples < thresholds.samples_min;
+    if mapping_helps(metrics, thresholds).is_some() || evidence.samples.is_some_and(few) {
+        return None;
     }
-    let changes = metrics.changes.ok_or("CommDyn is not known")?;
+    // Without an event there is no order of tasks that could change.
+    let seen = evidence.events > 0;
+    by_changes(metrics, thresholds, evidence)
+        .ok()
+        .filter(|_| seen)
+}
+
+/// The first step of the decision tree (2.4.3, figure 2.10).
+fn mapping_helps(metrics: &Metrics, thresholds: &Thresholds) -> Option<bool> {
+    match (metrics.comm_ratio, metrics.dram_ratio) {
+        (Some(comm), _) if comm >= thresholds.comm_min => Some(true),
+        (_, Some(dram)) if dram >= thresholds.dram_min => Some(true),
+        (Some(_), Some(_)) => Some(false),
+        (None, _) | (_, None) => None,
+    }
+}
+
+/// The second step.
+fn by_changes(
+    metrics: &Metrics,
+    thresholds: &Thresholds,
+    evidence: Evidence,
+) -> Result<Class, String> {
+    let changes = metrics
+        .changes
+        .ok_or("mapping can help; CommDyn is not known")?;
     let a_second = evidence.events as f64 / evidence.length_s.max(1.0);
     if evidence.samples.is_some() && a_second < thresholds.events_min as f64 {
         return Err(format!(
@@ -262,5 +331,50 @@ mod tests {
             length_s: 10.0,
         };
         check((Some(0.5), None, Some(6)), counted, Ok(Class::Dynamic));
+    }
+
+    #[test]
+    fn messages_with_times_tell_a_class_but_for_whether_mapping_helps() {
+        let counted = Evidence {
+            samples: None,
+            events: 1,
+            length_s: 10.0,
+        };
+        let of = |changes, evidence| {
+            let metrics = Metrics {
+                changes,
+                ..Metrics::default()
+            };
+            class_if_mapping_helps(&metrics, &THRESHOLDS, evidence)
+        };
+        assert_eq!(of(Some(5), counted), Some(Class::Static));
+        assert_eq!(of(Some(6), counted), Some(Class::Dynamic));
+        assert_eq!(of(None, counted), None, "no times");
+        assert_eq!(of(Some(0), Evidence::default()), None, "nothing was sent");
+        // Where it is known that mapping helps, or that it does not, the class itself says so.
+        let metrics = Metrics {
+            comm_ratio: Some(0.5),
+            changes: Some(6),
+            ..Metrics::default()
+        };
+        assert_eq!(class_if_mapping_helps(&metrics, &THRESHOLDS, ENOUGH), None);
+    }
+
+    #[test]
+    fn each_metric_that_is_not_known_has_a_reason() {
+        let names = |metrics: &Metrics, times| -> Vec<String> {
+            let unknown = unknown(metrics, Level::Message, times);
+            unknown.into_iter().map(|unknown| unknown.metric).collect()
+        };
+        assert_eq!(
+            names(&Metrics::default(), false),
+            ["CommR", "CommC", "DramR", "CommDyn"]
+        );
+        let recorded = Metrics {
+            concurrency: Some(1.0),
+            changes: Some(0),
+            ..Metrics::default()
+        };
+        assert_eq!(names(&recorded, true), ["CommR", "DramR"]);
     }
 }

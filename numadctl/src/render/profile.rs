@@ -19,7 +19,7 @@ pub fn text(profile: &Profile) -> String {
         length(profile),
         verdict(profile)
     );
-    let rows: Vec<Vec<String>> = metrics(&profile.metrics).map(Vec::from).into();
+    let rows: Vec<Vec<String>> = metrics(profile).map(Vec::from).into();
     text += &table(
         &[
             ("METRIC", Side::Left),
@@ -78,14 +78,33 @@ pub(super) fn verdict(profile: &Profile) -> String {
             limits.changes_max
         ),
         None => match &profile.class_unknown {
-            Some(why) => format!("Class: unknown. {why}."),
+            Some(why) => format!("Class: unknown. {why}.{}", otherwise(profile)),
             None => "Class: unknown. A metric that decides it is not known here.".to_owned(),
         },
     }
 }
 
-/// Name, value and meaning of each metric.
-pub(super) fn metrics(metrics: &Metrics) -> [[String; 3]; 6] {
+/// What is known of a class that is not.
+fn otherwise(profile: &Profile) -> &'static str {
+    match profile.class_if_mapping_helps {
+        Some(Class::Static) => " If mapping helps at all: static.",
+        Some(Class::Dynamic) => " If mapping helps at all: dynamic.",
+        Some(Class::NonMapping) | None => "",
+    }
+}
+
+/// Name, value and meaning of each metric; of one that is not known, why.
+pub(super) fn metrics(profile: &Profile) -> [[String; 3]; 6] {
+    let mut rows = known(&profile.metrics);
+    for [name, _, meaning] in &mut rows {
+        if let Some(unknown) = profile.unknown.iter().find(|it| it.metric == *name) {
+            *meaning += &format!("; unknown: {}", unknown.why);
+        }
+    }
+    rows
+}
+
+fn known(metrics: &Metrics) -> [[String; 3]; 6] {
     let row =
         |name: &str, value: String, meaning: &str| [name.to_owned(), value, meaning.to_owned()];
     let changes = metrics

@@ -29,7 +29,7 @@ pub fn page(profile: &Profile) -> String {
         length(profile),
         escaped(&profile.made_by)
     );
-    let rows: Vec<Vec<String>> = metrics(&profile.metrics).map(Vec::from).into();
+    let rows: Vec<Vec<String>> = metrics(profile).map(Vec::from).into();
     body += &format!(
         "<h2>Metrics</h2>\n{}",
         table(&["metric", "value", "what"], &rows)

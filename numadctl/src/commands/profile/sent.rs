@@ -166,6 +166,13 @@ mod tests {
         assert_eq!(profile.level, Level::Message);
         assert_eq!(profile.tasks, ["7", "8", "9"]);
         assert_eq!(profile.length_s, Some(2.0));
+        let class = profile.class_if_mapping_helps;
+        assert_eq!(class, Some(control::profile::Class::Static));
+        let text = crate::render::profile::text(&profile);
+        assert!(
+            text.contains("CommR and DramR are not known. If mapping helps at all: static."),
+            "{text}"
+        );
         let pairs = profile.groups.iter().flat_map(|group| &group.pairs);
         let mut pairs: Vec<_> = pairs
             .map(|pair| (pair.low, pair.high, pair.bytes))

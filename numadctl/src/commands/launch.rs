@@ -74,6 +74,9 @@ const PLACING_PARAMETERS: [&str; 9] = [
     "hwloc_default_cpu_list",
 ];
 
+/// Variables of OpenMP runtimes that win over `OMP_PLACES`, or leave fewer threads.
+const OF_OPENMP: [&str; 3] = ["KMP_AFFINITY", "KMP_HW_SUBSET", "OMP_THREAD_LIMIT"];
+
 /// Who starts ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Launcher {
@@ -114,13 +117,15 @@ pub(super) fn run(
     let mut rankfile = None;
     match (plan.level, is_launcher(&program)) {
         (Level::Thread, false) => {
+            is_alone(variables(), |name| OF_OPENMP.contains(&name))?;
             command.envs(export::omp_variables(&plan)).args(rest);
+            // Else the runtime may start fewer threads than there are places.
+            command.env("OMP_DYNAMIC", "false");
         }
         (Level::Message, true) => {
             let launcher = launcher(&program)?;
             is_fit(&plan, rest, launcher)?;
-            let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-            is_alone(names)?;
+            is_alone(variables(), places)?;
             rankfile = at_places(&mut command, &plan, launcher)?;
             command.args(rest);
         }
@@ -326,10 +331,18 @@ fn places(name: &str) -> bool {
         || name.starts_with("I_MPI_PIN") && !name.starts_with("I_MPI_PIN_RESPECT")
 }
 
+/// Names of the variables of the environment.
+fn variables() -> impl Iterator<Item = String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
+}
+
 /// Refuses variables of the environment that place ranks as well: some win over the plan, and say nothing.
-fn is_alone(mut names: impl Iterator<Item = String>) -> Result<(), Failure> {
+fn is_alone(
+    mut names: impl Iterator<Item = String>,
+    places: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
     names.find(|name| places(name)).map_or(Ok(()), |name| {
-        let text = format!("variable `{name}` and the plan both say where ranks go");
+        let text = format!("variable `{name}` and the plan both say what runs where");
         Err(Failure::new(ErrorKind::Usage, text)
             .remedy(format!("unset it: `env -u {name} numadctl run ...`")))
     })
@@ -539,7 +552,7 @@ mod tests {
 
     #[test]
     fn variables_that_contradict_the_plan_are_refused() {
-        let alone = |name: &str| is_alone(["PATH", name].map(str::to_owned).into_iter());
+        let alone = |name: &str| is_alone(["PATH", name].map(str::to_owned).into_iter(), places);
         for harmless in [
             "OMPI_MCA_rmaps_base_oversubscribe",
             "I_MPI_PIN_RESPECT_CPUSET",

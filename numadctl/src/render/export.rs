@@ -270,8 +270,8 @@ impl<'a> Placed<'a> {
     }
 
     /// Ranks are processes by ascending number; slots are cores as hwloc counts them. Open MPI 5 takes
-    /// the position of a host among those that mpirun is given, too; Open MPI 4 does only within a job
-    /// of a batch system.
+    /// the position of a host among those that mpirun is given, too; Open MPI 4 refuses it
+    /// with `--host` and `--hostfile`.
     fn rankfile(&self, usage: &str) -> String {
         let mut text = format!("# {usage} -n {} {}\n", self.ranks.len(), self.command);
         let are_hosts = self.no_host().is_none();

@@ -453,6 +453,43 @@ pub struct SettingRow {
     pub help: String,
 }
 
+/// One policy, as `numadctl policies show --json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyPage {
+    /// Its row.
+    #[serde(flatten)]
+    pub policy: PolicyRow,
+    /// Its method as its paper has it; absent where it is of no paper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_published: Option<AsPublished>,
+}
+
+/// A method as its paper has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AsPublished {
+    /// Which paper.
+    pub paper: String,
+    /// Its interval law.
+    pub interval: String,
+    /// Settings of the policy that it takes.
+    pub settings: Vec<String>,
+    /// Where it and the policy differ.
+    pub differences: Vec<DifferenceRow>,
+}
+
+/// Where a method and the policy made of it differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferenceRow {
+    /// In what.
+    pub what: String,
+    /// As published.
+    pub as_published: String,
+    /// By default.
+    pub by_default: String,
+    /// Why.
+    pub why: String,
+}
+
 /// What to undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,8 @@
 //! What `policies` shows.
 
-use control::rows::PolicyRow;
+use control::rows::{AsPublished, DifferenceRow, PolicyPage, PolicyRow};
 use numad_core::published::RULES;
 use numad_core::{Difference, IntervalLaw, Published};
-use serde::Serialize;
 
 use super::table::{Side, table};
 use super::wrap::wrapped;
@@ -55,50 +54,25 @@ pub fn page(row: &PolicyRow, width: usize) -> String {
     text
 }
 
-/// One policy, as JSON shows it.
-#[derive(Debug, Serialize)]
-pub struct PolicyPage<'a> {
-    #[serde(flatten)]
-    row: &'a PolicyRow,
-    /// Absent where the method is of no paper.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    as_published: Option<AsPublished>,
-}
-
-/// The method as its paper has it.
-#[derive(Debug, Serialize)]
-struct AsPublished {
-    paper: &'static str,
-    interval: String,
-    /// Settings of the policy that it takes.
-    settings: &'static [&'static str],
-    differences: Vec<DifferenceRow>,
-}
-
-#[derive(Debug, Serialize)]
-struct DifferenceRow {
-    what: &'static str,
-    as_published: &'static str,
-    by_default: &'static str,
-    why: &'static str,
-}
-
 /// What JSON shows of one policy.
 #[must_use]
-pub fn json_page<'a>(row: &'a PolicyRow, published: Option<&Published>) -> PolicyPage<'a> {
+pub fn json_page(row: &PolicyRow, published: Option<&Published>) -> PolicyPage {
     let difference = |row: &Difference| DifferenceRow {
-        what: row.what,
-        as_published: row.published,
-        by_default: row.ours,
-        why: row.why,
+        what: row.what.to_owned(),
+        as_published: row.published.to_owned(),
+        by_default: row.ours.to_owned(),
+        why: row.why.to_owned(),
     };
     let as_published = published.map(|published| AsPublished {
-        paper: published.paper,
+        paper: published.paper.to_owned(),
         interval: interval_of(published),
-        settings: published.takes,
+        settings: published.takes.iter().map(ToString::to_string).collect(),
         differences: differences(published).map(difference).collect(),
     });
-    PolicyPage { row, as_published }
+    PolicyPage {
+        policy: row.clone(),
+        as_published,
+    }
 }
 
 fn differences(published: &Published) -> impl Iterator<Item = &Difference> {

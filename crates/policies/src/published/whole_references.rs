@@ -256,14 +256,12 @@ fn dealt(pairs: &[Said], tasks: usize, nodes: usize, cores: usize) -> Vec<Option
         }
     }
     // Who never said anything: in order, to the node with the fewest.
-    for task in 0..tasks {
-        if map[task].is_none() {
-            let node = (0..nodes)
-                .max_by_key(|&node| (free[node], std::cmp::Reverse(node)))
-                .unwrap();
-            map[task] = Some(node);
-            free[node] -= 1;
-        }
+    for place in map.iter_mut().filter(|place| place.is_none()) {
+        let node = (0..nodes)
+            .max_by_key(|&node| (free[node], std::cmp::Reverse(node)))
+            .unwrap();
+        *place = Some(node);
+        free[node] -= 1;
     }
     map
 }

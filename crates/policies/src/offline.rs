@@ -8,6 +8,7 @@ use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
 
 use crate::history::{Group, Spoken};
 use crate::published::deloc;
+use crate::rounds;
 use crate::seats::Seats;
 
 /// What two tasks said in a span of time: the lower position, the higher one, and how much.
@@ -32,7 +33,7 @@ pub fn deloc_map(tasks: usize, groups: &[Vec<Pair>], cores: &[usize]) -> Vec<Opt
     let mut groups: Vec<Group> = groups.iter().map(group).collect();
     let tasks = unknown(tasks, cores.len());
     let mut nodes = deloc::deloc_map(&tasks, Seats::free_of(cores), &mut groups);
-    fill(&mut nodes, cores);
+    rounds::fill(&mut nodes, cores, |_, _| true);
     nodes
 }
 
@@ -53,7 +54,7 @@ pub fn at_first_look(
     let mut policy = factory.build(&Settings::defaults(factory.settings()), 0)?;
     let tasks = unknown(matrix.count(), cores.len());
     let mut nodes = first_look(&mut *policy, topology, &tasks, (matrix, cores));
-    fill(&mut nodes, cores);
+    rounds::fill(&mut nodes, cores, |_, _| true);
     Ok(Some(nodes))
 }
 
@@ -106,21 +107,6 @@ fn unknown(tasks: usize, nodes: usize) -> Vec<Task> {
         samples: 0,
     };
     (1..).take(tasks).map(task).collect()
-}
-
-/// Gives each task without a node, in order, the node with the fewest tasks that has a core left.
-fn fill(nodes: &mut [Option<usize>], cores: &[usize]) {
-    let mut held = vec![0; cores.len()];
-    for &node in nodes.iter().flatten() {
-        held[node] += 1;
-    }
-    for node in nodes.iter_mut().filter(|node| node.is_none()) {
-        let open = (0..cores.len()).filter(|&node| held[node] < cores[node]);
-        *node = open.min_by_key(|&node| held[node]);
-        if let Some(node) = *node {
-            held[node] += 1;
-        }
-    }
 }
 
 #[cfg(test)]

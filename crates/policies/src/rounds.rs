@@ -10,7 +10,7 @@
 //!   next node with room, and the current node advances only then;
 //! - a pair with both mapped is skipped.
 //!
-//! A node where a task may not run has no room for it.
+//! A node where a task may not run has no room for it. Tasks in no pair go, in their order, to the node with the fewest.
 
 use numad_core::Task;
 
@@ -44,6 +44,29 @@ pub(crate) fn deal<'a>(
         }
     }
     dealer.node_of
+}
+
+/// Gives each task without a node, in order, the node with the fewest tasks that has a core left and takes it.
+pub(crate) fn fill(
+    nodes: &mut [Option<usize>],
+    cores: &[usize],
+    takes: impl Fn(usize, usize) -> bool,
+) {
+    let mut held = vec![0; cores.len()];
+    for &node in nodes.iter().flatten() {
+        held[node] += 1;
+    }
+    for (task, node) in nodes
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, node)| node.is_none())
+    {
+        let open = (0..cores.len()).filter(|&node| held[node] < cores[node] && takes(task, node));
+        *node = open.min_by_key(|&node| held[node]);
+        if let Some(node) = *node {
+            held[node] += 1;
+        }
+    }
 }
 
 struct Dealer<'a> {
@@ -164,5 +187,15 @@ mod tests {
             .with_tasks(&[None; 4])
             .with_capacity(&[1, 1]);
         check(&scene, &[(0, 1), (2, 3)], &[Some(0), Some(1), None, None]);
+    }
+
+    #[test]
+    fn who_says_nothing_goes_where_the_fewest_are() {
+        let mut nodes = vec![None; 6];
+        fill(&mut nodes, &[4, 2], |_, _| true);
+        assert_eq!(nodes, [0, 1, 0, 1, 0, 0].map(Some));
+        let mut nodes = vec![None, Some(1), None];
+        fill(&mut nodes, &[1, 2], |task, node| task != 0 || node == 1);
+        assert_eq!(nodes, [1, 1, 0].map(Some));
     }
 }

@@ -10,7 +10,8 @@ use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason,
 use topology::{CoreId, TaskKey, Topology};
 
 use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
-use crate::seats::{Seats, may_run};
+use crate::rounds;
+use crate::seats::may_run;
 
 pub(crate) mod autopin;
 pub(crate) mod azimi;
@@ -224,18 +225,6 @@ impl Cores {
 
 /// Where everyone who is left without a node goes: in their order to the node with the fewest.
 fn fill(program: &Program<'_>, nodes: &mut [Option<usize>]) {
-    let mut seats = Seats::without(program, std::iter::empty());
-    for node in nodes.iter().flatten() {
-        if seats.has(*node, 1) {
-            seats.take(*node);
-        }
-    }
-    for (task, node) in program.tasks.iter().zip(nodes) {
-        if node.is_none()
-            && let Some(empty) = seats.emptiest(task)
-        {
-            seats.take(empty);
-            *node = Some(empty);
-        }
-    }
+    let takes = |task: usize, node: usize| may_run(&program.tasks[task], node);
+    rounds::fill(nodes, program.capacity, takes);
 }

@@ -325,5 +325,7 @@ pub(super) fn must_be_one_users(job: &str, processes: &[ProcessFacts]) -> Result
         "processes of users {} say that they are of job `{job}`",
         users.join(", ")
     );
-    Err(Failure::new(ErrorKind::Conflict, message).remedy("name the processes that are meant"))
+    Err(Failure::new(ErrorKind::Conflict, message).remedy(
+        "name the processes that are meant, or attach it as its user: `sudo -u USER numadctl attach --job ...`",
+    ))
 }

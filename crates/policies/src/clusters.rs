@@ -277,4 +277,110 @@ mod tests {
             }
         }
     }
+
+    /// Xorshift, so that a seed tells the case.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> f64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % end) as f64
+        }
+    }
+
+    /// The criterion of these parts of all bins, by definition and the library's logarithm, and their spread. Shares
+    /// no code with what is tested.
+    fn judged(bins: &[Bin], parts: &[Vec<usize>], width: f64) -> (f64, f64) {
+        let weight = |part: &[usize]| part.iter().map(|&bin| bins[bin].weight).sum::<f64>();
+        let all: f64 = bins.iter().map(|bin| bin.weight).sum();
+        let mut spread = 0.0;
+        let mut shares = 0.0;
+        for part in parts {
+            let sum = weight(part);
+            let mean = part
+                .iter()
+                .map(|&bin| bins[bin].weight * bins[bin].at)
+                .sum::<f64>()
+                / sum;
+            let far = part
+                .iter()
+                .map(|&bin| bins[bin].weight * (bins[bin].at - mean).powi(2));
+            spread += far.sum::<f64>();
+            shares += sum * (sum / all).ln();
+        }
+        let variance = spread / all + width * width / 12.0;
+        (
+            shares - all / 2.0 * variance.ln() - parts.len() as f64 * all.ln(),
+            spread,
+        )
+    }
+
+    /// Every partition of bins into parts, whether its parts are intervals or not.
+    fn partitions(count: usize, parts: &mut Vec<Vec<usize>>, found: &mut dyn FnMut(&[Vec<usize>])) {
+        let next: usize = parts.iter().map(Vec::len).sum();
+        if next == count {
+            return found(parts);
+        }
+        for place in 0..parts.len() {
+            parts[place].push(next);
+            partitions(count, parts, found);
+            parts[place].pop();
+        }
+        parts.push(vec![next]);
+        partitions(count, parts, found);
+        parts.pop();
+    }
+
+    #[test]
+    fn no_partition_at_all_is_better_in_300_cases() {
+        for seed in 1..=300_u64 {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut at = 0.0;
+            let bins: Vec<Bin> = (0..=seed % 8)
+                .map(|_| {
+                    at += 1.0 + random.below(2) * random.below(9) + random.below(100) / 100.0;
+                    Bin {
+                        at,
+                        weight: 1.0 + random.below(2) * random.below(200),
+                    }
+                })
+                .collect();
+            // By number of clusters: the least spread, and the criterion there.
+            let mut least = vec![(f64::INFINITY, 0.0); bins.len()];
+            partitions(bins.len(), &mut Vec::new(), &mut |parts| {
+                let (score, spread) = judged(&bins, parts, 1.0);
+                if spread < least[parts.len() - 1].0 {
+                    least[parts.len() - 1] = (spread, score);
+                }
+            });
+            let clusters = Clusters::new(&bins, bins.len());
+            for (number, (spread, _)) in least.iter().enumerate() {
+                let found = clusters.spread[number];
+                assert!(
+                    (found - spread).abs() < 1e-6,
+                    "seed {seed}, {number}: {found}, {spread}"
+                );
+            }
+            let best = least
+                .iter()
+                .map(|(_, score)| *score)
+                .fold(f64::NEG_INFINITY, f64::max);
+            let chosen: Vec<Vec<usize>> = clusters
+                .by_criterion(1.0)
+                .into_iter()
+                .map(Vec::from_iter)
+                .collect();
+            let (score, spread) = judged(&bins, &chosen, 1.0);
+            assert!(
+                (score - best).abs() < 1e-6,
+                "seed {seed}: {chosen:?} has {score}, best is {best}"
+            );
+            assert!(
+                (spread - least[chosen.len() - 1].0).abs() < 1e-6,
+                "seed {seed}: {chosen:?}"
+            );
+        }
+    }
 }

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
+mod npb;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 mod samples;

@@ -4,7 +4,7 @@
 #: expect  steady_local >= 0.9
 expect "caches of the kernel" "$(cat /sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list | sort -u | tr '\n' ' ')" "0-1 2-3 4-5 6-7 "
 start_numad
-workload pairs --threads $cpus --region-kib 512 --seconds 600 --seed 3
+workload pairs --threads $cpus --region-kib 512 --seconds 3000 --seed 3
 masks_before=$(masks $program)
 numadctl topo | head -n 40
 numadctl attach $program --policy deloc || fail "attach"

@@ -4,7 +4,7 @@
 autonuma 0
 echo always >/sys/kernel/mm/transparent_hugepage/enabled
 start_numad
-workload slices --pages huge --threads $cpus --region-kib 8192 --seconds 300 --seed 6
+workload slices --pages huge --threads $cpus --region-kib 8192 --seconds 3000 --seed 6
 huge() { awk '/AnonHugePages/{print $2}' /proc/$program/smaps_rollup; }
 [ "$(huge)" -gt 16384 ] || fail "only $(huge) kB in huge pages"
 before=$(huge)

@@ -40,6 +40,53 @@ within() {
 # The kernel's own balancing, as most distributions have it: 1 on, 0 off
 autonuma() { echo "$1" >/proc/sys/kernel/numa_balancing; }
 
+# Whether the kernel's scheduler gathers threads that share memory in one last-level cache, where it can: 1 on, 0 off
+llc_balancing=/sys/kernel/debug/sched/llc_balancing/enabled
+
+# DAMON, the kernel's own observer of memory: one who looks at a program's addresses, with one scheme, in $damon.
+damon=/sys/kernel/mm/damon/admin/kdamonds
+damon_begin() {
+    [ -e $damon/nr_kdamonds ] && echo 1 >$damon/nr_kdamonds || return 1
+    echo 1 >$damon/0/contexts/nr_contexts && echo vaddr >$damon/0/contexts/0/operations || return 1
+    echo 1 >$damon/0/contexts/0/schemes/nr_schemes
+}
+# Whether a scheme can send hot pages to several nodes by weight.
+damon_spreads() {
+    damon_begin || return 1
+    grep -q vaddr $damon/0/contexts/0/avail_operations && [ -e $damon/0/contexts/0/schemes/0/dests ]
+    can=$?
+    echo 0 >$damon/nr_kdamonds
+    return $can
+}
+# damon_spread PID: whatever of the program was used in the last second goes to all nodes in turn. DAMON knows how hot
+# memory is and not who uses it, so this is the best that its schemes can do for threads on all nodes: even controllers.
+damon_spread() {
+    damon_begin || fail "DAMON"
+    context=$damon/0/contexts/0
+    echo 1 >$context/targets/nr_targets && echo "$1" >$context/targets/0/pid_target || fail "DAMON's target"
+    # Looks less often than on a real machine, for a processor here is a hundred times slower.
+    echo 50000 >$context/monitoring_attrs/intervals/sample_us
+    echo 1000000 >$context/monitoring_attrs/intervals/aggr_us
+    echo 100 >$context/monitoring_attrs/nr_regions/min
+    scheme=$context/schemes/0
+    echo migrate_hot >$scheme/action || fail "DAMON's action"
+    most=9223372036854775807
+    echo $most >$scheme/access_pattern/sz/max
+    echo 1 >$scheme/access_pattern/nr_accesses/min
+    echo 4294967295 >$scheme/access_pattern/nr_accesses/max
+    echo 4294967295 >$scheme/access_pattern/age/max
+    set -- /sys/devices/system/node/node[0-9]*
+    echo $# >$scheme/dests/nr_dests || fail "DAMON's destinations"
+    for place in $(seq 0 $(($# - 1))); do
+        echo "$place" >$scheme/dests/"$place"/id
+        echo 1 >$scheme/dests/"$place"/weight
+    done
+    # One at a time: the kernel's own statistics are another, and on from the start.
+    own=/sys/module/damon_stat/parameters/enabled
+    [ ! -e $own ] || echo N >$own || fail "DAMON's statistics"
+    echo on >$damon/0/state || fail "DAMON does not start"
+}
+
 # Settings: the guest runs a hundred times slower than a machine, so what takes time may take more of it.
 settings() {
     mkdir -p "${config%/*}" "${NUMAD_SOCKET%/*}" "$state"

@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::guest::{self, Counted, Run, last};
 use crate::image::{self, Image, PROGRAMS};
-use crate::kit::Kit;
+use crate::kit::{self, Kit};
 use crate::machine::Machine;
+use crate::rivals::{self, Need, RIVALS};
 use crate::truth::{Figures, Truth};
 use experiment::student::{Spread, spread};
 
@@ -227,6 +228,8 @@ pub(crate) struct Contestant {
     oracle: bool,
     /// Whether it takes part only where somebody names it.
     only_named: bool,
+    /// What not every guest has.
+    pub(crate) need: Option<Need>,
     after: String,
 }
 
@@ -245,6 +248,7 @@ pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec
         prefix,
         oracle: false,
         only_named: false,
+        need: None,
         after: String::new(),
     };
     let mut all = vec![
@@ -258,6 +262,11 @@ pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec
             ..contestant("packaged numad", "autonuma 0", "")
         },
     ];
+    all.extend(RIVALS.map(|(name, need, before, after)| Contestant {
+        need: Some(need),
+        after: after.to_owned(),
+        ..contestant(name, before, "")
+    }));
     for source in sources {
         all.extend(policies.iter().map(|policy| Contestant {
             after: format!("numadctl attach $program --policy {policy} || fail attach"),
@@ -345,10 +354,11 @@ pub(crate) struct Wanted {
 pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> Result<Vec<Cell>> {
     let image = image::of(kit, Image::Usual)?;
     fs::create_dir_all(kit.path("compare"))?;
+    let contestants = rivals::present(kit, (&wanted.machine, &image), &wanted.contestants, say)?;
     let mut cells = Vec::new();
     for workload in &chosen(&wanted.machine, &wanted.workloads)? {
         let takes_part = |one: &&Contestant| workload.kind == Of::Ours || !one.oracle;
-        for contestant in wanted.contestants.iter().filter(takes_part) {
+        for contestant in contestants.iter().filter(takes_part) {
             let rows = (1..=wanted.seeds)
                 .map(|seed| one_run(kit, wanted, &image, (workload, contestant, seed), say))
                 .collect::<Result<Vec<_>>>()?;
@@ -374,7 +384,7 @@ fn one_run(
 ) -> Result<Option<Row>> {
     let kept = kept(
         &kit.path("compare"),
-        wanted.machine.name,
+        &kept_for(wanted.machine.name, kit::other_kernel().as_deref()),
         &workload.name,
         &contestant.name,
         seed,
@@ -404,6 +414,14 @@ fn one_run(
             )
         })
         .map(Some)
+}
+
+/// The machine, and the kernel unless it is the usual one, whose runs have the name of the machine alone.
+fn kept_for(machine: &str, kernel: Option<&str>) -> String {
+    kernel.map_or_else(
+        || machine.to_owned(),
+        |version| format!("{machine}-{version}"),
+    )
 }
 
 fn kept(folder: &Path, machine: &str, workload: &str, contestant: &str, seed: u32) -> PathBuf {
@@ -658,6 +676,12 @@ mod tests {
         assert_eq!(wanted(all.clone(), &both).unwrap().len(), 2);
         let error = wanted(all, &["both".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("autonuma+deloc"), "{error}");
+    }
+
+    #[test]
+    fn runs_of_another_kernel_are_kept_apart() {
+        assert_eq!(kept_for("ring4", None), "ring4");
+        assert_eq!(kept_for("ring4", Some("7.2")), "ring4-7.2");
     }
 
     #[test]

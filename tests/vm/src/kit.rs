@@ -66,9 +66,9 @@ impl Kit {
 
     /// The guest's kernel: the usual one, or that of the version which `NUMAD_VM_KERNEL` names.
     pub(crate) fn kernel(&self) -> Result<PathBuf> {
-        let boot = match std::env::var("NUMAD_VM_KERNEL") {
-            Ok(version) => self.path(&format!("kernel-{version}")),
-            Err(_unset) => self.path("kernel/boot"),
+        let boot = match other_kernel() {
+            Some(version) => self.path(&format!("kernel-{version}")),
+            None => self.path("kernel/boot"),
         };
         let mut kernels: Vec<PathBuf> = fs::read_dir(&boot)
             .with_context(|| format!("cannot look for a kernel in `{}`", boot.display()))?
@@ -104,6 +104,13 @@ impl Kit {
         }
         Ok(to)
     }
+}
+
+/// The version that `NUMAD_VM_KERNEL` names, of a kernel beside the usual one.
+pub(crate) fn other_kernel() -> Option<String> {
+    std::env::var("NUMAD_VM_KERNEL")
+        .ok()
+        .filter(|version| !version.is_empty())
 }
 
 /// Where cargo puts what it builds.

@@ -12,6 +12,7 @@ mod image;
 mod kit;
 mod machine;
 mod report;
+mod rivals;
 mod scenario;
 mod truth;
 

@@ -87,6 +87,21 @@ damon_spread() {
     echo on >$damon/0/state || fail "DAMON does not start"
 }
 
+# A scheduler of sched_ext, where scripts/vm-scx built it: it takes the place of the kernel's own for all programs.
+scx_runs() {
+    [ -x /opt/scx/scx_rusty ] && [ -e /sys/kernel/sched_ext/state ] || return 1
+    /opt/scx/scx_rusty >/out/scx 2>&1 &
+    scx=$!
+    # It ends where the kernel does not load it.
+    while kill -0 $scx 2>/dev/null; do
+        grep -q enabled /sys/kernel/sched_ext/state && return
+        sleep 0.2
+    done
+    return 1
+}
+scx_start() { scx_runs || fail "scx_rusty does not start: $(tail -n 5 /out/scx)"; }
+scx_can() { scx_runs && kill $scx; }
+
 # Settings: the guest runs a hundred times slower than a machine, so what takes time may take more of it.
 settings() {
     mkdir -p "${config%/*}" "${NUMAD_SOCKET%/*}" "$state"

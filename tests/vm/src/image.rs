@@ -77,6 +77,11 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
     for program in ["numad", "numadctl", "numad-workload"] {
         items.push(Item::program(kit.stripped(program)?));
     }
+    // Where somebody built it.
+    let scheduler = kit.path("scx/bin/scx_rusty");
+    if scheduler.exists() {
+        items.push(Item::new(scheduler, "/opt/scx/scx_rusty"));
+    }
     for (name, file) in own_programs()? {
         items.push(Item::new(file, &format!("{PROGRAMS}/{name}")));
     }

@@ -27,9 +27,15 @@ const DAMON: Need = Need {
     missing: "this kernel's DAMON migrates no pages of a process to several nodes (dests); NUMAD_VM_KERNEL=7.2 does",
 };
 
+const SCX: Need = Need {
+    test: "scx_can",
+    missing: "there is no scx_rusty in the kit (scripts/vm-scx builds it), or this kernel does not load it; \
+              /opt/scx/scx_rusty in a guest says why",
+};
+
 /// Those that take part where the kernel has what they need: name, need, what is done before the program starts, and
 /// when it runs.
-pub(crate) const RIVALS: [(&str, Need, &str, &str); 4] = [
+pub(crate) const RIVALS: [(&str, Need, &str, &str); 5] = [
     (
         "autonuma+caches",
         CACHES,
@@ -49,6 +55,7 @@ pub(crate) const RIVALS: [(&str, Need, &str, &str); 4] = [
         "autonuma 1",
         "damon_spread $program",
     ),
+    ("scx_rusty", SCX, "autonuma 1\nscx_start", ""),
 ];
 
 /// Those that this kernel and this kit can run; says who is left out and why.

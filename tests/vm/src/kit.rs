@@ -71,7 +71,12 @@ impl Kit {
             None => self.path("kernel/boot"),
         };
         let mut kernels: Vec<PathBuf> = fs::read_dir(&boot)
-            .with_context(|| format!("cannot look for a kernel in `{}`", boot.display()))?
+            .with_context(|| {
+                format!(
+                    "cannot look for a kernel in `{}`; run scripts/vm-setup with the same NUMAD_VM_KERNEL",
+                    boot.display()
+                )
+            })?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| {
                 let name = path.file_name().and_then(|name| name.to_str());

@@ -133,10 +133,12 @@ fn openmpi_takes_the_rankfile() {
     assert_eq!(told(&output), desk.planned());
 }
 
-/// What starts a command "on another host": here, with the host's name in the environment.
+/// What starts a command "on another host": here, with the host's name in the environment. Each has a folder for what it
+/// keeps in /tmp, or the daemons of both would make the same one there at the same time.
 const AGENT: &str = "#!/bin/sh
 while [ \"${1#-}\" != \"$1\" ]; do shift; done
-NUMAD_TEST_HOST=$1; export NUMAD_TEST_HOST; shift
+NUMAD_TEST_HOST=$1 TMPDIR=${0%/*}/$1; export NUMAD_TEST_HOST TMPDIR; shift
+mkdir -p \"$TMPDIR\"
 exec sh -c \"$*\"
 ";
 

@@ -553,8 +553,9 @@ const ENGINE: Section = Section {
             "page_moves_max",
             0,
             1_000_000,
-            16_384,
-            "Most pages of a program that are moved in one window.",
+            262_144,
+            "Most pages of a program that are moved in one window. Fewer go where moving them would take longer than the \
+             window took.",
         )),
         per_program(integer(
             "hold_ms",

@@ -499,6 +499,8 @@ pub(crate) struct PageCase<'a> {
     /// From [`prices`], which is not asked anew for every page.
     pub prices: Prices,
     pub options: &'a AttachOptions,
+    /// Most pages that may go.
+    pub moves_max: u64,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],
     pub evidence: bool,
@@ -518,7 +520,7 @@ impl PageCase<'_> {
         free: &mut [u64],
     ) -> Vec<Result<PageGain, Veto>> {
         let mut taken = BTreeSet::new();
-        let mut budget = u64::try_from(self.options.page_moves_max).unwrap_or(u64::MAX);
+        let mut budget = self.moves_max;
         let page_bytes = self.program.page_bytes;
         let mut loads = self.pressure.map(Pressure::loads);
         let wishes: Vec<&PageWish<'_>> = wishes.collect();

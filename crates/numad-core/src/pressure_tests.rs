@@ -152,6 +152,7 @@ impl Scene {
             program: &self.program(),
             prices: Prices::default(),
             options: &AttachOptions::default(),
+            moves_max: u64::MAX,
             allowed: &[true; 2],
             evidence: true,
             wait: false,

@@ -112,7 +112,6 @@ impl PolicyFactory for Auto {
                 gather::PAGES,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
                 EVEN,
             ]
         }

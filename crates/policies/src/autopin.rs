@@ -110,7 +110,6 @@ impl PolicyFactory for Autopin {
                 gather::PAGES,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
             ]
         }
     }
@@ -205,7 +204,7 @@ impl Policy for Pinner {
                 places.propose(out);
                 if let Some(pages) = &mut self.pages {
                     let first = out.len();
-                    pages.propose(now, program, out);
+                    pages.propose(program, out);
                     keep_sure(program, first, out);
                 }
             }

@@ -20,13 +20,7 @@ impl PolicyFactory for DataOnly {
     }
 
     fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-                data_mapping::INTERVAL,
-            ]
-        }
+        const { &[data_mapping::RATIO, data_mapping::HISTORY] }
     }
 
     fn published(&self) -> Option<&'static numad_core::Published> {
@@ -43,8 +37,8 @@ impl PolicyFactory for DataOnly {
 struct Pages(DataMapping);
 
 impl Policy for Pages {
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(now, program, out);
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.0.propose(program, out);
     }
 
     fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {

@@ -119,7 +119,6 @@ impl PolicyFactory for Deloc {
                 gather::PAGES,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
                 EVEN,
             ]
         }

@@ -45,7 +45,7 @@ impl Gather {
 
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
@@ -64,7 +64,7 @@ impl Policy for Gather {
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_the_silent(program, &matrix, out);
-            pages.propose(now, program, out);
+            pages.propose(program, out);
         }
     }
 

@@ -34,7 +34,6 @@ impl PolicyFactory for Lapt {
                 board::GAIN_MIN,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
             ]
         }
     }

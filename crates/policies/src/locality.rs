@@ -46,7 +46,6 @@ impl PolicyFactory for Locality {
                 gather::PAGES,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
             ]
         }
     }

@@ -45,7 +45,7 @@ impl PageChoice {
     pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
-        self.near.propose(now, program, out);
+        self.near.propose(program, out);
         let model = machine(program);
         if !stands || !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);

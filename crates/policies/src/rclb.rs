@@ -102,7 +102,6 @@ impl PolicyFactory for Rclb {
                 gather::PAGES,
                 data_mapping::RATIO,
                 data_mapping::HISTORY,
-                data_mapping::INTERVAL,
             ]
         }
     }
@@ -163,7 +162,7 @@ impl Policy for Rounds {
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_in_place(program, &matrix, out);
-            pages.propose(now, program, out);
+            pages.propose(program, out);
         }
     }
 

@@ -82,6 +82,9 @@ impl Attachment {
             program: judge.program,
             prices: guard::prices(&self.options, judge.program),
             options: &self.options,
+            moves_max: self
+                .totals
+                .page_moves_max(&self.options, judge.program.window),
             allowed: nodes_allowed,
             evidence: judge.evidence,
             wait,

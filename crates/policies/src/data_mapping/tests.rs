@@ -4,21 +4,17 @@ use testkit::{Scene, Shape, machine};
 use super::*;
 
 fn mapping(settings: &[(&str, i64)]) -> DataMapping {
-    let specs = const { &[RATIO, HISTORY, INTERVAL] };
+    let specs = const { &[RATIO, HISTORY] };
     let given = settings
         .iter()
         .map(|&(name, value)| (name.to_owned(), numad_core::SettingValue::Integer(value)));
     DataMapping::new(&Settings::with(specs, given).unwrap())
 }
 
-/// One call, long after the one before; the pages proposed and where to.
+/// One call: the pages proposed and where to.
 fn call(mapping: &mut DataMapping, scene: &Scene) -> Vec<Proposal> {
-    let now = mapping
-        .last_call
-        .unwrap_or(Time(0))
-        .after(Duration::from_secs(100));
     let mut out = Vec::new();
-    mapping.propose(now, &scene.as_program(), &mut out);
+    mapping.propose(&scene.as_program(), &mut out);
     out
 }
 
@@ -166,25 +162,6 @@ fn nodes_of_memory_alone_do_not_lower_the_bar() {
     // 2 uses from node 0, 1 from node 1: the mean is 1.5, or 0.75 over all four.
     let scene = Scene::on(machine(&shapes)).with_tasks_on(&[0, 0, 1]);
     check(&scene.with_page(Some(1), &[0, 1, 2]), None);
-}
-
-#[test]
-fn calls_come_after_the_interval_or_a_moved_thread() {
-    let mut mapping = mapping(&[]);
-    let mut scene = golden();
-    let mut count = |millis: u64, scene: &Scene| {
-        let mut out = Vec::new();
-        mapping.propose(Time(millis * 1_000_000), &scene.as_program(), &mut out);
-        out.len()
-    };
-    assert_eq!(count(0, &scene), 1);
-    assert_eq!(count(499, &scene), 0);
-    assert_eq!(count(500, &scene), 1);
-    scene.tasks[1].node = Some(2);
-    scene.tasks[2].node = Some(2);
-    scene.tasks[3].node = Some(2);
-    assert_eq!(count(550, &scene), 1);
-    assert_eq!(count(600, &scene), 0);
 }
 
 #[test]

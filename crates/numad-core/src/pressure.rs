@@ -165,7 +165,7 @@ impl Pressure {
             let to = plan.destinations(count);
             let goes = |page: &Page| to.get(page.slot as usize).copied().flatten();
             let after = demand.cost(&now, |page| goes(page).or(home(page)));
-            let price = count as f64 * plan.prices.page_move_ns;
+            let price = plan.price_ns(count);
             let pays = |before: f64, after: f64| {
                 after < before * FASTER_BY_PAGES && (before - after) * windows > price
             };
@@ -206,6 +206,17 @@ pub(crate) struct PagePlan<'a> {
 }
 
 impl PagePlan<'_> {
+    /// What the first moves cost, with all the pages that they stand for.
+    fn price_ns(&self, count: usize) -> f64 {
+        let moved = self.moves.iter().take(count);
+        let spans = moved.filter_map(|&(slot, _)| {
+            let pages = self.program.pages;
+            let at = pages.binary_search_by_key(&slot, |page| page.slot).ok()?;
+            Some(pages[at].span)
+        });
+        spans.sum::<u64>() as f64 * self.prices.page_move_ns
+    }
+
     /// Where the pages of the first moves go, by slot.
     fn destinations(&self, count: usize) -> Vec<Option<usize>> {
         let last = self.program.pages.iter().map(|page| page.slot as usize);

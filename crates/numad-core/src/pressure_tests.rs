@@ -8,7 +8,7 @@ use crate::cost::Prices;
 use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::Certainty;
-use crate::guard::{PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
+use crate::guard::{self, PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
 use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
 
 /// Four tasks, each with a busy page; the first two talk.
@@ -120,6 +120,7 @@ impl Scene {
                 ..self.program()
             },
             standings: &[Standing::default(); 4],
+            prices: Prices::default(),
             options: &AttachOptions::default(),
             evidence: true,
             reverting: false,
@@ -169,6 +170,7 @@ impl Scene {
                 held: false,
                 unconfirmed: false,
                 backed: false,
+                is_part: false,
                 evens,
             })
             .collect();
@@ -369,11 +371,58 @@ fn nothing_is_spread_that_gets_farther_from_its_users() {
 fn pages_are_spread_of_which_chance_says_that_some_are_used_more_from_here_and_some_from_there() {
     let spread = |users, evens| {
         let wishes = [(0, 1), (1, 1), (2, 1), (3, 1)];
-        let verdicts = Scene::new(users, [0; 4], 10).judged(&wishes, None, (0.9, evens));
+        let verdicts = Scene::new(users, [0; 4], 100).judged(&wishes, None, (0.9, evens));
         verdicts.into_iter().filter(Result::is_ok).count()
     };
     // A single sample of each tells nothing of one page, but all of them that none is farther.
     assert_eq!(spread([0, 1, 0, 1], true), 2);
     assert_eq!(spread([0, 1, 0, 1], false), 0);
     assert_eq!(spread([0, 0, 0, 0], true), 0);
+}
+
+#[test]
+fn nobody_saves_more_of_waiting_than_he_runs() {
+    let saving = |weight| {
+        let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], weight);
+        let prices = guard::prices(&AttachOptions::default(), &scene.program(), Duration::ZERO);
+        prices.access_saving_ns_per_distance
+    };
+    // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each, 50,000,000 are ten times that.
+    assert!((saving(5_000_000) - 9.0).abs() < 1e-9);
+    assert!((saving(50_000_000) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_has_stood_for_long_is_expected_to_stand_as_long() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 1);
+    let horizon = |stands| {
+        let stands = Duration::from_secs(stands);
+        let prices = guard::prices(&AttachOptions::default(), &scene.program(), stands);
+        Duration::from_secs_f64(prices.horizon_ns / 1e9)
+    };
+    assert_eq!([0, 5, 60].map(horizon), [5, 5, 60].map(Duration::from_secs));
+}
+
+#[test]
+fn much_memory_is_not_evened_for_little_use() {
+    // All four use all four pages alike, which are all on one node.
+    let mut scene = Scene::new([0, 0, 1, 1], [0; 4], 1000);
+    let users = scene.pages.clone();
+    for page in &mut scene.pages {
+        for (place, user) in page.recent.iter_mut().zip(&users) {
+            *place = user.recent[0];
+        }
+        (page.accessor_count, page.samples) = (4, 400);
+    }
+    let went = |scene: &Scene| {
+        let verdicts = scene.judged(&[(2, 1), (3, 1)], None, (0.9, true));
+        verdicts.iter().filter(|verdict| verdict.is_ok()).count()
+    };
+    assert_eq!(went(&scene), 2);
+    scene.pages.iter_mut().for_each(|page| page.span = 1 << 20);
+    assert_eq!(
+        went(&scene),
+        0,
+        "a page stands for 4 GiB, whose move takes two seconds"
+    );
 }

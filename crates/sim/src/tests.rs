@@ -129,6 +129,26 @@ fn nothing_gets_much_worse_where_nothing_can_be_gained() {
     }
 }
 
+/// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until the program has stood
+/// for long enough to earn it; and of memory that all use, what few samples say of a part of it moves nothing.
+#[test]
+fn memory_of_any_size_is_moved_where_that_pays() {
+    let gain = |topology: &str, workload: &str, memory: &str| {
+        let mut scenario = Scenario {
+            seconds: 12,
+            threads: None,
+            ..scenario(topology, workload, "deloc", 1)
+        };
+        scenario.conditions.memory = memory.parse().expect("a size");
+        report(&scenario).gain_percent()
+    };
+    let slices = ["32M", "1G", "64G"].map(|memory| gain("4x2@10,20", "slices", memory));
+    assert!(slices[0] > 90.0 && slices[1] > 40.0, "{slices:.1?}");
+    assert!(slices[2] > -3.0, "{slices:.1?}");
+    let shared = ["8M", "1G"].map(|memory| gain("4x18@10,21", "all-shared", memory));
+    assert!(shared.iter().all(|&gain| gain > 0.0), "{shared:.1?}");
+}
+
 /// Pages alone may go to where most of a split group is, and then the others of it hold up the rest: `data-only` in
 /// `octets` is at -5.3 % in the worst of 20 seeds, and at +0.9 % in their mean. So of it the mean is asked, and that no
 /// seed is far below.

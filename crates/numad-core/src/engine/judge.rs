@@ -11,7 +11,7 @@ use super::traffic;
 use super::trial::{Measure, Verdict, measure};
 use super::window::{Context, Scratch};
 use crate::capacity::spread;
-use crate::cost;
+use crate::cost::{self, Prices};
 use crate::event::EventKind;
 use crate::evidence::{Certainty, Evidence};
 use crate::guard::{self, Standing, TaskWish, ThreadCase, ThreadVerdicts};
@@ -98,7 +98,7 @@ impl Attachment {
             others_gbps: &[],
             records: &scratch.records,
         };
-        let prices = guard::prices(&self.options, &program);
+        let prices = self.prices(&program);
         program.prices = self.totals.measured(prices);
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
@@ -128,6 +128,7 @@ impl Attachment {
         };
         let mut judge = Judge {
             program: &program,
+            prices,
             likeness: likeness(&program),
             slots: &scratch.slots,
             pieces: &scratch.pieces,
@@ -143,6 +144,10 @@ impl Attachment {
         self.totals.proposals += proposals.len() as u64;
         scratch.proposals = proposals;
         decision
+    }
+
+    pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
+        guard::prices(&self.options, program, self.interval.calm())
     }
 
     /// The nodes to put tasks back on when the last placement was a mistake.
@@ -215,6 +220,7 @@ impl Attachment {
         let case = |reverting| ThreadCase {
             program: judge.program,
             standings: &standings,
+            prices: judge.prices,
             options: &self.options,
             evidence: judge.evidence,
             reverting,
@@ -432,6 +438,7 @@ impl Attachment {
 /// Wishes being judged.
 pub(super) struct Judge<'a, 'p> {
     pub(super) program: &'a Program<'p>,
+    pub(super) prices: Prices,
     /// Cosine of what is said now and what was said before.
     likeness: f64,
     pub(super) slots: &'a [u32],

@@ -80,7 +80,7 @@ impl Attachment {
         }
         let case = PageCase {
             program: judge.program,
-            prices: guard::prices(&self.options, judge.program),
+            prices: judge.prices,
             options: &self.options,
             moves_max: self
                 .totals
@@ -172,10 +172,11 @@ impl Attachment {
                 continue;
             };
             let moved = (home, one.wish.node);
-            one.wish.backed = *known.entry((block, moved.0, moved.1)).or_insert_with(|| {
+            let backed = *known.entry((block, moved.0, moved.1)).or_insert_with(|| {
                 let scale = pieces.scale(tag, case.program, moved);
                 case.certainty.weigh_chosen(&scale, nodes).convinces()
             });
+            one.wish.backed = backed && pieces.own_saving(tag, case.program, moved) >= 0.0;
         }
     }
 
@@ -253,6 +254,7 @@ impl Attachment {
             held: pages == 0 && held,
             unconfirmed: pages == 0 && unconfirmed,
             backed: false,
+            is_part: self.tag(page).is_some_and(|tag| judge.pieces.has(tag)),
             evens: matches!(reason, Reason::Even { .. }),
         };
         (wish, free)
@@ -307,20 +309,7 @@ fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> 
         return false;
     }
     let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
-    let distances = program.topology.distances();
-    let mut all = 0.0;
-    for page in program.pages {
-        let Some(home) = page.home.map(usize::from) else {
-            continue;
-        };
-        for user in page.accessors() {
-            let task = program.tasks.get(user.task as usize);
-            if let Some(node) = task.and_then(|task| task.node) {
-                all += f64::from(user.weight) * f64::from(distances.between(node, home));
-            }
-        }
-    }
-    saved < LITTLE * all
+    saved < LITTLE * guard::ways(program)
 }
 
 #[expect(

@@ -16,6 +16,7 @@ use super::attachment::Attachment;
 use super::window::Positions;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, SpaceId};
+use crate::tables::Seat;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
 use crate::tables::pages::Tag;
@@ -66,6 +67,8 @@ struct Piece {
     tag: Tag,
     slot: u32,
     ranges: Vec<Range<u64>>,
+    /// Who uses it, by its own samples.
+    own: Vec<(u32, f64)>,
 }
 
 impl Pieces {
@@ -105,6 +108,24 @@ impl Pieces {
             }
         }
         scale
+    }
+
+    /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be of several that the
+    /// samples do not tell apart yet.
+    pub(super) fn own_saving(
+        &self,
+        tag: Tag,
+        program: &Program<'_>,
+        (home, node): (usize, usize),
+    ) -> f64 {
+        let distances = program.topology.distances();
+        let users = self.piece(tag).into_iter().flat_map(|piece| &piece.own);
+        let nearer = users.filter_map(|&(task, samples)| {
+            let from = program.tasks.get(task as usize)?.node?;
+            let before = f64::from(distances.between(from, home));
+            Some(samples * (before - f64::from(distances.between(from, node))))
+        });
+        nearer.sum()
     }
 
     fn block(&self, tag: Tag) -> Option<&Known> {
@@ -220,9 +241,12 @@ impl Attachment {
                     (weight, number),
                 );
                 pages.push(page);
+                let own = part.users.iter();
+                let own = own.filter_map(|&(seat, samples)| Some((positions.of(seat)?, samples)));
                 found.pieces.push(Piece {
                     tag: part.tag,
                     slot,
+                    own: own.collect(),
                     ranges: part.ranges,
                 });
             }
@@ -316,18 +340,19 @@ impl Attachment {
                 Some((_, votes)) => *votes += samples,
                 None => looked.votes.push((was, samples)),
             }
-            let same = |part: &&mut Part| part.home == Some(home);
-            match looked.parts.iter_mut().find(same) {
-                Some(part) => {
-                    part.samples += samples;
-                    part.ranges.push(page..page + 1);
-                }
+            let same = |part: &Part| part.home == Some(home);
+            let part = match looked.parts.iter().position(same) {
+                Some(at) => &mut looked.parts[at],
                 None => {
-                    let mut part = Part::new(tag, Some(home), samples);
-                    part.ranges.push(page..page + 1);
-                    looked.parts.push(part);
+                    looked.parts.push(Part::new(tag, Some(home), 0.0));
+                    looked.parts.last_mut().expect("just pushed")
                 }
-            }
+            };
+            part.samples += samples;
+            part.ranges.push(page..page + 1);
+            let each = |point: &Point| f64::from(point.samples()) / f64::from(SAMPLE);
+            part.users
+                .extend(sampled.iter().map(|point| (point.seat(), each(point))));
         }
         looked
     }
@@ -354,6 +379,7 @@ struct Part {
     tag: Tag,
     home: Option<u16>,
     samples: f64,
+    users: Vec<(Seat, f64)>,
     ranges: Vec<Range<u64>>,
 }
 
@@ -363,6 +389,7 @@ impl Part {
             tag,
             home,
             samples,
+            users: Vec::new(),
             ranges: Vec::new(),
         }
     }

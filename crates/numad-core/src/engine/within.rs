@@ -312,6 +312,7 @@ impl Attachment {
         let case = ThreadCase {
             program: &program,
             standings: &guests.standings,
+            prices: self.prices(&program),
             options: &self.options,
             evidence: decision.evidence,
             reverting: false,
@@ -345,12 +346,10 @@ impl Attachment {
             if verdict.is_err() || !meets(*task, *cache) {
                 return None;
             }
+            let (with, amount) = (*with, *amount);
             let room = Room {
                 cache: *cache,
-                reason: Reason::Cache {
-                    with: *with,
-                    amount: *amount,
-                },
+                reason: Reason::Cache { with, amount },
                 evidence: verdicts.each_sure.get(*task).copied().flatten(),
             };
             Some((guests.positions[*task], room))

@@ -56,6 +56,10 @@ impl Point {
         Tag::from_word(self.tag)
     }
 
+    pub(crate) const fn seat(self) -> Seat {
+        self.seat
+    }
+
     /// All samples of it, faded.
     pub(crate) fn samples(self) -> u32 {
         u32::from(self.live) + u32::from(self.past)

@@ -25,11 +25,6 @@ use crate::tables::tasks::{Hot, Record};
 /// Samples that a piece has on average, and a page that stands for itself.
 const PIECE_SAMPLES: u64 = 4;
 
-/// Pieces and pages of a program that a policy is given, at about most: judging one costs as much
-/// whether it stands for one page or a thousand, so blocks of large programs are cut more coarsely.
-/// As many as a program of 8 MiB has pages.
-const PIECES_MAX: u64 = 2048;
-
 /// How many times as wide as the gaps around it, or as half of all gaps of its block, one may be to
 /// be filled. Of random samples one in ten million gaps is wider than 17 times the mean, which is
 /// 24 times the median.
@@ -167,7 +162,10 @@ impl Attachment {
             extents.add(points, block, self.shares.foreign(space))
         });
         let places: Vec<Range<usize>> = places.collect();
-        let least = count(&extents.ranges).div_ceil(PIECES_MAX);
+        // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of large programs are
+        // cut more coarsely.
+        let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
+        let least = count(&extents.ranges).div_ceil(most);
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let extents = &extents.ranges[place];
             let points = &self.forest.points()[block.points.clone()];

@@ -1,19 +1,24 @@
 //! How many samples of a window are looked at: as many as a decision can use, whatever the source
 //! gives.
 //!
-//! A policy is given some 2,000 pieces of memory at most, and a few samples tell what a piece is
-//! used for ([`super::pieces`]). What comes beyond that costs instructions and tells nothing new.
+//! A policy is given as many pieces of memory as a few samples each can tell of
+//! ([`super::pieces`]). What comes beyond that costs instructions and tells nothing new.
 //! So of many samples each is kept with the same chance, one in a power of two, and counts as many
 //! times as much.
 
-/// Most samples of a program that a window's decision goes by: four for each of 2,048 pieces. When
-/// there are so many, every second is let go. Double of it places no more, half of it too little
-/// where programs are small (docs/measurements.md).
+/// Most samples of a program that a window's decision goes by, however many threads it has.
 pub const SAMPLES_KEPT: u32 = 1 << 13;
+
+/// As many for each thread, and so many at least. When there are so many, every second is let go
+/// (docs/measurements.md has half and double).
+const SAMPLES_OF_THREAD: u32 = 64;
+const SAMPLES_LEAST: u32 = 1 << 11;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Thin {
+    /// Most samples that are kept.
+    most: u32,
     /// One sample in two to this power is kept.
     halvings: u32,
     /// Samples kept since it was halved the last time, and half of those before.
@@ -28,11 +33,17 @@ pub(super) struct Thin {
 impl Thin {
     pub(super) const fn new() -> Self {
         Self {
+            most: SAMPLES_LEAST,
             halvings: 0,
             kept: 0,
             seen: 0,
             state: 0x9e37_79b9_7f4a_7c15,
         }
+    }
+
+    /// Most samples that a window goes by.
+    pub(super) const fn most(&self) -> u32 {
+        self.most
     }
 
     /// How many samples the next one stands for, if it is kept.
@@ -49,7 +60,7 @@ impl Thin {
     /// Whether there are so many that half of those that were kept are to go.
     #[inline]
     pub(super) const fn is_full(&self) -> bool {
-        self.kept >= SAMPLES_KEPT && self.halvings < HALVINGS_MAX
+        self.kept >= self.most && self.halvings < HALVINGS_MAX
     }
 
     /// Keeps half as many from now on, and tells of each that was kept whether it stays.
@@ -66,12 +77,16 @@ impl Thin {
         self.state
     }
 
-    /// Begins a window that is so many times as long as the last.
-    pub(super) fn begin(&mut self, times: f64) {
+    /// Begins a window that is so many times as long as the last, of so many threads.
+    pub(super) fn begin(&mut self, times: f64, threads: usize) {
+        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+        self.most = SAMPLES_OF_THREAD
+            .saturating_mul(threads)
+            .clamp(SAMPLES_LEAST, SAMPLES_KEPT);
         let expected = self.seen as f64 * times;
         let mut halvings = 0;
         while halvings < HALVINGS_MAX
-            && expected > f64::from(SAMPLES_KEPT) * (1_u64 << halvings) as f64
+            && expected > f64::from(self.most) * (1_u64 << halvings) as f64
         {
             halvings += 1;
         }
@@ -103,32 +118,36 @@ mod tests {
     fn few_samples_are_all_kept() {
         let mut thin = Thin::new();
         for _ in 0..10 {
-            assert_eq!(kept(&mut thin, 8_000), (8_000, 1));
-            thin.begin(1.0);
+            assert_eq!(kept(&mut thin, 2_000), (2_000, 1));
+            thin.begin(1.0, 8);
         }
+        thin.begin(1.0, 100);
+        assert_eq!(kept(&mut thin, 6_000), (6_000, 1));
+        thin.begin(1.0, 10_000);
+        assert_eq!(kept(&mut thin, 8_000), (8_000, 1));
     }
 
     #[test]
     fn of_many_as_many_are_kept_as_a_decision_can_use_and_stand_for_all() {
         let mut thin = Thin::new();
         let (count, each) = kept(&mut thin, 1_000_000);
-        assert!((3_800..8_400).contains(&count), "{count}");
+        assert!((950..2_100).contains(&count), "{count}");
         assert!(
             (950_000..1_050_000).contains(&(count * each)),
             "{count} * {each}"
         );
-        thin.begin(1.0);
+        thin.begin(1.0, 8);
         let (count, each) = kept(&mut thin, 1_000_000);
-        assert!((3_800..8_400).contains(&count), "{count}");
+        assert!((950..2_100).contains(&count), "{count}");
         assert!(
             (950_000..1_050_000).contains(&(count * each)),
             "{count} * {each}"
         );
         // A window an eighth as long has an eighth as many.
-        thin.begin(0.125);
+        thin.begin(0.125, 8);
         let (count, _) = kept(&mut thin, 125_000);
-        assert!((3_800..8_400).contains(&count), "{count}");
-        thin.begin(0.008);
+        assert!((950..2_100).contains(&count), "{count}");
+        thin.begin(0.008, 8);
         assert_eq!(kept(&mut thin, 1_000), (1_000, 1));
     }
 
@@ -136,7 +155,7 @@ mod tests {
     fn threads_that_take_turns_are_kept_alike() {
         let mut thin = Thin::new();
         kept(&mut thin, 1_000_000);
-        thin.begin(1.0);
+        thin.begin(1.0, 8);
         let mut of_threads = [0_u32; 8];
         for turn in 0..1_000_000 {
             if thin.take().is_some() {

@@ -155,8 +155,8 @@ impl Attachment {
         self.turn_over(context, &scratch.slots, confident);
         let last = context.now.since(self.window_start);
         let next = self.interval.next(change, last);
-        self.thin
-            .begin(next.as_secs_f64() / last.as_secs_f64().max(0.001));
+        let times = next.as_secs_f64() / last.as_secs_f64().max(0.001);
+        self.thin.begin(times, scratch.tasks.len());
         self.window_start = context.now;
         self.window_end = Some(context.now.after(next));
         self.lost_seen = context.lost;

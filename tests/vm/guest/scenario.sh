@@ -174,12 +174,26 @@ others_wait() {
     return $done
 }
 
+# While it is profiled, numad has copies of its libraries, because the profile knows code by files that nobody else maps,
+# and is at the same addresses after each start.
+profile_begins() {
+    echo 0 >/proc/sys/kernel/randomize_va_space
+    echo 0 >/proc/sys/kernel/kptr_restrict
+    mkdir -p /run/profiled
+    cp $(/lib64/ld-linux-x86-64.so.2 --list /bin/numad | awk '$3 ~ /^\// { print $3 }') /run/profiled
+    profile="env LD_PRELOAD=/lib/profile.so LD_LIBRARY_PATH=/run/profiled"
+}
+# Where its files and the kernel's functions are.
+profile_tells() { cat /proc/$daemon/maps >/out/profile.maps && cat /proc/kallsyms >/out/profile.kallsyms; }
+
 start_numad() {
     [ -e "$config" ] || default_settings
     mkdir -p "${NUMAD_SOCKET%/*}" "$state"
-    numad --config "$config" --socket "$NUMAD_SOCKET" --state-dir "$state" "$@" 2>>/out/numad.log &
+    [ -z "$profiled" ] || profile_begins
+    $profile numad --config "$config" --socket "$NUMAD_SOCKET" --state-dir "$state" "$@" 2>>/out/numad.log &
     daemon=$!
     within 20 numadctl status || fail "the daemon does not answer"
+    [ -z "$profiled" ] || profile_tells
 }
 stop_numad() {
     kill -TERM $daemon
@@ -189,6 +203,8 @@ kill_numad() {
     kill -KILL $daemon
     wait $daemon 2>/dev/null
     rm -f "$NUMAD_SOCKET"
+    # Its page table may be another's next.
+    [ -z "$profiled" ] || mark unprofile
 }
 
 # workload ARGUMENTS...: starts numad-workload, counted by the ground truth; its number is in $program
@@ -212,7 +228,10 @@ masks() {
 bind_again() { while read -r thread mask; do taskset -cp "$mask" "$thread" >/dev/null 2>&1; done; }
 
 # uncount: the ground truth counts no further
-uncount() { /bin/mark stop; }
+uncount() {
+    [ -z "$profiled" ] || numadctl status --json >/out/profile.status
+    /bin/mark stop
+}
 
 # homes PID: how many pages each node has of the program's own memory
 homes() {

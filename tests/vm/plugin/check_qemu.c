@@ -8,7 +8,7 @@ struct qemu_plugin_hwaddr {
     uint64_t address;
 };
 
-static struct qemu_plugin_register registers[4];
+static struct qemu_plugin_register registers[5];
 static struct qemu_plugin_hwaddr physical_address;
 static uint8_t register_bytes[8];
 static GByteArray register_array = {register_bytes, 8};
@@ -67,6 +67,7 @@ size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *a, void *b, size_t c
     (void)a, (void)b;
     return c;
 }
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *a) { return !a; }
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *a) { return !a; }
 GArray *qemu_plugin_get_registers(void) { return NULL; }
 

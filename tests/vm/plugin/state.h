@@ -33,6 +33,8 @@ static unsigned no_memory = 0;
 /* Count for each thread and page, too. */
 static unsigned with_pages = 0;
 static char report_path[512] = "numatruth.json";
+/* Where the profile goes; empty without one. */
+static char profile_path[512];
 /* From node to node, in tenths of the own memory's; 0 where nothing was said. */
 static unsigned distances[NODES_MAX * NODES_MAX];
 
@@ -96,6 +98,10 @@ struct cpu {
     /* Accesses until the next is sampled, and the state of what decides on the one after. */
     uint64_t countdown;
     uint64_t random;
+    /* The profiled thread whose work it does; none if it is another's. */
+    struct task *task;
+    /* Whether that is to be found anew. */
+    bool looks;
 } __attribute__((aligned(64)));
 
 static struct cpu cpus[CPUS_MAX];
@@ -145,6 +151,9 @@ static struct {
 static int event_count;
 
 static bool counting;
+/* Before counting, while, and after. */
+#define PHASES 3
+static unsigned phase;
 static uint64_t window;
 static uint64_t window_instructions;
 static uint32_t misses_unchecked;
@@ -160,6 +169,7 @@ static struct qemu_plugin_register *register_fs;
 static struct qemu_plugin_register *register_cr3;
 static struct qemu_plugin_register *register_rdi;
 static struct qemu_plugin_register *register_rsi;
+static struct qemu_plugin_register *register_rax;
 
 /* Rows of windows that are over. */
 static FILE *rows;

@@ -200,6 +200,7 @@ fn run(
                 _ => script(machine, arguments, source),
             },
             truth: Counted::Pages,
+            profile: false,
             limit: Duration::from_secs(300),
         },
     )?;

@@ -499,6 +499,7 @@ fn run(kit: &Kit, wanted: &Wanted, image: &Path, (script, seconds): (&str, u32))
             image,
             script,
             truth: Counted::Windows,
+            profile: false,
             limit: Duration::from_secs(600),
         },
     )?;

@@ -31,6 +31,8 @@ pub(crate) struct Run<'a> {
     pub(crate) script: &'a str,
     /// What the ground truth counts.
     pub(crate) truth: Counted,
+    /// Whether the daemon is profiled, too.
+    pub(crate) profile: bool,
     /// Processor seconds of this machine.
     pub(crate) limit: Duration,
 }
@@ -60,6 +62,8 @@ pub(crate) struct Ran {
     pub(crate) qemu: String,
     /// The ground truth's report.
     pub(crate) truth: Option<String>,
+    /// What the daemon ran, if it was profiled (see [`crate::profile`]).
+    pub(crate) profile: Option<String>,
     /// Files that the script left in `/out`, as an archive.
     pub(crate) files: Vec<u8>,
     pub(crate) wall: Duration,
@@ -92,9 +96,14 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
         format!("file:{}", snapshot.display()).into(),
     ]);
     let report = work.file("truth.json");
-    if run.truth != Counted::Nothing {
+    let profile = work.file("profile");
+    if run.truth != Counted::Nothing || run.profile {
         line.push("-plugin".into());
-        line.push(plugin(kit, run, &report).into());
+        let mut plugin = plugin(kit, run, &report);
+        if run.profile {
+            plugin += &format!(",profile={}", profile.display());
+        }
+        line.push(plugin.into());
     }
     let started = Instant::now();
     // The limit is one of processor time, so that a busy host makes no run fail.
@@ -136,6 +145,7 @@ pub(crate) fn run(kit: &Kit, run: &Run<'_>) -> Result<Ran> {
         console: text(&work.file("console")),
         qemu: said,
         truth: fs::read_to_string(report).ok(),
+        profile: fs::read_to_string(profile).ok(),
         files: fs::read(work.file("files.tar")).unwrap_or_default(),
         wall: started.elapsed(),
         processor,

@@ -69,6 +69,7 @@ fn programs(kit: &Kit) -> Result<Vec<Item>> {
         Item::program(kit.path("build/huge-slices")),
         Item::program(kit.path("build/feeder")),
         Item::new(kit.path("build/mark.so"), "/lib/mark.so"),
+        Item::new(kit.path("build/profile.so"), "/lib/profile.so"),
         Item::new(
             kit.path("distribution/usr/bin/numad"),
             "/opt/distribution/numad",
@@ -353,7 +354,7 @@ fn add(archive: &mut Archive, host: &Path, guest: &str) -> Result<()> {
 }
 
 /// The shared libraries a program names, and theirs.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     if !read(program)?.starts_with(b"\x7fELF") {
         return Ok(Vec::new());
     }
@@ -368,6 +369,27 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
         .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
         .map(PathBuf::from)
         .collect())
+}
+
+/// A file in an archive that a guest left.
+pub(crate) fn unpacked(archive: &[u8], name: &str) -> Result<String> {
+    let mut tar = Command::new("tar")
+        .args(["-xOf", "-", name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot run `tar`")?;
+    let mut input = tar.stdin.take().context("tar has no input")?;
+    std::thread::scope(|scope| {
+        // It answers while it reads, and would wait for us if we only wrote.
+        let writer = scope.spawn(move || input.write_all(archive));
+        let said = tar.wait_with_output()?;
+        if !matches!(writer.join(), Ok(Ok(()))) || !said.status.success() {
+            bail!("there is no `{name}` in what the guest left");
+        }
+        Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+    })
 }
 
 fn compress(bytes: &[u8], to: &Path) -> Result<()> {

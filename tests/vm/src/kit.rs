@@ -92,9 +92,14 @@ impl Kit {
         })
     }
 
-    /// One of our programs, as built for release, without what only a debugger reads.
+    /// One of our programs, as built for release.
+    pub(crate) fn built(&self, program: &str) -> PathBuf {
+        target(&self.workspace).join("release").join(program)
+    }
+
+    /// The same without what only a debugger reads.
     pub(crate) fn stripped(&self, program: &str) -> Result<PathBuf> {
-        let from = target(&self.workspace).join("release").join(program);
+        let from = self.built(program);
         if !from.exists() {
             bail!("`{}` is not built; run make release", from.display());
         }

@@ -11,6 +11,7 @@ mod held;
 mod image;
 mod kit;
 mod machine;
+mod profile;
 mod report;
 mod rivals;
 mod scenario;
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
 
 use guest::{Counted, Ran, Run, last};
 use kit::Kit;
+use profile::Told;
 use scenario::Scenario;
 use truth::{Figures, Truth};
 
@@ -59,6 +61,9 @@ enum Command {
         /// Put what scripts left in /out, and the ground truth, into this folder.
         #[arg(long)]
         keep: Option<PathBuf>,
+        /// Say which functions the daemon's instructions were in; all of them in `--keep`.
+        #[arg(long)]
+        profile: bool,
         /// Guests at a time; each keeps one processor busy.
         #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
         jobs: u16,
@@ -144,6 +149,7 @@ impl Command {
                 quick,
                 verbose,
                 keep,
+                profile,
                 jobs,
             } => {
                 let mut wanted = chosen(scenarios, &names)?;
@@ -154,6 +160,7 @@ impl Command {
                 let manner = Manner {
                     verbose,
                     keep,
+                    profile,
                     jobs: usize::from(jobs),
                 };
                 run_all(&kit, &wanted, &manner)
@@ -224,6 +231,8 @@ fn chosen(all: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>> {
 struct Manner {
     verbose: bool,
     keep: Option<PathBuf>,
+    /// Whether the daemon is profiled.
+    profile: bool,
     /// Guests at a time.
     jobs: usize,
 }
@@ -248,10 +257,10 @@ fn run_all(kit: &Kit, scenarios: &[Scenario], manner: &Manner) -> Result<usize> 
     let tally = Mutex::new(Tally::default());
     let work = || -> Result<()> {
         while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let ran = run_one(kit, scenario, &images[&scenario.image]);
+            let ran = run_one(kit, scenario, &images[&scenario.image], manner.profile);
             // Whoever has the tally has the word, too.
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-            tally.take(scenario, ran, manner)?;
+            tally.take(kit, scenario, ran, manner)?;
         }
         Ok(())
     };
@@ -274,13 +283,19 @@ fn run_all(kit: &Kit, scenarios: &[Scenario], manner: &Manner) -> Result<usize> 
     Ok(failed)
 }
 
-fn run_one(kit: &Kit, scenario: &Scenario, image: &Path) -> Result<Ran> {
+fn run_one(kit: &Kit, scenario: &Scenario, image: &Path, profile: bool) -> Result<Ran> {
+    let script = if profile {
+        &format!("profiled=yes\n{}", scenario.script)
+    } else {
+        &scenario.script
+    };
     guest::run(
         kit,
         &Run {
             machine: &scenario.machine,
             image,
-            script: &scenario.script,
+            script,
+            profile,
             truth: if scenario.expectations.is_empty() {
                 Counted::Nothing
             } else {
@@ -292,7 +307,13 @@ fn run_one(kit: &Kit, scenario: &Scenario, image: &Path) -> Result<Ran> {
 }
 
 impl Tally {
-    fn take(&mut self, scenario: &Scenario, ran: Result<Ran>, manner: &Manner) -> Result<()> {
+    fn take(
+        &mut self,
+        kit: &Kit,
+        scenario: &Scenario,
+        ran: Result<Ran>,
+        manner: &Manner,
+    ) -> Result<()> {
         let ran = match ran {
             Ok(ran) => ran,
             // A guest that does not come up is no reason to leave out those of other machines.
@@ -309,6 +330,17 @@ impl Tally {
                 folder.join(format!("{}.truth.json", scenario.name)),
                 ran.truth.as_deref().unwrap_or_default(),
             )?;
+        }
+        if let Some(counts) = &ran.profile {
+            let told = Told {
+                counts,
+                files: &ran.files,
+            };
+            say(&profile::tables(kit, &told, profile::ROWS)?);
+            if let Some(folder) = &manner.keep {
+                let file = folder.join(format!("{}.profile.txt", scenario.name));
+                std::fs::write(file, profile::tables(kit, &told, usize::MAX)?)?;
+            }
         }
         self.processor += ran.processor;
         self.failed += usize::from(!report(scenario, &ran, manner.verbose)?);

@@ -109,6 +109,7 @@ fn asked(kit: &Kit, (machine, image): (&Machine, &Path), script: &str) -> Result
             image,
             script,
             truth: Counted::Nothing,
+            profile: false,
             limit: Duration::from_secs(60),
         },
     )

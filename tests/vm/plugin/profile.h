@@ -15,6 +15,8 @@
 #define TASKS_MAX 64
 #define CALLS_MAX 512
 #define NO_CALL (-1)
+/* Any address in the kernel; none of its code is there. */
+#define KERNEL (1ull << 63)
 
 enum ending { ENDS_OTHERWISE, ENDS_IN_CALL, ENDS_IN_RETURN };
 
@@ -84,22 +86,21 @@ static uint32_t context_below(uint32_t parent, uint64_t returns_to)
     return context_count++;
 }
 
-static void add_count(uint32_t context, int16_t call, const struct block *block)
+static void add_count(uint32_t context, int16_t call, uint64_t address, uint32_t instructions)
 {
-    uint64_t address = block->address;
     uint32_t slot = spread(address + context * 0x100000001b3ull + (uint64_t)(call + 1) * PHASES + phase, COUNTS_MAX);
     for (;; slot = (slot + 1) & (COUNTS_MAX - 1)) {
         struct count *count = &counts[slot];
         if (!count->instructions) {
             if (counts_used >= COUNTS_MAX / 4 * 3) {
-                counts_dropped += block->instructions;
+                counts_dropped += instructions;
                 return;
             }
             counts_used++;
             *count = (struct count){address, 0, context, call, phase};
         }
         if (count->address == address && count->context == context && count->call == call && count->phase == phase) {
-            count->instructions += block->instructions;
+            count->instructions += instructions;
             return;
         }
     }
@@ -131,14 +132,16 @@ static void profile_user(struct task *task, const struct block *block)
     follow_calls(task, block);
     task->call = NO_CALL;
     task->kernel_context = 0;
-    add_count(task->context, NO_CALL, block);
+    add_count(task->context, NO_CALL, block->address, block->instructions);
 }
 
 static void profile_kernel(struct task *task, const struct block *block)
 {
     if (!task->kernel_context)
         task->kernel_context = task->before ? context_below(task->context, task->before->after) : task->context;
-    add_count(task->kernel_context, task->call, block);
+    /* Where it was entered from, and which of its code ran: both at once would be too many. */
+    add_count(task->kernel_context, task->call, KERNEL, block->instructions);
+    add_count(0, task->call, block->address, block->instructions);
 }
 
 /* The profiled thread that this processor works for; none if it is another's. */

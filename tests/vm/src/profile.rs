@@ -24,7 +24,8 @@ const PHASES: [&str; 3] = [
 ];
 /// The one that placing happens in.
 const COUNTED: usize = 1;
-/// Above this, addresses are the kernel's.
+/// Above this, addresses are the kernel's. It stands by itself for all of the kernel, with the place that it was entered
+/// from; counts of its functions have no such place.
 const KERNEL: u64 = 1 << 63;
 /// Lines of each table, where it is not asked for whole.
 pub(crate) const ROWS: usize = 24;
@@ -126,11 +127,12 @@ impl Names {
     }
 
     /// The function that the machine runs there, with all that is inlined into it.
+    fn kernel_function(&self, address: u64) -> &str {
+        let below = self.kernel.range(..=address).next_back();
+        below.map_or("?", |(_, name)| name)
+    }
+
     fn function(&self, address: u64) -> &str {
-        if address >= KERNEL {
-            let below = self.kernel.range(..=address).next_back();
-            return below.map_or("?", |(_, name)| name);
-        }
         let last = self.frames(address).last();
         last.map_or("?", |function| &function.name)
     }
@@ -202,13 +204,24 @@ fn inlined(text: &str, workspace: &Path) -> BTreeMap<u64, Vec<Function>> {
         }
         let place = lines.next().unwrap_or_default();
         if let Some(address) = address {
+            let ours = Path::new(place).strip_prefix(workspace).ok();
             all.entry(address).or_default().push(Function {
-                name: line.to_owned(),
-                ours: Path::new(place).starts_with(workspace),
+                name: within(line, ours),
+                ours: ours.is_some(),
             });
         }
     }
     all
+}
+
+/// A function with its file, for what is inlined has no path in its name.
+fn within(function: &str, file: Option<&Path>) -> String {
+    let file = file.map(|file| file.to_string_lossy());
+    let file = file.and_then(|file| Some(file.split_once(':')?.0.to_owned()));
+    match file {
+        Some(file) => format!("{} ({file})", short(function)),
+        None => short(function),
+    }
 }
 
 /// What `nm -S` says: first and last byte of each function that has a size.
@@ -333,16 +346,22 @@ struct Profile {
     total: Cost,
     /// Functions of ours with all that they call.
     inclusive: BTreeMap<String, Cost>,
-    /// Functions of the machine's code by themselves.
-    alone: BTreeMap<String, Cost>,
+    /// Functions in user mode and of the kernel by themselves, with what is inlined into them.
+    alone: BTreeMap<String, u64>,
+    kernel: BTreeMap<String, u64>,
     /// By the number of a system call; negative outside of any.
-    calls: BTreeMap<i32, Cost>,
+    calls: BTreeMap<i32, u64>,
 }
 
 impl Profile {
     fn of(counted: &Counted, names: &Names, phase: usize) -> Self {
         let mut profile = Self::default();
         for count in counted.counts.iter().filter(|count| count.phase == phase) {
+            if count.address > KERNEL {
+                let function = names.kernel_function(count.address).to_owned();
+                *profile.kernel.entry(function).or_default() += count.instructions;
+                continue;
+            }
             profile.total.add(count);
             let mut on_stack: BTreeSet<&str> = BTreeSet::new();
             let places = std::iter::once(count.address).chain(counted.callers(count.context));
@@ -353,10 +372,11 @@ impl Profile {
                     cost.or_default().add(count);
                 }
             }
-            let alone = names.function(count.address).to_owned();
-            profile.alone.entry(alone).or_default().add(count);
-            if count.address >= KERNEL {
-                profile.calls.entry(count.call).or_default().add(count);
+            if count.address == KERNEL {
+                *profile.calls.entry(count.call).or_default() += count.instructions;
+            } else {
+                let function = names.function(count.address).to_owned();
+                *profile.alone.entry(function).or_default() += count.instructions;
             }
         }
         profile
@@ -444,45 +464,50 @@ fn summary(total: Cost, done: Option<&Done>) -> String {
 
 fn detail(profile: &Profile, counted: &Counted, done: Done, rows: usize) -> Result<String> {
     let mut text = String::new();
-    let head = |what: &str| {
-        format!(
-            "{:>6} {:>10} {:>10} {:>8}  {what}\n",
-            "share", "user", "kernel", "a page"
-        )
+    writeln!(
+        text,
+        "functions of ours with all that they call, in millions"
+    )?;
+    writeln!(
+        text,
+        "{:>7}{:>10}{:>10}{:>8}",
+        "share", "user", "kernel", "a page"
+    )?;
+    let row = |all: u64, columns: &str, name: &str| {
+        let share = 1000 * all / profile.total.all().max(1);
+        let share = format!("{}.{}%", share / 10, share % 10);
+        let page = all.checked_div(done.pages).unwrap_or_default();
+        format!("{share:>7}{columns:>20}{page:>8}  {name}\n")
     };
-    let row = |cost: Cost, name: &str| {
-        let share = 1000 * cost.all() / profile.total.all().max(1);
-        let page = cost.all().checked_div(done.pages).unwrap_or_default();
-        let (user, kernel) = (millions(cost.user), millions(cost.kernel));
-        format!(
-            "{:>6} {user:>10} {kernel:>10} {page:>8}  {name}\n",
-            format!("{}.{}%", share / 10, share % 10)
-        )
-    };
-    text += &head("functions of ours with all that they call, in millions");
-    for (name, cost) in most(&profile.inclusive).take(rows) {
-        text += &row(cost, &short(name));
+    for (name, cost) in most(&profile.inclusive, Cost::all).take(rows) {
+        let columns = format!("{:>10}{:>10}", millions(cost.user), millions(cost.kernel));
+        text += &row(cost.all(), &columns, name);
     }
-    text += &head("functions alone, with what is inlined into them");
-    for (name, cost) in most(&profile.alone).take(rows) {
-        text += &row(cost, &short(name));
+    for (what, functions) in [
+        ("functions in user mode, each alone", &profile.alone),
+        ("functions of the kernel, each alone", &profile.kernel),
+    ] {
+        writeln!(text, "{what}")?;
+        for (name, count) in most(functions, |count| count).take(rows) {
+            text += &row(count, &millions(count), name);
+        }
     }
-    text += &head("system calls");
-    for (call, cost) in most(&profile.calls).take(rows) {
+    writeln!(text, "the kernel by system call")?;
+    for (call, count) in most(&profile.calls, |count| count).take(rows) {
         let made = counted.calls.get(&(COUNTED, *call));
         let name = match made {
             Some(made) => format!("{} ({made} times)", call_name(*call)),
             None => "interrupts and faults".to_owned(),
         };
-        text += &row(cost, &name);
+        text += &row(count, &millions(count), &name);
     }
     Ok(text)
 }
 
 /// The dearest first.
-fn most<K: Ord>(costs: &BTreeMap<K, Cost>) -> impl Iterator<Item = (&K, Cost)> {
-    let mut sorted: Vec<(&K, Cost)> = costs.iter().map(|(key, cost)| (key, *cost)).collect();
-    sorted.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.all()));
+fn most<K, V: Copy>(costs: &BTreeMap<K, V>, all: fn(V) -> u64) -> impl Iterator<Item = (&K, V)> {
+    let mut sorted: Vec<(&K, V)> = costs.iter().map(|(key, cost)| (key, *cost)).collect();
+    sorted.sort_by_key(|(_, cost)| std::cmp::Reverse(all(*cost)));
     sorted.into_iter()
 }
 
@@ -501,7 +526,7 @@ fn short(name: &str) -> String {
 
 /// The names of the system calls that the daemon makes most.
 fn call_name(number: i32) -> String {
-    const NAMES: [(i32, &str); 40] = [
+    const NAMES: &[(i32, &str)] = &[
         (0, "read"),
         (1, "write"),
         (3, "close"),
@@ -542,6 +567,13 @@ fn call_name(number: i32) -> String {
         (310, "process_vm_readv"),
         (332, "statx"),
         (434, "pidfd_open"),
+        (56, "clone"),
+        (234, "tgkill"),
+        (186, "gettid"),
+        (302, "prlimit64"),
+        (288, "accept4"),
+        (435, "clone3"),
+        (77, "ftruncate"),
     ];
     let known = NAMES.iter().find(|(known, _)| *known == number);
     known.map_or_else(
@@ -563,7 +595,8 @@ mod tests {
         count 1 0 -1 1100 10\n\
         count 1 1 -1 1200 20\n\
         count 1 2 -1 1200 30\n\
-        count 1 3 279 ffffffff81000010 40\n\
+        count 1 3 279 8000000000000000 40\n\
+        count 1 0 279 ffffffff81000010 40\n\
         count 2 0 -1 1100 5\n";
     const MAPS: &str = "555555554000-555555560000 r--p 00000000 00:02 11 /bin/numad\n\
         555555560000-555555580000 r-xp 0000c000 00:02 11 /bin/numad\n\
@@ -610,16 +643,13 @@ mod tests {
             profile.inclusive,
             expected.map(|(name, cost)| (name.to_owned(), cost)).into()
         );
-        let expected = [
-            ("do_move_pages", cost(0, 40)),
-            ("inner", cost(50, 0)),
-            ("outer", cost(10, 0)),
-        ];
+        let alone = [("inner", 50), ("outer", 10)];
         assert_eq!(
             profile.alone,
-            expected.map(|(name, cost)| (name.to_owned(), cost)).into()
+            alone.map(|(name, count)| (name.to_owned(), count)).into()
         );
-        assert_eq!(profile.calls, [(279, cost(0, 40))].into());
+        assert_eq!(profile.kernel, [("do_move_pages".to_owned(), 40)].into());
+        assert_eq!(profile.calls, [(279, 40)].into());
         let afterwards = Profile::of(&counted, &names(), 2);
         assert_eq!(afterwards.total, cost(5, 0));
     }
@@ -644,8 +674,9 @@ mod tests {
             assert!(rows.iter().any(|words| words == row), "{row:?} in {text}");
         };
         has(&["90.0%", "0.00", "0.00", "45", "inner"]);
-        has(&["50.0%", "0.00", "0.00", "25", "inner"]);
-        has(&["40.0%", "0.00", "0.00", "20", "move_pages", "(4", "times)"]);
+        has(&["50.0%", "0.00", "25", "inner"]);
+        has(&["40.0%", "0.00", "20", "do_move_pages"]);
+        has(&["40.0%", "0.00", "20", "move_pages", "(4", "times)"]);
     }
 
     #[test]
@@ -683,7 +714,10 @@ mod tests {
         let named = inlined(text, Path::new("/w"));
         assert_eq!(
             named[&0x1100],
-            [function("helper", true), function("outer", false)]
+            [
+                function("helper (crates/a.rs)", true),
+                function("outer", false)
+            ]
         );
         assert_eq!(named[&0x1200], [function("??", false)]);
         let sizes = sized(

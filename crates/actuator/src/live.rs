@@ -532,7 +532,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         pages: &[u64],
         (node, reach): (NodeId, Reach),
     ) -> Result<Outcome, Refusal> {
-        let start = self.census.process(pid).known()?;
+        let held = self.held(pid)?;
+        let start = held.start;
         // The action knows the process by its number alone; the first start seen is the one meant.
         if *self.processes.entry(pid).or_insert(start) != start {
             return Err(Refusal::Gone);
@@ -560,7 +561,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
             let addresses: Vec<u64> = batch.iter().map(|&index| pages[index]).collect();
-            let moved = self.move_batch((pid, start), &addresses, (node, reach));
+            let moved = self.move_batch(&held, &addresses, (node, reach));
             spent += moved.spent;
             if let Some(refusal) = moved.refusal {
                 if rest.len() == moving.len() && !moved.any_on(node) {
@@ -599,16 +600,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
 
     /// Writes where pages are that leave their nodes, unless it is known where they were at first.
     fn write_pages(&mut self, owner: Owner, leaving: &[(u64, NodeId)]) -> Result<(), Refusal> {
-        let records = self.journal.records();
-        let fresh: Vec<(u64, NodeId)> = leaving
-            .iter()
-            .copied()
-            .filter(|&(page, _)| records.home(owner, page).is_none())
-            .collect();
+        let fresh = self.journal.records().without_home(owner, leaving);
         if fresh.is_empty() {
             return Ok(());
         }
-        let rows = page_rows(owner, fresh.into_iter());
+        let rows = page_rows(owner, fresh);
         let runs = rows.iter().map(|row| match row {
             Row::Pages { runs, .. } => runs.len(),
             _ => 0,
@@ -619,24 +615,46 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.write(rows)
     }
 
+    /// Holds a process, and reads its start after that: while what is held lives, the start is its own.
+    fn held(&mut self, pid: Pid) -> Result<Held<K::Hold>, Refusal> {
+        let hold = self.kernel.hold(pid).map_err(refusal::of_affinity)?;
+        let start = self.census.process(pid).known()?;
+        Ok(Held { pid, start, hold })
+    }
+
+    /// The same for a process that began then; where it cannot be held, [`Self::lives`] tells why.
+    pub(crate) fn held_since(&mut self, pid: Pid, start: StartTicks) -> Held<K::Hold> {
+        let held = self.held(pid).ok().filter(|held| held.start == start);
+        let hold = held.and_then(|held| held.hold);
+        Held { pid, start, hold }
+    }
+
+    /// Whether a process still has its number. By what it is held by this costs two short calls; `/proc` is read only
+    /// where nothing holds it, or says no: its first thread may have ended before the others.
+    fn lives(&mut self, held: &Held<K::Hold>) -> Result<(), Refusal> {
+        let first = Tid(held.pid.0);
+        let hold = held.hold.as_ref();
+        if hold.is_some_and(|hold| self.kernel.has(hold, held.pid, first) == Ok(true)) {
+            return Ok(());
+        }
+        if self.census.process(held.pid).known()? == held.start {
+            Ok(())
+        } else {
+            Err(Refusal::Gone)
+        }
+    }
+
     /// Moves pages of a process with one call, timed, and tells what became of each. Journal and
     /// earlier batches take their time, so whose number it is by now is compared first.
     pub(crate) fn move_batch(
         &mut self,
-        (pid, start): (Pid, StartTicks),
+        held: &Held<K::Hold>,
         pages: &[u64],
         (node, reach): (NodeId, Reach),
     ) -> Moved {
+        let pid = held.pid;
         let mut statuses = vec![UNTRIED; pages.len()];
-        let there = self.census.process(pid).known();
-        let there = there.and_then(|now| {
-            if now == start {
-                Ok(())
-            } else {
-                Err(Refusal::Gone)
-            }
-        });
-        if let Err(refusal) = there {
+        if let Err(refusal) = self.lives(held) {
             return Moved {
                 pages: vec![PageOutcome::Refused(refusal); pages.len()],
                 refusal: Some(refusal),
@@ -724,6 +742,15 @@ impl Mapped {
             start: self.start,
         }
     }
+}
+
+/// A process whose pages are moved.
+#[derive(Debug)]
+pub(crate) struct Held<H> {
+    pid: Pid,
+    /// When it began.
+    start: StartTicks,
+    hold: Option<H>,
 }
 
 /// What became of one call.

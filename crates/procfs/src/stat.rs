@@ -59,12 +59,15 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
     if open > close {
         return Err(damaged("has its brackets the wrong way round"));
     }
-    let fields: Vec<&[u8]> = bytes[close + 1..]
+    let mut fields: Fields<'_> = [b""; PROCESSOR + 1 - FIRST_AFTER_NAME];
+    let present = bytes[close + 1..]
         .split(u8::is_ascii_whitespace)
-        .filter(|field| !field.is_empty())
-        .collect();
+        .filter(|field| !field.is_empty());
+    for (slot, field) in fields.iter_mut().zip(present) {
+        *slot = field;
+    }
     let id = number(bytes[..open].trim_ascii())?;
-    let run = task_run(fields.first().copied().unwrap_or_default())?;
+    let run = task_run(fields[0])?;
     let ticks = field(&fields, UTIME)?.saturating_add(field(&fields, STIME)?);
     Ok(Stat {
         id: narrow(id)?,
@@ -102,10 +105,14 @@ fn task_run(field: &[u8]) -> Result<TaskRun, ParseError> {
     })
 }
 
-fn field(fields: &[&[u8]], manual: usize) -> Result<u64, ParseError> {
-    match fields.get(manual - FIRST_AFTER_NAME) {
-        Some(field) => number(field),
-        None => Err(ParseError::new(1, b"", "ends before the last field needed")),
+/// The fields from the state to the last that is needed, empty where the line ends before. Lines are read for every
+/// thread at every window, so there is no list of them on the heap.
+type Fields<'a> = [&'a [u8]; PROCESSOR + 1 - FIRST_AFTER_NAME];
+
+fn field(fields: &Fields<'_>, manual: usize) -> Result<u64, ParseError> {
+    match fields[manual - FIRST_AFTER_NAME] {
+        b"" => Err(ParseError::new(1, b"", "ends before the last field needed")),
+        field => number(field),
     }
 }
 

@@ -29,21 +29,35 @@ impl PageRun {
         }
     }
 
-    /// How far pages are apart that are side by side: the size of a page, where any two of these are.
-    pub(crate) fn step_of(pages: &mut [u64]) -> Option<u32> {
-        pages.sort_unstable();
-        let apart = pages.windows(2).map(|pair| pair[1] - pair[0]);
-        let least = apart.filter(|&step| step > 0).min()?;
+    /// How far ascending pages are apart that are side by side: the size of a page, where any two of these are.
+    pub(crate) fn step_of(mut pages: impl Iterator<Item = u64>) -> Option<u32> {
+        let mut before = pages.next()?;
+        let mut least = u64::MAX;
+        for page in pages {
+            if page > before {
+                least = least.min(page - before);
+            }
+            before = page;
+        }
         u32::try_from(least).ok()
     }
 
-    /// Pages as runs of those that are so far apart, ascending.
-    pub(crate) fn of(mut pages: Vec<u64>, step: Option<u32>) -> Vec<Self> {
-        pages.sort_unstable();
-        pages.dedup();
-        let mut runs: Vec<Self> = Vec::new();
+    /// Pages, ascending, as runs of those that are so far apart.
+    pub(crate) fn of(pages: &[u64], step: Option<u32>) -> Vec<Self> {
+        let mut runs = Vec::new();
+        Self::extend(&mut runs, pages.iter().copied(), step);
+        runs
+    }
+
+    /// Adds ascending pages to runs of those that are so far apart, ascending as well.
+    pub(crate) fn extend(
+        runs: &mut Vec<Self>,
+        pages: impl Iterator<Item = u64>,
+        step: Option<u32>,
+    ) {
         for page in pages {
             match (runs.last_mut(), step) {
+                (Some(run), _) if run.last() == page => {}
                 (Some(run), Some(step))
                     if run.count < RUN_PAGES_MAX && run.last() + u64::from(step) == page =>
                 {
@@ -53,7 +67,6 @@ impl PageRun {
                 _ => runs.push(Self::one(page)),
             }
         }
-        runs
     }
 
     /// The last of them.
@@ -118,6 +131,29 @@ impl Homes {
     pub(crate) fn get(&self, page: u64) -> Option<Home> {
         let (run, home) = self.around(page)?;
         run.has(page).then_some(home)
+    }
+
+    /// Those pages that have none, in their order. Of pages side by side only the first is looked up: what is found
+    /// holds for all up to the end of a run, or of the gap between two.
+    pub(crate) fn without<V: Copy>(&self, pages: &[(u64, V)]) -> Vec<(u64, V)> {
+        let mut run: Option<PageRun> = None;
+        let mut gap = 0..0;
+        let fresh = pages.iter().filter(|&&(page, _)| {
+            if gap.contains(&page) {
+                return true;
+            }
+            if run.is_some_and(|run| run.has(page)) {
+                return false;
+            }
+            run = self.around(page).map(|(run, _)| run);
+            let end = run.filter(|run| page <= run.last());
+            if end.is_none() {
+                let next = self.runs.range(page..).next();
+                gap = page..next.map_or(u64::MAX, |(&first, _)| first);
+            }
+            end.is_none_or(|run| !run.has(page))
+        });
+        fresh.copied().collect()
     }
 
     /// Pages from one address to before another, ascending, with their homes.
@@ -248,13 +284,14 @@ mod tests {
             count,
         };
         let runs = |mut pages: Vec<u64>| {
-            let step = PageRun::step_of(&mut pages);
-            PageRun::of(pages, step)
+            pages.sort_unstable();
+            let step = PageRun::step_of(pages.iter().copied());
+            PageRun::of(&pages, step)
         };
         assert_eq!(runs(vec![]), []);
         assert_eq!(runs(vec![7]), [PageRun::one(7)]);
         assert_eq!(
-            runs(vec![0x3000, 0x1000, 0x2000, 0x9000, 0xa000, 0xc000]),
+            runs(vec![0x3000, 0x1000, 0x2000, 0x2000, 0x9000, 0xa000, 0xc000]),
             [run(0x1000, 3), run(0x9000, 2), PageRun::one(0xc000)]
         );
     }
@@ -338,6 +375,10 @@ mod tests {
             for page in 0..400 {
                 prop_assert_eq!(homes.get(page), model.get(&page).copied());
             }
+            // Some of them twice, and not in order.
+            let asked: Vec<(u64, ())> = (0..400).chain(from..from + long).map(|page| (page, ())).collect();
+            let wanted = asked.iter().copied().filter(|(page, ())| !model.contains_key(page));
+            prop_assert_eq!(homes.without(&asked), wanted.collect::<Vec<_>>());
             let told: Vec<(u64, Home)> = homes.within(from, from + long).collect();
             let wanted: Vec<(u64, Home)> = model.range(from..from + long).map(|(&page, &home)| (page, home)).collect();
             prop_assert_eq!(told, wanted);

@@ -242,7 +242,16 @@ impl Records {
         homes.flat_map(Homes::entries).map(|(run, _)| run)
     }
 
+    /// Those pages of which it is not recorded where they were.
+    pub(crate) fn without_home(&self, owner: Owner, pages: &[(u64, NodeId)]) -> Vec<(u64, NodeId)> {
+        match self.pages.get(&owner) {
+            Some(homes) => homes.without(pages),
+            None => pages.to_vec(),
+        }
+    }
+
     /// Where a page was before we first moved it.
+    #[cfg(test)]
     pub(crate) fn home(&self, owner: Owner, page: u64) -> Option<NodeId> {
         let home = self.pages.get(&owner)?.get(page)?;
         Some(home.node)
@@ -326,8 +335,9 @@ impl Records {
             return;
         };
         let mut pages: Vec<u64> = pages.collect();
-        let step = PageRun::step_of(&mut pages);
-        for run in PageRun::of(pages, step) {
+        pages.sort_unstable();
+        let step = PageRun::step_of(pages.iter().copied());
+        for run in PageRun::of(&pages, step) {
             homes.remove(run);
         }
         if homes.len() == 0 {
@@ -403,17 +413,17 @@ fn rows_in_order(pages: &BTreeMap<Owner, Homes>) -> impl Iterator<Item = Row> {
 }
 
 /// Pages as rows, one or more for each node.
-pub(crate) fn page_rows(owner: Owner, homes: impl Iterator<Item = (u64, NodeId)>) -> Vec<Row> {
-    let mut by_node: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
-    let mut all = Vec::new();
-    for (page, node) in homes {
-        by_node.entry(node).or_default().push(page);
-        all.push(page);
+pub(crate) fn page_rows(owner: Owner, mut homes: Vec<(u64, NodeId)>) -> Vec<Row> {
+    homes.sort_unstable();
+    let step = PageRun::step_of(homes.iter().map(|&(page, _)| page));
+    let mut by_node: BTreeMap<NodeId, Vec<PageRun>> = BTreeMap::new();
+    for together in homes.chunk_by(|one, next| one.1 == next.1) {
+        let runs = by_node.entry(together[0].1).or_default();
+        PageRun::extend(runs, together.iter().map(|&(page, _)| page), step);
     }
-    let step = PageRun::step_of(&mut all);
     let by_node = by_node.into_iter();
     by_node
-        .flat_map(|(node, pages)| rows_of(owner, node, &PageRun::of(pages, step)))
+        .flat_map(|(node, runs)| rows_of(owner, node, &runs))
         .collect()
 }
 
@@ -472,7 +482,7 @@ mod tests {
         let pages = |node, pages: &[u64]| Row::Pages {
             owner: FIVE,
             node: NodeId(node),
-            runs: PageRun::of(pages.to_vec(), Some(1)),
+            runs: PageRun::of(pages, Some(1)),
         };
         let records = records(vec![
             bind(5, 9, "0-3", "0-1"),
@@ -499,12 +509,12 @@ mod tests {
             Row::Pages {
                 owner: seven,
                 node: NodeId(1),
-                runs: PageRun::of((0..200).collect(), Some(1)),
+                runs: PageRun::of(&Vec::from_iter(0..200), Some(1)),
             },
             Row::Pages {
                 owner: seven,
                 node: NodeId(0),
-                runs: PageRun::of(vec![201, 0x1000], Some(1)),
+                runs: PageRun::of(&[201, 0x1000], Some(1)),
             },
         ]);
         let second = records(first.rows().collect());
@@ -579,7 +589,7 @@ mod tests {
         let mut records = records(vec![Row::Pages {
             owner: FIVE,
             node: NodeId(0),
-            runs: PageRun::of(vec![1, 2, 3], Some(1)),
+            runs: PageRun::of(&[1, 2, 3], Some(1)),
         }]);
         records.forget_pages(FIVE, [2, 9].into_iter());
         assert_eq!(records.open_rows(), 2);

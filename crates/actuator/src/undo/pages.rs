@@ -417,12 +417,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
             } else {
                 Reach::Alone
             };
+            let held = self.held_since(pid, start);
             let mut rest = group.as_slice();
             while !rest.is_empty() {
                 let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
                 let addresses: Vec<u64> = batch.iter().map(|&index| pages[index].address).collect();
                 breathe();
-                let moved = self.move_batch((pid, start), &addresses, (node, reach));
+                let moved = self.move_batch(&held, &addresses, (node, reach));
                 for (&index, outcome) in batch.iter().zip(moved.pages) {
                     let page = &mut pages[index];
                     page.refused = match outcome {

@@ -98,12 +98,34 @@ impl Room {
     }
 }
 
-/// A page whose home may be looked up.
+/// A page whose home may be looked up, and how urgently: in one word, for thousands are compared at every window.
 struct Wanted {
-    samples: std::cmp::Reverse<u32>,
-    slot: u32,
-    known: bool,
+    /// Whether it is known; whose samples are most; the slot. The least comes first.
+    rank: u64,
     tag: Tag,
+}
+
+impl Wanted {
+    const KNOWN: u64 = 1 << 63;
+
+    /// By an entry's last word. Two pages with more than 2^27 samples have as many as each other.
+    const fn new(slot: u32, tag: Tag, word: u64) -> Self {
+        let (sixteenths, home_plus_one) = (word & SIXTEENTHS, word & HOME);
+        let few = if sixteenths < SIXTEENTHS >> 1 {
+            (SIXTEENTHS >> 1) - sixteenths
+        } else {
+            0
+        };
+        let known = if home_plus_one == 0 { 0 } else { Self::KNOWN };
+        Self {
+            rank: known | few << 32 | slot as u64,
+            tag,
+        }
+    }
+
+    const fn by_samples(&self) -> u64 {
+        self.rank & !Self::KNOWN
+    }
 }
 
 /// Who used a page since the accessor did last.
@@ -200,13 +222,6 @@ impl Entry {
         self.count = u16::try_from(kept).unwrap_or_default();
     }
 
-    fn decay(&mut self) {
-        self.sixteenths /= 2;
-        for weight in &mut self.weights {
-            *weight /= 2;
-        }
-    }
-
     #[inline]
     fn read(words: &[u64]) -> Self {
         let (low, high) = (halves(words[0]), halves(words[1]));
@@ -234,6 +249,21 @@ impl Entry {
             | u64::from(self.count) << 48;
     }
 }
+
+/// Halves all weights of an entry, and its samples.
+#[inline]
+fn fade_words(words: &mut [u64]) {
+    // What a weight loses at its end must not go to the one below it.
+    const WEIGHTS: u64 = !(1 << 63 | 1 << 31);
+    words[0] = words[0] >> 1 & WEIGHTS;
+    words[1] = words[1] >> 1 & WEIGHTS;
+    words[3] = words[3] & !SIXTEENTHS | (words[3] & SIXTEENTHS) >> 1;
+}
+
+/// The parts of an entry's last word that are read or changed by themselves.
+const SIXTEENTHS: u64 = 0xffff_ffff;
+const HOME: u64 = 0xffff << HOME_SHIFT;
+const HOME_SHIFT: u32 = 32;
 
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "splitting is the point")]
@@ -358,9 +388,9 @@ impl PageTable {
         let base = self.start + number * SET_WORDS;
         let set = &mut self.words[base..base + SET_WORDS];
         if let Some(way) = find(&set[..WAYS], tag.0) {
-            let mut entry = read_way(set, way);
-            entry.home_plus_one = home.and_then(|home| home.checked_add(1)).unwrap_or(0);
-            entry.write(&mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS]);
+            let home_plus_one = home.and_then(|home| home.checked_add(1)).unwrap_or(0);
+            let last = &mut set[last_word(way)];
+            *last = *last & !HOME | u64::from(home_plus_one) << HOME_SHIFT;
         }
     }
 
@@ -391,20 +421,17 @@ impl PageTable {
     /// hottest.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
         let mut all: Vec<Wanted> = Vec::with_capacity(self.used);
-        self.iter().for_each(|(slot, tag, entry)| {
-            all.push(Wanted {
-                samples: std::cmp::Reverse(entry.sixteenths),
-                slot,
-                known: entry.home().is_some(),
-                tag,
-            });
-        });
+        for number in self.occupied.iter() {
+            let set = self.set(number);
+            for way in (0..WAYS).filter(|&way| set[way] != 0) {
+                let (slot, tag) = (slot(number, way), Tag(set[way]));
+                all.push(Wanted::new(slot, tag, set[last_word(way)]));
+            }
+        }
         if all.len() > max {
-            all.select_nth_unstable_by_key(max / 2, |one| (one.samples, one.slot));
+            all.select_nth_unstable_by_key(max / 2, Wanted::by_samples);
             let rest = &mut all[max / 2..];
-            rest.select_nth_unstable_by_key(max - max / 2, |one| {
-                (one.known, one.samples, one.slot)
-            });
+            rest.select_nth_unstable_by_key(max - max / 2, |one| one.rank);
             all.truncate(max);
         }
         all.into_iter().map(|one| one.tag).collect()
@@ -427,19 +454,21 @@ impl PageTable {
                 if set[way] == 0 {
                     continue;
                 }
-                let mut entry = read_way(set, way);
+                let words = &mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS];
                 if fade {
-                    entry.decay();
+                    fade_words(words);
                 }
                 if !seats.is_empty() {
+                    let mut entry = Entry::read(words);
                     entry.forget(seats);
+                    entry.write(words);
                 }
+                let sixteenths = halves(words[3]).0;
                 let tag = Tag(set[way]);
-                if !room.has(entry.sixteenths, tag) || spaces.contains(usize::from(tag.space())) {
+                if !room.has(sixteenths, tag) || spaces.contains(usize::from(tag.space())) {
                     set[way] = 0;
                     self.used -= 1;
                 }
-                entry.write(&mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS]);
             }
             if set[..WAYS].iter().all(|&tag| tag == 0) {
                 emptied.push(number);
@@ -498,6 +527,11 @@ fn find(tags: &[u64], tag: u64) -> Option<usize> {
     // Without an early exit this is a few vector compares.
     let hits = (0..WAYS).fold(0u32, |hits, way| hits | u32::from(tags[way] == tag) << way);
     (hits != 0).then(|| hits.trailing_zeros() as usize)
+}
+
+/// Where a set has the last word of an entry.
+const fn last_word(way: usize) -> usize {
+    WAYS + way * ENTRY_WORDS + 3
 }
 
 fn read_way(set: &[u64], way: usize) -> Entry {

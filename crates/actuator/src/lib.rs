@@ -21,6 +21,7 @@ mod crash;
 mod fake;
 #[cfg(test)]
 mod faults;
+mod held;
 mod heritage;
 pub mod journal;
 mod kernel;

@@ -11,6 +11,7 @@ use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
 use crate::census::{Census, Seen};
+use crate::held::Held;
 use crate::journal::rows::{Owner, ProcessKey, Row};
 use crate::journal::{Journal, ThreadRecord, UNKNOWN, WriteError, page_rows};
 use crate::kernel::{Kernel, Mask};
@@ -615,35 +616,6 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.write(rows)
     }
 
-    /// Holds a process, and reads its start after that: while what is held lives, the start is its own.
-    fn held(&mut self, pid: Pid) -> Result<Held<K::Hold>, Refusal> {
-        let hold = self.kernel.hold(pid).map_err(refusal::of_affinity)?;
-        let start = self.census.process(pid).known()?;
-        Ok(Held { pid, start, hold })
-    }
-
-    /// The same for a process that began then; where it cannot be held, [`Self::lives`] tells why.
-    pub(crate) fn held_since(&mut self, pid: Pid, start: StartTicks) -> Held<K::Hold> {
-        let held = self.held(pid).ok().filter(|held| held.start == start);
-        let hold = held.and_then(|held| held.hold);
-        Held { pid, start, hold }
-    }
-
-    /// Whether a process still has its number. By what it is held by this costs two short calls; `/proc` is read only
-    /// where nothing holds it, or says no: its first thread may have ended before the others.
-    fn lives(&mut self, held: &Held<K::Hold>) -> Result<(), Refusal> {
-        let first = Tid(held.pid.0);
-        let hold = held.hold.as_ref();
-        if hold.is_some_and(|hold| self.kernel.has(hold, held.pid, first) == Ok(true)) {
-            return Ok(());
-        }
-        if self.census.process(held.pid).known()? == held.start {
-            Ok(())
-        } else {
-            Err(Refusal::Gone)
-        }
-    }
-
     /// Moves pages of a process with one call, timed, and tells what became of each. Journal and
     /// earlier batches take their time, so whose number it is by now is compared first.
     pub(crate) fn move_batch(
@@ -742,15 +714,6 @@ impl Mapped {
             start: self.start,
         }
     }
-}
-
-/// A process whose pages are moved.
-#[derive(Debug)]
-pub(crate) struct Held<H> {
-    pid: Pid,
-    /// When it began.
-    start: StartTicks,
-    hold: Option<H>,
 }
 
 /// What became of one call.

@@ -6,6 +6,7 @@ use numad_core::{Action, Host as _, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::fake::{Bench, Hold, bind, move_action, move_first, move_shared, set};
+use crate::held::Held;
 use crate::undo::AT_ONCE;
 use crate::{Durability, Errno, JournalLimits, Scope, UndoReport};
 
@@ -80,6 +81,32 @@ fn dear_calls_do_not_become_many() {
     // 64, then eights; not a call for each.
     let calls = bench.fake.0.borrow().calls;
     assert_eq!(calls, 1 + (1000 - 64) / 8);
+}
+
+#[test]
+fn whether_a_process_lives_is_asked_of_what_holds_it_and_of_its_start() {
+    let (bench, _) = bench();
+    let mut live = bench.live();
+    let held = live.held(Pid(100)).unwrap();
+    let unheld = Held {
+        hold: None,
+        ..live.held(Pid(100)).unwrap()
+    };
+    assert_eq!((live.lives(&held), live.lives(&unheld)), (Ok(()), Ok(())));
+    // Held, it is not looked at; and what holds it does not know it any more when its first thread has ended.
+    bench.fake.0.borrow_mut().hidden = Some(libc::EMFILE);
+    let hidden = Err(Refusal::Hidden(libc::EMFILE));
+    assert_eq!((live.lives(&held), live.lives(&unheld)), (Ok(()), hidden));
+    bench.fake.0.borrow_mut().hidden = None;
+    bench.fake.0.borrow_mut().tasks.remove(&Tid(100));
+    assert_eq!((live.lives(&held), live.lives(&unheld)), (Ok(()), Ok(())));
+    // Another has the number.
+    let later = StartTicks(held.start.0 + 1);
+    bench.fake.0.borrow_mut().starts.insert(Pid(100), later);
+    let gone = Err(Refusal::Gone);
+    assert_eq!((live.lives(&held), live.lives(&unheld)), (gone, gone));
+    let other = live.held_since(Pid(100), held.start);
+    assert!(other.hold.is_none() && live.lives(&other) == gone);
 }
 
 #[test]

@@ -28,7 +28,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use guest::{Counted, Ran, Run, last};
 use kit::Kit;
@@ -55,18 +55,8 @@ enum Command {
         /// Only the short round.
         #[arg(long)]
         quick: bool,
-        /// Show what passing scripts said, too.
-        #[arg(short, long)]
-        verbose: bool,
-        /// Put what scripts left in /out, and the ground truth, into this folder.
-        #[arg(long)]
-        keep: Option<PathBuf>,
-        /// Say which functions the daemon's instructions were in; all of them in `--keep`.
-        #[arg(long)]
-        profile: bool,
-        /// Guests at a time; each keeps one processor busy.
-        #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-        jobs: u16,
+        #[command(flatten)]
+        manner: Manner,
     },
     /// Measures how true samples are: pages, nodes and who shares with whom, by source and rate.
     Accuracy {
@@ -147,22 +137,13 @@ impl Command {
             Self::Run {
                 names,
                 quick,
-                verbose,
-                keep,
-                profile,
-                jobs,
+                manner,
             } => {
                 let mut wanted = chosen(scenarios, &names)?;
                 wanted.retain(|scenario| !quick || scenario.quick);
                 if wanted.is_empty() {
                     bail!("none of these scenarios is part of the short round; leave out --quick");
                 }
-                let manner = Manner {
-                    verbose,
-                    keep,
-                    profile,
-                    jobs: usize::from(jobs),
-                };
                 run_all(&kit, &wanted, &manner)
             }
             Self::Accuracy {
@@ -227,14 +208,20 @@ fn chosen(all: Vec<Scenario>, names: &[String]) -> Result<Vec<Scenario>> {
 }
 
 /// How scenarios are run.
-#[derive(Debug)]
+#[derive(Args, Debug)]
 struct Manner {
+    /// Show what passing scripts said, too.
+    #[arg(short, long)]
     verbose: bool,
+    /// Put what scripts left in /out, and the ground truth, into this folder.
+    #[arg(long)]
     keep: Option<PathBuf>,
-    /// Whether the daemon is profiled.
+    /// Say which functions the daemon's instructions were in; all of them in `--keep`.
+    #[arg(long)]
     profile: bool,
-    /// Guests at a time.
-    jobs: usize,
+    /// Guests at a time; each keeps one processor busy.
+    #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
 }
 
 /// What came of the scenarios that were run so far.

@@ -111,11 +111,7 @@ impl Wanted {
     /// By an entry's last word. Two pages with more than 2^27 samples have as many as each other.
     const fn new(slot: u32, tag: Tag, word: u64) -> Self {
         let (sixteenths, home_plus_one) = (word & SIXTEENTHS, word & HOME);
-        let few = if sixteenths < SIXTEENTHS >> 1 {
-            (SIXTEENTHS >> 1) - sixteenths
-        } else {
-            0
-        };
+        let few = (SIXTEENTHS >> 1).saturating_sub(sixteenths);
         let known = if home_plus_one == 0 { 0 } else { Self::KNOWN };
         Self {
             rank: known | few << 32 | slot as u64,

@@ -1,6 +1,7 @@
 //! Something about pages, kept by runs of pages that have it in common: memory that moved together costs one entry,
 //! however much it is.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -8,15 +9,27 @@ use crate::policy::{PageKey, SpaceId};
 
 /// Values of pages, equal ones side by side together.
 #[derive(Clone, Debug)]
-pub(crate) struct Runs<V> {
+pub(crate) struct Runs<V: Copy> {
     /// By first page: the page after the last, and what they have in common.
     held: BTreeMap<PageKey, (u64, V)>,
+    /// What the last answer holds for, as long as nothing changes: pages are asked for one after the other.
+    last: Cell<Option<Span<V>>>,
 }
 
-impl<V> Default for Runs<V> {
+/// Pages of one space that have the same value, or all none.
+#[derive(Clone, Copy, Debug)]
+struct Span<V> {
+    space: SpaceId,
+    first: u64,
+    end: u64,
+    value: Option<V>,
+}
+
+impl<V: Copy> Default for Runs<V> {
     fn default() -> Self {
         Self {
             held: BTreeMap::new(),
+            last: Cell::new(None),
         }
     }
 }
@@ -28,8 +41,32 @@ impl<V: Copy + PartialEq> Runs<V> {
     }
 
     pub(crate) fn get(&self, page: PageKey) -> Option<V> {
-        let (first, &(end, value)) = self.held.range(..=page).next_back()?;
-        (first.space == page.space && page.page < end).then_some(value)
+        let last = self
+            .last
+            .get()
+            .filter(|span| span.space == page.space && (span.first..span.end).contains(&page.page));
+        let span = last.unwrap_or_else(|| self.around(page));
+        self.last.set(Some(span));
+        span.value
+    }
+
+    /// The run that a page is in, or the gap from it on.
+    fn around(&self, page: PageKey) -> Span<V> {
+        let span = |first, end, value| Span {
+            space: page.space,
+            first,
+            end,
+            value,
+        };
+        if let Some((first, &(end, value))) = self.held.range(..=page).next_back()
+            && first.space == page.space
+            && page.page < end
+        {
+            return span(first.page, end, Some(value));
+        }
+        let next = self.held.range(page..).next().map(|(first, _)| first);
+        let next = next.filter(|first| first.space == page.space);
+        span(page.page, next.map_or(u64::MAX, |first| first.page), None)
     }
 
     /// The runs that have pages in common with these, cut to them, in order.
@@ -99,6 +136,7 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Forgets these pages.
     pub(crate) fn clear(&mut self, space: SpaceId, pages: Range<u64>) {
+        self.last.set(None);
         let cut: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
         for (run, _) in cut {
             let inside = PageKey {
@@ -124,6 +162,7 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Changes every value in its place. Runs that become equal stay two.
     pub(crate) fn each(&mut self, mut change: impl FnMut(&mut V)) {
+        self.last.set(None);
         self.held.values_mut().for_each(|(_, value)| change(value));
     }
 
@@ -134,6 +173,7 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Keeps what a question says yes to.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(SpaceId, &V) -> bool) {
+        self.last.set(None);
         self.held
             .retain(|first, (_, value)| keep(first.space, value));
     }
@@ -143,6 +183,7 @@ impl<V: Copy + PartialEq> Runs<V> {
         if pages.is_empty() {
             return;
         }
+        self.last.set(None);
         let at = |page| PageKey { space, page };
         let mut first = pages.start;
         let mut end = pages.end;
@@ -195,6 +236,9 @@ mod tests {
             let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
             for (space, first, count, value) in steps {
                 let (space, pages) = (SpaceId(space), first..first + count);
+                // What is remembered of one answer is no answer after a change.
+                let asked = PageKey { space, page: first };
+                prop_assert_eq!(runs.get(asked), model.get(&(space, first)).copied());
                 match value {
                     0 => {
                         runs.clear(space, pages.clone());

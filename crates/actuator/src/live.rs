@@ -542,20 +542,18 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.join(attachment, ProcessKey { pid, start });
         let owner = object.map_or(Owner::Process(pid, start), Owner::Object);
         let names = self.names(pid, pages, object)?;
-        let mut places = residency(&mut self.kernel, pid, pages)?;
-        for (place, name) in places.iter_mut().zip(&names) {
-            if name.is_none() {
-                *place = PageStatus::Absent;
+        let places = residency(&mut self.kernel, pid, pages)?;
+        let mut outcomes = Vec::with_capacity(pages.len());
+        let (mut moving, mut leaving) = (Vec::new(), Vec::new());
+        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
+            let name = names.as_ref().map_or(Some(page), |names| names[index]);
+            let place = name.map_or(PageStatus::Absent, |_| place);
+            outcomes.push(standing(place));
+            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != node)) {
+                moving.push(index);
+                leaving.push((name, on));
             }
         }
-        let mut outcomes: Vec<PageOutcome> = places.iter().map(|&place| standing(place)).collect();
-        let moving: Vec<usize> = (0..pages.len())
-            .filter(|&index| places[index].node().is_some_and(|on| on != node))
-            .collect();
-        let leaving: Vec<(u64, NodeId)> = moving
-            .iter()
-            .filter_map(|&index| Some((names[index]?, places[index].node()?)))
-            .collect();
         self.write_pages(owner, &leaving)?;
         let mut spent = Duration::ZERO;
         let mut rest = moving.as_slice();
@@ -582,21 +580,21 @@ impl<K: Kernel, C: Census> Live<K, C> {
         })
     }
 
-    /// What pages are recorded as: their addresses, or where they are in the object. None where the
-    /// process has something else there by now.
+    /// What pages of an object are recorded as: where they are in it, or none where the process has
+    /// something else there by now. All others by their addresses.
     fn names(
         &self,
         pid: Pid,
         pages: &[u64],
         object: Option<ObjectId>,
-    ) -> Result<Vec<Option<u64>>, Refusal> {
+    ) -> Result<Option<Vec<Option<u64>>>, Refusal> {
         let Some(object) = object else {
-            return Ok(pages.iter().copied().map(Some).collect());
+            return Ok(None);
         };
         let mut ranges = self.census.shared(pid).known()?;
         ranges.retain(|range| range.object == object);
         let name = |&page| ranges.iter().find_map(|range| range.offset_of(page));
-        Ok(pages.iter().map(name).collect())
+        Ok(Some(pages.iter().map(name).collect()))
     }
 
     /// Writes where pages are that leave their nodes, unless it is known where they were at first.

@@ -546,6 +546,8 @@ fn call_name(number: i32) -> String {
         (25, "mremap"),
         (28, "madvise"),
         (39, "getpid"),
+        (44, "sendto"),
+        (45, "recvfrom"),
         (47, "recvmsg"),
         (62, "kill"),
         (72, "fcntl"),

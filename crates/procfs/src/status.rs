@@ -66,10 +66,6 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut cpus_allowed = CpuSet::new();
     let mut mems_allowed = NodeSet::new();
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
-        // Two in three lines are not needed, and begin otherwise.
-        if !matches!(line.first(), Some(b'C' | b'G' | b'M' | b'T' | b'U')) {
-            continue;
-        }
         let Some(colon) = line.iter().position(|&byte| byte == b':') else {
             continue;
         };

@@ -1,6 +1,6 @@
 #: about   transparent huge pages move as a whole and come back
 #: machine ring4-huge mesh8
-#: limit    600
+#: limit   600
 autonuma 0
 echo always >/sys/kernel/mm/transparent_hugepage/enabled
 start_numad

@@ -22,6 +22,7 @@ use crate::tables::index::Spot;
 use crate::tables::pages::{PageTable, Tag};
 use crate::time::Time;
 
+mod ally;
 mod attachment;
 mod judge;
 mod messages;
@@ -313,6 +314,7 @@ impl Engine {
                     topology: &topology,
                     online: &self.online,
                     online_changed: before != self.online,
+                    kernel_balances: observation.kernel_balances,
                 };
                 attachment.sync(&mut self.registry, program, &look, &mut self.events);
             }
@@ -331,7 +333,7 @@ impl Engine {
             }
         }
         for program in looked_at {
-            self.close(now, program, &mut free);
+            self.close(now, program, (&mut free, observation.kernel_balances));
         }
     }
 
@@ -511,7 +513,12 @@ impl Engine {
         attachment.add(registry, newcomer);
     }
 
-    fn close(&mut self, now: Time, program: &ObservedProgram, free: &mut [u64]) {
+    fn close(
+        &mut self,
+        now: Time,
+        program: &ObservedProgram,
+        (free, kernel_balances): (&mut [u64], bool),
+    ) {
         let Some(&place) = self.by_id.get(&program.attachment) else {
             return;
         };
@@ -535,6 +542,7 @@ impl Engine {
                 others: window::Others::of(self.attached(), &topology, self.within.as_ref()),
                 nodes_allowed: &program.nodes_allowed,
                 free,
+                kernel_balances,
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
                 lost: self.lost,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use topology::{CpuSet, Pid, TaskKey, Tid};
 
+use super::ally::Ally;
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::pace::Pace;
 use super::registry::Registry;
@@ -99,6 +100,7 @@ pub(super) struct Attachment {
     pub still: u32,
     /// Judged windows in a row in which the program did not do what it did before.
     pub changing: u32,
+    pub ally: Ally,
     pub trial: Option<Trial>,
     pub pace: Pace,
     pub revert_strikes: u32,
@@ -119,6 +121,8 @@ pub(super) struct PageMove {
     pub stay: Stay,
     /// Node another than its own that the last judged window wanted it on.
     pub wanted: Option<usize>,
+    /// The kernel's balancing moved it last.
+    pub by_kernel: bool,
 }
 
 /// Where a page is since it was moved, or found when it was to be moved.
@@ -218,6 +222,7 @@ impl Attachment {
             sweeps: 0,
             still: 0,
             changing: 0,
+            ally: Ally::default(),
             trial: None,
             pace: Pace::default(),
             revert_strikes: 0,

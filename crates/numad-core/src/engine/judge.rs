@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use topology::TaskKey;
 
+use super::ally::Left;
 use super::attachment::Attachment;
 use super::orders::{PageGrant, TaskGrant};
 use super::pieces::Pieces;
@@ -138,6 +139,7 @@ impl Attachment {
             proposals: &proposals,
             pressure: pressure.as_ref(),
             decision: &mut decision,
+            left: self.left_to_kernel(context.kernel_balances, evidence, &program),
         };
         self.judge_threads(context, &mut judge, remedy);
         self.judge_pages(context, &mut judge, &scratch.nodes_allowed);
@@ -213,7 +215,7 @@ impl Attachment {
         remedy: Option<Remedy>,
     ) {
         let changed = self.does_something_else(context.now, judge.likeness);
-        let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
+        let mut standings = self.standings(context.now, judge, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
         let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
         let agreed = self.agrees(judge, &wishes);
@@ -274,9 +276,7 @@ impl Attachment {
                     self.policy.on_fate(context.now, proposal, fate);
                     let told: &mut u32 = told.entry(veto).or_default();
                     *told += 1;
-                    // That a task stays where it is was not dropped but granted long ago; telling
-                    // it in every window would bury the rest.
-                    if veto != Veto::AlreadyThere && *told <= TOLD_MAX {
+                    if !judge.is_no_news(wish, veto) && *told <= TOLD_MAX {
                         self.tell_dropped_task(context, judge.program, proposal, veto);
                     }
                 }
@@ -295,14 +295,16 @@ impl Attachment {
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
     /// something else or a long time has gone by, nobody moves.
-    fn standings(&self, now: Time, slots: &[u32], reverting: bool) -> Vec<Standing> {
+    fn standings(&self, now: Time, judge: &Judge<'_, '_>, reverting: bool) -> Vec<Standing> {
         let all_held = reverting || now < self.threads_held_until;
-        let records = slots.iter().filter_map(|&slot| self.tasks.record(slot));
+        let slots = judge.slots.iter().enumerate();
+        let records = slots.filter_map(|(task, &slot)| Some((task, self.tasks.record(slot)?)));
         records
-            .map(|record| Standing {
+            .map(|(task, record)| Standing {
                 // One on another core than the policy wants is not yet where it should be.
                 placed: record.placed().filter(|_| !self.wants_another_core(record)),
                 hands_off: record.bond == Bond::HandsOff,
+                left: judge.left.has(task),
                 held: all_held || !record.stay.is_over(now),
                 wanted: record.wanted,
             })
@@ -450,9 +452,18 @@ pub(super) struct Judge<'a, 'p> {
     pub(super) proposals: &'a [Proposal],
     pub(super) pressure: Option<&'a Pressure>,
     pub(super) decision: &'a mut Decision,
+    /// What is the kernel's.
+    pub(super) left: Left,
 }
 
 impl Judge<'_, '_> {
+    /// That a task stays where it is was not dropped but granted long ago, or is the kernel's to see to; telling it in
+    /// every window would bury the rest.
+    fn is_no_news(&self, (task, node): TaskWish, veto: Veto) -> bool {
+        let there = self.program.tasks.get(task).and_then(|task| task.node) == Some(node);
+        veto == Veto::AlreadyThere || veto == Veto::Kernel && there
+    }
+
     fn grant(&mut self, (position, node): TaskWish, reason: Reason, evidence: Option<Evidence>) {
         self.decision.threads.push(TaskGrant {
             slot: self.slots[position],

@@ -175,6 +175,7 @@ impl Attachment {
                 self.page_moves.update(space, pages.clone(), |history| {
                     let mut history = history.unwrap_or_default();
                     history.wanted = None;
+                    history.by_kernel = false;
                     match position == Some(node) {
                         true => history.stay.moved(now, from, node, hold),
                         false => history.stay.refused(now, hold),

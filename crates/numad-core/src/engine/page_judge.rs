@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::ally;
 use super::attachment::Attachment;
 use super::judge::{Judge, wished};
 use super::orders::{PageGrant, TaskGrant};
@@ -27,9 +28,6 @@ use crate::tables::pages::Tag;
 /// wait for memory it gets on slower by less without them. What of pages that all use alike seems to be gained by
 /// chance is 1 to 3 % in a window (the simulator's `all-shared`).
 const LITTLE: f64 = 0.03;
-
-/// How many times less than who uses it most a task must use memory for it not to wait until the task is placed.
-const STRAYED: u32 = 8;
 
 /// Windows after pages or threads went in which other pages may follow for less.
 const SWEEPS: u32 = 2;
@@ -72,11 +70,9 @@ impl Attachment {
             }
         }
         for one in &mut asked {
-            let users = one.wish.page.map_or(&[][..], Page::accessors);
-            let most = users.iter().map(|user| user.weight).max().unwrap_or(0);
             // Who strayed into a block that is another's does not hold it up.
-            let mut users = users.iter().filter(|user| user.weight >= most / STRAYED);
-            one.wish.unconfirmed |= users.any(|user| unsettled.contains(&(user.task as usize)));
+            let mut users = one.wish.page.into_iter().flat_map(ally::users);
+            one.wish.unconfirmed |= users.any(|user| unsettled.contains(&user));
         }
         let case = PageCase {
             program: judge.program,
@@ -226,16 +222,20 @@ impl Attachment {
         let piece = self.tag(page).and_then(|tag| judge.pieces.ranges(tag));
         let came = seen.and_then(|seen| self.user_came(judge, seen, node));
         let mut free = Vec::new();
-        let (mut held, mut unconfirmed) = (false, false);
+        let kernel_balances = context.kernel_balances && self.options.require_gain;
+        let (mut held, mut unconfirmed, mut by_kernel) = (false, false, false);
         for range in piece.unwrap_or(std::slice::from_ref(&single)) {
             let mut at = range.start;
             for (run, history) in self.page_moves.within(page.space, range.clone()) {
                 let rests = !history.stay.is_over(context.now);
                 let settles = self.options.method == Method::Ours;
-                let agrees = history.wanted == Some(node) || came > Some(history.stay.last());
+                let kernel_did = kernel_balances && history.by_kernel;
+                let agrees =
+                    !kernel_did && history.wanted == Some(node) || came > Some(history.stay.last());
                 let waits = settles && !agrees;
                 held |= rests;
                 unconfirmed |= waits;
+                by_kernel |= kernel_did && waits;
                 // What rests or waits does so alone: the rest of a piece may go.
                 if rests || waits {
                     free.push(at..run.start);
@@ -256,6 +256,9 @@ impl Attachment {
             backed: false,
             is_part: self.tag(page).is_some_and(|tag| judge.pieces.has(tag)),
             evens: matches!(reason, Reason::Even { .. }),
+            by_kernel: pages == 0 && by_kernel
+                || judge.left.pages
+                    && seen.is_some_and(|page| ally::brings(page, node, judge.program.tasks)),
         };
         (wish, free)
     }

@@ -42,6 +42,8 @@ const FEW: f64 = 0.25;
 pub(super) struct Pieces {
     blocks: Vec<Known>,
     pieces: Vec<Piece>,
+    /// Pages of all blocks.
+    pages: u64,
 }
 
 /// What is known of a block.
@@ -70,6 +72,11 @@ impl Pieces {
     /// Whether a page is part of a piece.
     pub(super) fn has(&self, tag: Tag) -> bool {
         self.block(tag).is_some_and(|block| block.is_cut)
+    }
+
+    /// Pages of memory that was seen in use, and what lies between them in the same neighbourhood.
+    pub(super) const fn pages(&self) -> u64 {
+        self.pages
     }
 
     /// The slot of a piece, by the page that it is called by.
@@ -165,7 +172,8 @@ impl Attachment {
         // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of large programs are
         // cut more coarsely.
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
-        let least = count(&extents.ranges).div_ceil(most);
+        found.pages = count(&extents.ranges);
+        let least = found.pages.div_ceil(most);
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let extents = &extents.ranges[place];
             let points = &self.forest.points()[block.points.clone()];

@@ -21,6 +21,8 @@ pub(super) struct Look<'a> {
     pub online: &'a CpuSet,
     /// Other processors than at the look before.
     pub online_changed: bool,
+    /// The kernel moves pages between nodes by itself.
+    pub kernel_balances: bool,
 }
 
 /// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
@@ -62,6 +64,9 @@ impl Attachment {
         self.part_from_the_gone(registry);
         self.learn_sharing(registry, &program.sharing);
         self.learn_homes(&program.homes, look.topology);
+        if look.kernel_balances {
+            self.note_moved_by_kernel(look.now, program, look.topology);
+        }
         if program.tasks.is_empty() {
             self.window_end = None;
             self.retire_all(registry, |_| true);

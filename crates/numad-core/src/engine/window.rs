@@ -41,6 +41,8 @@ pub(super) struct Context<'a> {
     pub nodes_allowed: &'a NodeSet,
     /// Free memory by position, less what was granted in this observation.
     pub free: &'a mut [u64],
+    /// The kernel moves pages between nodes by itself.
+    pub kernel_balances: bool,
     pub page_bytes: u64,
     pub tasks_max: usize,
     /// Samples lost so far.
@@ -421,6 +423,7 @@ impl Attachment {
             plan: decision.plan,
             tasks: count(scratch.tasks.len()),
             pages: count(self.pages.used()),
+            memory_pages: scratch.pieces.pages(),
             pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
             proposals: count(scratch.proposals.len()),
             actions: 0,

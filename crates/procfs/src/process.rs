@@ -11,7 +11,7 @@ use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
 use crate::rights::Rights;
 use crate::stat::{self, Stat, TaskRun};
-use crate::status::{self, Status};
+use crate::status::{self, Resident, Status};
 
 /// A process, as those need it who want to attach to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Process {
     pub name: String,
     /// Whether it is part of the kernel.
     pub kernel_thread: bool,
+    /// Its memory that is there and no file's.
+    pub resident: Resident,
 }
 
 /// A thread.
@@ -76,6 +78,7 @@ impl Reader {
                     start: stat.start,
                     parent: stat.parent,
                     rights: Rights::new(&status, owner),
+                    resident: status.resident,
                     threads: status.threads,
                     name: stat.name,
                     kernel_thread: stat.kernel_thread,

@@ -111,6 +111,36 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "string?",
                 "Why its policy cannot do here what it is for.",
             ),
+            (
+                "kernel",
+                "KernelMoves?",
+                "What the kernel's own balancing does beside numad; none while it is off.",
+            ),
+            (
+                "unseen_share",
+                "number?",
+                "Share of its memory of which nothing is known because only writes are seen, 0 to 1.",
+            ),
+        ],
+    },
+    Schema {
+        name: "KernelMoves",
+        fields: &[
+            (
+                "machine_pages",
+                "integer?",
+                "Pages that it moved since the attach, of all programs.",
+            ),
+            (
+                "pages_elsewhere",
+                "integer",
+                "Times that a page of this program was found elsewhere than numad had put it.",
+            ),
+            (
+                "left",
+                "integer",
+                "Wishes for threads and pages that were left to it.",
+            ),
         ],
     },
     Schema {

@@ -452,15 +452,11 @@ impl Steward {
     /// Begins to count a program that was just attached.
     fn meter(&mut self, id: AttachmentId) {
         let now = self.now();
-        let asked: Vec<Asked> = self.question(id).into_iter().collect();
+        let pids = self.engine.pids(id);
         let Parts {
             machine, meters, ..
         } = &mut self.parts;
-        meters.begin(now, id, &mut || {
-            let seen = machine.observe(&asked).programs.into_iter();
-            let tasks = seen.flat_map(|program| program.tasks);
-            tasks.map(|task| task.key.tid).collect()
-        });
+        meters.begin(now, id, &mut || machine.threads(&pids));
     }
 
     /// Closes windows that have ended, and does what the policies want of it.

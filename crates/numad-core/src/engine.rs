@@ -24,6 +24,7 @@ use crate::time::Time;
 
 mod ally;
 mod attachment;
+mod era;
 mod judge;
 mod messages;
 mod options;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use topology::{CpuSet, Pid, TaskKey, Tid};
 
 use super::ally::Ally;
+use super::era::Era;
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::pace::Pace;
 use super::registry::Registry;
@@ -101,6 +102,7 @@ pub(super) struct Attachment {
     /// Judged windows in a row in which the program did not do what it did before.
     pub changing: u32,
     pub ally: Ally,
+    pub era: Era,
     pub trial: Option<Trial>,
     pub pace: Pace,
     pub revert_strikes: u32,
@@ -223,6 +225,7 @@ impl Attachment {
             still: 0,
             changing: 0,
             ally: Ally::default(),
+            era: Era::default(),
             trial: None,
             pace: Pace::default(),
             revert_strikes: 0,

@@ -20,12 +20,8 @@ const STRAYED: u32 = 8;
 /// far.
 const FEW: f64 = 0.05;
 
-/// Part of what was far in the window before that must have come home for the kernel to be at it.
+/// Part of what was far in the judged window before that must have come home for the kernel to be at it.
 const PROGRESS: f64 = 0.1;
-
-/// Judged windows in a row without that after which it is not waited for any longer, and those in which nothing was far
-/// after which threads are bound where their memory is.
-const PATIENCE: u32 = 2;
 
 /// What is the kernel's in a window.
 #[derive(Clone, Debug, Default)]
@@ -48,10 +44,8 @@ impl Left {
 pub(super) struct Ally {
     /// Share of it that was far from its thread in the last judged window.
     far: Option<f64>,
-    /// Judged windows in a row in which too much was far and nothing came of it.
-    stuck: u32,
-    /// Judged windows in a row in which next to nothing was.
-    home: u32,
+    /// Too much was, and nothing had come of it since the judged window before.
+    is_stuck: bool,
 }
 
 impl Ally {
@@ -59,10 +53,12 @@ impl Ally {
     fn note(&mut self, far: f64) {
         let before = self.far.replace(far);
         let at_it = before.is_none_or(|before| far < (1.0 - PROGRESS) * before);
-        let is_home = far <= FEW;
-        let again = |windows: u32, still: bool| if still { windows.saturating_add(1) } else { 0 };
-        self.home = again(self.home, is_home);
-        self.stuck = again(self.stuck, !is_home && !at_it);
+        self.is_stuck = far > FEW && !at_it;
+    }
+
+    /// Whether next to nothing is far.
+    fn is_home(self) -> bool {
+        self.far.is_some_and(|far| far <= FEW)
     }
 }
 
@@ -138,10 +134,10 @@ impl Attachment {
         if evidence && alone.all > 0.0 {
             self.ally.note(alone.far / alone.all);
         }
-        if self.ally.stuck >= PATIENCE {
+        if self.ally.is_stuck {
             return Left::default();
         }
-        let wanders = self.ally.home < PATIENCE;
+        let wanders = !self.ally.is_home();
         let is_left =
             |&(own, shared): &(f64, f64)| wanders && own > 0.0 && shared <= FEW * (own + shared);
         Left {

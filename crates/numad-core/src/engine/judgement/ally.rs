@@ -6,12 +6,8 @@
 //! numad does. Nobody moves a page back that the other moved: one that is found elsewhere than we put it stays there
 //! until a thread that uses it moves.
 
-use topology::Topology;
-
-use super::attachment::Attachment;
-use crate::observation::ObservedProgram;
-use crate::policy::{Page, PageKey, Program, Task};
-use crate::time::Time;
+use super::Judgement;
+use crate::policy::{Page, Program, Task};
 
 /// How many times less than who uses it most a task must use memory for it to have strayed there.
 const STRAYED: u32 = 8;
@@ -25,17 +21,24 @@ const PROGRESS: f64 = 0.1;
 
 /// What is the kernel's in a window.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Left {
+pub(in crate::engine) struct Left {
+    /// It moves pages by itself: what it moved is not moved back.
+    pub balances: bool,
     /// Pages that one task alone uses are.
-    pub pages: bool,
+    pages: bool,
     /// Tasks that share next to nothing are, by position.
     tasks: Vec<bool>,
 }
 
 impl Left {
     /// Whether a task is.
-    pub(super) fn has(&self, task: usize) -> bool {
+    pub(in crate::engine) fn has(&self, task: usize) -> bool {
         self.tasks.get(task).copied().unwrap_or(false)
+    }
+
+    /// Whether a page is that is wanted on a node: one task uses it, and runs there.
+    pub(in crate::engine) fn has_page(&self, page: &Page, node: usize, tasks: &[Task]) -> bool {
+        self.pages && own_node(page, tasks) == Some(node)
     }
 }
 
@@ -106,11 +109,6 @@ pub(super) fn users(page: &Page) -> impl Iterator<Item = usize> + '_ {
         .map(|user| user.task as usize)
 }
 
-/// Whether the kernel brings a page there by itself: one task uses it, and runs there.
-pub(super) fn brings(page: &Page, node: usize, tasks: &[Task]) -> bool {
-    own_node(page, tasks) == Some(node)
-}
-
 /// The node of the task that uses a page, if there is but one.
 fn own_node(page: &Page, tasks: &[Task]) -> Option<usize> {
     let mut users = users(page);
@@ -118,15 +116,15 @@ fn own_node(page: &Page, tasks: &[Task]) -> Option<usize> {
     own.node.filter(|_| users.next().is_none())
 }
 
-impl Attachment {
-    /// What is left to the kernel in this window.
-    pub(super) fn left_to_kernel(
+impl Judgement {
+    /// What is left to the kernel in this window, which balances and may have it.
+    pub(in crate::engine) fn left_to_kernel(
         &mut self,
         balances: bool,
         evidence: bool,
         program: &Program<'_>,
     ) -> Left {
-        if !balances || !self.options.require_gain {
+        if !balances {
             self.ally = Ally::default();
             return Left::default();
         }
@@ -135,45 +133,18 @@ impl Attachment {
             self.ally.note(alone.far / alone.all);
         }
         if self.ally.is_stuck {
-            return Left::default();
+            return Left {
+                balances,
+                ..Left::default()
+            };
         }
         let wanders = !self.ally.is_home();
         let is_left =
             |&(own, shared): &(f64, f64)| wanders && own > 0.0 && shared <= FEW * (own + shared);
         Left {
+            balances,
             pages: true,
             tasks: alone.each.iter().map(is_left).collect(),
-        }
-    }
-
-    /// Notes which pages are not where we put them.
-    pub(super) fn note_moved_by_kernel(
-        &mut self,
-        now: Time,
-        program: &ObservedProgram,
-        topology: &Topology,
-    ) {
-        for &(key, node) in &program.homes {
-            let found = node.and_then(|node| topology.position(node));
-            let placed = self.placed.get(key);
-            let (Some(found), Some(mut placed)) = (found, placed) else {
-                continue;
-            };
-            let Some(home) = placed.home.map(usize::from).filter(|&home| home != found) else {
-                continue;
-            };
-            let PageKey { space, page } = key;
-            placed.home = u16::try_from(found).ok();
-            self.placed.set(space, page..page + 1, placed);
-            let hold = self.options.hold;
-            self.page_moves.update(space, page..page + 1, |history| {
-                let mut history = history.unwrap_or_default();
-                history.stay.moved(now, Some(home), found, hold);
-                history.wanted = None;
-                history.by_kernel = true;
-                history
-            });
-            self.totals.pages_elsewhere += 1;
         }
     }
 }

@@ -111,11 +111,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "string?",
                 "Why its policy cannot do here what it is for.",
             ),
-            (
-                "kernel",
-                "KernelMoves?",
-                "What the kernel's own balancing does beside numad; none while it is off.",
-            ),
+            ("kernel", "KernelMoves?", "What the kernel moves beside."),
             (
                 "unseen_share",
                 "number?",
@@ -126,21 +122,9 @@ pub(super) const SCHEMAS: &[Schema] = &[
     Schema {
         name: "KernelMoves",
         fields: &[
-            (
-                "machine_pages",
-                "integer?",
-                "Pages that it moved since the attach, of all programs.",
-            ),
-            (
-                "pages_elsewhere",
-                "integer",
-                "Times that a page of this program was found elsewhere than numad had put it.",
-            ),
-            (
-                "left",
-                "integer",
-                "Wishes for threads and pages that were left to it.",
-            ),
+            ("machine_pages", "integer?", "Pages of all programs."),
+            ("pages_elsewhere", "integer", "Pages that numad had put."),
+            ("left", "integer", "Proposals left to it."),
         ],
     },
     Schema {

@@ -28,6 +28,7 @@ use crate::tables::runs::Runs;
 use crate::tables::seats::Seats;
 use crate::tables::shares::Shares;
 use crate::tables::spaces::{LocalSpace, Space, Spaces};
+use crate::tables::talk::Talk;
 use crate::tables::tasks::{Bond, Hot, Record, TaskTable};
 use crate::time::Time;
 
@@ -76,11 +77,10 @@ pub(super) struct Attachment {
     pub paper: Option<Box<Paper>>,
     /// Present once the source tells loads from stores.
     /// What other cores' caches answered; none before a sample told what answered it.
-    pub handed: Option<Box<CommTable>>,
+    pub handed: Option<Box<Talk>>,
     /// Messages between threads, as the samples that would have shown as much sharing; none before there was one.
-    pub said: Option<Box<CommTable>>,
+    pub said: Option<Box<Talk>>,
     pub page_shift: u32,
-    pub seat_count: usize,
     /// Observations so far.
     pub observations: u64,
     /// Affinities that we set and what stood there before, for threads that inherit ours.
@@ -110,6 +110,13 @@ pub(super) struct Attachment {
     pub planned: BTreeMap<TaskKey, usize>,
     pub lost_seen: u64,
     pub pages_dropped_seen: u64,
+    /// Of the totals, what the windows before told of.
+    pub aside_told: u64,
+    pub processes_told: u64,
+    /// See [`crate::WindowSummary::nowhere`].
+    pub nowhere: u64,
+    /// Runs of pages that were forgotten in this window.
+    pub moves_forgotten: u64,
     pub totals: Totals,
 }
 
@@ -201,13 +208,12 @@ impl Attachment {
             tasks: TaskTable::default(),
             seats: Seats::new(seat_count),
             pages: PageTable::new(limits.page_slots, options.accessors),
-            comm: CommTable::new(seat_count),
+            comm: CommTable::default(),
             paper: (options.method == Method::Published)
                 .then(|| Box::new(Paper::new(limits.page_slots))),
             handed: None,
             said: None,
             page_shift: limits.page_bytes.trailing_zeros(),
-            seat_count,
             observations: 0,
             masks: Vec::new(),
             forest: Forest::default(),
@@ -226,6 +232,10 @@ impl Attachment {
             planned: BTreeMap::new(),
             lost_seen: 0,
             pages_dropped_seen: 0,
+            aside_told: 0,
+            processes_told: 0,
+            nowhere: 0,
+            moves_forgotten: 0,
             totals: Totals::default(),
             options,
         })
@@ -309,12 +319,11 @@ impl Attachment {
             self.live_memory = self.live_memory.saturating_add(u64::from(weight));
         }
         if sample.served != ServedBy::Unknown {
-            let seats = self.seat_count;
             let handed = &mut self.handed;
-            let handed = handed.get_or_insert_with(|| Box::new(CommTable::new(seats)));
+            let handed = handed.get_or_insert_with(|| Box::new(Talk::new()));
             if sample.served == ServedBy::OtherCache {
                 for (other, amount) in others.amounts(weight) {
-                    handed.add(seat, other, amount);
+                    handed.add(seat, other, amount.into());
                 }
             }
         }

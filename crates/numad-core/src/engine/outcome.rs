@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use topology::{Pid, TaskKey, Topology};
 
-use super::attachment::{Attachment, Placed};
+use super::attachment::{Attachment, PageOrders, Placed};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
 use crate::hold::Stay;
@@ -27,6 +27,7 @@ impl Attachment {
                 space, pid, pages, ..
             } => {
                 self.moved(now, (*space, *pid, pages), outcome, topology);
+                self.forget_page_moves();
                 None
             }
         }
@@ -141,6 +142,9 @@ impl Attachment {
                 (result(index), topology),
             );
             index = end;
+        }
+        if self.page_orders.batches.is_empty() {
+            self.page_orders = PageOrders::default();
         }
     }
 

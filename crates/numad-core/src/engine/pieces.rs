@@ -321,9 +321,7 @@ impl Attachment {
             .find(|vote| most.is_some_and(|most| vote.1 >= most));
         bench.most = found.map(|&(home, _)| home);
         let Some(home) = bench.most else {
-            bench
-                .parts
-                .push(Part::new(points[0].tag(), None, unknown));
+            bench.parts.push(Part::new(points[0].tag(), None, unknown));
             return;
         };
         let known: f64 = bench.parts.iter().map(|part| part.samples).sum();
@@ -519,9 +517,8 @@ impl Positions {
             let task = self.of(user.seat)?;
             Some((task, f64::from(user.all) / f64::from(SAMPLE)))
         }));
-        all[begin..].sort_unstable_by(|one, other| {
-            other.1.total_cmp(&one.1).then(one.0.cmp(&other.0))
-        });
+        all[begin..]
+            .sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         begin..all.len()
     }
 }

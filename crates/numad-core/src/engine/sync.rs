@@ -148,12 +148,14 @@ impl Attachment {
         let mut last = None;
         for (page, node) in homes {
             let known = last.filter(|(space, _)| *space == page.space);
-            let (_, local) = known.unwrap_or_else(|| (page.space, self.spaces.local_of(page.space)));
+            let (_, local) =
+                known.unwrap_or_else(|| (page.space, self.spaces.local_of(page.space)));
             last = Some((page.space, local));
             if let Some(tag) = local.and_then(|local| Tag::new(local, page.page)) {
                 let position = node.and_then(|node| topology.position(node));
                 let home = position.and_then(|position| u16::try_from(position).ok());
                 self.pages.set_home(tag, home);
+                self.nowhere += u64::from(node.is_none());
             }
         }
     }

@@ -16,7 +16,7 @@ use super::within::Within;
 use crate::action::Action;
 use crate::activity::{self, Candidate};
 use crate::capacity::capacities;
-use crate::event::{EventKind, WindowSummary};
+use crate::event::{EventKind, NoRoom, WindowSummary};
 use crate::interval::Change;
 use crate::matrix::CommMatrix;
 use crate::policy::{
@@ -132,7 +132,7 @@ const QUIET_MAX: u32 = 8;
 /// Pages that are still known one by one when a window has ended: as many as the samples that blocks are found by.
 const PAGES_KEPT: usize = 1 << 14;
 /// Runs of pages whose moves are remembered; the ones that rest shortest are forgotten first.
-const PAGE_MOVES_MAX: usize = 65_536;
+const PAGE_MOVES_MAX: usize = 16_384;
 
 impl Attachment {
     /// Ends the window: decides, orders, and begins the next.
@@ -150,6 +150,7 @@ impl Attachment {
         decision.undecided |= lost > self.options.lost_max;
         let mut summary = self.summary(context, scratch, &decision);
         summary.lost_permille = rounded(lost * 1000.0);
+        self.tell_left_out(&mut summary);
         summary.confident = confident;
         let change = self.order(context, scratch, decision, &mut summary);
         self.turn_over(context, &scratch.slots, confident);
@@ -282,14 +283,13 @@ impl Attachment {
         self.fill_records(&positions, scratch);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
-        scratch.said = CommMatrix::new(seats.len());
-        if let Some(said) = &self.said {
-            said.read(&seats, &mut scratch.said, &mut CommMatrix::default());
-        }
+        scratch.said = match &self.said {
+            Some(said) => said.read(&seats).0,
+            None => CommMatrix::new(seats.len()),
+        };
         scratch.tells_handed = self.handed.is_some();
         if let Some(handed) = &self.handed {
-            let mut live = CommMatrix::default();
-            handed.read(&seats, &mut live, &mut scratch.handed);
+            scratch.handed = handed.read(&seats).1;
         }
     }
 
@@ -403,6 +403,21 @@ impl Attachment {
         lost as f64 / lost.saturating_add(taken) as f64
     }
 
+    /// Tells what this window left out, and why.
+    fn tell_left_out(&mut self, summary: &mut WindowSummary) {
+        let since = |told: &mut u64, now: u64| now - std::mem::replace(told, now);
+        let talked = [&mut self.handed, &mut self.said].into_iter().flatten();
+        summary.aside = since(&mut self.aside_told, self.totals.samples_aside);
+        summary.nowhere = std::mem::take(&mut self.nowhere);
+        summary.no_room = NoRoom {
+            processes: since(&mut self.processes_told, self.totals.processes_ignored),
+            mappings: self.shares.left_out() as u64,
+            objects: self.shares.without_space() as u64,
+            talk: talked.map(|talk| talk.take_dropped()).sum(),
+            moves: std::mem::take(&mut self.moves_forgotten),
+        };
+    }
+
     fn summary(
         &self,
         context: &Context<'_>,
@@ -422,6 +437,9 @@ impl Attachment {
             tasks: count(scratch.tasks.len()),
             pages: count(self.pages.used()),
             pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
+            aside: 0,
+            nowhere: 0,
+            no_room: NoRoom::default(),
             proposals: count(scratch.proposals.len()),
             actions: 0,
             distance_centi: decision.measure.talk_centi().map(rounded),
@@ -483,6 +501,7 @@ impl Attachment {
             (self.live_lost, self.live_taken) = (context.lost, context.taken);
             self.quiet = 0;
         } else {
+            self.comm.forget_inferred();
             self.quiet += 1;
         }
         for &slot in slots {
@@ -494,12 +513,15 @@ impl Attachment {
         self.forget_page_moves();
     }
 
-    fn forget_page_moves(&mut self) {
+    /// Forgets moves of pages where they are too many to be remembered.
+    pub(super) fn forget_page_moves(&mut self) {
         if self.placed.count() > PAGE_MOVES_MAX {
             // What is not known is asked anew.
+            self.moves_forgotten += self.placed.count() as u64;
             self.placed = Runs::default();
         }
-        if self.page_moves.count() <= PAGE_MOVES_MAX {
+        let before = self.page_moves.count();
+        if before <= PAGE_MOVES_MAX {
             return;
         }
         let mut ends: Vec<Time> = self
@@ -511,6 +533,7 @@ impl Attachment {
         let middle = ends[ends.len() / 2];
         self.page_moves
             .retain(|_, history| history.stay.until() > middle);
+        self.moves_forgotten += (before - self.page_moves.count()) as u64;
     }
 }
 

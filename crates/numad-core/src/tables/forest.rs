@@ -250,7 +250,10 @@ fn sort(noted: &mut Vec<(u64, Seat)>) {
     }
     let mut differs = (0, 0);
     for one in &*noted {
-        differs = (differs.0 | one.0 ^ noted[0].0, differs.1 | one.1 ^ noted[0].1);
+        differs = (
+            differs.0 | one.0 ^ noted[0].0,
+            differs.1 | one.1 ^ noted[0].1,
+        );
     }
     let mut spare = vec![(0, 0); noted.len()];
     let mask = (1 << DIGIT) - 1;
@@ -395,10 +398,7 @@ impl<'a> Search<'a> {
             let of_one_space = (one.first ^ other.first) >> PAGE_BITS == 0;
             one.end = other.end;
             let are_own = one.kind != Kind::Several && other.kind != Kind::Several;
-            if are_own
-                && of_one_space
-                && self.counts[one.counts].0 == self.counts[other.counts].0
-            {
+            if are_own && of_one_space && self.counts[one.counts].0 == self.counts[other.counts].0 {
                 one.samples += other.samples;
                 one.kind = Kind::OwnPages;
                 let count = u32::try_from(one.samples).unwrap_or(u32::MAX);

@@ -281,6 +281,11 @@ impl Machine for Look {
         }
     }
 
+    fn threads(&mut self, pids: &[Pid]) -> Vec<Tid> {
+        let listed = pids.iter().filter_map(|&pid| self.reader.tids(pid).ok());
+        listed.filter_map(Presence::here).flatten().collect()
+    }
+
     fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)> {
         std::mem::take(&mut self.unfit)
     }

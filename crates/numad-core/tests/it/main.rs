@@ -6,6 +6,7 @@
 )]
 
 mod affinity;
+mod bounds;
 mod evidence;
 mod guard;
 mod lifecycle;

@@ -283,7 +283,6 @@ fn most(fill: &Fill) -> usize {
             }
         }
     }
-    println!("{:.1} MiB: {fill:?}", most as f64 / MIB as f64);
     most
 }
 
@@ -301,7 +300,7 @@ const FULL: Fill = Fill {
 #[track_caller]
 fn check(fill: &Fill) {
     let most = most(fill);
-    assert!(most <= 16 * MIB, "{most}: {fill:?}");
+    assert!(most <= 16 * MIB, "{most} bytes: {fill:?}");
 }
 
 #[test]

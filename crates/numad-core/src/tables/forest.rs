@@ -307,9 +307,12 @@ struct Search<'a> {
     /// Where the best blocks of the parts end, of one part after the other.
     blocks: Vec<usize>,
     /// Samples by seat of the parts, of one after the other.
-    counts: Vec<(Seat, u32)>,
-    spare: Vec<(Seat, u32)>,
+    counts: Counts,
+    spare: Counts,
 }
+
+/// Samples by seat.
+type Counts = Vec<(Seat, u32)>;
 
 /// A dyadic piece of memory, its best partition, and itself as one block.
 #[derive(Clone, Copy, Debug)]
@@ -444,7 +447,7 @@ impl Part {
 /// threads changes.
 fn merge(
     gammas: &Gammas,
-    (counts, spare): (&mut Vec<(Seat, u32)>, &mut Vec<(Seat, u32)>),
+    (counts, spare): (&mut Counts, &mut Counts),
     first: usize,
     middle: usize,
 ) -> f64 {

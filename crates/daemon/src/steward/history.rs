@@ -170,6 +170,12 @@ fn window_text(window: &WindowSummary) -> String {
             many(window.pages_dropped, "page")
         );
     }
+    text + &left_out(window)
+}
+
+/// What of a window was left out, and for want of room.
+fn left_out(window: &WindowSummary) -> String {
+    let mut text = String::new();
     if window.aside > 0 {
         text += &format!("; {} left aside", many(window.aside, "sample"));
     }
@@ -422,23 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_one_sentence() {
-        let summary = WindowSummary {
-            window_ms: 500,
-            next_ms: 1000,
-            samples: 42,
-            lost: 3,
-            tasks: 4,
-            pages: 17,
-            proposals: 2,
-            actions: 1,
-            distance_centi: Some(1505),
-            local_permille: Some(667),
-            lost_permille: 67,
-            samples_judged: 42,
-            coverage_permille: 750,
-            ..WindowSummary::default()
-        };
+    fn what_is_left_out_is_told() {
         let full = WindowSummary {
             confident: true,
             aside: 5,
@@ -459,6 +449,26 @@ mod tests {
                  aside; 1 page not in memory; no room for 2 processes, 64000 mappings",
             ),
         );
+    }
+
+    #[test]
+    fn each_kind_is_one_sentence() {
+        let summary = WindowSummary {
+            window_ms: 500,
+            next_ms: 1000,
+            samples: 42,
+            lost: 3,
+            tasks: 4,
+            pages: 17,
+            proposals: 2,
+            actions: 1,
+            distance_centi: Some(1505),
+            local_permille: Some(667),
+            lost_permille: 67,
+            samples_judged: 42,
+            coverage_permille: 750,
+            ..WindowSummary::default()
+        };
         check(
             EventKind::Window(summary),
             (

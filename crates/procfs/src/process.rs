@@ -26,6 +26,8 @@ pub struct Process {
     pub rights: Rights,
     /// Its threads; 0 where the kernel does not say.
     pub threads: u32,
+    /// Memory that it has mapped: while this is the same, so are most likely its maps.
+    pub mapped_bytes: u64,
     /// Its name, lossily decoded; at most 15 bytes.
     pub name: String,
     /// Whether it is part of the kernel.
@@ -76,6 +78,7 @@ impl Reader {
                     parent: stat.parent,
                     rights: Rights::new(&status, owner),
                     threads: status.threads,
+                    mapped_bytes: stat.mapped_bytes,
                     name: stat.name,
                     kernel_thread: stat.kernel_thread,
                 })

@@ -168,28 +168,24 @@ impl CommTable {
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn roll(&mut self) {
         let end = pair(0, self.high).min(self.live.len());
-        let then = |all: &Self, at: usize| {
-            let now = all.now(at);
-            let past = u64::from(all.past[at]) << all.shift;
-            (now, past.saturating_add(now) / 2)
-        };
+        let was = self.shift;
+        let mut said = std::mem::take(&mut self.inferred);
+        said.resize(end.max(said.len()), 0);
+        let mut bits = 0;
+        for ((said, live), past) in said.iter_mut().zip(&mut self.live[..end]).zip(&self.past) {
+            *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
+            bits |= *said | u64::from(*past) << was;
+        }
         // Past and present fit into the same bits again, or do not.
-        let bits = (0..end).fold(0, |bits, at| {
-            let (now, past) = then(self, at);
-            bits | now | past
-        });
-        let mut shift = 0;
-        while bits >> shift > u64::from(u32::MAX) {
-            shift += COARSER;
+        self.shift = 0;
+        while bits >> self.shift > u64::from(u32::MAX) {
+            self.shift += COARSER;
         }
-        let fit = |amount: u64| u32::try_from(amount >> shift).unwrap_or(u32::MAX);
-        for at in 0..end {
-            let (now, past) = then(self, at);
-            (self.last[at], self.past[at]) = (fit(now), fit(past));
+        let fit = |amount: u64| u32::try_from(amount >> self.shift).unwrap_or(u32::MAX);
+        for ((said, last), past) in said.iter().zip(&mut self.last[..end]).zip(&mut self.past) {
+            *last = fit(*said);
+            *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
         }
-        self.shift = shift;
-        self.live[..end].fill(0);
-        self.forget_inferred();
     }
 
     /// Forgets everything that these seats said.

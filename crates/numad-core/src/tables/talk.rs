@@ -71,9 +71,14 @@ impl Talk {
         slot
     }
 
-    /// Times that a pair found no room since this was asked last.
-    pub(crate) const fn take_dropped(&mut self) -> u64 {
-        std::mem::replace(&mut self.dropped, 0)
+    /// Times that a pair found no room.
+    pub(crate) const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Begins to count those anew.
+    pub(crate) const fn forget_dropped(&mut self) {
+        self.dropped = 0;
     }
 
     /// Among these seats what was said in this window, and with what was said before.
@@ -162,14 +167,14 @@ mod tests {
             }
         }
         let pairs = 300 * 299 / 2;
-        assert_eq!(talk.take_dropped(), pairs - PAIRS_MAX as u64);
-        assert_eq!(talk.take_dropped(), 0);
+        assert_eq!(talk.dropped(), pairs - PAIRS_MAX as u64);
+        talk.forget_dropped();
         let seats: Vec<Option<Seat>> = (0..300).map(Some).collect();
         assert_eq!(talk.read(&seats).0.pairs().count(), PAIRS_MAX);
         // What has faded makes room.
         talk.roll();
         talk.roll();
         talk.add(298, 299, 1);
-        assert_eq!(talk.take_dropped(), 0);
+        assert_eq!(talk.dropped(), 0);
     }
 }

@@ -12,14 +12,16 @@
 
 use std::ops::Range;
 
-use super::attachment::{Attachment, Placed};
-use super::window::Positions;
+use super::Seen;
+use super::program::Positions;
+use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
 use crate::tables::pages::Tag;
+use crate::tables::runs::Runs;
 use crate::tables::tasks::{Hot, Record};
 
 /// Samples that a piece has on average, and a page that stands for itself.
@@ -39,7 +41,7 @@ const FEW: f64 = 0.25;
 
 /// Blocks of a program, in order of page, and the pieces of those that are cut.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(in crate::engine) struct Pieces {
     blocks: Vec<Known>,
     pieces: Vec<Piece>,
     /// Who uses blocks, those of one after those of the other: position of the task, and samples.
@@ -75,27 +77,27 @@ struct Piece {
 
 impl Pieces {
     /// Whether a page is part of a piece.
-    pub(super) fn has(&self, tag: Tag) -> bool {
+    pub(in crate::engine) fn has(&self, tag: Tag) -> bool {
         self.block(tag).is_some_and(|block| block.is_cut)
     }
 
     /// The slot of a piece, by the page that it is called by.
-    pub(super) fn slot(&self, tag: Tag) -> Option<u32> {
+    pub(in crate::engine) fn slot(&self, tag: Tag) -> Option<u32> {
         Some(self.piece(tag)?.slot)
     }
 
     /// The pages of a piece.
-    pub(super) fn ranges(&self, tag: Tag) -> Option<&[Range<u64>]> {
+    pub(in crate::engine) fn ranges(&self, tag: Tag) -> Option<&[Range<u64>]> {
         Some(&self.ranges[self.piece(tag)?.ranges.clone()])
     }
 
     /// The block of a page, by the first of its pages that was sampled.
-    pub(super) fn block_of(&self, tag: Tag) -> Option<Tag> {
+    pub(in crate::engine) fn block_of(&self, tag: Tag) -> Option<Tag> {
         Some(self.block(tag)?.first)
     }
 
     /// The samples of a page's block, by how much nearer each gets from one node to another.
-    pub(super) fn scale(
+    pub(in crate::engine) fn scale(
         &self,
         tag: Tag,
         program: &Program<'_>,
@@ -115,7 +117,7 @@ impl Pieces {
 
     /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be of several that the
     /// samples do not tell apart yet.
-    pub(super) fn own_saving(
+    pub(in crate::engine) fn own_saving(
         &self,
         tag: Tag,
         program: &Program<'_>,
@@ -156,14 +158,14 @@ impl Pieces {
     }
 }
 
-impl Attachment {
+impl Seen {
     /// Finds blocks, infers what threads share by them, and writes down pages and pieces for the
     /// policy.
     pub(super) fn fill_pieces(
         &mut self,
         positions: &Positions,
-        found: &mut Pieces,
-        pages: &mut Vec<Page>,
+        placed: &Runs<Placed>,
+        (found, pages): (&mut Pieces, &mut Vec<Page>),
     ) {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
@@ -205,6 +207,7 @@ impl Attachment {
                 bits,
                 extents: &extents.ranges[place],
                 users: &users[found.blocks[index].users.clone()],
+                placed,
             };
             self.cut_block(positions, &cut, (found, &mut of_pieces));
         }
@@ -239,7 +242,7 @@ impl Attachment {
         let mut bench = std::mem::take(&mut found.bench);
         bench.placed.clear();
         if let [first, .., last] | [first @ last] = block.extents {
-            let all = self.placed.within(space, first.start..last.end);
+            let all = block.placed.within(space, first.start..last.end);
             bench.placed.extend(all);
         }
         let number = |point: &Point| point.tag().page() >> block.bits;
@@ -300,7 +303,7 @@ impl Attachment {
     /// How many pages a piece of a block has, `least` or more, as a power of two; 0 where each
     /// stands for itself.
     fn piece_bits(&self, block: &Block<'_>, extents: &[Range<u64>], least: u64) -> u32 {
-        if !self.goes_by_blocks() {
+        if !self.by_blocks {
             return 0;
         }
         let pages = count(extents);
@@ -492,6 +495,8 @@ struct Cut<'a> {
     extents: &'a [Range<u64>],
     /// Who uses it, those most who use it most.
     users: &'a [(u32, f64)],
+    /// Where memory was put.
+    placed: &'a Runs<Placed>,
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

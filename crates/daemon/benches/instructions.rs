@@ -76,15 +76,16 @@ fn cases() -> Vec<String> {
     for pages in [1_000, 65_000] {
         cases.extend(policies().map(|name| format!("close/{name}/{pages}")));
     }
-    cases.push("close/deloc/slices".to_owned());
-    cases.extend(["look/first", "look/again", "status"].map(str::to_owned));
+    cases.extend(["close/deloc/slices", "close/deloc/256"].map(str::to_owned));
+    cases.extend(["fold/far", "look/first", "look/again", "status"].map(str::to_owned));
     cases
 }
 
 fn run(case: &str) -> bool {
     match case.split('/').collect::<Vec<_>>()[..] {
         ["decode"] => decode(),
-        ["fold"] => fold(),
+        ["fold"] => fold(&program(64, "8M", 40_000)),
+        ["fold", "far"] => fold(&program(64, "16G", 40_000)),
         ["close", policy, "1000"] => close(policy, &program(8, "512K", 10_000)),
         ["close", policy, "65000"] => close(policy, &program(64, "8M", 160_000)),
         ["close", policy, "slices"] => {
@@ -92,6 +93,7 @@ fn run(case: &str) -> bool {
             slices.workload = Workload::Slices;
             close(policy, &slices);
         }
+        ["close", policy, "256"] => close(policy, &far(256)),
         ["look", "first"] => look(0),
         ["look", "again"] => look(1),
         ["status"] => status(),
@@ -164,6 +166,15 @@ fn program(threads: usize, memory: &str, samples_per_s: u32) -> WorldSpec {
         cgroup_cpus: CpuSet::new(),
         seed: 1,
         balancing: false,
+    }
+}
+
+/// The same with so many threads, each with a core of its own, and 1 TiB.
+fn far(threads: usize) -> WorldSpec {
+    let topology = topology::synthetic::parse("8x32@10,21").expect("a machine");
+    WorldSpec {
+        topology: Arc::new(topology),
+        ..program(threads, "4G", 40_000)
     }
 }
 
@@ -256,8 +267,8 @@ fn close(policy: &str, spec: &WorldSpec) {
 }
 
 /// A window's samples, in a table that knows their pages and threads.
-fn fold() {
-    let mut stage = Stage::new("none", &program(64, "8M", 40_000));
+fn fold(spec: &WorldSpec) {
+    let mut stage = Stage::new("none", spec);
     let records = stage.records();
     stage.engine.handle_records(&records);
     stage.close(uncounted);

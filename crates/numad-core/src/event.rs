@@ -93,6 +93,13 @@ pub struct WindowSummary {
     pub memory_pages: u64,
     /// Pages dropped from the table because their set was full.
     pub pages_dropped: u64,
+    /// Samples that are in no table: of threads that take no part, have ended or are too many, or with an
+    /// address that no process has.
+    pub aside: u64,
+    /// Pages that were looked up and are not there: what was sampled there is no memory, or no more.
+    pub nowhere: u64,
+    /// What found no room.
+    pub no_room: NoRoom,
     /// Proposals of the policy.
     pub proposals: u32,
     /// Actions ordered.
@@ -104,4 +111,20 @@ pub struct WindowSummary {
     pub local_permille: Option<u32>,
     /// Instructions per cycle of the program, in thousandths; none where they are not counted.
     pub ipc_milli: Option<u32>,
+}
+
+/// What found no room in the tables of a program, beside pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoRoom {
+    /// Processes that did not join since the window before.
+    pub processes: u64,
+    /// Shared mappings, and others that may not be the program's alone, which are there now. Their pages are
+    /// taken for the process's own.
+    pub mappings: u64,
+    /// Objects that are mapped now and are not known as what processes share.
+    pub objects: u64,
+    /// Times in this window that two threads talked through a cache or by messages and could not be noted.
+    pub talk: u64,
+    /// Runs of pages in this window of which it was forgotten that they moved.
+    pub moves: u64,
 }

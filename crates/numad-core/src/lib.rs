@@ -34,7 +34,7 @@ pub use engine::{
     AttachError, AttachOptions, Bind, Engine, EngineOptions, SAMPLES_KEPT, Totals, WantedPage,
 };
 pub use evening::Evenness;
-pub use event::{Event, EventKind, WindowSummary};
+pub use event::{Event, EventKind, NoRoom, WindowSummary};
 pub use evidence::{Certainty, Evidence};
 pub use interval::{Change, Interval, IntervalError, IntervalLaw};
 pub use matrix::CommMatrix;

@@ -79,6 +79,10 @@ const EFFORT: Effort = Effort::ONLINE.within(STEPS_MAX);
 /// plan from nothing, which moves more tasks. A few milliseconds for 256 tasks.
 const CARE: Effort = Effort::THOROUGH.within(STEPS_MAX / 10);
 
+/// Tasks up to which it does: of 128, phases gain 2.7 % by it; of 256 and 288, plans are the same to the bit without it,
+/// at a quarter of the instructions of a whole window.
+const CARE_TASKS_MAX: usize = 128;
+
 /// Plans in a row, each worth it to the one before.
 const ROUNDS_MAX: usize = 8;
 
@@ -446,7 +450,11 @@ impl<'a> Board<'a> {
     /// What swaps and moves make of a plan.
     pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
         self.warm(from, gain_min, |problem| {
-            refine(problem, CARE, workspace).node_of.to_vec()
+            let effort = match problem.tasks() > CARE_TASKS_MAX {
+                true => EFFORT,
+                false => CARE,
+            };
+            refine(problem, effort, workspace).node_of.to_vec()
         })
     }
 

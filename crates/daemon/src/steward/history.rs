@@ -6,7 +6,7 @@ use std::fmt;
 
 use control::rows::EventRow;
 use numad_core::{
-    Action, Event, EventKind, Evidence, Outcome, PageOutcome, Reach, Refusal, Time, Veto,
+    Action, Event, EventKind, Evidence, NoRoom, Outcome, PageOutcome, Reach, Refusal, Time, Veto,
     WindowSummary,
 };
 
@@ -169,6 +169,40 @@ fn window_text(window: &WindowSummary) -> String {
             "; {} forgotten for lack of room",
             many(window.pages_dropped, "page")
         );
+    }
+    text + &left_out(window)
+}
+
+/// What of a window was left out, and for want of room.
+fn left_out(window: &WindowSummary) -> String {
+    let mut text = String::new();
+    if window.aside > 0 {
+        text += &format!("; {} left aside", many(window.aside, "sample"));
+    }
+    if window.nowhere > 0 {
+        text += &format!("; {} not in memory", many(window.nowhere, "page"));
+    }
+    let NoRoom {
+        processes,
+        mappings,
+        objects,
+        talk,
+        moves,
+    } = window.no_room;
+    let no_room = [
+        (processes, "process"),
+        (mappings, "mapping"),
+        (objects, "shared object"),
+        (talk, "exchange"),
+        (moves, "move"),
+    ];
+    let no_room: Vec<String> = no_room
+        .into_iter()
+        .filter(|&(count, _)| count > 0)
+        .map(|(count, noun)| many(count, noun))
+        .collect();
+    if !no_room.is_empty() {
+        text += &format!("; no room for {}", no_room.join(", "));
     }
     text
 }
@@ -390,6 +424,30 @@ mod tests {
         check(
             EventKind::Window(judged(unsure)),
             ("window", None, &format!("{begins}, chance explains 95 %")),
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let full = WindowSummary {
+            confident: true,
+            aside: 5,
+            nowhere: 1,
+            no_room: NoRoom {
+                processes: 2,
+                mappings: 64_000,
+                ..NoRoom::default()
+            },
+            ..WindowSummary::default()
+        };
+        check(
+            EventKind::Window(full),
+            (
+                "window",
+                None,
+                "0 ms: 0 samples of 0 threads on 0 pages; 0 proposals, 0 actions; next 0 ms; 5 samples left \
+                 aside; 1 page not in memory; no room for 2 processes, 64000 mappings",
+            ),
         );
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Ordered {
     /// Pages that are not answered yet by their action, each with what it was granted for.
     batches: BTreeMap<Batch, Vec<(u64, u32)>>,
     granted: Vec<PageOrder>,
+    /// Runs that were forgotten since that was told last.
+    forgotten: u64,
 }
 
 /// The space, process and first address of an action.
@@ -75,7 +77,7 @@ pub(super) struct Answer {
 /// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
 const MASKS_MAX: usize = 256;
 /// Runs of pages whose moves are remembered; the ones that rest shortest are forgotten first.
-const PAGE_MOVES_MAX: usize = 65_536;
+const PAGE_MOVES_MAX: usize = 16_384;
 
 impl Ordered {
     pub(super) fn masks(&self) -> &[(CpuSet, CpuSet)] {
@@ -122,7 +124,7 @@ impl Ordered {
     /// What was ordered and not answered is void.
     pub(super) fn void(&mut self) {
         self.batches.clear();
-        self.granted.clear();
+        self.granted = Vec::new();
     }
 
     /// Pages were granted.
@@ -196,7 +198,8 @@ impl Ordered {
         PageKey { space, page }: PageKey,
         node: u16,
     ) -> bool {
-        let Some(placed) = self.placed.get(PageKey { space, page }) else {
+        let only = page..page.saturating_add(1);
+        let Some((_, placed)) = self.placed.within(space, only).next() else {
             return false;
         };
         let Some(home) = placed.home.filter(|&home| home != node) else {
@@ -223,13 +226,23 @@ impl Ordered {
         self.placed.retain(|of, _| is_there(of));
     }
 
-    /// Forgets what is too much to remember.
+    /// Runs that were forgotten for lack of room since this was asked last.
+    pub(super) const fn take_forgotten(&mut self) -> u64 {
+        std::mem::replace(&mut self.forgotten, 0)
+    }
+
+    /// Forgets what is too much to remember, and what was granted once no answer is to come.
     pub(super) fn forget_oldest(&mut self) {
+        if self.batches.is_empty() {
+            self.granted = Vec::new();
+        }
         if self.placed.count() > PAGE_MOVES_MAX {
             // What is not known is asked anew.
+            self.forgotten += self.placed.count() as u64;
             self.placed = Runs::default();
         }
-        if self.moves.count() <= PAGE_MOVES_MAX {
+        let before = self.moves.count();
+        if before <= PAGE_MOVES_MAX {
             return;
         }
         let ends = self.moves.values().map(|history| history.stay.until());
@@ -238,5 +251,6 @@ impl Ordered {
         let middle = ends[ends.len() / 2];
         self.moves
             .retain(|_, history| history.stay.until() > middle);
+        self.forgotten += (before - self.moves.count()) as u64;
     }
 }

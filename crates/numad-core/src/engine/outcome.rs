@@ -124,6 +124,7 @@ impl Attachment {
         for answer in self.ordered.answered((space, pid, first), result) {
             self.pages_ended(now, space, answer, topology);
         }
+        self.ordered.forget_oldest();
     }
 
     /// Pages side by side that were granted together ended alike.

@@ -5,7 +5,7 @@
 //! memory in [`pieces`]; and what people see of it ([`show`]).
 
 use super::options::{AttachOptions, EngineOptions, Totals};
-use crate::event::WindowSummary;
+use crate::event::{NoRoom, WindowSummary};
 use crate::policy::{PageKey, SpaceId};
 use crate::published::Method;
 use crate::sample::{Sample, ServedBy};
@@ -17,6 +17,7 @@ use crate::tables::paper::Paper;
 use crate::tables::seats::Seats;
 use crate::tables::shares::Shares;
 use crate::tables::spaces::Spaces;
+use crate::tables::talk::Talk;
 use crate::tables::tasks::{Record, TaskTable};
 use crate::time::Time;
 
@@ -43,7 +44,6 @@ pub(super) struct Seen {
     /// Accessors that an entry of the page table has places for.
     depth: usize,
     page_shift: u32,
-    seat_count: usize,
     spaces: Spaces,
     shares: Shares,
     tasks: TaskTable,
@@ -53,9 +53,9 @@ pub(super) struct Seen {
     /// What papers keep; for methods as published alone.
     paper: Option<Box<Paper>>,
     /// What other cores' caches answered; none before a sample told what answered it.
-    handed: Option<Box<CommTable>>,
+    handed: Option<Box<Talk>>,
     /// Messages between threads, as the samples that would have shown as much sharing; none before there was one.
-    said: Option<Box<CommTable>>,
+    said: Option<Box<Talk>>,
     /// Samples by page and thread, for blocks of memory that are used alike.
     forest: Forest,
     thin: Thin,
@@ -99,6 +99,8 @@ struct Window {
     aside: u64,
     /// Processes that did not join because there are too many.
     ignored: u64,
+    /// Pages that were looked up and are not there.
+    nowhere: u64,
     /// Samples of all programs that were lost before, and pages that were dropped from the table.
     lost_before: u64,
     dropped_before: u64,
@@ -123,13 +125,12 @@ impl Seen {
             by_blocks: options.by_blocks && options.require_gain,
             depth: options.accessors,
             page_shift: limits.page_bytes.trailing_zeros(),
-            seat_count,
             spaces: Spaces::new(),
             shares: Shares::default(),
             tasks: TaskTable::default(),
             seats: Seats::new(seat_count),
             pages: PageTable::new(limits.page_slots, options.accessors),
-            comm: CommTable::new(seat_count),
+            comm: CommTable::default(),
             paper: (options.method == Method::Published)
                 .then(|| Box::new(Paper::new(limits.page_slots))),
             handed: None,
@@ -233,12 +234,11 @@ impl Seen {
             self.live.answered = self.live.answered.saturating_add(u64::from(weight));
         }
         if sample.served != ServedBy::Unknown {
-            let seats = self.seat_count;
             let handed = &mut self.handed;
-            let handed = handed.get_or_insert_with(|| Box::new(CommTable::new(seats)));
+            let handed = handed.get_or_insert_with(|| Box::new(Talk::new()));
             if sample.served == ServedBy::OtherCache {
                 for (other, amount) in others.amounts(weight) {
-                    handed.add(seat, other, amount);
+                    handed.add(seat, other, amount.into());
                 }
             }
         }
@@ -378,11 +378,15 @@ impl Seen {
         if fade {
             self.forest.fade();
         }
-        let others = [&mut self.said, &mut self.handed].into_iter().flatten();
-        for table in std::iter::once(&mut self.comm).chain(others.map(|table| &mut **table)) {
-            table.forget(seats);
+        self.comm.forget(seats);
+        match fade {
+            true => self.comm.roll(),
+            false => self.comm.forget_inferred(),
+        }
+        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+            talk.forget(seats);
             if fade {
-                table.roll();
+                talk.roll();
             }
         }
         let gone = !spaces.is_empty();
@@ -423,6 +427,19 @@ impl Seen {
             samples_judged: self.live.samples,
             pages: u32::try_from(self.pages.used()).unwrap_or(u32::MAX),
             pages_dropped: self.pages.dropped() - self.window.dropped_before,
+            aside: self.window.aside,
+            nowhere: self.window.nowhere,
+            no_room: NoRoom {
+                processes: self.window.ignored,
+                mappings: self.shares.left_out() as u64,
+                objects: self.shares.without_space() as u64,
+                talk: [&self.said, &self.handed]
+                    .into_iter()
+                    .flatten()
+                    .map(|talk| talk.dropped())
+                    .sum(),
+                moves: 0,
+            },
             ..WindowSummary::default()
         }
     }
@@ -431,6 +448,9 @@ impl Seen {
     /// before joins the totals.
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, threads);
+        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+            talk.forget_dropped();
+        }
         let window = Window {
             lost_before: lost,
             dropped_before: self.pages.dropped(),

@@ -119,6 +119,7 @@ impl Attachment {
         let mut summary = self.summary(context, scratch, &decision);
         summary.lost_permille = rounded(lost * 1000.0);
         summary.confident = confident;
+        summary.no_room.moves = self.ordered.take_forgotten();
         summary.proposals = count(proposals.len());
         scratch.proposals = proposals;
         let before = context.actions.len();

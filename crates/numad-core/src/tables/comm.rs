@@ -6,67 +6,113 @@ use crate::matrix::CommMatrix;
 
 /// Amounts per pair of seats: in this window, and faded from the windows before.
 ///
-/// A triangle, so that the first seats, which are taken first, lie close together: 256 of them are
-/// 255 KiB.
-#[derive(Debug)]
+/// A triangle, so that the first seats, which are taken first, lie close together, and as large as the seats
+/// need that were ever used: 256 of them are 383 KiB, 1,024 are 6 MiB. Amounts that are more than 32 bits can
+/// say are kept in units of [`COARSER`] or its powers, so that the smallest are a billionth of the largest.
+#[derive(Debug, Default)]
 pub(crate) struct CommTable {
-    live: Vec<u64>,
-    /// What blocks of memory that are too seldom sampled page by page tell of this window, beside that.
-    inferred: Vec<u64>,
+    live: Vec<u32>,
     /// What was live in the window that was rolled last, for those who show it.
-    last: Vec<u64>,
-    past: Vec<u64>,
+    last: Vec<u32>,
+    past: Vec<u32>,
+    /// What blocks of memory that are too seldom sampled page by page tell of this window, beside that. There
+    /// once a block told something, to the end of the window.
+    inferred: Vec<u64>,
+    /// Bits of an amount that are left out.
+    shift: u32,
     /// Seats below this were ever used.
     high: usize,
 }
 
-impl CommTable {
-    pub(crate) fn new(seats: usize) -> Self {
-        // One more than there are pairs: where the last seat with itself would be.
-        let pairs = seats * seats.saturating_sub(1) / 2 + 1;
-        Self {
-            live: vec![0; pairs],
-            inferred: vec![0; pairs],
-            last: vec![0; pairs],
-            past: vec![0; pairs],
-            high: 0,
-        }
-    }
+/// Bits by which amounts get coarser at a time.
+const COARSER: u32 = 4;
+/// Seats that get room at a time.
+const SEATS: usize = 64;
 
+impl CommTable {
     /// Two different seats said this much to each other. A seat's talk with itself is ignored, by adding nothing and
     /// without a branch.
     #[inline]
     pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u32) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
-        self.high = self.high.max(high + 1);
-        let there = &mut self.live[pair(low, high)];
         let amount = if low == high { 0 } else { u64::from(amount) };
-        *there = there.saturating_add(amount);
+        self.put(pair(low, high), high, amount);
     }
 
     /// The same for an amount of any size.
     pub(crate) fn add_all(&mut self, one: Seat, other: Seat, amount: u64) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
         if low < high {
-            self.high = self.high.max(high + 1);
-            let there = &mut self.live[pair(low, high)];
-            *there = there.saturating_add(amount);
+            self.put(pair(low, high), high, amount);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, seat: usize, amount: u64) {
+        if seat >= self.high {
+            self.make_room(seat);
+        }
+        loop {
+            let sum = u64::from(self.live[at]).saturating_add(amount >> self.shift);
+            if let Ok(sum) = u32::try_from(sum) {
+                self.live[at] = sum;
+                return;
+            }
+            self.be_coarser();
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, seat: usize) {
+        self.high = seat + 1;
+        // One more than there are pairs: where the last seat with itself would be.
+        let pairs = pair(0, self.high.next_multiple_of(SEATS)) + 1;
+        if pairs > self.live.len() {
+            for amounts in [&mut self.live, &mut self.last, &mut self.past] {
+                amounts.reserve_exact(pairs - amounts.len());
+                amounts.resize(pairs, 0);
+            }
+        }
+    }
+
+    #[cold]
+    fn be_coarser(&mut self) {
+        self.shift += COARSER;
+        for amounts in [&mut self.live, &mut self.last, &mut self.past] {
+            amounts.iter_mut().for_each(|amount| *amount >>= COARSER);
         }
     }
 
     /// Begins anew to tell what blocks say of this window.
     pub(crate) fn clear_inferred(&mut self) {
-        self.inferred[..pair(0, self.high)].fill(0);
+        self.inferred.clear();
+    }
+
+    /// Lets go of it.
+    pub(crate) fn forget_inferred(&mut self) {
+        self.inferred = Vec::new();
     }
 
     /// Two different seats share blocks in this window by so much.
     pub(crate) fn infer(&mut self, one: Seat, other: Seat, amount: u64) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
         if low < high {
-            self.high = self.high.max(high + 1);
+            if high >= self.high {
+                self.make_room(high);
+            }
+            if self.inferred.len() < self.live.len() {
+                self.inferred.resize(self.live.len(), 0);
+            }
             let there = &mut self.inferred[pair(low, high)];
             *there = there.saturating_add(amount);
         }
+    }
+
+    /// What the pair at a place said in this window.
+    #[inline]
+    fn now(&self, at: usize) -> u64 {
+        let inferred = self.inferred.get(at).copied().unwrap_or(0);
+        (u64::from(self.live[at]) << self.shift).saturating_add(inferred)
     }
 
     /// The matrices among these seats: of this window, and of this one and the faded ones before.
@@ -79,8 +125,8 @@ impl CommTable {
         live.reset(seats.len());
         decayed.reset(seats.len());
         self.each_pair(seats, |one, other, at| {
-            let now = self.live[at].saturating_add(self.inferred[at]);
-            let all = now.saturating_add(self.past[at]);
+            let now = self.now(at);
+            let all = now.saturating_add(u64::from(self.past[at]) << self.shift);
             if all > 0 {
                 live.add(one, other, now);
                 decayed.add(one, other, all);
@@ -92,12 +138,9 @@ impl CommTable {
     pub(crate) fn read_last(&self, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
         let (mut last, mut decayed) = (CommMatrix::new(seats.len()), CommMatrix::new(seats.len()));
         self.each_pair(seats, |one, other, at| {
-            last.add(one, other, self.last[at]);
-            decayed.add(
-                one,
-                other,
-                self.past[at].saturating_mul(2).max(self.last[at]),
-            );
+            let [then, past] = [self.last[at], self.past[at]].map(|it| u64::from(it) << self.shift);
+            last.add(one, other, then);
+            decayed.add(one, other, past.saturating_mul(2).max(then));
         });
         (last, decayed)
     }
@@ -124,14 +167,24 @@ impl CommTable {
 
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn roll(&mut self) {
-        std::mem::swap(&mut self.live, &mut self.last);
-        let end = pair(0, self.high);
-        self.live[..end].fill(0);
-        for (last, inferred) in self.last[..end].iter_mut().zip(&mut self.inferred[..end]) {
-            *last = last.saturating_add(std::mem::take(inferred));
+        let end = pair(0, self.high).min(self.live.len());
+        let was = self.shift;
+        let mut said = std::mem::take(&mut self.inferred);
+        said.resize(end.max(said.len()), 0);
+        let mut bits = 0;
+        for ((said, live), past) in said.iter_mut().zip(&mut self.live[..end]).zip(&self.past) {
+            *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
+            bits |= *said | u64::from(*past) << was;
         }
-        for (last, past) in self.last[..end].iter().zip(&mut self.past[..end]) {
-            *past = past.saturating_add(*last) / 2;
+        // Past and present fit into the same bits again, or do not.
+        self.shift = 0;
+        while bits >> self.shift > u64::from(u32::MAX) {
+            self.shift += COARSER;
+        }
+        let fit = |amount: u64| u32::try_from(amount >> self.shift).unwrap_or(u32::MAX);
+        for ((said, last), past) in said.iter().zip(&mut self.last[..end]).zip(&mut self.past) {
+            *last = fit(*said);
+            *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
         }
     }
 
@@ -141,9 +194,11 @@ impl CommTable {
             for partner in (0..self.high).filter(|&partner| partner != seat) {
                 let at = pair(seat.min(partner), seat.max(partner));
                 self.live[at] = 0;
-                self.inferred[at] = 0;
                 self.last[at] = 0;
                 self.past[at] = 0;
+                if let Some(inferred) = self.inferred.get_mut(at) {
+                    *inferred = 0;
+                }
             }
         }
     }
@@ -172,7 +227,7 @@ mod tests {
 
     #[test]
     fn page_sharing_golden_case() {
-        let (mut pages, mut comm) = (PageTable::new(64, 4), CommTable::new(8));
+        let (mut pages, mut comm) = (PageTable::new(64, 4), CommTable::default());
         let page = Tag::new(1, 1).unwrap();
         for seat in [4, 1, 2, 0] {
             pages.touch(page, seat, 1);
@@ -187,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_past_counts_half_per_window() {
-        let mut comm = CommTable::new(4);
+        let mut comm = CommTable::default();
         comm.add(0, 3, 8);
         comm.roll();
         comm.add(3, 0, 1);
@@ -202,7 +257,7 @@ mod tests {
 
     #[test]
     fn positions_follow_the_seats_asked_for() {
-        let mut comm = CommTable::new(6);
+        let mut comm = CommTable::default();
         comm.add(5, 2, 7);
         comm.add(1, 1, 9);
         let (live, _) = read(&comm, &[Some(5), None, Some(0), Some(2)]);
@@ -211,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_seat_has_said_nothing() {
-        let mut comm = CommTable::new(4);
+        let mut comm = CommTable::default();
         for (one, other) in [(0, 1), (1, 2), (2, 3)] {
             comm.add(one, other, 4);
         }
@@ -223,5 +278,33 @@ mod tests {
         let (live, decayed) = read(&comm, &all(4));
         assert_eq!(live.pairs().count(), 0);
         assert_eq!(decayed.pairs().collect::<Vec<_>>(), [(2, 3, 2)]);
+    }
+
+    #[test]
+    fn large_amounts_are_kept_coarser_and_become_fine_again() {
+        let mut comm = CommTable::default();
+        let large = 1 << 40;
+        comm.add(0, 1, 1 << 20);
+        comm.add_all(1, 2, large);
+        comm.add(1, 2, u32::MAX);
+        comm.clear_inferred();
+        comm.infer(2, 3, large);
+        let near = |found: u64, expected: u64| found.abs_diff(expected) <= expected >> 11;
+        for _ in 0..2 {
+            let (live, decayed) = read(&comm, &all(4));
+            assert!(near(live.between(0, 1), 1 << 20), "{}", live.between(0, 1));
+            assert!(near(live.between(1, 2), large + u64::from(u32::MAX)));
+            assert_eq!(live.between(2, 3), large);
+            assert_eq!(live, decayed);
+        }
+        comm.roll();
+        let (last, decayed) = comm.read_last(&all(4));
+        assert!(near(last.between(2, 3), large) && near(decayed.between(2, 3), large));
+        for _ in 0..64 {
+            comm.roll();
+        }
+        comm.add(0, 1, 3);
+        let (live, _) = read(&comm, &all(4));
+        assert_eq!(live.between(0, 1), 3);
     }
 }

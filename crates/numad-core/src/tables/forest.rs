@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use super::Seat;
 use super::bits::Bits;
-use super::pages::Tag;
+use super::pages::{PAGE_BITS, Tag};
 use crate::evidence::ln;
 
 /// Price of a split and of not splitting, in nats: 3 bits and a twentieth of one.
@@ -77,11 +77,11 @@ pub(crate) struct Forest {
 
 /// Memory that the same threads use in the same proportions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct Block<'a> {
     /// Its samples, by place in [`Forest::points`].
     pub points: Range<usize>,
     /// What each thread has of them, by seat.
-    pub users: Vec<User>,
+    pub users: &'a [User],
 }
 
 /// A thread's samples on a block, in parts of [`SAMPLE`].
@@ -94,10 +94,37 @@ pub(crate) struct User {
     pub live: u32,
 }
 
-impl Block {
+impl Block<'_> {
     /// All samples, in parts of [`SAMPLE`].
     pub(crate) fn samples(&self) -> u64 {
         self.users.iter().map(|user| u64::from(user.all)).sum()
+    }
+}
+
+/// Blocks in order of page, one behind the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Blocks {
+    /// Where the points and the users of each end.
+    ends: Vec<(usize, usize)>,
+    users: Vec<User>,
+}
+
+impl Blocks {
+    pub(crate) const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn at(&self, index: usize) -> Block<'_> {
+        let start = index.checked_sub(1).map_or((0, 0), |last| self.ends[last]);
+        let end = self.ends[index];
+        Block {
+            points: start.0..end.0,
+            users: &self.users[start.1..end.1],
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'_>> {
+        (0..self.len()).map(|index| self.at(index))
     }
 }
 
@@ -122,28 +149,22 @@ impl Forest {
 
     /// Brings in what was noted, and tells the best partition into blocks, by page, for so many
     /// threads.
-    pub(crate) fn blocks(&mut self, threads: usize) -> Vec<Block> {
+    pub(crate) fn blocks(&mut self, threads: usize) -> Blocks {
         self.settle();
         self.gammas.fit(threads.max(2));
-        let mut search = Search {
-            points: &self.points,
-            own: Own::of(&self.points),
-            gammas: &self.gammas,
-            blocks: Vec::new(),
-            counts: Vec::new(),
-            spare: Vec::new(),
-        };
-        if !self.points.is_empty() {
-            search.best(0..self.points.len());
+        let mut search = Search::new(&self.gammas);
+        for page in self.points.chunk_by(|one, other| one.tag == other.tag) {
+            search.add(page);
         }
+        let mut found = Blocks::default();
         let mut tally = Tally::default();
-        let found = search.blocks.into_iter();
+        let mut start = 0;
+        for end in search.finish() {
+            tally.add_up(&self.points[start..end], &mut found.users);
+            found.ends.push((end, found.users.len()));
+            start = end;
+        }
         found
-            .map(|points| Block {
-                users: tally.of(&self.points[points.clone()]),
-                points,
-            })
-            .collect()
     }
 
     /// Ends a window: what was live joins the past, and the past counts half.
@@ -173,34 +194,102 @@ impl Forest {
         if self.fresh.is_empty() {
             return;
         }
-        self.fresh.sort_unstable();
+        sort(&mut self.fresh);
         let mut merged: Vec<Point> = Vec::with_capacity(self.points.len() + self.fresh.len());
-        let mut old = self.points.iter().copied().peekable();
-        for &(tag, seat) in &self.fresh {
-            while let Some(point) = old.next_if(|point| (point.tag, point.seat) <= (tag, seat)) {
-                merged.push(point);
+        let (old, fresh) = (&self.points, &self.fresh);
+        let (mut at, mut next) = (0, 0);
+        while next < fresh.len() {
+            let (tag, seat) = fresh[next];
+            while at < old.len() && (old[at].tag, old[at].seat) < (tag, seat) {
+                merged.push(old[at]);
+                at += 1;
             }
-            match merged.last_mut() {
-                Some(last) if (last.tag, last.seat) == (tag, seat) => {
-                    last.live = last.live.saturating_add(SAMPLE);
-                }
-                _ => merged.push(Point {
-                    tag,
-                    seat,
-                    live: SAMPLE,
-                    past: 0,
-                }),
+            let mut point = Point {
+                tag,
+                seat,
+                live: 0,
+                past: 0,
+            };
+            if at < old.len() && (old[at].tag, old[at].seat) == (tag, seat) {
+                point = old[at];
+                at += 1;
             }
+            while next < fresh.len() && fresh[next] == (tag, seat) {
+                point.live = point.live.saturating_add(SAMPLE);
+                next += 1;
+            }
+            merged.push(point);
         }
-        merged.extend(old);
+        merged.extend_from_slice(&old[at..]);
         self.fresh.clear();
+        let more_than = |least: u32| move |point: &Point| point.samples() > least;
         let mut least = 0;
-        while merged.len() > POINTS_MAX {
+        let mut left = merged.len();
+        while left > POINTS_MAX {
             least = (least * 2).max(1);
-            merged.retain(|point| point.samples() > least);
+            let stay = more_than(least);
+            left = merged.iter().filter(|point| stay(point)).count();
+        }
+        if left < merged.len() {
+            merged.retain(more_than(least));
         }
         self.points = merged;
     }
+}
+
+/// Fewer than this are sorted by comparing.
+const RADIX_MIN: usize = 256;
+/// Bits that are sorted by at a time.
+const DIGIT: u32 = 11;
+
+/// Sorts by page and seat: by a few bits after the other from the last on, but for those that are the same in all.
+fn sort(noted: &mut Vec<(u64, Seat)>) {
+    if noted.len() < RADIX_MIN {
+        noted.sort_unstable();
+        return;
+    }
+    let mut differs = (0, 0);
+    for one in &*noted {
+        differs = (
+            differs.0 | one.0 ^ noted[0].0,
+            differs.1 | one.1 ^ noted[0].1,
+        );
+    }
+    let mut spare = vec![(0, 0); noted.len()];
+    let mask = (1 << DIGIT) - 1;
+    for shift in (0..Seat::BITS).step_by(DIGIT as usize) {
+        if u64::from(differs.1) >> shift & mask != 0 {
+            by_digit(noted, &mut spare, |one| u64::from(one.1) >> shift & mask);
+        }
+    }
+    for shift in (0..u64::BITS).step_by(DIGIT as usize) {
+        if differs.0 >> shift & mask != 0 {
+            by_digit(noted, &mut spare, |one| one.0 >> shift & mask);
+        }
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a digit is small")]
+fn by_digit(
+    noted: &mut Vec<(u64, Seat)>,
+    spare: &mut Vec<(u64, Seat)>,
+    digit: impl Fn(&(u64, Seat)) -> u64,
+) {
+    let mut place = [0_u32; 1 << DIGIT];
+    for one in &*noted {
+        place[digit(one) as usize & ((1 << DIGIT) - 1)] += 1;
+    }
+    let mut before = 0;
+    for place in &mut place {
+        (*place, before) = (before, before + *place);
+    }
+    for one in &*noted {
+        let place = &mut place[digit(one) as usize & ((1 << DIGIT) - 1)];
+        spare[*place as usize] = *one;
+        *place += 1;
+    }
+    std::mem::swap(noted, spare);
 }
 
 /// Where one aligned block ends and the other begins, of two that have these pages.
@@ -209,150 +298,192 @@ pub(crate) const fn border(low: u64, high: u64) -> u64 {
     high >> bits << bits
 }
 
-/// Runs of points that are one thread's: most of what many programs have.
-#[derive(Debug)]
-struct Own {
-    /// By point, where its run ends.
-    ends: Vec<u32>,
-    /// Samples of all points before.
-    before: Vec<u64>,
-}
-
-impl Own {
-    fn of(points: &[Point]) -> Self {
-        let alike = |a: &Point, b: &Point| (a.seat, a.tag().space()) == (b.seat, b.tag().space());
-        let mut ends: Vec<u32> = Vec::with_capacity(points.len());
-        let mut before = Vec::with_capacity(points.len() + 1);
-        before.push(0);
-        for run in points.chunk_by(alike) {
-            let end = ends.len() + run.len();
-            ends.resize(end, u32::try_from(end).unwrap_or(u32::MAX));
-        }
-        for point in points {
-            before.push(before[before.len() - 1] + u64::from(point.samples()));
-        }
-        Self { ends, before }
-    }
-}
-
-/// The pass that finds the best partition.
+/// The pass that finds the best partition: pages come in order, and what lies together is judged
+/// together once all of it has come.
 struct Search<'a> {
-    points: &'a [Point],
-    own: Own,
     gammas: &'a Gammas,
-    blocks: Vec<Range<usize>>,
-    /// Samples by seat of the parts that are being looked at, one after the other.
-    counts: Vec<(Seat, u32)>,
-    spare: Vec<(Seat, u32)>,
+    /// Memory that was looked at, each piece larger than the one behind it.
+    parts: Vec<Part>,
+    /// Where the best blocks of the parts end, of one part after the other.
+    blocks: Vec<usize>,
+    /// Samples by seat of the parts, of one after the other.
+    counts: Counts,
+    spare: Counts,
 }
 
-/// The best partition of some memory.
-struct Best {
-    score: f64,
+/// Samples by seat.
+type Counts = Vec<(Seat, u32)>;
+
+/// A dyadic piece of memory, its best partition, and itself as one block.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    first: u64,
+    /// Where its points end, and where its blocks and counts begin.
+    end: usize,
+    blocks: usize,
+    counts: usize,
+    /// How high the bit is in which it and the part before it differ.
+    split: u32,
+    kind: Kind,
     samples: u64,
+    score: f64,
     /// Sum over threads, of the whole as one block.
     uses: f64,
 }
 
-impl Search<'_> {
-    /// Finds the best partition of these points, at least one; its blocks are appended, and what
-    /// threads have of it.
-    fn best(&mut self, range: Range<usize>) -> Best {
-        let (first, last) = (self.points[range.start].tag, self.points[range.end - 1].tag);
-        if first == last {
-            return self.leaf(range);
+/// Whose samples a part has. The more of one thread's are together, the more likely they are, so
+/// that pages of one are never split, and what they score is worked out when they meet another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// One thread's, on one page.
+    OwnPage,
+    /// One thread's, on several.
+    OwnPages,
+    Several,
+}
+
+impl<'a> Search<'a> {
+    const fn new(gammas: &'a Gammas) -> Self {
+        Self {
+            gammas,
+            parts: Vec::new(),
+            blocks: Vec::new(),
+            counts: Vec::new(),
+            spare: Vec::new(),
         }
-        if self.own.ends[range.start] as usize >= range.end {
-            return self.own(range);
-        }
-        let split = 63 - (first ^ last).leading_zeros();
-        let right = |point: &Point| point.tag >> split & 1 == 0;
-        let middle = range.start + self.points[range.clone()].partition_point(right);
-        let (blocks, counts) = (self.blocks.len(), self.counts.len());
-        let one = self.best(range.start..middle);
-        let between = self.counts.len();
-        let other = self.best(middle..range.end);
-        let samples = one.samples + other.samples;
-        let uses = one.uses + other.uses + self.merge(counts, between);
-        let whole = uses - self.gammas.all(samples) - WHOLE;
-        let split_up = one.score + other.score - SPLIT;
-        let same_space = Tag::from_word(first).space() == Tag::from_word(last).space();
-        let score = if same_space && whole >= split_up {
-            self.blocks.truncate(blocks);
-            self.blocks.push(range);
-            whole
-        } else {
-            split_up
+    }
+
+    /// Takes the points of the next page.
+    fn add(&mut self, page: &[Point]) {
+        let first = page[0].tag;
+        let last = self.parts.last();
+        let start = last.map_or(0, |last| last.end);
+        // The last part is the last page, for nothing was joined since it came.
+        let split = last.map_or(0, |last| u64::BITS - (last.first ^ first).leading_zeros());
+        self.join_below(split);
+        let mut part = Part {
+            first,
+            end: start + page.len(),
+            blocks: self.blocks.len(),
+            counts: self.counts.len(),
+            split,
+            kind: Kind::OwnPage,
+            samples: 0,
+            score: 0.0,
+            uses: 0.0,
         };
-        Best {
-            score,
-            samples,
-            uses,
-        }
-    }
-
-    /// Pages of one thread: the more of its samples are together, the more likely they are.
-    fn own(&mut self, range: Range<usize>) -> Best {
-        let samples = self.own.before[range.end] - self.own.before[range.start];
-        let count = u32::try_from(samples).unwrap_or(u32::MAX);
-        self.counts.push((self.points[range.start].seat, count));
-        self.blocks.push(range);
-        let uses = self.gammas.one(samples);
-        Best {
-            score: uses - self.gammas.all(samples) - WHOLE,
-            samples,
-            uses,
-        }
-    }
-
-    /// One page.
-    fn leaf(&mut self, range: Range<usize>) -> Best {
-        let (mut samples, mut uses) = (0, 0.0);
-        for point in &self.points[range.clone()] {
+        for point in page {
             self.counts.push((point.seat, point.samples()));
-            samples += u64::from(point.samples());
-            uses += self.gammas.one(u64::from(point.samples()));
+            part.samples += u64::from(point.samples());
         }
-        self.blocks.push(range);
-        Best {
-            score: uses - self.gammas.all(samples),
-            samples,
-            uses,
+        self.blocks.push(part.end);
+        if page.len() > 1 {
+            part.kind = Kind::Several;
+            for point in page {
+                part.uses += self.gammas.one(u64::from(point.samples()));
+            }
+            part.score = part.uses - self.gammas.all(part.samples);
         }
+        self.parts.push(part);
     }
 
-    /// Makes one list of two that lie side by side from `first` on; tells by how much the sum over
-    /// threads changes.
-    fn merge(&mut self, first: usize, middle: usize) -> f64 {
-        let mut change = 0.0;
-        self.spare.clear();
-        let (mut at, mut beside) = (first, middle);
-        while at < middle && beside < self.counts.len() {
-            let (one, other) = (self.counts[at], self.counts[beside]);
-            let next = match one.0.cmp(&other.0) {
-                std::cmp::Ordering::Less => {
-                    at += 1;
-                    one
-                }
-                std::cmp::Ordering::Greater => {
-                    beside += 1;
-                    other
-                }
-                std::cmp::Ordering::Equal => {
-                    (at, beside) = (at + 1, beside + 1);
-                    let [a, b] = [one.1, other.1].map(u64::from);
-                    change += self.gammas.one(a + b) - self.gammas.one(a) - self.gammas.one(b);
-                    (one.0, one.1.saturating_add(other.1))
-                }
-            };
-            self.spare.push(next);
-        }
-        self.spare.extend_from_slice(&self.counts[at..middle]);
-        self.spare.extend_from_slice(&self.counts[beside..]);
-        self.counts.truncate(first);
-        self.counts.extend_from_slice(&self.spare);
-        change
+    /// Where the blocks of the best partition of all end.
+    fn finish(mut self) -> Vec<usize> {
+        self.join_below(u32::MAX);
+        self.blocks
     }
+
+    /// Joins parts that differ from the one before them in a lower bit only.
+    fn join_below(&mut self, split: u32) {
+        while let [.., one, other] = &mut self.parts[..]
+            && other.split < split
+        {
+            let of_one_space = (one.first ^ other.first) >> PAGE_BITS == 0;
+            one.end = other.end;
+            let are_own = one.kind != Kind::Several && other.kind != Kind::Several;
+            if are_own && of_one_space && self.counts[one.counts].0 == self.counts[other.counts].0 {
+                one.samples += other.samples;
+                one.kind = Kind::OwnPages;
+                let count = u32::try_from(one.samples).unwrap_or(u32::MAX);
+                self.counts.truncate(other.counts);
+                self.counts[one.counts].1 = count;
+                self.blocks.truncate(other.blocks);
+                self.blocks[one.blocks] = other.end;
+            } else {
+                one.be_scored(self.gammas);
+                other.be_scored(self.gammas);
+                let lists = (&mut self.counts, &mut self.spare);
+                let change = merge(self.gammas, lists, one.counts, other.counts);
+                one.samples += other.samples;
+                one.uses = one.uses + other.uses + change;
+                let whole = one.uses - self.gammas.all(one.samples) - WHOLE;
+                one.score = one.score + other.score - SPLIT;
+                one.kind = Kind::Several;
+                if of_one_space && whole >= one.score {
+                    one.score = whole;
+                    self.blocks.truncate(one.blocks);
+                    self.blocks.push(other.end);
+                }
+            }
+            self.parts.pop();
+        }
+    }
+}
+
+impl Part {
+    #[inline]
+    fn be_scored(&mut self, gammas: &Gammas) {
+        if self.kind != Kind::Several {
+            self.uses = gammas.one(self.samples);
+            self.score = self.uses - gammas.all(self.samples);
+            if self.kind == Kind::OwnPages {
+                self.score -= WHOLE;
+            }
+        }
+    }
+}
+
+/// Makes one list of two that lie side by side from `first` on; tells by how much the sum over
+/// threads changes.
+fn merge(
+    gammas: &Gammas,
+    (counts, spare): (&mut Counts, &mut Counts),
+    first: usize,
+    middle: usize,
+) -> f64 {
+    // All of the first before any of the second, as many are: nothing to do.
+    if counts[middle - 1].0 < counts[middle].0 {
+        return 0.0;
+    }
+    spare.clear();
+    spare.extend_from_slice(&counts[first..middle]);
+    let mut change = 0.0;
+    // What is written never comes to where is still to be read.
+    let (mut at, mut beside, mut end) = (0, middle, first);
+    while at < spare.len() && beside < counts.len() {
+        let (one, other) = (spare[at], counts[beside]);
+        let mut next = if one.0 <= other.0 { one } else { other };
+        if one.0 == other.0 {
+            let [a, b] = [one.1, other.1].map(u64::from);
+            change += gammas.one(a + b) - gammas.one(a) - gammas.one(b);
+            next.1 = one.1.saturating_add(other.1);
+        }
+        at += usize::from(one.0 <= other.0);
+        beside += usize::from(other.0 <= one.0);
+        counts[end] = next;
+        end += 1;
+    }
+    let rest = spare.len() - at;
+    if rest > 0 {
+        // Then all of the second was read.
+        counts[end..end + rest].copy_from_slice(&spare[at..]);
+        counts.truncate(end + rest);
+    } else {
+        let rest = counts.len() - beside;
+        counts.copy_within(beside.., end);
+        counts.truncate(end + rest);
+    }
+    change
 }
 
 /// Adds up samples by seat.
@@ -363,7 +494,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(&mut self, points: &[Point]) -> Vec<User> {
+    /// Appends what each seat has of some points.
+    fn add_up(&mut self, points: &[Point], users: &mut Vec<User>) {
         for point in points {
             let seat = usize::from(point.seat);
             if self.of_seats.len() <= seat {
@@ -377,11 +509,10 @@ impl Tally {
             counts.1 = counts.1.saturating_add(u32::from(point.live));
         }
         self.seen.sort_unstable();
-        let users = self.seen.drain(..).map(|seat| {
+        for seat in self.seen.drain(..) {
             let (all, live) = std::mem::take(&mut self.of_seats[usize::from(seat)]);
-            User { seat, all, live }
-        });
-        users.collect()
+            users.push(User { seat, all, live });
+        }
     }
 }
 

@@ -128,7 +128,7 @@ fn find(work: &Work, samples: usize, dice: &mut Dice) -> (f64, f64, usize) {
         .iter()
         .map(|block| {
             let mut nodes = vec![0; work.nodes as usize];
-            for user in &block.users {
+            for user in block.users {
                 nodes[work.node(u64::from(user.seat))] += user.all;
             }
             let most = nodes.iter().max().unwrap();
@@ -145,9 +145,9 @@ fn find(work: &Work, samples: usize, dice: &mut Dice) -> (f64, f64, usize) {
     }
     let side = work.threads as usize;
     let mut talk = vec![0.0; side * side];
-    for block in &blocks {
+    for block in blocks.iter() {
         let all = block.samples() as f64;
-        for one in &block.users {
+        for one in block.users {
             for other in block.users.iter().filter(|other| other.seat != one.seat) {
                 let amount = f64::from(one.all) * f64::from(other.all) / all;
                 talk[usize::from(one.seat) * side + usize::from(other.seat)] += amount;
@@ -313,7 +313,7 @@ proptest! {
         }
         let blocks = forest.blocks(12);
         let mut at = 0;
-        for block in &blocks {
+        for block in blocks.iter() {
             prop_assert_eq!(block.points.start, at);
             prop_assert!(!block.points.is_empty());
             at = block.points.end;
@@ -325,7 +325,7 @@ proptest! {
         }
         prop_assert_eq!(at, forest.points().len());
         prop_assert!(forest.points().is_sorted_by_key(|point| (point.tag(), point.seat)));
-        let again: Vec<Block> = forest.blocks(12);
+        let again = forest.blocks(12);
         prop_assert_eq!(again, blocks);
     }
 }

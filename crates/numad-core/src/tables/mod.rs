@@ -11,6 +11,7 @@ pub(crate) mod runs;
 pub(crate) mod seats;
 pub(crate) mod shares;
 pub(crate) mod spaces;
+pub(crate) mod talk;
 pub(crate) mod tasks;
 
 /// A small number under which a thread stands in the tables of one program.

@@ -378,6 +378,27 @@ impl PageTable {
         Some((slot(number, way), read_way(set, way)))
     }
 
+    /// The slot of a tracked page, and where it is.
+    pub(crate) fn place(&self, tag: Tag) -> Option<(u32, Option<u16>)> {
+        let number = self.set_of(tag);
+        let set = self.set(number);
+        let way = find(&set[..WAYS], tag.0)?;
+        let home_plus_one = quarters(halves(set[last_word(way)]).1).0;
+        Some((slot(number, way), home_plus_one.checked_sub(1)))
+    }
+
+    /// Visits tracked pages by ascending slot, but for those in slots that a set has.
+    pub(crate) fn each_outside(&self, slots: &Bits, mut visit: impl FnMut(u32, Tag, Entry)) {
+        for number in self.occupied.iter() {
+            let set = self.set(number);
+            for way in 0..WAYS {
+                if set[way] != 0 && !slots.contains(number * WAYS + way) {
+                    visit(slot(number, way), Tag(set[way]), read_way(set, way));
+                }
+            }
+        }
+    }
+
     /// Notes where a page is; pages that are not tracked are ignored.
     pub(crate) fn set_home(&mut self, tag: Tag, home: Option<u16>) {
         let number = self.set_of(tag);
@@ -445,12 +466,13 @@ impl PageTable {
         let mut emptied = Vec::new();
         for number in self.occupied.iter() {
             let base = self.start + number * SET_WORDS;
-            let set = &mut self.words[base..base + SET_WORDS];
-            for way in 0..WAYS {
-                if set[way] == 0 {
+            let (tags, entries) = self.words[base..base + SET_WORDS].split_at_mut(WAYS);
+            let (entries, _) = entries.as_chunks_mut::<ENTRY_WORDS>();
+            let mut left = 0;
+            for (tag, words) in tags.iter_mut().zip(entries) {
+                if *tag == 0 {
                     continue;
                 }
-                let words = &mut set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS];
                 if fade {
                     fade_words(words);
                 }
@@ -460,13 +482,14 @@ impl PageTable {
                     entry.write(words);
                 }
                 let sixteenths = halves(words[3]).0;
-                let tag = Tag(set[way]);
-                if !room.has(sixteenths, tag) || spaces.contains(usize::from(tag.space())) {
-                    set[way] = 0;
+                let is_void = !spaces.is_empty() && spaces.contains(Tag(*tag).space().into());
+                if is_void || !room.has(sixteenths, Tag(*tag)) {
+                    *tag = 0;
                     self.used -= 1;
                 }
+                left |= *tag;
             }
-            if set[..WAYS].iter().all(|&tag| tag == 0) {
+            if left == 0 {
                 emptied.push(number);
             }
         }
@@ -483,10 +506,13 @@ impl PageTable {
         }
         let mut counts = [0_usize; 16 * SAMPLE as usize];
         let last = counts.len() - 1;
-        self.iter().for_each(|(_, _, entry)| {
-            let left = usize::try_from(entry.sixteenths / 2).unwrap_or(last);
-            counts[left.min(last)] += 1;
-        });
+        for number in self.occupied.iter() {
+            let set = self.set(number);
+            for way in (0..WAYS).filter(|&way| set[way] != 0) {
+                let left = halves(set[last_word(way)]).0 / 2;
+                counts[last.min(left as usize)] += 1;
+            }
+        }
         let mut kept = 0;
         for (left, count) in counts.into_iter().enumerate().skip(1).rev() {
             if kept + count > most {

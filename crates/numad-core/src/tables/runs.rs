@@ -1,7 +1,6 @@
 //! Something about pages, kept by runs of pages that have it in common: memory that moved together costs one entry,
 //! however much it is.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -12,24 +11,12 @@ use crate::policy::{PageKey, SpaceId};
 pub(crate) struct Runs<V: Copy> {
     /// By first page: the page after the last, and what they have in common.
     held: BTreeMap<PageKey, (u64, V)>,
-    /// What the last answer holds for, as long as nothing changes: pages are asked for one after the other.
-    last: Cell<Option<Span<V>>>,
-}
-
-/// Pages of one space that have the same value, or all none.
-#[derive(Clone, Copy, Debug)]
-struct Span<V> {
-    space: SpaceId,
-    first: u64,
-    end: u64,
-    value: Option<V>,
 }
 
 impl<V: Copy> Default for Runs<V> {
     fn default() -> Self {
         Self {
             held: BTreeMap::new(),
-            last: Cell::new(None),
         }
     }
 }
@@ -38,35 +25,6 @@ impl<V: Copy + PartialEq> Runs<V> {
     /// How many runs there are.
     pub(crate) fn count(&self) -> usize {
         self.held.len()
-    }
-
-    pub(crate) fn get(&self, page: PageKey) -> Option<V> {
-        let last = self
-            .last
-            .get()
-            .filter(|span| span.space == page.space && (span.first..span.end).contains(&page.page));
-        let span = last.unwrap_or_else(|| self.around(page));
-        self.last.set(Some(span));
-        span.value
-    }
-
-    /// The run that a page is in, or the gap from it on.
-    fn around(&self, page: PageKey) -> Span<V> {
-        let span = |first, end, value| Span {
-            space: page.space,
-            first,
-            end,
-            value,
-        };
-        if let Some((first, &(end, value))) = self.held.range(..=page).next_back()
-            && first.space == page.space
-            && page.page < end
-        {
-            return span(first.page, end, Some(value));
-        }
-        let next = self.held.range(page..).next().map(|(first, _)| first);
-        let next = next.filter(|first| first.space == page.space);
-        span(page.page, next.map_or(u64::MAX, |first| first.page), None)
     }
 
     /// The runs that have pages in common with these, cut to them, in order.
@@ -136,7 +94,6 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Forgets these pages.
     pub(crate) fn clear(&mut self, space: SpaceId, pages: Range<u64>) {
-        self.last.set(None);
         let cut: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
         for (run, _) in cut {
             let inside = PageKey {
@@ -162,7 +119,6 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Changes every value in its place. Runs that become equal stay two.
     pub(crate) fn each(&mut self, mut change: impl FnMut(&mut V)) {
-        self.last.set(None);
         self.held.values_mut().for_each(|(_, value)| change(value));
     }
 
@@ -173,7 +129,6 @@ impl<V: Copy + PartialEq> Runs<V> {
 
     /// Keeps what a question says yes to.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(SpaceId, &V) -> bool) {
-        self.last.set(None);
         self.held
             .retain(|first, (_, value)| keep(first.space, value));
     }
@@ -183,7 +138,6 @@ impl<V: Copy + PartialEq> Runs<V> {
         if pages.is_empty() {
             return;
         }
-        self.last.set(None);
         let at = |page| PageKey { space, page };
         let mut first = pages.start;
         let mut end = pages.end;
@@ -210,6 +164,11 @@ mod tests {
 
     const SPACE: SpaceId = SpaceId(3);
 
+    fn at<V: Copy + PartialEq>(runs: &Runs<V>, page: PageKey) -> Option<V> {
+        let found = runs.within(page.space, page.page..page.page + 1).next();
+        found.map(|(_, value)| value)
+    }
+
     #[test]
     fn what_moved_together_is_one_run() {
         let mut runs = Runs::default();
@@ -222,7 +181,7 @@ mod tests {
         assert_eq!(held, [(5..6, 'x'), (6..7, 'y'), (7..9, 'x')]);
         let page = |space| PageKey { space, page: 7 };
         assert_eq!(
-            (runs.get(page(SPACE)), runs.get(page(SpaceId(4)))),
+            (at(&runs, page(SPACE)), at(&runs, page(SpaceId(4)))),
             (Some('x'), None)
         );
     }
@@ -236,9 +195,6 @@ mod tests {
             let (mut runs, mut model) = (Runs::default(), BTreeMap::new());
             for (space, first, count, value) in steps {
                 let (space, pages) = (SpaceId(space), first..first + count);
-                // What is remembered of one answer is no answer after a change.
-                let asked = PageKey { space, page: first };
-                prop_assert_eq!(runs.get(asked), model.get(&(space, first)).copied());
                 match value {
                     0 => {
                         runs.clear(space, pages.clone());
@@ -260,7 +216,7 @@ mod tests {
             for space in [SpaceId(0), SpaceId(1)] {
                 for page in 0..64 {
                     let expected = model.get(&(space, page)).copied();
-                    prop_assert_eq!(runs.get(PageKey { space, page }), expected);
+                    prop_assert_eq!(at(&runs, PageKey { space, page }), expected);
                 }
                 let held: u64 = runs.within(space, 0..64).map(|(run, _)| run.end - run.start).sum();
                 let expected = model.keys().filter(|(of, _)| *of == space).count() as u64;

@@ -11,6 +11,8 @@ use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 
 /// Ranges of one process; further ones keep the process's own pages. As many are known that may be others' as well.
 pub(crate) const RANGES_MAX: usize = 1024;
+/// Ranges of one program, of either kind.
+pub(crate) const RANGES_OF_ALL_MAX: usize = 16 * RANGES_MAX;
 /// Objects of one program, so that three of four spaces are left for processes.
 pub(crate) const OBJECTS_MAX: usize = 1024;
 
@@ -43,6 +45,10 @@ pub(crate) struct Shares {
     ranges: Vec<Vec<Range>>,
     /// Pages that may be others' as well, in the same way.
     foreign: Vec<Vec<ops::Range<u64>>>,
+    /// How many ranges of a process found no room, where some did not.
+    left_out: BTreeMap<LocalSpace, usize>,
+    /// Objects that a process maps and that have no space, in the same way.
+    without_space: BTreeMap<LocalSpace, usize>,
     /// Whether there is any range.
     any: bool,
     objects: BTreeMap<LocalSpace, Object>,
@@ -127,7 +133,8 @@ impl Shares {
     pub(crate) fn set(&mut self, process: LocalSpace, maps: &ObservedMaps, page_shift: u32) {
         let pages = |range: &ops::Range<u64>| range.start >> page_shift..range.end >> page_shift;
         let foreign = maps.foreign.iter().map(pages).collect();
-        let foreign = apart(foreign, |range| (range.start, range.end));
+        let mut foreign = apart(foreign, |range| (range.start, range.end));
+        let mut left_out = fit(&self.foreign, process, &mut foreign);
         put(&mut self.foreign, process, foreign);
         let mask = (1u64 << page_shift) - 1;
         let whole = |range: &&SharedRange| {
@@ -149,22 +156,47 @@ impl Shares {
                 })
             })
             .collect();
-        let found = apart(found, |range| (range.first, range.end));
+        let mut found = apart(found, |range| (range.first, range.end));
+        left_out += fit(&self.ranges, process, &mut found);
         put(&mut self.ranges, process, found);
+        note(&mut self.left_out, process, left_out);
+        let mut unnamed: Vec<ObjectId> = maps.ranges.iter().map(|range| range.object).collect();
+        unnamed.retain(|object| self.space_of(*object).is_none());
+        unnamed.sort_unstable();
+        unnamed.dedup();
+        note(&mut self.without_space, process, unnamed.len());
+    }
+
+    /// Objects that processes map and that have no space, each as often as a process does.
+    pub(crate) fn without_space(&self) -> usize {
+        self.without_space.values().sum()
+    }
+
+    /// Ranges that are there and found no room.
+    pub(crate) fn left_out(&self) -> usize {
+        self.left_out.values().sum()
     }
 
     /// A process that was forked maps what its maker does.
     pub(crate) fn inherit(&mut self, parent: LocalSpace, child: LocalSpace) {
         let ranges = self.ranges.get(usize::from(parent)).cloned();
-        put(&mut self.ranges, child, ranges.unwrap_or_default());
-        let foreign = self.foreign(parent).to_vec();
+        let mut ranges = ranges.unwrap_or_default();
+        let mut left_out = fit(&self.ranges, child, &mut ranges);
+        put(&mut self.ranges, child, ranges);
+        let mut foreign = self.foreign(parent).to_vec();
+        left_out += fit(&self.foreign, child, &mut foreign);
         put(&mut self.foreign, child, foreign);
+        note(&mut self.left_out, child, left_out);
+        let unnamed = self.without_space.get(&parent).copied();
+        note(&mut self.without_space, child, unnamed.unwrap_or(0));
     }
 
     /// A process is gone, or runs another program.
     pub(crate) fn clear(&mut self, process: LocalSpace) {
         put(&mut self.ranges, process, Vec::new());
         put(&mut self.foreign, process, Vec::new());
+        self.left_out.remove(&process);
+        self.without_space.remove(&process);
     }
 
     /// Notes which objects nobody outside of the program maps; of all others it is not known.
@@ -205,7 +237,7 @@ impl Shares {
     }
 }
 
-/// Those that do not overlap one before, in order of address; as many as are kept.
+/// Those that do not overlap one before, in order of address.
 fn apart<T>(mut ranges: Vec<T>, ends: impl Fn(&T) -> (u64, u64)) -> Vec<T> {
     ranges.sort_by_key(&ends);
     let mut end = 0;
@@ -215,8 +247,26 @@ fn apart<T>(mut ranges: Vec<T>, ends: impl Fn(&T) -> (u64, u64)) -> Vec<T> {
         end = if apart { after } else { end };
         apart
     });
-    ranges.truncate(RANGES_MAX);
     ranges
+}
+
+/// Keeps a count of a process, unless it is none.
+fn note(counts: &mut BTreeMap<LocalSpace, usize>, process: LocalSpace, count: usize) {
+    match count {
+        0 => counts.remove(&process),
+        count => counts.insert(process, count),
+    };
+}
+
+/// Leaves as many ranges of a process as there is room for beside those of the others; how many go.
+fn fit<T>(all: &[Vec<T>], process: LocalSpace, found: &mut Vec<T>) -> usize {
+    let held: usize = all.iter().map(Vec::len).sum();
+    let own = all.get(usize::from(process)).map_or(0, Vec::len);
+    let room = RANGES_OF_ALL_MAX.saturating_sub(held - own).min(RANGES_MAX);
+    let left_out = found.len().saturating_sub(room);
+    found.truncate(room);
+    found.shrink_to_fit();
+    left_out
 }
 
 /// Replaces what is known of a process.

@@ -10,7 +10,7 @@ use crate::hold::Stay;
 use crate::time::Time;
 
 /// Threads of one program that are known at a time; samples of further ones are counted and ignored.
-pub(crate) const THREADS_MAX: usize = 16_384;
+pub(crate) const THREADS_MAX: usize = 8192;
 
 /// What a sample needs of its thread.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,7 @@
 
 mod affinity;
 mod ally;
+mod bounds;
 mod evidence;
 mod guard;
 mod lifecycle;

@@ -6,7 +6,7 @@ use topology::Pid;
 use super::Seen;
 use crate::sample::Sent;
 use crate::tables::Seat;
-use crate::tables::comm::CommTable;
+use crate::tables::talk::Talk;
 
 /// Bytes of a line of memory, in which amounts of sharing are counted.
 const LINE_BYTES: u64 = 64;
@@ -40,14 +40,11 @@ impl Seen {
         // Rounded up, so that few messages are not none.
         let pairs = u64::try_from(from.len() * to.len()).unwrap_or(u64::MAX);
         let share = amount.div_ceil(pairs.max(1)).max(1);
-        let seats = self.seat_count;
-        let said = self
-            .said
-            .get_or_insert_with(|| Box::new(CommTable::new(seats)));
+        let said = self.said.get_or_insert_with(|| Box::new(Talk::new()));
         for &(_, one) in &from {
             for &(_, other) in &to {
                 self.comm.add_all(one, other, share);
-                said.add_all(one, other, samples.div_ceil(pairs));
+                said.add(one, other, samples.div_ceil(pairs));
             }
         }
         for slot in from.iter().chain(&to).map(|(slot, _)| *slot) {

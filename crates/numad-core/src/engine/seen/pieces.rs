@@ -16,8 +16,8 @@ use super::Seen;
 use super::program::Positions;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
-use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, SpaceId};
-use crate::tables::Seat;
+use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program};
+use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
 use crate::tables::pages::Tag;
@@ -46,6 +46,14 @@ pub(in crate::engine) struct Pieces {
     pieces: Vec<Piece>,
     /// Pages of all blocks.
     pages: u64,
+    /// Who uses blocks, those of one after those of the other: position of the task, and samples.
+    users: Vec<(u32, f64)>,
+    /// Who uses pieces by their own samples, and their pages, in the same way.
+    own: Vec<(u32, f64)>,
+    ranges: Vec<Range<u64>>,
+    /// Slots of pages that are looked up as part of a piece.
+    inside: Bits,
+    bench: Bench,
 }
 
 /// What is known of a block.
@@ -54,8 +62,8 @@ struct Known {
     /// The first and last page that was sampled.
     first: Tag,
     last: Tag,
-    /// Who uses it: position of the task, and samples.
-    users: Vec<(u32, f64)>,
+    /// Where its users are.
+    users: Range<usize>,
     /// Whether its pages do not stand for themselves.
     is_cut: bool,
 }
@@ -65,9 +73,8 @@ struct Known {
 struct Piece {
     tag: Tag,
     slot: u32,
-    ranges: Vec<Range<u64>>,
-    /// Who uses it, by its own samples.
-    own: Vec<(u32, f64)>,
+    ranges: Range<usize>,
+    own: Range<usize>,
 }
 
 impl Pieces {
@@ -88,7 +95,7 @@ impl Pieces {
 
     /// The pages of a piece.
     pub(in crate::engine) fn ranges(&self, tag: Tag) -> Option<&[Range<u64>]> {
-        Some(&self.piece(tag)?.ranges)
+        Some(&self.ranges[self.piece(tag)?.ranges.clone()])
     }
 
     /// The block of a page, by the first of its pages that was sampled.
@@ -105,7 +112,8 @@ impl Pieces {
     ) -> Scale {
         let mut scale = Scale::default();
         let distances = program.topology.distances();
-        for &(task, samples) in self.block(tag).iter().flat_map(|block| &block.users) {
+        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
+        for &(task, samples) in &self.users[users] {
             if let Some(from) = program.tasks.get(task as usize).and_then(|task| task.node) {
                 let before = f64::from(distances.between(from, home));
                 scale.put(samples, before - f64::from(distances.between(from, node)));
@@ -123,8 +131,8 @@ impl Pieces {
         (home, node): (usize, usize),
     ) -> f64 {
         let distances = program.topology.distances();
-        let users = self.piece(tag).into_iter().flat_map(|piece| &piece.own);
-        let nearer = users.filter_map(|&(task, samples)| {
+        let own = self.piece(tag).map_or(0..0, |piece| piece.own.clone());
+        let nearer = self.own[own].iter().filter_map(|&(task, samples)| {
             let from = program.tasks.get(task as usize)?.node?;
             let before = f64::from(distances.between(from, home));
             Some(samples * (before - f64::from(distances.between(from, node))))
@@ -147,6 +155,14 @@ impl Pieces {
             .ok()?;
         self.pieces.get(at)
     }
+
+    fn clear(&mut self) {
+        self.blocks.clear();
+        self.pieces.clear();
+        self.users.clear();
+        self.own.clear();
+        self.ranges.clear();
+    }
 }
 
 impl Seen {
@@ -161,14 +177,13 @@ impl Seen {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
         let blocks = self.forest.blocks(seats);
-        *found = Pieces::default();
+        found.clear();
         self.comm.clear_inferred();
-        let mut cuts = Vec::new();
         let mut extents = Extents::default();
+        let points = self.forest.points();
         let places = blocks.iter().map(|block| {
-            let points = self.forest.points();
             let space = points[block.points.start].tag().space();
-            extents.add(points, block, self.shares.foreign(space))
+            extents.add(points, &block, self.shares.foreign(space))
         });
         let places: Vec<Range<usize>> = places.collect();
         // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of large programs are
@@ -176,40 +191,48 @@ impl Seen {
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
+        let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
-            let extents = &extents.ranges[place];
-            let points = &self.forest.points()[block.points.clone()];
-            let bits = self.piece_bits(block, extents, least);
+            let bits = self.piece_bits(&block, &extents.ranges[place.clone()], least);
             if bits > 0 {
-                infer_talk(&mut self.comm, block, positions);
-                cuts.push((index, bits, extents));
+                infer_talk(&mut self.comm, &block, positions);
+                cuts.push((index, bits, place));
             }
+            let points = &self.forest.points()[block.points.clone()];
             found.blocks.push(Known {
                 first: points[0].tag(),
                 last: points[points.len() - 1].tag(),
-                users: positions.users(block),
+                users: positions.users(&block, &mut found.users),
                 is_cut: bits > 0,
             });
         }
-        pages.clear();
-        pages.reserve(self.pages.used());
-        // Not `extend`: nested iterators run much faster from inside.
-        self.pages.iter().for_each(|(slot, tag, entry)| {
-            if let Some(key) = self.key(tag).filter(|_| !found.has(tag)) {
-                pages.push(positions.page(key, slot, &entry));
-            }
-        });
-        for (index, bits, extents) in cuts {
-            let points = &self.forest.points()[blocks[index].points.clone()];
+        found.inside.reset(self.pages.slots() as usize);
+        let mut of_pieces = Vec::new();
+        let users = std::mem::take(&mut found.users);
+        for (index, bits, place) in cuts {
             let cut = Cut {
-                points,
+                points: &self.forest.points()[blocks.at(index).points],
                 bits,
-                extents,
-                index,
+                extents: &extents.ranges[place],
+                users: &users[found.blocks[index].users.clone()],
                 placed,
             };
-            self.cut_block(positions, &cut, (found, pages));
+            self.cut_block(positions, &cut, (found, &mut of_pieces));
         }
+        found.users = users;
+        pages.clear();
+        pages.reserve(of_pieces.len());
+        let (spaces, shown) = (&self.spaces, &*found);
+        self.pages.each_outside(&shown.inside, |slot, tag, entry| {
+            if shown.has(tag) {
+                return;
+            }
+            if let Some(space) = spaces.at(tag.space()) {
+                let (space, page) = (space.id, tag.page());
+                pages.push(positions.page(PageKey { space, page }, slot, &entry));
+            }
+        });
+        pages.append(&mut of_pieces);
     }
 
     /// Appends the pieces of a block.
@@ -223,13 +246,32 @@ impl Seen {
         let Some(space) = self.spaces.at(local).map(|space| space.id) else {
             return;
         };
+        let users = Users::of(block.users);
+        let mut bench = std::mem::take(&mut found.bench);
+        bench.placed.clear();
+        if let [first, .., last] | [first @ last] = block.extents {
+            let all = block.placed.within(space, first.start..last.end);
+            bench.placed.extend(all);
+        }
         let number = |point: &Point| point.tag().page() >> block.bits;
+        let (mut extents, mut placed) = (0, 0);
         for points in block.points.chunk_by(|a, b| number(a) == number(b)) {
             let number = number(&points[0]);
             let own = number << block.bits..(number + 1) << block.bits;
-            for part in self.parts(block.placed, space, points, &cut(block.extents, &own)) {
-                let at = u32::try_from(found.pieces.len()).unwrap_or(u32::MAX);
-                let slot = self.pages.slots().saturating_add(at);
+            while extents < block.extents.len() && block.extents[extents].end <= own.start {
+                extents += 1;
+            }
+            while placed < bench.placed.len() && bench.placed[placed].0.end <= own.start {
+                placed += 1;
+            }
+            bench.cut(&block.extents[extents..], placed, &own);
+            self.split(points, &mut bench, &mut found.inside);
+            for at in 0..bench.parts.len() {
+                let begin = found.ranges.len();
+                bench.pages_of(at, points, &mut found.ranges);
+                let part = &bench.parts[at];
+                let slot = u32::try_from(found.pieces.len()).unwrap_or(u32::MAX);
+                let slot = self.pages.slots().saturating_add(slot);
                 let mut page = Page {
                     key: PageKey {
                         space,
@@ -241,30 +283,34 @@ impl Seen {
                     accessor_count: 0,
                     samples: rounded(part.samples).max(1),
                     forgotten: 0,
-                    span: count(&part.ranges),
+                    span: count(&found.ranges[begin..]),
                 };
                 let weight = positions.weight_per_sample * part.samples;
-                choose_users(
-                    &mut page,
-                    &found.blocks[block.index].users,
-                    (weight, number),
-                );
+                users.choose(&mut page, (weight, number));
                 pages.push(page);
-                let own = part.users.iter();
-                let own = own.filter_map(|&(seat, samples)| Some((positions.of(seat)?, samples)));
+                let own = found.own.len();
+                for (point, home) in points.iter().zip(&bench.homes) {
+                    if let (Some(home), Some(task)) = (*home, positions.of(point.seat()))
+                        && Some(home) == part.home
+                    {
+                        let samples = f64::from(point.samples()) / f64::from(SAMPLE);
+                        found.own.push((task, samples));
+                    }
+                }
                 found.pieces.push(Piece {
                     tag: part.tag,
                     slot,
-                    own: own.collect(),
-                    ranges: part.ranges,
+                    ranges: begin..found.ranges.len(),
+                    own: own..found.own.len(),
                 });
             }
         }
+        found.bench = bench;
     }
 
     /// How many pages a piece of a block has, `least` or more, as a power of two; 0 where each
     /// stands for itself.
-    fn piece_bits(&self, block: &Block, extents: &[Range<u64>], least: u64) -> u32 {
+    fn piece_bits(&self, block: &Block<'_>, extents: &[Range<u64>], least: u64) -> u32 {
         if !self.by_blocks {
             return 0;
         }
@@ -277,147 +323,176 @@ impl Seen {
 
     /// Splits a piece by the nodes that its pages are on. Pages that nobody has looked up count to
     /// the node where most sampled pages are, or came from if we moved them.
-    fn parts(
-        &self,
-        placed: &Runs<Placed>,
-        space: SpaceId,
-        points: &[Point],
-        extents: &[Range<u64>],
-    ) -> Vec<Part> {
-        let Looked {
-            mut parts,
-            votes,
-            unknown,
-        } = self.look_at(placed, space, points);
+    fn split(&self, points: &[Point], bench: &mut Bench, inside: &mut Bits) {
+        let unknown = self.look_at(points, bench, inside);
+        let votes = &bench.votes;
         let most = votes.iter().map(|vote| vote.1).max_by(f64::total_cmp);
         let found = votes
             .iter()
             .find(|vote| most.is_some_and(|most| vote.1 >= most));
-        let Some(&(home, _)) = found else {
-            let mut part = Part::new(points[0].tag(), None, unknown);
-            part.ranges = extents.to_vec();
-            return vec![part];
+        bench.most = found.map(|&(home, _)| home);
+        let Some(home) = bench.most else {
+            bench.parts.push(Part::new(points[0].tag(), None, unknown));
+            return;
         };
-        let known: f64 = parts.iter().map(|part| part.samples).sum();
-        parts
-            .iter_mut()
-            .for_each(|part| part.samples *= 1.0 + unknown / known);
-        let open = never_placed(placed, space, extents);
-        if parts.iter().all(|part| part.home != Some(home)) {
+        let known: f64 = bench.parts.iter().map(|part| part.samples).sum();
+        for part in &mut bench.parts {
+            part.samples *= 1.0 + unknown / known;
+        }
+        if bench.parts.iter().all(|part| part.home != Some(home)) {
             // All that was sampled has moved already, and the rest has not.
+            bench.fill_open();
             let local = points[0].tag().space();
-            let tags = open
-                .iter()
-                .cloned()
-                .flatten()
-                .filter_map(|page| Tag::new(local, page));
-            let mut free = tags.filter(|tag| parts.iter().all(|part| part.tag != *tag));
-            let share = count(&open) as f64 / count(extents).max(1) as f64;
+            let pages = bench.open.iter().cloned().flatten();
+            let tags = pages.filter_map(|page| Tag::new(local, page));
+            let mut free = tags.filter(|tag| bench.parts.iter().all(|part| part.tag != *tag));
+            let share = count(&bench.open) as f64 / count(&bench.extents).max(1) as f64;
             if let Some(tag) = free.next() {
-                parts
-                    .iter_mut()
-                    .for_each(|part| part.samples *= 1.0 - share);
-                parts.push(Part::new(tag, Some(home), (known + unknown) * share));
+                for part in &mut bench.parts {
+                    part.samples *= 1.0 - share;
+                }
+                let rest = Part::new(tag, Some(home), (known + unknown) * share);
+                bench.parts.push(rest);
             }
         }
-        for part in &mut parts {
-            let mut ranges = std::mem::take(&mut part.ranges);
-            if part.home == Some(home) {
-                ranges.extend(open.iter().cloned());
-            }
-            for extent in extents {
-                let runs = placed.within(space, extent.clone());
-                let own = runs.filter(|(_, placed)| placed.home == part.home);
-                ranges.extend(own.map(|(run, _)| run));
-            }
-            part.ranges = joined(ranges);
-        }
-        parts.sort_unstable_by_key(|part| part.tag.word());
-        parts
+        bench.parts.sort_unstable_by_key(|part| part.tag.word());
     }
 
-    /// Looks up where the sampled pages of a piece are.
-    fn look_at(&self, placed: &Runs<Placed>, space: SpaceId, points: &[Point]) -> Looked {
-        let mut looked = Looked::default();
+    /// Looks up where the sampled pages of a piece are; samples on pages of which that is not known.
+    fn look_at(&self, points: &[Point], bench: &mut Bench, inside: &mut Bits) -> f64 {
+        bench.parts.clear();
+        bench.votes.clear();
+        bench.homes.clear();
+        let (mut unknown, mut run) = (0.0, 0);
         for sampled in points.chunk_by(|a, b| a.tag() == b.tag()) {
             let tag = sampled[0].tag();
             let page = tag.page();
             let samples: u32 = sampled.iter().map(|point| point.samples()).sum();
             let samples = f64::from(samples) / f64::from(SAMPLE);
-            let looked_up = self.pages.entry(tag).and_then(|(_, entry)| entry.home());
-            let placed = placed.get(PageKey { space, page });
-            let Some(home) = looked_up.or_else(|| placed?.home) else {
-                looked.unknown += samples;
+            let (slot, looked_up) = self.pages.place(tag).unzip();
+            if let Some(slot) = slot {
+                inside.insert(slot as usize);
+            }
+            while run < bench.runs.len() && bench.runs[run].0.end <= page {
+                run += 1;
+            }
+            let placed = bench.runs.get(run).filter(|(run, _)| run.contains(&page));
+            let placed = placed.map(|&(_, placed)| placed);
+            let home = looked_up.flatten().or_else(|| placed?.home);
+            bench.homes.resize(bench.homes.len() + sampled.len(), home);
+            let Some(home) = home else {
+                unknown += samples;
                 continue;
             };
             let was = placed.and_then(|placed| placed.from).unwrap_or(home);
-            match looked.votes.iter_mut().find(|(node, _)| *node == was) {
+            match bench.votes.iter_mut().find(|(node, _)| *node == was) {
                 Some((_, votes)) => *votes += samples,
-                None => looked.votes.push((was, samples)),
+                None => bench.votes.push((was, samples)),
             }
-            let same = |part: &Part| part.home == Some(home);
-            let part = match looked.parts.iter().position(same) {
-                Some(at) => &mut looked.parts[at],
-                None => {
-                    looked.parts.push(Part::new(tag, Some(home), 0.0));
-                    looked.parts.last_mut().expect("just pushed")
-                }
-            };
-            part.samples += samples;
-            part.ranges.push(page..page + 1);
-            let each = |point: &Point| f64::from(point.samples()) / f64::from(SAMPLE);
-            part.users
-                .extend(sampled.iter().map(|point| (point.seat(), each(point))));
+            let same = |part: &&mut Part| part.home == Some(home);
+            match bench.parts.iter_mut().find(same) {
+                Some(part) => part.samples += samples,
+                None => bench.parts.push(Part::new(tag, Some(home), samples)),
+            }
         }
-        looked
+        unknown
     }
-}
-
-/// What of these pages was never moved, or asked about for a move.
-fn never_placed(placed: &Runs<Placed>, space: SpaceId, extents: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut open = Vec::new();
-    for extent in extents {
-        let mut at = extent.start;
-        for (run, _) in placed.within(space, extent.clone()) {
-            open.push(at..run.start);
-            at = run.end;
-        }
-        open.push(at..extent.end);
-    }
-    open.retain(|range| !range.is_empty());
-    open
 }
 
 /// The part of a piece that is on one node.
+#[derive(Debug)]
 struct Part {
     /// Its first sampled page.
     tag: Tag,
     home: Option<u16>,
     samples: f64,
-    users: Vec<(Seat, f64)>,
-    ranges: Vec<Range<u64>>,
 }
 
 impl Part {
     const fn new(tag: Tag, home: Option<u16>, samples: f64) -> Self {
-        Self {
-            tag,
-            home,
-            samples,
-            users: Vec::new(),
-            ranges: Vec::new(),
-        }
+        Self { tag, home, samples }
     }
 }
 
-/// Where the sampled pages of a piece are.
-#[derive(Default)]
-struct Looked {
+/// The piece that is being made, in memory that is kept from one to the next.
+#[derive(Debug, Default)]
+struct Bench {
+    /// What of its block was moved or asked about for a move.
+    placed: Vec<(Range<u64>, Placed)>,
+    /// The same of the piece, and its pages.
+    runs: Vec<(Range<u64>, Placed)>,
+    extents: Vec<Range<u64>>,
+    /// What of them was never moved, or asked about for a move.
+    open: Vec<Range<u64>>,
     parts: Vec<Part>,
+    /// Where each sampled page is, by point.
+    homes: Vec<Option<u16>>,
     /// Samples by the node that pages are on, or came from if we moved them.
     votes: Vec<(u16, f64)>,
-    /// Samples on pages of which that is not known.
-    unknown: f64,
+    /// The node with most of these.
+    most: Option<u16>,
+}
+
+impl Bench {
+    /// Begins a piece, given what of its block does not end before it.
+    fn cut(&mut self, extents: &[Range<u64>], placed: usize, own: &Range<u64>) {
+        let within = |range: &Range<u64>| range.start.max(own.start)..range.end.min(own.end);
+        let inside = extents.iter().take_while(|range| range.start < own.end);
+        self.extents.clear();
+        self.extents.extend(inside.map(within));
+        let inside = self.placed[placed..].iter();
+        let inside = inside.take_while(|(run, _)| run.start < own.end);
+        self.runs.clear();
+        self.runs
+            .extend(inside.map(|(run, placed)| (within(run), *placed)));
+        self.open.clear();
+    }
+
+    fn fill_open(&mut self) {
+        if !self.open.is_empty() {
+            return;
+        }
+        let mut next = 0;
+        for extent in &self.extents {
+            let mut at = extent.start;
+            while next < self.runs.len() && self.runs[next].0.end <= at {
+                next += 1;
+            }
+            let inside = self.runs[next..].iter();
+            for (run, _) in inside.take_while(|(run, _)| run.start < extent.end) {
+                self.open.push(at..run.start.max(at));
+                at = run.end;
+            }
+            self.open.push(at..extent.end.max(at));
+        }
+        self.open.retain(|range| !range.is_empty());
+    }
+
+    /// Appends the pages of a part.
+    fn pages_of(&mut self, part: usize, points: &[Point], ranges: &mut Vec<Range<u64>>) {
+        let home = self.parts[part].home;
+        let begin = ranges.len();
+        if home.is_none() || (home == self.most && self.runs.is_empty()) {
+            ranges.extend_from_slice(&self.extents);
+            return;
+        }
+        for (point, at) in points.iter().zip(&self.homes) {
+            let page = point.tag().page();
+            if *at == home {
+                ranges.push(page..page + 1);
+            }
+        }
+        if home == self.most {
+            self.fill_open();
+            ranges.extend_from_slice(&self.open);
+        }
+        for extent in &self.extents {
+            let own = self.runs.iter().filter(|(_, placed)| placed.home == home);
+            let own = own.map(|(run, _)| run.start.max(extent.start)..run.end.min(extent.end));
+            ranges.extend(own.filter(|range| !range.is_empty()));
+        }
+        join(ranges, begin);
+    }
 }
 
 /// A block that is to be cut.
@@ -426,15 +501,15 @@ struct Cut<'a> {
     /// Pages of a piece, as a power of two.
     bits: u32,
     extents: &'a [Range<u64>],
-    /// Its place among all blocks.
-    index: usize,
+    /// Who uses it, those most who use it most.
+    users: &'a [(u32, f64)],
     /// Where memory was put.
     placed: &'a Runs<Placed>,
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this
 /// window the part that is the other's of all use.
-fn infer_talk(comm: &mut CommTable, block: &Block, positions: &Positions) {
+fn infer_talk(comm: &mut CommTable, block: &Block<'_>, positions: &Positions) {
     let all = block.samples() as f64;
     let each = positions.weight_per_sample / (all * f64::from(SAMPLE));
     for (index, one) in block.users.iter().enumerate() {
@@ -448,65 +523,93 @@ fn infer_talk(comm: &mut CommTable, block: &Block, positions: &Positions) {
 }
 
 impl Positions {
-    /// Who uses a block, those most who use it most, with their samples.
-    fn users(&self, block: &Block) -> Vec<(u32, f64)> {
-        let users = block.users.iter().filter_map(|user| {
+    /// Appends who uses a block, those most who use it most, with their samples.
+    fn users(&self, block: &Block<'_>, all: &mut Vec<(u32, f64)>) -> Range<usize> {
+        let begin = all.len();
+        all.extend(block.users.iter().filter_map(|user| {
             let task = self.of(user.seat)?;
             Some((task, f64::from(user.all) / f64::from(SAMPLE)))
-        });
-        let mut users: Vec<(u32, f64)> = users.collect();
-        users.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        users
+        }));
+        all[begin..]
+            .sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        begin..all.len()
     }
 }
 
-/// Writes down who uses a piece of so much weight. Of more users than a page has places for the
-/// first are named if the others are few; else such as stand for equal parts of all, others for
-/// each piece in turn, so that together they are used by all.
-fn choose_users(page: &mut Page, users: &[(u32, f64)], (weight, turn): (f64, u64)) {
-    let all: f64 = users.iter().map(|user| user.1).sum();
-    if all <= 0.0 {
-        return;
-    }
-    let first: f64 = users.iter().take(ACCESSORS_MAX).map(|user| user.1).sum();
-    let mut chosen: Vec<(u32, f64)> = Vec::with_capacity(ACCESSORS_MAX);
-    if first >= (1.0 - FEW) * all {
-        chosen.extend(
-            users
-                .iter()
-                .take(ACCESSORS_MAX)
-                .map(|user| (user.0, user.1 / first)),
-        );
-    } else {
-        // Multiples of the golden section are spread evenly, however many there are.
-        let offset = turn as f64 * 0.618_033_988_749_894_9 % 1.0;
-        let part = 1.0 / ACCESSORS_MAX as f64;
-        let (mut passed, mut place) = (0.0, offset * part);
-        for &(task, samples) in users {
-            passed += samples / all;
-            while place < passed && place < 1.0 {
-                place += part;
-                if chosen.last().is_none_or(|last| last.0 != task) {
-                    chosen.push((task, 0.0));
-                }
-                if let Some(last) = chosen.last_mut() {
-                    last.1 += part;
-                }
-            }
+/// Who uses a block, those most who use it most.
+struct Users<'a> {
+    users: &'a [(u32, f64)],
+    all: f64,
+    /// What those use that a page has places for.
+    first: f64,
+    /// By user, what share of all he and those before him have; only if the rest are not few.
+    passed: Vec<f64>,
+}
+
+impl<'a> Users<'a> {
+    fn of(users: &'a [(u32, f64)]) -> Self {
+        let all: f64 = users.iter().map(|user| user.1).sum();
+        let first: f64 = users.iter().take(ACCESSORS_MAX).map(|user| user.1).sum();
+        let mut passed = Vec::new();
+        if first < (1.0 - FEW) * all {
+            let mut sum = 0.0;
+            passed.extend(users.iter().map(|user| {
+                sum += user.1 / all;
+                sum
+            }));
+        }
+        Self {
+            users,
+            all,
+            first,
+            passed,
         }
     }
-    let mut own = 0.0;
-    for (place, &(task, share)) in page.recent.iter_mut().zip(&chosen) {
-        let weight = rounded(weight * share);
-        *place = Accessor { task, weight };
-        page.accessor_count += 1;
-        let uses = users
-            .iter()
-            .find(|user| user.0 == task)
-            .map_or(0.0, |user| user.1 / all);
-        own += f64::from(weight) * (uses / share).min(1.0);
+
+    /// Writes down who uses a piece of so much weight. Of more users than a page has places for the
+    /// first are named if the others are few; else such as stand for equal parts of all, others for
+    /// each piece in turn, so that together they are used by all.
+    fn choose(&self, page: &mut Page, (weight, turn): (f64, u64)) {
+        if self.all <= 0.0 {
+            return;
+        }
+        // Place among the users, and share.
+        let mut chosen = [(usize::MAX, 0.0); ACCESSORS_MAX];
+        let mut count = 0;
+        if self.passed.is_empty() {
+            for (at, user) in self.users.iter().take(ACCESSORS_MAX).enumerate() {
+                chosen[at] = (at, user.1 / self.first);
+                count += 1;
+            }
+        } else {
+            // Multiples of the golden section are spread evenly, however many there are.
+            let offset = turn as f64 * 0.618_033_988_749_894_9 % 1.0;
+            let part = 1.0 / ACCESSORS_MAX as f64;
+            let mut place = offset * part;
+            let mut at = 0;
+            while place < 1.0 {
+                at += self.passed[at..].partition_point(|&passed| passed <= place);
+                if at == self.passed.len() {
+                    break;
+                }
+                place += part;
+                if count == 0 || chosen[count - 1].0 != at {
+                    chosen[count] = (at, 0.0);
+                    count += 1;
+                }
+                chosen[count - 1].1 += part;
+            }
+        }
+        let mut own = 0.0;
+        for (place, &(at, share)) in page.recent.iter_mut().zip(&chosen[..count]) {
+            let (task, samples) = self.users[at];
+            let weight = rounded(weight * share);
+            *place = Accessor { task, weight };
+            page.accessor_count += 1;
+            own += f64::from(weight) * (samples / self.all / share).min(1.0);
+        }
+        page.forgotten = page.weight().saturating_sub(u64::from(rounded(own)));
     }
-    page.forgotten = page.weight().saturating_sub(u64::from(rounded(own)));
 }
 
 /// Memory of blocks as far as it is likely to be there: what was sampled, and what lies between and
@@ -522,7 +625,7 @@ struct Extents {
 
 impl Extents {
     /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that were sampled are of them.
-    fn add(&mut self, all: &[Point], block: &Block, foreign: &[Range<u64>]) -> Range<usize> {
+    fn add(&mut self, all: &[Point], block: &Block<'_>, foreign: &[Range<u64>]) -> Range<usize> {
         let filled = self.fill(all, block);
         let (first, end) = (
             self.ranges[filled.start].start,
@@ -538,11 +641,12 @@ impl Extents {
             .map(|point| point.tag().page());
         ranges.extend(sampled.map(|page| page..page + 1));
         self.ranges.truncate(filled.start);
-        self.ranges.extend(joined(ranges));
+        join(&mut ranges, 0);
+        self.ranges.extend(ranges);
         filled.start..self.ranges.len()
     }
 
-    fn fill(&mut self, all: &[Point], block: &Block) -> Range<usize> {
+    fn fill(&mut self, all: &[Point], block: &Block<'_>) -> Range<usize> {
         let points = &all[block.points.clone()];
         let (first, last) = (
             points[0].tag().page(),
@@ -631,18 +735,24 @@ fn count(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// The same pages in as few ranges as can be.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable_by_key(|range| range.start);
-    let mut all: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match all.last_mut() {
+/// Makes of the ranges from one on as few as can be, with the same pages.
+fn join(ranges: &mut Vec<Range<u64>>, begin: usize) {
+    ranges[begin..].sort_unstable_by_key(|range| range.start);
+    let mut end = begin;
+    for at in begin..ranges.len() {
+        let range = ranges[at].clone();
+        if range.is_empty() {
+            continue;
+        }
+        match ranges[begin..end].last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => all.push(range),
+            _ => {
+                ranges[end] = range;
+                end += 1;
+            }
         }
     }
-    all
+    ranges.truncate(end);
 }
 
 #[expect(

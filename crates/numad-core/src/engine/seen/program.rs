@@ -198,14 +198,13 @@ impl Seen {
         self.fill_records(&positions, scratch);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
-        scratch.said = CommMatrix::new(seats.len());
-        if let Some(said) = &self.said {
-            said.read(&seats, &mut scratch.said, &mut CommMatrix::default());
-        }
+        scratch.said = match &self.said {
+            Some(said) => said.read(&seats).0,
+            None => CommMatrix::new(seats.len()),
+        };
         scratch.tells_handed = self.handed.is_some();
         if let Some(handed) = &self.handed {
-            let mut live = CommMatrix::default();
-            handed.read(&seats, &mut live, &mut scratch.handed);
+            scratch.handed = handed.read(&seats).1;
         }
     }
 

@@ -8,6 +8,7 @@ use crate::engine::registry::Registry;
 use crate::observation::{ObservedProgram, ObservedTask};
 use crate::policy::PageKey;
 use crate::tables::index::Spot;
+use crate::tables::pages::Tag;
 use crate::tables::spaces::LocalSpace;
 use crate::tables::tasks::{Bond, Record};
 use crate::time::Time;
@@ -146,11 +147,18 @@ impl Seen {
     }
 
     fn learn_homes(&mut self, homes: &[(PageKey, Option<NodeId>)], topology: &Topology) {
+        // Thousands of pages of a few spaces, one behind the other.
+        let mut last = None;
         for (page, node) in homes {
-            if let Some(tag) = self.tag(*page) {
+            let known = last.filter(|(space, _)| *space == page.space);
+            let (_, local) =
+                known.unwrap_or_else(|| (page.space, self.spaces.local_of(page.space)));
+            last = Some((page.space, local));
+            if let Some(tag) = local.and_then(|local| Tag::new(local, page.page)) {
                 let position = node.and_then(|node| topology.position(node));
                 let home = position.and_then(|position| u16::try_from(position).ok());
                 self.pages.set_home(tag, home);
+                self.window.nowhere += u64::from(node.is_none());
             }
         }
     }

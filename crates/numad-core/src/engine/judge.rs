@@ -14,7 +14,7 @@ use crate::capacity::spread;
 use crate::cost::{self, Prices};
 use crate::event::EventKind;
 use crate::evidence::{Certainty, Evidence};
-use crate::guard::{self, Standing, TaskWish, ThreadCase, ThreadVerdicts};
+use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts};
 use crate::matrix::CommMatrix;
 use crate::policy::{Fate, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
@@ -54,8 +54,6 @@ const TOLD_MAX: u32 = 64;
 const AGREES: f64 = 0.5;
 /// The same, of what a plan gains by this window, by all windows.
 const AGREES_IN_ALL: f64 = 0.1;
-/// Judged windows in a row without a move of a thread from which a program is at rest.
-const REST_MIN: u32 = 3;
 /// The same from which it stands still, so that a window that shows something else is believed. After fewer the
 /// windows are so short that a change within one leaves a plan that fits neither what was nor what is.
 const STILL_MIN: u32 = 6;
@@ -98,13 +96,12 @@ impl Attachment {
             others_gbps: &[],
             records: &scratch.records,
         };
-        let prices = self.prices(&program);
-        program.prices = self.totals.measured(prices);
+        program.prices = self.prices(&program);
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
         let measure = measure(&program, &nodes);
         let remedy = self.judge_trial(context.now, &program, (&measure, ipc), evidence);
         let per_amount = traffic::per_amount(&program, self.live_memory);
-        let pressure = context.memory.pressure(&program, &prices, per_amount);
+        let pressure = context.memory.pressure(&program, per_amount);
         self.takes_gbps = traffic::takes_gbps(&program, per_amount);
         let others_gbps = pressure
             .as_ref()
@@ -117,7 +114,22 @@ impl Attachment {
         }
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.window_samples > 0 || !self.options.require_gain {
-            self.policy.propose(context.now, &program, &mut proposals);
+            let mut plans = Vec::new();
+            self.policy.plans(context.now, &program, &mut plans);
+            let case = ThreadCase {
+                program: &program,
+                standings: &self.standings(context.now, &scratch.slots, false),
+                options: &self.options,
+                evidence,
+                reverting: false,
+                agreed: true,
+                pressure: pressure.as_ref(),
+                certainty: self.certainty,
+                said: &scratch.said,
+            };
+            let taken = case.best(&plans);
+            self.policy.on_choice(taken);
+            proposals = plans.into_iter().nth(taken).unwrap_or_default();
             proposals.truncate(PROPOSALS_MAX);
         }
         let mut decision = Decision {
@@ -128,7 +140,6 @@ impl Attachment {
         };
         let mut judge = Judge {
             program: &program,
-            prices,
             likeness: likeness(&program),
             slots: &scratch.slots,
             pieces: &scratch.pieces,
@@ -147,7 +158,8 @@ impl Attachment {
     }
 
     pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
-        guard::prices(&self.options, program, self.interval.calm())
+        let prices = self.totals.measured(self.options.prices);
+        prices.of_program(program, self.interval.calm())
     }
 
     /// The nodes to put tasks back on when the last placement was a mistake.
@@ -212,20 +224,18 @@ impl Attachment {
         judge: &mut Judge<'_, '_>,
         remedy: Option<Remedy>,
     ) {
-        let changed = self.does_something_else(context.now, judge.likeness);
+        self.note_something_else(context.now, judge.likeness);
         let mut standings = self.standings(context.now, judge.slots, remedy.is_some());
         self.agree_about_partners(judge, &mut standings);
-        let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(wished).collect();
+        let wishes: Vec<TaskWish> = judge.proposals.iter().filter_map(Proposal::place).collect();
         let agreed = self.agrees(judge, &wishes);
         let case = |reverting| ThreadCase {
             program: judge.program,
             standings: &standings,
-            prices: judge.prices,
             options: &self.options,
             evidence: judge.evidence,
             reverting,
             agreed,
-            at_rest: self.still >= REST_MIN && !changed,
             pressure: judge.pressure,
             certainty: judge.certainty,
             said: judge.said,
@@ -256,7 +266,7 @@ impl Attachment {
         let placements = judge
             .proposals
             .iter()
-            .filter(|proposal| wished(proposal).is_some());
+            .filter(|proposal| proposal.place().is_some());
         let judged = wishes.iter().zip(verdicts);
         for (proposal, (&wish, verdict)) in placements.zip(judged) {
             let Proposal::PlaceTask { reason, .. } = proposal else {
@@ -284,13 +294,11 @@ impl Attachment {
         }
     }
 
-    /// Whether the program does something else than it did; what was put back is no lesson for that.
-    const fn does_something_else(&mut self, now: Time, likeness: f64) -> bool {
-        let changed = likeness < OTHER;
-        if changed {
+    /// What was put back is no lesson for a program that does something else than it did.
+    const fn note_something_else(&mut self, now: Time, likeness: f64) {
+        if likeness < OTHER {
             self.threads_held_until = now;
         }
-        changed
     }
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
@@ -438,7 +446,6 @@ impl Attachment {
 /// Wishes being judged.
 pub(super) struct Judge<'a, 'p> {
     pub(super) program: &'a Program<'p>,
-    pub(super) prices: Prices,
     /// Cosine of what is said now and what was said before.
     likeness: f64,
     pub(super) slots: &'a [u32],
@@ -503,14 +510,6 @@ fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>
         }
     }
     nodes
-}
-
-/// The task and the node of a wish for a thread.
-pub(super) const fn wished(proposal: &Proposal) -> Option<TaskWish> {
-    match proposal {
-        Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
-        Proposal::MovePage { .. } => None,
-    }
 }
 
 /// Two tasks, in order.

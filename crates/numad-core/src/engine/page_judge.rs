@@ -12,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::attachment::Attachment;
-use super::judge::{Judge, wished};
+use super::judge::Judge;
 use super::orders::{PageGrant, TaskGrant};
 use super::pieces::Pieces;
 use super::window::Context;
+use crate::cost;
 use crate::event::EventKind;
 use crate::evidence;
-use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
+use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Fate, Page, PageKey, Program, Proposal, Reason, Veto};
 use crate::published::Method;
 use crate::tables::pages::Tag;
@@ -80,7 +81,6 @@ impl Attachment {
         }
         let case = PageCase {
             program: judge.program,
-            prices: judge.prices,
             options: &self.options,
             moves_max: self
                 .totals
@@ -206,7 +206,7 @@ impl Attachment {
     /// Tasks that a plan would move that could be chance, while there is hope that the next windows tell.
     fn unsettled(&self, judge: &Judge<'_, '_>) -> BTreeSet<usize> {
         let unsure = judge.decision.plan_is_open;
-        let wishes = judge.proposals.iter().filter_map(wished);
+        let wishes = judge.proposals.iter().filter_map(Proposal::place);
         let movers = wishes.filter(|&(task, node)| {
             let task = judge.program.tasks.get(task);
             unsure && self.still < STARTING && task.is_some_and(|task| task.node != Some(node))
@@ -309,7 +309,7 @@ fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> 
         return false;
     }
     let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
-    saved < LITTLE * guard::ways(program)
+    saved < LITTLE * cost::ways(program)
 }
 
 #[expect(

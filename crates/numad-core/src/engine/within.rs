@@ -11,7 +11,7 @@ use topology::distance::LOCAL;
 use topology::{CpuSet, Node, NodeId, Parts, Topology};
 
 use super::attachment::Attachment;
-use super::judge::{Decision, wished};
+use super::judge::Decision;
 use super::options::Bind;
 use super::orders::{TaskGrant, allowed_cpus};
 use super::window::{Context, Scratch};
@@ -289,7 +289,7 @@ impl Attachment {
         let pages = guests.pages(&scratch.pages, scratch.tasks.len());
         let seen = |tasks: &[Task]| tasks.iter().map(|task| task.samples).sum::<u64>();
         let all = seen(&scratch.tasks).max(1);
-        let program = Program {
+        let mut program = Program {
             topology: guests.machine,
             tasks: &guests.tasks,
             capacity: &guests.capacity,
@@ -306,18 +306,17 @@ impl Attachment {
             ipc: None,
             others_gbps: &[],
         };
+        program.prices = self.prices(&program);
         let mut proposals = Vec::new();
         policy.propose(context.now, &program, &mut proposals);
-        let wishes: Vec<TaskWish> = proposals.iter().filter_map(wished).collect();
+        let wishes: Vec<TaskWish> = proposals.iter().filter_map(Proposal::place).collect();
         let case = ThreadCase {
             program: &program,
             standings: &guests.standings,
-            prices: self.prices(&program),
             options: &self.options,
             evidence: decision.evidence,
             reverting: false,
             agreed: true,
-            at_rest: false,
             pressure: None,
             certainty: self.certainty,
             said: &guests.talk(&scratch.said),

@@ -83,6 +83,8 @@ pub(crate) struct State {
     /// Where the machine's one package counts what it uses, 50 W, in a directory like a root.
     pub(crate) package: Option<PathBuf>,
     pub(crate) counters_open: usize,
+    /// How often programs were looked at.
+    pub(crate) looks: usize,
 }
 
 impl State {
@@ -414,6 +416,7 @@ impl Machine for World {
     fn observe(&mut self, programs: &[Asked]) -> Observation {
         let mut state = self.state();
         state.used = state.used + state.look_costs;
+        state.looks += programs.len();
         state.unfit = programs
             .iter()
             .flat_map(|asked| state.unfit_of(asked))
@@ -450,6 +453,12 @@ impl Machine for World {
             lost: 0,
             ..Observation::default()
         }
+    }
+
+    fn threads(&mut self, pids: &[Pid]) -> Vec<Tid> {
+        let state = self.state();
+        let threads = pids.iter().filter_map(|pid| state.threads.get(pid));
+        threads.flatten().map(|task| task.key.tid).collect()
     }
 
     fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)> {

@@ -19,10 +19,14 @@ pub struct Stat {
     pub parent: Pid,
     /// Whether it is a thread of the kernel.
     pub kernel_thread: bool,
+    /// Whether it is a thread that is not its process's first, as the kernel says by giving it no signal for a parent.
+    pub mere_thread: bool,
     /// Processor time used so far, user and system together, in steps of 1 / [`TICKS_PER_SECOND`].
     pub cpu_time: Duration,
     /// When it began.
     pub start: StartTicks,
+    /// Memory that is mapped, resident or not; 0 for a thread that has ended.
+    pub mapped_bytes: u64,
     /// Resident memory in pages.
     pub resident_pages: u64,
     /// The processor it ran on last.
@@ -75,8 +79,10 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
         run,
         parent: Pid(narrow(field(&fields, PARENT)?)?),
         kernel_thread: field(&fields, FLAGS)? & PF_KTHREAD != 0,
+        mere_thread: fields[EXIT_SIGNAL - FIRST_AFTER_NAME] == b"-1",
         cpu_time: ticks_to_time(ticks),
         start: StartTicks(field(&fields, START)?),
+        mapped_bytes: field(&fields, MAPPED)?,
         // A kernel thread's count may be printed as -1 in damaged accounting; nothing depends on it.
         resident_pages: field(&fields, RESIDENT).unwrap_or(0),
         cpu: CpuId(narrow(field(&fields, PROCESSOR)?)?),
@@ -142,7 +148,9 @@ const FLAGS: usize = 9;
 const UTIME: usize = 14;
 const STIME: usize = 15;
 const START: usize = 22;
+const MAPPED: usize = 23;
 const RESIDENT: usize = 24;
+const EXIT_SIGNAL: usize = 38;
 const PROCESSOR: usize = 39;
 
 #[cfg(test)]
@@ -162,7 +170,7 @@ mod tests {
         assert!(!stat.kernel_thread);
         assert_eq!(stat.cpu_time, Duration::from_millis(0));
         assert_eq!(stat.start, StartTicks(242_978));
-        assert_eq!(stat.resident_pages, 399);
+        assert_eq!((stat.mapped_bytes, stat.resident_pages), (2_654_208, 399));
         assert_eq!(stat.cpu, CpuId(1));
     }
 

@@ -18,7 +18,7 @@ use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology}
 use super::findings;
 use super::ranks::Ranks;
 use super::rows::Rows;
-use super::sharing::Sharing;
+use super::sharing::{Present, Sharing};
 use crate::clock;
 use crate::log::Log;
 use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, Survey, Unfit};
@@ -118,7 +118,11 @@ impl Look {
                 self.unfit.push((asked.attachment, pid, crowded));
                 continue;
             }
-            present.push((pid, process.start));
+            present.push(Present {
+                pid,
+                start: process.start,
+                mapped_bytes: process.mapped_bytes,
+            });
             let cpuset = self.cpuset(process.pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
             match self.reader.threads(pid) {
@@ -279,6 +283,11 @@ impl Machine for Look {
             lost: 0,
             ..Observation::default()
         }
+    }
+
+    fn threads(&mut self, pids: &[Pid]) -> Vec<Tid> {
+        let listed = pids.iter().filter_map(|&pid| self.reader.tids(pid).ok());
+        listed.filter_map(Presence::here).flatten().collect()
     }
 
     fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)> {

@@ -255,18 +255,10 @@ impl Steward {
             return Err(Failure::new(ErrorKind::Conflict, message)
                 .remedy(format!("`numadctl ab stop {id}` ends it")));
         }
-        match self.attachment_with(pid) {
+        match self.engine.attachment_of(pid) {
             Some(id) => Err(already(pid, id)),
             None => Ok(()),
         }
-    }
-
-    /// The attachment that this process is part of.
-    pub(super) fn attachment_with(&self, pid: Pid) -> Option<AttachmentId> {
-        self.programs
-            .keys()
-            .copied()
-            .find(|&id| self.engine.pids(id).contains(&pid))
     }
 
     /// Refuses a process that is someone else's.

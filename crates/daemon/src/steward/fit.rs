@@ -28,12 +28,12 @@ impl Steward {
         let mut newborns = Vec::new();
         for (&id, program) in &mut self.programs {
             let mut fresh = self.engine.pids(id);
-            fresh.retain(|&pid| !program.knows(pid));
+            fresh.retain(|&pid| !program.members.knows(pid));
             let mut joined = Vec::new();
             for pid in fresh.into_iter().take(NEWBORNS_MAX) {
                 if let Ok(Some(process)) = machine.process(pid) {
                     let start = process.start;
-                    program.note_start(pid, start);
+                    program.members.join(pid, start);
                     joined.push(ProcessKey { pid, start });
                 }
             }
@@ -83,7 +83,7 @@ impl Steward {
     /// would hide from them.
     pub(super) fn recheck(&mut self, now: Time, started: &[Pid]) {
         for &pid in started {
-            let Some(id) = self.attachment_with(pid) else {
+            let Some(id) = self.engine.attachment_of(pid) else {
                 continue;
             };
             let program = self.programs.get(&id);

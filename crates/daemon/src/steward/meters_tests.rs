@@ -114,3 +114,14 @@ fn settings_can_leave_counters_to_others() {
             .any(|row| row.text.contains("sampling.counters"))
     );
 }
+
+#[test]
+fn an_attach_looks_at_its_program_once() {
+    let world = World::new();
+    world.state().hardware = true;
+    let settings = Settings::new("one-look", "");
+    let (mut steward, _gate) = world.steward(&settings);
+    attach(&mut steward, 100);
+    let looks = world.state().looks;
+    assert_eq!(looks, 1);
+}

@@ -12,6 +12,7 @@ mod experiments;
 mod fit;
 mod history;
 mod line;
+mod members;
 mod meters;
 mod metrics;
 mod overhead;
@@ -452,15 +453,11 @@ impl Steward {
     /// Begins to count a program that was just attached.
     fn meter(&mut self, id: AttachmentId) {
         let now = self.now();
-        let asked: Vec<Asked> = self.question(id).into_iter().collect();
+        let pids = self.engine.pids(id);
         let Parts {
             machine, meters, ..
         } = &mut self.parts;
-        meters.begin(now, id, &mut || {
-            let seen = machine.observe(&asked).programs.into_iter();
-            let tasks = seen.flat_map(|program| program.tasks);
-            tasks.map(|task| task.key.tid).collect()
-        });
+        meters.begin(now, id, &mut || machine.threads(&pids));
     }
 
     /// Closes windows that have ended, and does what the policies want of it.
@@ -517,7 +514,7 @@ impl Steward {
         let program = self.programs.get(&id)?;
         Some(Asked {
             attachment: id,
-            members: program.members(&self.engine.pids(id)),
+            members: program.members.of(&self.engine.pids(id)),
             only_of: program.confined_to,
             shown_to: program.owner,
             threads_max: program
@@ -604,8 +601,8 @@ impl Steward {
         let Some(program) = self.programs.remove(&id) else {
             return UndoReport::default();
         };
-        let pids = self.members_of(id, &program);
-        let named = program.named(&pids);
+        let named = program.members.everyone(&self.engine.pids(id));
+        let pids: Vec<Pid> = named.keys().copied().collect();
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         self.parts.meters.end(id);
@@ -623,16 +620,6 @@ impl Steward {
             self.keep_story(story, Some(report.clone()));
         }
         report
-    }
-
-    /// Every process that is or was part of a program, ascending.
-    fn members_of(&self, id: AttachmentId, program: &Program) -> Vec<Pid> {
-        let mut pids = self.engine.pids(id);
-        pids.extend(program.pids.iter().copied());
-        pids.extend(program.known_pids());
-        pids.sort_unstable();
-        pids.dedup();
-        pids
     }
 
     fn keep_ended(&mut self, id: AttachmentId, now: Time, program: Program) {
@@ -680,7 +667,7 @@ impl Steward {
             return Ok(self.undo_all());
         };
         self.must_own(peer, pid)?;
-        if let Some(id) = self.attachment_with(pid) {
+        if let Some(id) = self.engine.attachment_of(pid) {
             return self.detach(peer, id);
         }
         let report = self.put_back(&Scope::Processes([(pid, None)].into()));
@@ -711,11 +698,11 @@ impl Steward {
         let stories = ids.into_iter().filter_map(|id| self.draft_story(id));
         let stories: Vec<stories::Draft> = stories.collect();
         while let Some((id, program)) = self.programs.pop_first() {
-            let members = self.members_of(id, &program);
+            let members = program.members.everyone(&self.engine.pids(id));
+            followed.extend(members.keys().copied());
             if program.recorder.is_none() {
-                named.extend(program.named(&members));
+                named.extend(members);
             }
-            followed.extend(members);
             self.engine.handle_detach(now, id);
             self.parts.machine.forget(id);
             self.parts.meters.end(id);

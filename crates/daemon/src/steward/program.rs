@@ -12,19 +12,19 @@ use topology::{CpuSet, Pid, StartTicks, TaskKey};
 
 use super::MatrixDraft;
 use super::history::{History, Tally};
+use super::members::Members;
 use super::ranks::Ranks;
-use super::seams::{Hand, Named};
+use super::seams::Hand;
 use crate::external;
 use crate::peer::Credentials;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// Processes that were named.
-    pub(super) pids: Vec<Pid>,
-    /// Name of the first.
+    pub(super) members: Members,
+    /// Name of the first that was named.
     pub(super) command: String,
-    /// User of the first.
+    /// Its user.
     pub(super) uid: u32,
     /// Who may look into all of them; none when nobody but root may.
     pub(super) owner: Option<Credentials>,
@@ -61,7 +61,6 @@ pub(super) struct Program {
     pub(super) history: History,
     ledger: Ledger,
     bound: BTreeSet<TaskKey>,
-    starts: BTreeMap<Pid, StartTicks>,
     /// Its ranks of MPI jobs, and who starts more of them.
     pub(super) ranks: Ranks,
     /// What the last window found worth changing.
@@ -132,7 +131,7 @@ impl Program {
             in_experiment,
         } = beginning;
         Self {
-            pids: starts.keys().copied().collect(),
+            members: Members::new(starts),
             command,
             uid,
             owner,
@@ -158,69 +157,28 @@ impl Program {
             history: History::default(),
             ledger: Ledger::default(),
             bound: BTreeSet::new(),
-            starts,
             ranks: Ranks::default(),
             wanted: Wanted::default(),
             pretended: BTreeMap::new(),
         }
     }
 
-    /// Its processes, each with its start where that is known.
-    pub(super) fn members(&self, pids: &[Pid]) -> Vec<(Pid, Option<StartTicks>)> {
-        pids.iter()
-            .map(|pid| (*pid, self.starts.get(pid).copied()))
-            .collect()
-    }
-
-    /// The same, to put them back.
-    pub(super) fn named(&self, pids: &[Pid]) -> Named {
-        self.members(pids).into_iter().collect()
-    }
-
-    /// Whether it is known when a process of it began.
-    pub(super) fn knows(&self, pid: Pid) -> bool {
-        self.starts.contains_key(&pid)
-    }
-
-    /// A process that began then was taken in beside those that were named.
-    pub(super) fn name_too(&mut self, pid: Pid, start: StartTicks) {
-        self.pids.push(pid);
-        self.starts.insert(pid, start);
-    }
-
-    /// A process joined that began then.
-    pub(super) fn note_start(&mut self, pid: Pid, start: StartTicks) {
-        self.starts.insert(pid, start);
-    }
-
-    /// Processes that were named, and those that joined and were alive when last looked at.
-    pub(super) fn known_pids(&self) -> impl Iterator<Item = Pid> + '_ {
-        self.starts.keys().copied()
-    }
-
-    /// Learns when processes began that joined on their own, and forgets those that ended: their
-    /// numbers may come back. Those that were named stay, so that a stranger never takes their place.
-    /// Takes the name of the first as well: what `numadctl run` starts gets its own after the attach.
+    /// Learns from a look who is alive, and the name of the first: what `numadctl run` starts gets its own after the
+    /// attach.
     pub(super) fn note_processes(&mut self, tasks: &[ObservedTask]) {
+        self.members.keep(tasks);
         let alive: BTreeSet<Pid> = tasks.iter().map(|task| task.key.pid).collect();
-        let named = &self.pids;
-        self.starts
-            .retain(|pid, _| alive.contains(pid) || named.contains(pid));
         self.ranks.retain(&alive);
-        for task in tasks {
-            if task.key.tid.0 == task.key.pid.0 {
-                self.starts.entry(task.key.pid).or_insert(task.key.start);
-                if self.pids.first() == Some(&task.key.pid) {
-                    self.command.clone_from(&task.name);
-                }
-            }
+        let first = self.members.named().first().map(|pid| pid.0);
+        let named = |task: &&ObservedTask| Some(task.key.tid.0) == first;
+        if let Some(task) = tasks.iter().find(named) {
+            self.command.clone_from(&task.name);
         }
     }
 
     /// A process takes no further part, and is not to be looked at any more.
     pub(super) fn part(&mut self, now: Time, pid: Pid, why: String) {
-        self.pids.retain(|named| *named != pid);
-        self.starts.remove(&pid);
+        self.members.part(pid);
         self.ranks.remove(pid);
         self.history.note(self.since, now, "left", why);
     }

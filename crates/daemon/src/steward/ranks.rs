@@ -95,7 +95,7 @@ impl Steward {
     pub(super) fn renamed(&mut self, started: &[Pid]) {
         let mut by_program: BTreeMap<AttachmentId, Vec<Pid>> = BTreeMap::new();
         for &pid in started {
-            if let Some(id) = self.attachment_with(pid) {
+            if let Some(id) = self.engine.attachment_of(pid) {
                 by_program.entry(id).or_default().push(pid);
             }
         }
@@ -115,7 +115,7 @@ impl Steward {
         let family = family.job.family();
         let machine = &mut self.parts.machine;
         let mut launchers = BTreeMap::new();
-        for &pid in &program.pids {
+        for &pid in program.members.named() {
             let Some(parent) = machine.parent(pid).filter(|parent| *parent != INIT) else {
                 continue;
             };
@@ -164,8 +164,8 @@ impl Steward {
         let Some(program) = self.programs.get_mut(&id) else {
             return Vec::new();
         };
-        let members: BTreeSet<Pid> = program.known_pids().collect();
-        let Some(job) = &mut program.ranks.job else {
+        let (members, ranks) = (&program.members, &mut program.ranks);
+        let Some(job) = &mut ranks.job else {
             return Vec::new();
         };
         let machine = &mut self.parts.machine;
@@ -180,7 +180,7 @@ impl Steward {
         // Numbers come back: who has ended may be asked again under its number.
         job.others.retain(|pid| children.contains(pid));
         let fresh = children.difference(&job.others);
-        let fresh = fresh.filter(|pid| !members.contains(pid));
+        let fresh = fresh.filter(|pid| !members.knows(**pid));
         fresh.copied().take(ASKED_MAX).collect()
     }
 
@@ -213,7 +213,7 @@ impl Steward {
         }
         if let Some(program) = self.programs.get_mut(&id) {
             let start = process.start;
-            program.name_too(pid, start);
+            program.members.name_too(pid, start);
             if program.recorder.is_none() {
                 self.parts.hand.follow(id, &[ProcessKey { pid, start }]);
             }
@@ -233,7 +233,7 @@ impl Steward {
             if program.ranks.known.is_empty() {
                 continue;
             }
-            let members = program.members(&self.engine.pids(id));
+            let members = program.members.of(&self.engine.pids(id));
             let sent = self.parts.machine.sent(&members);
             self.engine.handle_messages(&sent);
             for recording in self.recordings.values_mut() {
@@ -247,7 +247,7 @@ impl Steward {
     /// Whether one of these processes is in a program with ranks, or says that it is a rank.
     pub(super) fn has_ranks(&mut self, pids: &[Pid]) -> bool {
         let of_program = |pid: &Pid| {
-            let program = self.programs.get(&self.attachment_with(*pid)?)?;
+            let program = self.programs.get(&self.engine.attachment_of(*pid)?)?;
             (!program.ranks.known.is_empty()).then_some(())
         };
         pids.iter().any(|pid| of_program(pid).is_some())
@@ -265,7 +265,7 @@ impl Steward {
         modelled: bool,
     ) -> Result<Matrix, Failure> {
         let program = self.visible(peer, id)?;
-        let members = program.members(&self.engine.pids(id));
+        let members = program.members.of(&self.engine.pids(id));
         let messages = self.parts.machine.messages(&members);
         let (bytes, counts) = match modelled {
             false => (0, 1),

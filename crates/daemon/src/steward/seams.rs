@@ -13,7 +13,7 @@ use control::rows::{Finding, JournalReport, Target, UndoReport};
 use numad_core::{AttachmentId, Host, Observation, Refusal, Sent, WantedPage};
 use procfs::{Closed, Rank, Rights};
 use sampler::Source;
-use topology::{CpuSet, Pid, StartTicks, TaskKey};
+use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use crate::peer::Credentials;
 
@@ -88,6 +88,9 @@ pub trait Machine: Send + fmt::Debug {
 
     /// What is true of these programs now.
     fn observe(&mut self, programs: &[Asked]) -> Observation;
+
+    /// The threads of these processes, by number alone: far cheaper than [`Self::observe`].
+    fn threads(&mut self, pids: &[Pid]) -> Vec<Tid>;
 
     /// Processes that did not fit into their program at the last look.
     fn unfit(&mut self) -> Vec<(AttachmentId, Pid, Unfit)>;

@@ -265,11 +265,11 @@ fn children_follow_and_their_numbers_may_come_back() {
         assert_eq!(detail.attachment.pids, [100, 300]);
         assert_eq!(detail.attachment.threads, 6, "generation {generation}");
         let expected = [(Pid(300), Some(topology::StartTicks(generation)))];
-        assert_eq!(steward.programs[&id].members(&[Pid(300)]), expected);
+        assert_eq!(steward.programs[&id].members.of(&[Pid(300)]), expected);
         world.end_process(300);
         windows(&world, &mut steward);
         assert_eq!(
-            steward.programs[&id].members(&[Pid(300)]),
+            steward.programs[&id].members.of(&[Pid(300)]),
             [(Pid(300), None)]
         );
     }

@@ -322,7 +322,9 @@ impl ThreadCase<'_> {
                 None => worth.least_ns() - worth.price_ns,
             },
             verdict: match (self.pressure, modelled) {
-                (Some(pressure), Some(model)) => pressure.judge(&plan, &model, by_distance),
+                (Some(pressure), Some(model)) => {
+                    pressure.judge(&plan, &model, (&worth, by_distance))
+                }
                 _ => by_distance,
             },
             each: each.iter().enumerate().map(alone).collect(),

@@ -131,12 +131,14 @@ impl Pressure {
         &self,
         plan: &ThreadPlan<'_>,
         model: &Worth,
-        by_distance: Result<(), Veto>,
+        (near, by_distance): (&Worth, Result<(), Veto>),
     ) -> Result<(), Veto> {
         let all_ns = plan.program.busy_ns() * windows(&plan.program);
         match by_distance {
             Ok(()) if model.saved_ns < -DOUBT * all_ns => Err(Veto::Congested),
             Ok(()) => Ok(()),
+            // One that could bring somebody nearer waits until that is sure.
+            Err(_) if near.saved_ns > 0.0 => by_distance,
             Err(_) => {
                 let saved_ns = model.saved_ns - FASTER * all_ns;
                 Worth { saved_ns, ..*model }.judge().or(by_distance)

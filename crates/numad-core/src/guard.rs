@@ -58,7 +58,6 @@ pub(crate) struct Standing {
 
 /// What threads are judged by.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct ThreadCase<'a> {
     pub program: &'a Program<'a>,
     pub standings: &'a [Standing],

@@ -8,7 +8,8 @@
 //! worth more. So `auto` is what the first is, and better where another sees more.
 
 use numad_core::{
-    Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
+    Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError,
+    Time,
 };
 
 use crate::candidates::{AMONG, Candidates};

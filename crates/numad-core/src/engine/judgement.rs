@@ -12,9 +12,8 @@ use topology::TaskKey;
 use super::options::AttachOptions;
 use super::orders::{PageGrant, TaskGrant};
 use super::wishes::Wishes;
-use crate::cost::Prices;
 use crate::evidence::{Certainty, Evidence};
-use crate::guard::{self, TaskWish};
+use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
 use crate::observation::Progress;
 use crate::policy::{Program, Reason, Veto};
@@ -77,7 +76,6 @@ pub(super) struct Limits<'a> {
     pub now: Time,
     pub options: &'a AttachOptions,
     pub certainty: Certainty,
-    pub prices: Prices,
     /// How busy memory is, where that is known.
     pub pressure: Option<&'a Pressure>,
     /// Enough samples stand behind the window, or the policy asks for none.
@@ -166,9 +164,9 @@ impl Judgement {
         self.pace.add(progress);
     }
 
-    /// What moves cost in this window, and what they save until the program changes.
-    pub(super) fn prices(&self, options: &AttachOptions, program: &Program<'_>) -> Prices {
-        guard::prices(options, program, self.interval.calm())
+    /// How long nothing has changed.
+    pub(super) const fn calm(&self) -> Duration {
+        self.interval.calm()
     }
 
     /// Ends a window: says how fast the program got on and what it does, which the policy is told. A sample counted

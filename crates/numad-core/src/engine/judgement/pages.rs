@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::orders::{PageGrant, TaskGrant};
-use super::super::wishes::{Wishes, wished};
+use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, ally};
-use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
+use crate::cost;
+use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Program, Proposal, Veto};
 use crate::published::Method;
 
@@ -54,7 +55,6 @@ impl Judgement {
             .collect();
         let case = PageCase {
             program,
-            prices: limits.prices,
             options: limits.options,
             moves_max: limits.page_moves_max,
             allowed: limits.nodes_allowed,
@@ -104,7 +104,7 @@ impl Judgement {
             let task = program.tasks.get(task);
             task.is_some_and(|task| task.node != Some(node))
         };
-        let wishes = proposals.iter().filter_map(wished).filter(moves);
+        let wishes = proposals.iter().filter_map(Proposal::place).filter(moves);
         wishes.map(|(task, _)| task).collect()
     }
 }
@@ -149,5 +149,5 @@ fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> 
         return false;
     }
     let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
-    saved < LITTLE * guard::ways(program)
+    saved < LITTLE * cost::ways(program)
 }

@@ -3,21 +3,19 @@
 use topology::TaskKey;
 
 use super::super::orders::TaskGrant;
-use super::super::wishes::{Wishes, wished};
+use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Pair, Regime};
 use crate::cost;
 use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts};
 use crate::matrix::CommMatrix;
-use crate::policy::{Program, Proposal, Reason, Veto};
+use crate::policy::{Plan, Program, Proposal, Reason, Veto};
 use crate::time::Time;
 
 /// How much of what a plan gains the plan of the window before must still gain for the two to agree.
 const AGREES: f64 = 0.5;
 /// The same, of what a plan gains by this window, by all windows.
 const AGREES_IN_ALL: f64 = 0.1;
-/// Judged windows in a row without a move of a thread from which a program is at rest.
-const REST_MIN: u32 = 3;
 /// The same from which it stands still, so that a window that shows something else is believed. After fewer the
 /// windows are so short that a change within one leaves a plan that fits neither what was nor what is.
 const STILL_MIN: u32 = 6;
@@ -28,6 +26,31 @@ const ALIKE: f64 = 0.98;
 const OTHER: f64 = 0.7;
 
 impl Judgement {
+    /// Which of several plans is worth most, see [`ThreadCase::best`]. Windows need not agree on it yet.
+    pub(in super::super) fn best(
+        &self,
+        program: &Program<'_>,
+        plans: &[Plan],
+        (mut standings, said): (Vec<Standing>, &CommMatrix),
+        limits: &Limits<'_>,
+    ) -> usize {
+        for standing in &mut standings {
+            standing.held |= self.is_held(limits.now);
+        }
+        let case = ThreadCase {
+            program,
+            standings: &standings,
+            options: limits.options,
+            evidence: limits.evidence,
+            reverting: false,
+            agreed: true,
+            pressure: limits.pressure,
+            certainty: limits.certainty,
+            said,
+        };
+        case.best(plans)
+    }
+
     pub(super) fn judge_threads(
         &mut self,
         program: &Program<'_>,
@@ -36,10 +59,14 @@ impl Judgement {
         decision: &mut Decision,
     ) {
         let likeness = likeness(program);
-        let changed = self.does_something_else(likeness);
+        self.note_something_else(likeness);
         let all_held = decision.remedy.is_some() || self.is_held(limits.now);
         let standings = self.standings(program, wanted, all_held);
-        let wishes: Vec<TaskWish> = wanted.proposals.iter().filter_map(wished).collect();
+        let wishes: Vec<TaskWish> = wanted
+            .proposals
+            .iter()
+            .filter_map(Proposal::place)
+            .collect();
         if limits.evidence {
             self.note_change(likeness);
         }
@@ -48,12 +75,10 @@ impl Judgement {
         let case = |reverting| ThreadCase {
             program,
             standings: &standings,
-            prices: limits.prices,
             options: limits.options,
             evidence: limits.evidence,
             reverting,
             agreed,
-            at_rest: self.still >= REST_MIN && !changed,
             pressure: limits.pressure,
             certainty: limits.certainty,
             said: wanted.said,
@@ -81,7 +106,7 @@ impl Judgement {
         }
         let placements = wanted.proposals.iter().enumerate();
         let placements =
-            placements.filter_map(|(number, proposal)| Some((number, proposal, wished(proposal)?)));
+            placements.filter_map(|(number, proposal)| Some((number, proposal, proposal.place()?)));
         for ((number, proposal, wish), verdict) in placements.zip(verdicts) {
             match (verdict, proposal) {
                 (Ok(()), Proposal::PlaceTask { reason, .. }) => {
@@ -97,13 +122,11 @@ impl Judgement {
         }
     }
 
-    /// Whether the program does something else than it did; what was put back is no lesson for that.
-    fn does_something_else(&mut self, likeness: f64) -> bool {
-        let changed = likeness < OTHER;
-        if changed && matches!(self.regime, Regime::Held(_)) {
+    /// What was put back is no lesson for a program that does something else than it did.
+    fn note_something_else(&mut self, likeness: f64) {
+        if likeness < OTHER && matches!(self.regime, Regime::Held(_)) {
             self.regime = Regime::Free;
         }
-        changed
     }
 
     const fn is_held(&self, now: Time) -> bool {

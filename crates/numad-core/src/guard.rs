@@ -21,10 +21,9 @@
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
 //! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
-//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. Not for a plan that would
-//! save next to nothing even if it were no chance: nobody moves for that. But where nobody counts how busy memory
-//! is they wait for that too, since nearer may be slower: a program that takes all the bandwidth it gets would crowd
-//! one controller.
+//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. They wait for a plan that would
+//! save little as well, since nearer may be slower: a program that takes all the bandwidth it gets would crowd one
+//! controller.
 
 use std::collections::BTreeSet;
 
@@ -139,7 +138,7 @@ impl ThreadCase<'_> {
         ThreadVerdicts {
             each: verdicts,
             plan: weighed.worth.evidence,
-            is_open: weighed.verdict == Err(Veto::Evidence),
+            is_open: weighed.worth.evidence.is_some_and(|sure| !sure.convinces()),
             kept,
             each_sure: weighed.each,
         }

@@ -171,6 +171,8 @@ pub struct Engine {
     pub task_moves_max: usize,
     /// Page moves per window and program.
     pub page_moves_max: usize,
+    /// Bytes of a program that may be moved in a second.
+    pub move_bytes_per_s: u64,
     /// How long what was moved stays.
     pub hold: Duration,
     /// Share of a node's memory that stays free, 0 to 0.5.
@@ -419,6 +421,7 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
         confidence_min: evidence.confidence_min,
         lost_max: evidence.lost_max,
         page_moves_max: engine.page_moves_max,
+        move_bytes_per_s: engine.move_bytes_per_s,
         task_moves_max: engine.task_moves_max,
         hold: engine.hold,
         headroom: engine.headroom,
@@ -494,6 +497,7 @@ fn engine(values: &Values) -> Engine {
         samples_min: values.number("engine.samples_min"),
         task_moves_max: values.number("engine.task_moves_max"),
         page_moves_max: values.number("engine.page_moves_max"),
+        move_bytes_per_s: values.number::<u64>("engine.move_mib_per_s") << 20,
         hold: values.duration("engine.hold_ms"),
         headroom: values.percent("engine.headroom_percent"),
         bind: match values.text("engine.bind") {

@@ -277,20 +277,22 @@ impl Program {
         ledger.spent_ns += spent_ns;
     }
 
-    /// Carries out an action, or notes it if this is a dry run.
-    pub(super) fn perform(&mut self, hand: &mut dyn Hand, action: &Action) -> Outcome {
+    /// Carries out actions, or notes them if this is a dry run.
+    pub(super) fn perform_all(&mut self, hand: &mut dyn Hand, actions: &[Action]) -> Vec<Outcome> {
         let Some(recorder) = &mut self.recorder else {
-            let outcome = hand.perform(action);
+            let outcomes = hand.perform_all(actions);
             self.ledger.pause_max_ns = self.ledger.pause_max_ns.max(hand.take_pause_max_ns());
-            return outcome;
+            return outcomes;
         };
-        if let Action::Bind { task, cpus, .. } = action {
-            self.pretended.insert(*task, cpus.clone());
+        for action in actions {
+            if let Action::Bind { task, cpus, .. } = action {
+                self.pretended.insert(*task, cpus.clone());
+            }
         }
-        let outcome = recorder.perform(action);
+        let outcomes = recorder.perform_all(actions);
         // Events tell what would have been done; the recorder need not keep it too.
         drop(recorder.take());
-        outcome
+        outcomes
     }
 
     /// In a dry run, shows the engine the affinity that tasks would have. With their real one it
@@ -313,7 +315,12 @@ impl Program {
 pub(super) fn tally(action: &Action, outcome: &Outcome) -> (u64, Tally, u64) {
     match (action, outcome) {
         (Action::Bind { .. }, Outcome::Bound) => (1, Tally::default(), 0),
-        (_, Outcome::Moved { pages, spent_ns }) => (0, Tally::of(pages), *spent_ns),
+        (
+            _,
+            Outcome::Moved {
+                pages, spent_ns, ..
+            },
+        ) => (0, Tally::of(pages), *spent_ns),
         (Action::MovePages { pages, .. }, Outcome::Refused(why)) => {
             (0, refused(*why, pages.len()), 0)
         }

@@ -36,6 +36,8 @@ pub(super) struct Decision {
     pub undecided: bool,
     /// Pages go that are worth mentioning.
     pub arriving: bool,
+    /// Pages that may go, and are too many for this window.
+    pub pages_left: u64,
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
     /// They could be chance, and more windows may tell.

@@ -84,7 +84,7 @@ impl Attachment {
             options: &self.options,
             moves_max: self
                 .totals
-                .page_moves_max(&self.options, judge.program.window),
+                .page_moves_max(&self.options, (judge.program.window, context.page_bytes)),
             allowed: nodes_allowed,
             evidence: judge.evidence,
             wait,
@@ -115,6 +115,7 @@ impl Attachment {
             true => self.pages_waited + 1,
             false => 0,
         };
+        judge.decision.pages_left = left_over(&asked, &verdicts);
         let goes = verdicts.iter().any(Result::is_ok);
         judge.decision.arriving = goes && !little;
         self.sweeps = match self.sweeps {
@@ -298,6 +299,17 @@ fn first_of(mut ranges: Vec<Range<u64>>, mut count: u64) -> Vec<Range<u64>> {
     }
     ranges.retain(|range| !range.is_empty());
     ranges
+}
+
+/// Pages that may go, and that the budget of the window does not reach.
+fn left_over(asked: &[Asked<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
+    let each = asked.iter().zip(verdicts);
+    let left = each.map(|(one, verdict)| match verdict {
+        Ok(gain) => one.wish.pages.saturating_sub(gain.pages),
+        Err(Veto::Budget) => one.wish.pages,
+        Err(_) => 0,
+    });
+    left.sum()
 }
 
 /// Whether all that may go is not worth an interruption. What the budget held back counts as more.

@@ -424,6 +424,7 @@ impl Attachment {
             pages_dropped: self.pages.dropped() - self.pages_dropped_seen,
             proposals: count(scratch.proposals.len()),
             actions: 0,
+            pages_left: decision.pages_left,
             distance_centi: decision.measure.talk_centi().map(rounded),
             local_permille: decision
                 .measure

@@ -147,7 +147,11 @@ fn refused_pages_rest_and_untried_ones_do_not() {
         PageOutcome::On(NodeId(1)),
         PageOutcome::Refused(Refusal::Busy),
     ];
-    world.answers = vec![Outcome::Moved { pages, spent_ns: 7 }];
+    world.answers = vec![Outcome::Moved {
+        pages,
+        spent_ns: 7,
+        took_ns: 7,
+    }];
     assert_eq!(world.window().orders(), "p1+2+3>1");
     world.homes.insert(1, NodeId(1));
     let fates: Vec<Fate> = script

@@ -211,19 +211,27 @@ impl World {
             return Outcome::Refused(Refusal::NoSuchNode);
         };
         let before = self.totals.page_moves;
-        let pages = addresses
-            .iter()
-            .map(|&address| self.move_page(pid, address, to))
-            .collect();
+        let homes = addresses.iter().map(|&address| self.home(pid, address));
+        let homes: Vec<Option<NodeId>> = homes.collect();
+        let pages = addresses.iter().zip(homes).map(|(&address, home)| {
+            match self.move_page(pid, address, to) {
+                // It came along with another page of its unit.
+                PageOutcome::Stood(on) if home != Some(on) => PageOutcome::On(on),
+                outcome => outcome,
+            }
+        });
+        let pages = pages.collect();
         let moved = self.totals.page_moves - before;
         if moved > 0
             && let Some(faulting) = &mut self.faulting
         {
             faulting.stirred(Time(self.clock_ns), pid);
         }
+        let spent_ns = whole(moved as f64 * self.page_move_ns);
         Outcome::Moved {
             pages,
-            spent_ns: whole(moved as f64 * self.page_move_ns),
+            spent_ns,
+            took_ns: spent_ns,
         }
     }
 
@@ -265,6 +273,8 @@ impl World {
         for (region, pages) in runs {
             let journal = self.journal.homes.entry(region).or_default();
             for (run, home) in self.regions[region].homes.within(pages.clone()) {
+                self.copied
+                    .note((run.end - run.start) * PAGE_BYTES, (home.into(), to));
                 journal.fill(run, home);
             }
             let moved = pages.end - pages.start;
@@ -297,4 +307,34 @@ impl Host for World {
             } => self.move_pages(*pid, pages, *node),
         }
     }
+
+    /// As the daemon does it: as many side by side as nodes take part.
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.copied.clear();
+        let each = actions.iter().map(|action| self.perform(action));
+        let mut outcomes: Vec<Outcome> = each.collect();
+        let times = outcomes.iter().filter_map(|outcome| match outcome {
+            Outcome::Moved { spent_ns, .. } => Some(*spent_ns as f64),
+            Outcome::Bound | Outcome::Refused(_) => None,
+        });
+        let times: Vec<f64> = times.collect();
+        let spent: f64 = times.iter().sum();
+        let longest = times.iter().copied().fold(0.0, f64::max);
+        let movers = self.copied.nodes().clamp(1, MOVERS_MAX);
+        let took = (spent / movers as f64)
+            .max(longest)
+            .max(self.copied.least_ns(&self.model));
+        for outcome in &mut outcomes {
+            if let Outcome::Moved {
+                spent_ns, took_ns, ..
+            } = outcome
+            {
+                *took_ns = whole(*spent_ns as f64 * took / spent.max(1.0));
+            }
+        }
+        outcomes
+    }
 }
+
+/// As in the daemon (`numad::start`).
+const MOVERS_MAX: usize = 8;

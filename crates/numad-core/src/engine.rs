@@ -24,6 +24,7 @@ use crate::tables::pages::{PageTable, Tag};
 use crate::time::Time;
 
 mod attachment;
+mod era;
 mod judge;
 mod messages;
 mod options;

@@ -16,6 +16,7 @@ pub mod evidence;
 mod guard;
 mod hold;
 pub mod interval;
+mod likeness;
 pub mod matrix;
 pub mod observation;
 pub mod policy;

@@ -104,6 +104,10 @@ pub struct Program<'a> {
     pub others_gbps: &'a [f64],
     /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as published.
     pub records: &'a [PageRecord],
+    /// Goes up when the program begins to do something else: when those who talk are others than before, as far as that
+    /// is no chance. What was found out in another era is of a program that is no more; what was decided in this one
+    /// needs no other look at whether the program changed.
+    pub era: u32,
 }
 
 /// What papers keep of a page, without a limit to how many use it.

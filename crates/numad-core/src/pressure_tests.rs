@@ -78,6 +78,7 @@ impl Scene {
             handed: None,
             ipc: None,
             others_gbps: &[],
+            era: 0,
             records: &[],
         }
     }

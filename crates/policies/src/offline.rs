@@ -79,6 +79,7 @@ fn first_look(
         handed: None,
         ipc: None,
         others_gbps: &[],
+        era: 0,
         records: &[],
     };
     let mut proposals = Vec::new();

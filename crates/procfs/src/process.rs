@@ -69,7 +69,6 @@ impl Reader {
         // After the ids: whoever takes other rights in between is not dumpable any more.
         let owner = self.owner(format!("{folder}/status"))?;
         Ok(match (status, owner) {
-            // The number of a mere thread answers in /proc too, but is no process.
             (Presence::Here(status), Presence::Here(owner)) if status.pid == pid => {
                 Presence::Here(Process {
                     pid,
@@ -85,7 +84,8 @@ impl Reader {
         })
     }
 
-    /// The line of a process's first thread in `stat`, whatever state it is in.
+    /// The line of a process's first thread in `stat`, whatever state it is in. The number of a mere thread answers in
+    /// `/proc` too, but is no process: here and in all that follows from it that is gone.
     ///
     /// Reading it takes as long for a process of 10,000 threads as for one of a single thread: the line of the
     /// process itself holds sums over all of them ([`Self::whole_stat`]).
@@ -93,7 +93,11 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
-        self.parsed(format!("proc/{pid}/task/{pid}/stat"), stat::parse)
+        let first = self.parsed(format!("proc/{pid}/task/{pid}/stat"), stat::parse)?;
+        Ok(match first {
+            Presence::Here(stat) if stat.mere_thread => Presence::Gone,
+            first => first,
+        })
     }
 
     /// The line of a whole process in `stat`, with the processor time of all its threads; the kernel visits each.
@@ -136,7 +140,11 @@ impl Reader {
     /// When it exists and cannot be read.
     pub fn tids(&self, pid: Pid) -> Result<Presence<Vec<Tid>>, ReadError> {
         let tids = self.numbered(format!("proc/{pid}/task"), "", THREADS_MAX)?;
-        Ok(tids.map(|tids| tids.into_iter().map(Tid).collect()))
+        // Asked after: the number may have become that of somebody else's thread before they were listed.
+        Ok(match self.stat(pid)? {
+            Presence::Here(_) => tids.map(|tids| tids.into_iter().map(Tid).collect()),
+            Presence::Gone => Presence::Gone,
+        })
     }
 
     /// When a thread began; gone also if it has ended or belongs to another process.
@@ -370,7 +378,34 @@ mod tests {
         tree.file("proc/13/task/14/stat", &stat(14, "a", 'S', 1, 61));
         tree.file("proc/13/task/14/status", "Tgid:\t13\nUid:\t5\t5\t5\t5\n");
         tree.file("proc/7/task/8/schedstat", "123456789 5 1\n");
+        // As the number of a thread answers: all of its process's threads, and no signal for a parent.
+        tree.file("proc/8/status", "Tgid:\t7\nUid:\t5\t5\t5\t5\n");
+        tree.file("proc/8/task/7/stat", &stat(7, "b", 'S', 1, 50));
+        let thread = stat(8, "b", 'R', 1, 51).replace(" 17 6 ", " -1 6 ");
+        tree.file("proc/8/task/8/stat", &thread);
         tree
+    }
+
+    #[track_caller]
+    fn is_no_process(reader: &Reader, pid: Pid) {
+        assert_eq!(reader.process(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.process_start(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.stat(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.tids(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.threads(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.children(pid).unwrap(), Presence::Gone);
+    }
+
+    /// The number of a process that has ended may be that of somebody else's thread soon after.
+    #[test]
+    fn the_number_of_a_mere_thread_is_no_process() {
+        is_no_process(&tree().reader(), Pid(8));
+        let thread = std::thread::spawn(|| {
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            let own = own.file_name().unwrap().to_str().unwrap().to_owned();
+            is_no_process(&Reader::new("/"), Pid(own.parse().unwrap()));
+        });
+        thread.join().unwrap();
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Stat {
     pub parent: Pid,
     /// Whether it is a thread of the kernel.
     pub kernel_thread: bool,
+    /// Whether it is a thread that is not its process's first, as the kernel says by giving it no signal for a parent.
+    pub mere_thread: bool,
     /// Processor time used so far, user and system together, in steps of 1 / [`TICKS_PER_SECOND`].
     pub cpu_time: Duration,
     /// When it began.
@@ -75,6 +77,7 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
         run,
         parent: Pid(narrow(field(&fields, PARENT)?)?),
         kernel_thread: field(&fields, FLAGS)? & PF_KTHREAD != 0,
+        mere_thread: fields[EXIT_SIGNAL - FIRST_AFTER_NAME] == b"-1",
         cpu_time: ticks_to_time(ticks),
         start: StartTicks(field(&fields, START)?),
         // A kernel thread's count may be printed as -1 in damaged accounting; nothing depends on it.
@@ -143,6 +146,7 @@ const UTIME: usize = 14;
 const STIME: usize = 15;
 const START: usize = 22;
 const RESIDENT: usize = 24;
+const EXIT_SIGNAL: usize = 38;
 const PROCESSOR: usize = 39;
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub struct Scene {
     pub handed: Option<CommMatrix>,
     /// Instructions per cycle; none where they are not counted.
     pub ipc: Option<f64>,
+    /// How often it began to do something else.
+    pub era: u32,
 }
 
 /// Bytes in a page of every scene; not 4096, so that nobody relies on that.
@@ -79,6 +81,7 @@ impl Scene {
             prices: Prices::default(),
             handed: None,
             ipc: None,
+            era: 0,
         };
         scene.fit_capacity();
         scene
@@ -190,6 +193,7 @@ impl Scene {
             handed: self.handed.as_ref(),
             ipc: self.ipc,
             others_gbps: &[],
+            era: self.era,
             records: &self.records,
         }
     }

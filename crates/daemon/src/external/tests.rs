@@ -187,6 +187,7 @@ fn the_engine_never_waits() {
         handed: None,
         ipc: None,
         others_gbps: &[],
+        era: 0,
         records: &[],
     };
     let began = Instant::now();

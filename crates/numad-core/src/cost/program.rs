@@ -351,6 +351,7 @@ mod tests {
                 handed: None,
                 ipc: None,
                 others_gbps: &[],
+                era: 0,
                 records: &[],
             }
         }

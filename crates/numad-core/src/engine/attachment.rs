@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use topology::{CpuSet, Pid, TaskKey, Tid};
 
+use super::era::Era;
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::pace::Pace;
 use super::registry::Registry;
@@ -99,6 +100,7 @@ pub(super) struct Attachment {
     pub still: u32,
     /// Judged windows in a row in which the program did not do what it did before.
     pub changing: u32,
+    pub era: Era,
     pub trial: Option<Trial>,
     pub pace: Pace,
     pub revert_strikes: u32,
@@ -218,6 +220,7 @@ impl Attachment {
             sweeps: 0,
             still: 0,
             changing: 0,
+            era: Era::default(),
             trial: None,
             pace: Pace::default(),
             revert_strikes: 0,

@@ -98,8 +98,13 @@ impl Attachment {
             handed: scratch.tells_handed.then_some(&scratch.handed),
             ipc,
             others_gbps: &[],
+            era: 0,
             records: &scratch.records,
         };
+        if evidence {
+            self.era.note(&program, self.weight_per_sample());
+        }
+        program.era = self.era.number();
         let prices = self.prices(&program);
         program.prices = self.totals.measured(prices);
         let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();

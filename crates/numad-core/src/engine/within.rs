@@ -305,6 +305,7 @@ impl Attachment {
             handed: None,
             ipc: None,
             others_gbps: &[],
+            era: self.era.number(),
         };
         let mut proposals = Vec::new();
         policy.propose(context.now, &program, &mut proposals);

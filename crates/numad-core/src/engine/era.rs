@@ -1,0 +1,43 @@
+//! How often a program began to do something else.
+
+use crate::likeness::likeness;
+use crate::policy::Program;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Era {
+    number: u32,
+    /// Judged windows in a row that were unlike those before.
+    unlike: u32,
+}
+
+/// Likeness of what is said now and what was said before below which the program does something else: two pairs in five
+/// have changed.
+const OTHER: f64 = 0.6;
+
+/// Windows in a row that may begin an era. A change within a window is seen in that one or in the next; one after them
+/// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
+const BEGIN_MAX: u32 = 2;
+
+/// Of the windows before, each counts half of the one after it: so much of the variance of one remains in their sum.
+const FADED: f64 = 1.0 / 3.0;
+
+impl Era {
+    pub(super) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Compares a judged window, in which a sample counted so much, with those before it.
+    pub(super) fn note(&mut self, program: &Program<'_>, sample: f64) {
+        let both = program.decayed.pairs().map(|(one, other, all)| {
+            let now = program.live.between(one, other);
+            (now as f64, all.saturating_sub(now) as f64)
+        });
+        let alike = likeness(both, (sample, sample * FADED));
+        self.unlike = match alike.is_some_and(|alike| alike < OTHER) {
+            true => self.unlike.saturating_add(1),
+            false => 0,
+        };
+        self.number += u32::from((1..=BEGIN_MAX).contains(&self.unlike));
+    }
+}

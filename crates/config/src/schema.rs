@@ -558,6 +558,15 @@ const ENGINE: Section = Section {
              window took. What is left goes on in the next window, as long as it is still right.",
         )),
         per_program(integer(
+            "horizon_s",
+            1,
+            10_000_000,
+            5,
+            "How long a program is expected to go on as it does, in seconds, at least: what moves cost must be earned back in \
+             that time. What has been the same for longer is expected to go on for as long again. A program that runs for \
+             hours with much memory gets it moved at once with a horizon of hours.",
+        )),
+        per_program(integer(
             "move_mib_per_s",
             1,
             1_000_000,

@@ -155,6 +155,7 @@ impl Scene {
             prices: Prices::default(),
             options: &AttachOptions::default(),
             moves_max: u64::MAX,
+            aside_max: u64::MAX,
             allowed: &[true; 2],
             evidence: true,
             wait: false,

@@ -273,6 +273,21 @@ impl Totals {
         most.min(fit.min(may).max(PAGES_MEASURED_MIN))
     }
 
+    /// How many of these pages would have gone in the same time had no calls gone on side by side.
+    pub(super) fn by_one(&self, pages: u64) -> u64 {
+        let took = u128::from(self.took_ns.min(self.spent_ns));
+        let pages = u128::from(pages) * took.max(1) / u128::from(self.spent_ns.max(1));
+        u64::try_from(pages).unwrap_or(u64::MAX)
+    }
+
+    /// How long so many pages take, as far as that is known.
+    pub(super) fn takes(&self, pages: u64) -> Option<Duration> {
+        let moved = self.pages_moved;
+        let took = u128::from(pages) * u128::from(self.took_ns) / u128::from(moved.max(1));
+        let took = Duration::from_nanos(u64::try_from(took).unwrap_or(u64::MAX));
+        (moved >= PAGES_MEASURED_MIN).then_some(took)
+    }
+
     /// The prices with what a page has cost so far, once that is more than a few.
     pub(super) fn measured(&self, prices: Prices) -> Prices {
         if self.pages_moved < PAGES_MEASURED_MIN {
@@ -310,6 +325,20 @@ mod tests {
         };
         let found = totals.page_moves_max(&options, (Duration::from_millis(500), 4096));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn calls_side_by_side_move_more_in_the_same_time() {
+        let totals = Totals {
+            pages_moved: 1000,
+            spent_ns: 2_000_000,
+            took_ns: 500_000,
+            ..Totals::default()
+        };
+        assert_eq!(totals.by_one(10_000), 2500);
+        assert_eq!(Totals::default().by_one(10_000), 10_000);
+        assert_eq!(totals.takes(3000), Some(Duration::from_micros(1500)));
+        assert_eq!(Totals::default().takes(3000), None);
     }
 
     #[test]

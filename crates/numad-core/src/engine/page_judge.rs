@@ -78,13 +78,15 @@ impl Attachment {
             let mut users = users.iter().filter(|user| user.weight >= most / STRAYED);
             one.wish.unconfirmed |= users.any(|user| unsettled.contains(&(user.task as usize)));
         }
+        let moves_max = self
+            .totals
+            .page_moves_max(&self.options, (judge.program.window, context.page_bytes));
         let case = PageCase {
             program: judge.program,
             prices: judge.prices,
             options: &self.options,
-            moves_max: self
-                .totals
-                .page_moves_max(&self.options, (judge.program.window, context.page_bytes)),
+            moves_max,
+            aside_max: self.totals.by_one(moves_max),
             allowed: nodes_allowed,
             evidence: judge.evidence,
             wait,

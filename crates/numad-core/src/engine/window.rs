@@ -151,10 +151,18 @@ impl Attachment {
         let mut summary = self.summary(context, scratch, &decision);
         summary.lost_permille = rounded(lost * 1000.0);
         summary.confident = confident;
+        let going = decision.pages.iter().flat_map(|grant| &grant.ranges);
+        let going = going.map(|range| range.end - range.start).sum();
         let change = self.order(context, scratch, decision, &mut summary);
         self.turn_over(context, &scratch.slots, confident);
         let last = context.now.since(self.window_start);
-        let next = self.interval.next(change, last);
+        let mut next = self.interval.next(change, last);
+        // What is left goes on as soon as these have gone.
+        if summary.pages_left > 0
+            && let Some(takes) = self.totals.takes(going)
+        {
+            next = self.interval.shorten(takes);
+        }
         let times = next.as_secs_f64() / last.as_secs_f64().max(0.001);
         self.thin.begin(times, scratch.tasks.len());
         self.window_start = context.now;

@@ -1,12 +1,15 @@
-//! What is copied from node to node, and how long memory and links take for that.
+//! What is copied from node to node, how long memory and links take for that, and who waits for it.
+
+use std::collections::BTreeMap;
 
 use numad_core::cost::MachineModel;
 
-/// Bytes from each node to each other.
+/// Bytes from each node to each other, and nanoseconds that threads wait.
 #[derive(Debug)]
 pub(super) struct Copied {
     nodes: usize,
     bytes: Vec<u64>,
+    held_up_ns: BTreeMap<usize, f64>,
 }
 
 impl Copied {
@@ -14,11 +17,22 @@ impl Copied {
         Self {
             nodes,
             bytes: vec![0; nodes * nodes],
+            held_up_ns: BTreeMap::new(),
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.bytes.fill(0);
+        self.held_up_ns.clear();
+    }
+
+    pub(super) fn hold_up(&mut self, thread: usize, ns: f64) {
+        *self.held_up_ns.entry(thread).or_default() += ns;
+    }
+
+    /// Threads that wait, and how long each.
+    pub(super) fn held_up(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.held_up_ns.iter().map(|(&thread, &ns)| (thread, ns))
     }
 
     pub(super) fn note(&mut self, bytes: u64, (from, to): (usize, usize)) {

@@ -290,13 +290,11 @@ impl World {
         let users = &self.regions[region].users;
         let part = price_ns / users.len().max(1) as f64;
         for &user in users {
-            self.threads[user].stall_ns += part;
+            self.copied.hold_up(user, part);
         }
     }
-}
 
-impl Host for World {
-    fn perform(&mut self, action: &Action) -> Outcome {
+    fn perform_one(&mut self, action: &Action) -> Outcome {
         if self.faults.has(Fault::Vanish) && self.mishaps.chance(VANISH_CHANCE) {
             self.end_some_thread();
         }
@@ -307,19 +305,26 @@ impl Host for World {
             } => self.move_pages(*pid, pages, *node),
         }
     }
+}
 
-    /// As the daemon does it: as many side by side as nodes take part.
+impl Host for World {
+    fn perform(&mut self, action: &Action) -> Outcome {
+        let mut all = self.perform_all(std::slice::from_ref(action));
+        all.pop().unwrap_or(Outcome::Refused(Refusal::Gone))
+    }
+
+    /// As the daemon does it: as many side by side as nodes take part. Nobody waits for longer than that takes.
     fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
         self.copied.clear();
-        let each = actions.iter().map(|action| self.perform(action));
+        let each = actions.iter().map(|action| self.perform_one(action));
         let mut outcomes: Vec<Outcome> = each.collect();
-        let times = outcomes.iter().filter_map(|outcome| match outcome {
-            Outcome::Moved { spent_ns, .. } => Some(*spent_ns as f64),
-            Outcome::Bound | Outcome::Refused(_) => None,
-        });
-        let times: Vec<f64> = times.collect();
-        let spent: f64 = times.iter().sum();
-        let longest = times.iter().copied().fold(0.0, f64::max);
+        let (mut spent, mut longest) = (0.0, 0.0_f64);
+        for outcome in &outcomes {
+            if let Outcome::Moved { spent_ns, .. } = outcome {
+                spent += *spent_ns as f64;
+                longest = longest.max(*spent_ns as f64);
+            }
+        }
         let movers = self.copied.nodes().clamp(1, MOVERS_MAX);
         let took = (spent / movers as f64)
             .max(longest)
@@ -331,6 +336,9 @@ impl Host for World {
             {
                 *took_ns = whole(*spent_ns as f64 * took / spent.max(1.0));
             }
+        }
+        for (thread, held_up_ns) in self.copied.held_up() {
+            self.threads[thread].stall_ns += held_up_ns.min(took);
         }
         outcomes
     }

@@ -52,6 +52,8 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         ranks: Vec::new(),
         external: None,
         in_vain: None,
+        kernel: None,
+        unseen_share: None,
     }
 }
 

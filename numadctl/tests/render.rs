@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use control::rows::{
     Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, JournalMask,
-    JournalMemory, JournalReport, JournalRow, Ledger, LinkRow, Matrix, MemoryRow, Moving, Partner,
-    PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    JournalMemory, JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow,
+    Moving, Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
     attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, settings, status,
@@ -312,6 +312,8 @@ fn program() -> Attachment {
         counts: None,
         ranks: Vec::new(),
         in_vain: None,
+        kernel: None,
+        unseen_share: None,
         external: None,
     }
 }
@@ -585,6 +587,44 @@ fn explain_tells_the_program_its_threads_and_events() {
          12.3 s  ordered  bind to node 1: shares memory with thread 4244 (amount 900)\n"
     );
     assert!(explain::text(&detail, &[], 100).ends_with("no window has been judged yet\n"));
+}
+
+#[test]
+fn what_the_kernel_does_and_what_nobody_sees_is_told() {
+    let row = Attachment {
+        kernel: Some(KernelMoves {
+            machine_pages: Some(1234),
+            pages_elsewhere: 1,
+            left: 9,
+        }),
+        unseen_share: Some(0.624),
+        ..program()
+    };
+    let status = Status {
+        attachments: vec![row.clone()],
+        ..daemon()
+    };
+    let text = status::text(&status, 100);
+    let line = "\nunseen 3  62 % of its memory: page faults show writes alone";
+    assert!(text.contains(line), "{text}");
+    let little = Status {
+        attachments: vec![Attachment {
+            unseen_share: Some(0.09),
+            ..row.clone()
+        }],
+        ..daemon()
+    };
+    assert!(!status::text(&little, 100).contains("unseen"));
+    let detail = AttachmentDetail {
+        attachment: row,
+        threads: Vec::new(),
+        settings: BTreeMap::new(),
+    };
+    let text = explain::text(&detail, &[], 100);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "kernel balances too: 1234 pages moved on the machine meanwhile; 1 page of this program not \
+                where numad had put it, and left there; 9 proposals left to it unseen 62 % of its memory";
+    assert!(words.contains(line), "{text}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ _numad__sim() {
 
     case "${cmd}" in
         numad__sim)
-            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --source --samples --bandwidth --fault --cpus --counters --json --show --list --help --version matrix help"
+            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --source --samples --bandwidth --fault --cpus --counters --balancing --json --show --list --help --version matrix help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_numad_sim_global_optspecs
-    string join \n scenario= topology= workload= policy= set= seed= threads= seconds= memory= huge touch= sparse staggered source= samples= bandwidth= fault= cpus= counters json show list h/help V/version
+    string join \n scenario= topology= workload= policy= set= seed= threads= seconds= memory= huge touch= sparse staggered source= samples= bandwidth= fault= cpus= counters balancing json show list h/help V/version
 end
 
 function __fish_numad_sim_needs_command
@@ -60,6 +60,7 @@ complete -c numad-sim -n "__fish_numad_sim_needs_command" -l huge -d 'Memory is 
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l sparse -d 'Pieces of memory are strewn over the whole address space'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l staggered -d 'Threads start one after the other, within two seconds'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l counters -d 'The machine counts instructions, cycles and the bandwidth of memory'
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -l balancing -d 'The kernel\'s own balancing is on beside the policy'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l json -d 'Print JSON'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l show -d 'Print also what was seen, and what was done and why'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l list -d 'List workloads, policies and scenarios'

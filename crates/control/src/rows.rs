@@ -130,6 +130,25 @@ pub struct Attachment {
     /// Why its policy cannot do here what it is for; none where it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_vain: Option<String>,
+    /// What the kernel's own balancing does beside numad; none while it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelMoves>,
+    /// Share of its memory, that of files apart, of which nothing is known because nothing but writes is seen, 0 to 1;
+    /// none where reads are seen as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen_share: Option<f64>,
+}
+
+/// What the kernel's own balancing does beside numad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelMoves {
+    /// Pages that it moved since the attach, of all programs; none where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_pages: Option<u64>,
+    /// Times that a page of this program was found elsewhere than numad had put it.
+    pub pages_elsewhere: u64,
+    /// Wishes for threads and pages that were left to it.
+    pub left: u64,
 }
 
 /// A process that says it is a rank of an MPI job.

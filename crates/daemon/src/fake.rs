@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) undo_takes: Duration,
     /// How the kernel balances, if it does.
     pub(crate) balancing: Option<Balancing>,
+    /// Pages that the kernel moved so far: ten between two looks.
+    pub(crate) balanced: u64,
     pub(crate) followed: BTreeSet<Pid>,
     pub(crate) follow_max: Option<usize>,
     pub(crate) done: Vec<Action>,
@@ -451,6 +453,7 @@ impl Machine for World {
             free_bytes: vec![(NodeId(0), 1 << 33), (NodeId(1), 1 << 33)],
             online: CpuSet::new(),
             lost: 0,
+            kernel_balances: state.balancing.is_some(),
             ..Observation::default()
         }
     }
@@ -495,6 +498,16 @@ impl Machine for World {
 
     fn kernel_balances(&mut self) -> bool {
         self.state().balancing.is_some()
+    }
+
+    fn moved_by_kernel(&mut self) -> Option<u64> {
+        let mut state = self.state();
+        state.balanced += 10;
+        Some(state.balanced)
+    }
+
+    fn resident_bytes(&mut self, _attachment: AttachmentId) -> u64 {
+        1 << 20
     }
 
     fn date_s(&mut self) -> u64 {

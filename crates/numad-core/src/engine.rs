@@ -24,35 +24,31 @@ use crate::tables::pages::{PageTable, Tag};
 use crate::time::Time;
 
 mod attachment;
-mod era;
-mod judge;
-mod messages;
+mod judgement;
 mod options;
+mod ordered;
 mod orders;
 mod outcome;
-mod pace;
-mod page_judge;
-mod pieces;
 mod queue;
 mod registry;
-mod sharing;
-mod show;
-mod sync;
-mod thin;
+mod seen;
 mod traffic;
-mod trial;
 mod window;
+mod wishes;
 mod within;
 
 pub use crate::interval::{IntervalError, IntervalLaw};
 pub use options::{AttachError, AttachOptions, Bind, EngineOptions, Totals, WantedPage};
-pub use thin::SAMPLES_KEPT;
+pub use seen::thin::SAMPLES_KEPT;
 
 use attachment::Attachment;
 use queue::Events;
 use registry::Registry;
+use seen::coming::Newcomer;
+use seen::program::Scratch;
+use seen::{Look, Seen, Stream};
 use traffic::Traffic;
-use window::{Context, Scratch};
+use window::Context;
 use within::Within;
 
 /// Samples whose memory is read ahead: as many as a core has outstanding reads of its own.
@@ -77,10 +73,8 @@ pub struct Engine {
     next_id: u32,
     actions: VecDeque<Action>,
     events: Events,
-    /// Samples that sources lost so far.
-    lost: u64,
-    /// Samples of attached programs so far.
-    taken: u64,
+    /// Samples that sources lost so far, and those of attached programs.
+    stream: Stream,
     /// Processors online at the last observation.
     online: CpuSet,
     traffic: Traffic,
@@ -107,8 +101,7 @@ impl Engine {
             next_id: 1,
             actions: VecDeque::new(),
             events: Events::new(options.events_max),
-            lost: 0,
-            taken: 0,
+            stream: Stream::default(),
             online,
             traffic: Traffic::default(),
             within: None,
@@ -157,13 +150,11 @@ impl Engine {
             .unwrap_or(self.places.len());
         let number = u32::try_from(place).expect("there are fewer attachments than processes");
         let id = AttachmentId(self.next_id);
-        let mut attachment = Attachment::new(id, number, now, spec, &self.options)?;
-        attachment.lost_seen = self.lost;
-        attachment.live_lost = self.lost;
-        attachment.live_taken = self.taken;
+        let limits = &self.options;
+        let mut attachment = Attachment::new((id, number), now, spec, limits, self.stream)?;
         for pid in pids {
-            if attachment.join(&mut self.registry, pid).is_none() {
-                attachment.leave(&mut self.registry);
+            if attachment.seen.join(&mut self.registry, pid).is_none() {
+                attachment.seen.leave(&mut self.registry);
                 return Err(AttachError::TooManyProcesses);
             }
         }
@@ -184,7 +175,7 @@ impl Engine {
         self.actions
             .retain(|action| action.attachment() != attachment);
         if let Some(mut gone) = self.places[place as usize].take() {
-            gone.leave(&mut self.registry);
+            gone.seen.leave(&mut self.registry);
         }
         if self.by_id.is_empty() {
             self.scratch = Scratch::default();
@@ -200,7 +191,7 @@ impl Engine {
         }
         let place = self.by_id.get(&attachment).copied();
         match place.and_then(|place| self.places[place as usize].as_mut()) {
-            Some(program) => program.join(&mut self.registry, pid).is_some(),
+            Some(program) => program.seen.join(&mut self.registry, pid).is_some(),
             None => false,
         }
     }
@@ -213,7 +204,7 @@ impl Engine {
             return;
         };
         if let Some(attachment) = &mut self.places[process.place as usize] {
-            attachment.expel(&mut self.registry, pid, process.slot);
+            attachment.seen.expel(&mut self.registry, pid, process.slot);
         }
     }
 
@@ -222,7 +213,7 @@ impl Engine {
         match record {
             Record::Sample(sample) => self.fold(sample),
             Record::Lifecycle(change) => self.change(change),
-            Record::Lost(count) => self.lost = self.lost.saturating_add(*count),
+            Record::Lost(count) => self.stream.lost = self.stream.lost.saturating_add(*count),
             Record::Sent(sent) => self.handle_messages(std::slice::from_ref(sent)),
         }
     }
@@ -238,7 +229,8 @@ impl Engine {
             if from == to
                 && let Some(attachment) = &mut self.places[from as usize]
             {
-                attachment.sent(sent);
+                let prices = &attachment.options.prices;
+                attachment.seen.sent(sent, prices.accesses_per_amount);
             }
         }
     }
@@ -270,7 +262,7 @@ impl Engine {
         };
         let spot = self.registry.threads.find(sample.tid.0)?;
         let attachment = self.places.get(spot.place as usize)?.as_ref()?;
-        Some((&attachment.pages, attachment.tag_of(spot.slot, sample)?))
+        attachment.seen.page_of(spot.slot, sample)
     }
 
     /// When the next window ends; none when nothing is attached.
@@ -296,7 +288,7 @@ impl Engine {
     /// off the machine. A program that is not due is brought up to date and goes on. Programs that the
     /// observation does not have, or that do not exist, are left alone.
     pub fn handle_observation(&mut self, now: Time, observation: &Observation) {
-        self.lost = self.lost.saturating_add(observation.lost);
+        self.stream.lost = self.stream.lost.saturating_add(observation.lost);
         let topology = Arc::clone(&self.topology);
         let before = self.online.clone();
         if !observation.online.is_empty() {
@@ -310,20 +302,28 @@ impl Engine {
                 continue;
             };
             if let Some(attachment) = &mut self.places[*place as usize] {
-                let look = sync::Look {
+                let look = Look {
                     now,
                     topology: &topology,
                     online: &self.online,
                     online_changed: before != self.online,
+                    kernel_balances: observation.kernel_balances,
                 };
-                attachment.sync(&mut self.registry, program, &look, &mut self.events);
+                let found = attachment.sync(&mut self.registry, program, &look);
+                let id = attachment.id;
+                for task in found.handed_off {
+                    self.events.push(now, id, EventKind::HandsOff { task });
+                }
+                if found.ended {
+                    self.events.push(now, id, EventKind::ProgramEnded);
+                }
             }
         }
         self.traffic.take(&topology, &observation.traffic);
         for (id, progress) in &observation.progress {
             let place = self.by_id.get(id).copied();
             if let Some(Some(attachment)) = place.map(|place| &mut self.places[place as usize]) {
-                attachment.pace.add(*progress);
+                attachment.judged.note_progress(*progress);
             }
         }
         let mut free = vec![0; topology.nodes().len()];
@@ -333,7 +333,7 @@ impl Engine {
             }
         }
         for program in looked_at {
-            self.close(now, program, &mut free);
+            self.close(now, program, (&mut free, observation.kernel_balances));
         }
     }
 
@@ -417,13 +417,17 @@ impl Engine {
         self.places[*self.by_id.get(&id)? as usize].as_ref()
     }
 
+    fn seen(&self, id: AttachmentId) -> Option<&Seen> {
+        Some(&self.attachment(id)?.seen)
+    }
+
     #[inline]
     fn fold(&mut self, sample: &Sample) {
         if let Some(Spot { place, slot }) = self.registry.threads.find(sample.tid.0)
             && let Some(attachment) = &mut self.places[place as usize]
-            && attachment.fold(slot, sample)
+            && attachment.seen.fold(slot, sample)
         {
-            self.taken += 1;
+            self.stream.taken += 1;
             return;
         }
         self.fold_newcomer(sample);
@@ -438,22 +442,10 @@ impl Engine {
         if let Some(old) = registry.threads.find(sample.tid.0)
             && let Some(attachment) = &mut self.places[old.place as usize]
         {
-            attachment.retire(registry, old.slot);
+            attachment.seen.retire(registry, old.slot);
         }
         if let Some(attachment) = &mut self.places[process.place as usize] {
-            let newcomer = attachment::Newcomer {
-                pid: sample.pid,
-                tid: sample.tid,
-                seen: sample.time,
-                born: None,
-            };
-            match attachment.add(registry, newcomer) {
-                Some(slot) => {
-                    attachment.fold(slot, sample);
-                    self.taken += 1;
-                }
-                None => attachment.totals.samples_aside += 1,
-            }
+            self.stream.taken += u64::from(attachment.seen.fold_newcomer(registry, sample));
         }
     }
 
@@ -469,7 +461,7 @@ impl Engine {
                 if let Some(spot) = self.registry.threads.find(tid.0)
                     && let Some(attachment) = &mut self.places[spot.place as usize]
                 {
-                    attachment.exited(spot.slot, pid, time);
+                    attachment.seen.exited(spot.slot, pid, time);
                 }
             }
             Lifecycle::Renamed {
@@ -483,7 +475,9 @@ impl Engine {
                     return;
                 };
                 if let Some(attachment) = &mut self.places[process.place as usize] {
-                    attachment.renamed(&mut self.registry, (pid, tid), name, exec);
+                    attachment
+                        .seen
+                        .renamed(&mut self.registry, (pid, tid), name, exec);
                 }
             }
         }
@@ -501,33 +495,30 @@ impl Engine {
         {
             // Records of different processors come in any order: a thread whose first sample came
             // before its birth is still the same.
-            if attachment.is_newborn(old.slot, pid, time) {
-                attachment.born(old.slot, time);
+            if attachment.seen.is_newborn(old.slot, pid, time) {
+                attachment.seen.born(old.slot, time);
                 return;
             }
-            attachment.retire(registry, old.slot);
+            attachment.seen.retire(registry, old.slot);
         }
-        let Some(attachment) = &mut self.places[spot.place as usize] else {
-            return;
-        };
-        if known.is_none() {
-            let Some(child) = attachment.join(registry, pid) else {
-                attachment.totals.processes_ignored += 1;
-                return;
+        if let Some(attachment) = &mut self.places[spot.place as usize] {
+            let maker = known.is_none().then_some(spot.slot);
+            let newcomer = Newcomer {
+                pid,
+                tid,
+                seen: time,
+                born: Some(time),
             };
-            attachment.inherit(spot.slot, child);
+            attachment.seen.forked(registry, maker, newcomer);
         }
-        let newcomer = attachment::Newcomer {
-            pid,
-            tid,
-            seen: time,
-            born: Some(time),
-        };
-        // When there are too many threads, this one's samples are counted as they come.
-        attachment.add(registry, newcomer);
     }
 
-    fn close(&mut self, now: Time, program: &ObservedProgram, free: &mut [u64]) {
+    fn close(
+        &mut self,
+        now: Time,
+        program: &ObservedProgram,
+        (free, kernel_balances): (&mut [u64], bool),
+    ) {
         let Some(&place) = self.by_id.get(&program.attachment) else {
             return;
         };
@@ -551,12 +542,12 @@ impl Engine {
                 others: window::Others::of(self.attached(), &topology, self.within.as_ref()),
                 nodes_allowed: &program.nodes_allowed,
                 free,
+                kernel_balances,
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
-                lost: self.lost,
+                stream: self.stream,
                 memory: self.traffic.memory(&topology, others_gbps),
                 within: self.within.as_mut(),
-                taken: self.taken,
                 actions: &mut self.actions,
                 events: &mut self.events,
             };

@@ -25,7 +25,7 @@ pub enum EventKind {
     /// A window was judged.
     Window(WindowSummary),
     /// A thread proposal was dropped. At most 64 are told for one reason in one window, and none for
-    /// a thread that is where it was wanted; `Totals::vetoes` counts them all.
+    /// a thread that is where it was wanted, or left to the kernel there; `Totals::vetoes` counts them all.
     TaskDropped {
         /// Which task.
         task: TaskKey,
@@ -89,6 +89,8 @@ pub struct WindowSummary {
     pub tasks: u32,
     /// Pages tracked.
     pub pages: u32,
+    /// Pages of the memory that is known to be in use: those that were sampled, and what lies between.
+    pub memory_pages: u64,
     /// Pages dropped from the table because their set was full.
     pub pages_dropped: u64,
     /// Proposals of the policy.

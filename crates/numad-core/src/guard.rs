@@ -59,6 +59,8 @@ pub(crate) struct Standing {
     /// Node we placed it on.
     pub placed: Option<usize>,
     pub hands_off: bool,
+    /// It shares next to nothing, and the kernel's balancing is on.
+    pub left: bool,
     /// It moved too recently.
     pub held: bool,
     /// Node that the window before wanted.
@@ -333,6 +335,9 @@ impl ThreadCase<'_> {
         if standing.hands_off {
             return Err(Veto::HandsOff);
         }
+        if standing.left && !self.reverting {
+            return Err(Veto::Kernel);
+        }
         let room = self
             .program
             .capacity
@@ -487,6 +492,8 @@ pub(crate) struct PageWish<'a> {
     pub is_part: bool,
     /// Wanted there because all use it alike, and one node has more than its part of such.
     pub evens: bool,
+    /// The kernel's balancing is on, and moves it by itself or has done so.
+    pub by_kernel: bool,
 }
 
 /// What moving a page gains.
@@ -675,6 +682,9 @@ impl PageCase<'_> {
         }
         if wish.barred {
             return Err(Veto::Shared);
+        }
+        if wish.by_kernel {
+            return Err(Veto::Kernel);
         }
         if !self.evidence {
             return Err(Veto::Evidence);

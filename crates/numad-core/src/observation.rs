@@ -24,6 +24,8 @@ pub struct Observation {
     pub traffic: Vec<NodeTraffic>,
     /// How far programs got since the observation before; one that is missing is not counted.
     pub progress: Vec<(AttachmentId, Progress)>,
+    /// Whether the kernel moves pages between nodes by itself now.
+    pub kernel_balances: bool,
 }
 
 /// What a node's memory carries.

@@ -406,6 +406,8 @@ pub enum Veto {
     HandsOff,
     /// Others than the program map the page, or may do so, or it belongs to a file.
     Shared,
+    /// One thread alone uses the page, or the kernel moved it where it is: with its balancing on that is the kernel's.
+    Kernel,
 }
 
 impl fmt::Display for Veto {
@@ -423,6 +425,7 @@ impl fmt::Display for Veto {
             Self::Unconfirmed => "waits for a second window to agree",
             Self::HandsOff => "changed by someone else, hands off",
             Self::Shared => "shared with others, or part of a file",
+            Self::Kernel => "the kernel's balancing moves it",
         })
     }
 }

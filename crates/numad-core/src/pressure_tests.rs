@@ -174,6 +174,7 @@ impl Scene {
                 backed: false,
                 is_part: false,
                 evens,
+                by_kernel: false,
             })
             .collect();
         let verdicts = case.judge(wishes.iter(), &mut [1 << 30; 2]);

@@ -42,5 +42,5 @@ pub use process::{PIDS_MAX, Process, THREADS_MAX, Thread};
 pub use reader::Reader;
 pub use rights::{Closed, Rights};
 pub use stat::{Stat, TICKS_PER_SECOND, TaskRun, age};
-pub use status::{Ids, Status};
+pub use status::{Ids, Resident, Status};
 pub use system::{BalancingMode, Rival, SchedExt, Usage};

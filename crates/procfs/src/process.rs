@@ -11,7 +11,7 @@ use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
 use crate::rights::Rights;
 use crate::stat::{self, Stat, TaskRun};
-use crate::status::{self, Status};
+use crate::status::{self, Resident, Status};
 
 /// A process, as those need it who want to attach to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +26,14 @@ pub struct Process {
     pub rights: Rights,
     /// Its threads; 0 where the kernel does not say.
     pub threads: u32,
+    /// Memory that it has mapped: while this is the same, so are most likely its maps.
+    pub mapped_bytes: u64,
     /// Its name, lossily decoded; at most 15 bytes.
     pub name: String,
     /// Whether it is part of the kernel.
     pub kernel_thread: bool,
+    /// Its memory that is there and no file's.
+    pub resident: Resident,
 }
 
 /// A thread.
@@ -75,7 +79,9 @@ impl Reader {
                     start: stat.start,
                     parent: stat.parent,
                     rights: Rights::new(&status, owner),
+                    resident: status.resident,
                     threads: status.threads,
+                    mapped_bytes: stat.mapped_bytes,
                     name: stat.name,
                     kernel_thread: stat.kernel_thread,
                 })

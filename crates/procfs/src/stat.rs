@@ -25,6 +25,8 @@ pub struct Stat {
     pub cpu_time: Duration,
     /// When it began.
     pub start: StartTicks,
+    /// Memory that is mapped, resident or not; 0 for a thread that has ended.
+    pub mapped_bytes: u64,
     /// Resident memory in pages.
     pub resident_pages: u64,
     /// The processor it ran on last.
@@ -80,6 +82,7 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
         mere_thread: fields[EXIT_SIGNAL - FIRST_AFTER_NAME] == b"-1",
         cpu_time: ticks_to_time(ticks),
         start: StartTicks(field(&fields, START)?),
+        mapped_bytes: field(&fields, MAPPED)?,
         // A kernel thread's count may be printed as -1 in damaged accounting; nothing depends on it.
         resident_pages: field(&fields, RESIDENT).unwrap_or(0),
         cpu: CpuId(narrow(field(&fields, PROCESSOR)?)?),
@@ -145,6 +148,7 @@ const FLAGS: usize = 9;
 const UTIME: usize = 14;
 const STIME: usize = 15;
 const START: usize = 22;
+const MAPPED: usize = 23;
 const RESIDENT: usize = 24;
 const EXIT_SIGNAL: usize = 38;
 const PROCESSOR: usize = 39;
@@ -166,7 +170,7 @@ mod tests {
         assert!(!stat.kernel_thread);
         assert_eq!(stat.cpu_time, Duration::from_millis(0));
         assert_eq!(stat.start, StartTicks(242_978));
-        assert_eq!(stat.resident_pages, 399);
+        assert_eq!((stat.mapped_bytes, stat.resident_pages), (2_654_208, 399));
         assert_eq!(stat.cpu, CpuId(1));
     }
 

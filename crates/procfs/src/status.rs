@@ -21,6 +21,32 @@ pub struct Status {
     pub cpus_allowed: CpuSet,
     /// Nodes it may allocate on: its cpuset's.
     pub mems_allowed: NodeSet,
+    /// Memory of its process that is there and no file's.
+    pub resident: Resident,
+}
+
+/// Memory that is there; 0 where the kernel does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Bytes that are its own.
+    pub own_bytes: u64,
+    /// Bytes that others may share.
+    pub shared_bytes: u64,
+}
+
+impl Resident {
+    /// Takes in another process of the same program. What is shared is taken for one memory, of which the largest of
+    /// them has all.
+    pub fn join(&mut self, other: Self) {
+        self.own_bytes = self.own_bytes.saturating_add(other.own_bytes);
+        self.shared_bytes = self.shared_bytes.max(other.shared_bytes);
+    }
+
+    /// All of it.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.own_bytes.saturating_add(self.shared_bytes)
+    }
 }
 
 /// On whose behalf a process acts: users, or groups.
@@ -65,6 +91,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     let mut threads = 0;
     let mut cpus_allowed = CpuSet::new();
     let mut mems_allowed = NodeSet::new();
+    let mut resident = Resident::default();
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else {
             continue;
@@ -79,6 +106,8 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
             b"CapPrm" => capabilities = Some(hexadecimal(number, value)?),
             b"Cpus_allowed_list" => cpus_allowed = list(number, value, CpuSet::parse_list)?,
             b"Mems_allowed_list" => mems_allowed = list(number, value, NodeSet::parse_list)?,
+            b"RssAnon" => resident.own_bytes = kibibytes(number, value)?,
+            b"RssShmem" => resident.shared_bytes = kibibytes(number, value)?,
             _ => {}
         }
     }
@@ -93,6 +122,7 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
         threads,
         cpus_allowed,
         mems_allowed,
+        resident,
     })
 }
 
@@ -114,6 +144,16 @@ fn hexadecimal(line: usize, value: &[u8]) -> Result<u64, ParseError> {
         .ok()
         .and_then(|text| u64::from_str_radix(text, 16).ok())
         .ok_or_else(|| ParseError::new(line, value, "is no hexadecimal number"))
+}
+
+/// As in `1234 kB`.
+fn kibibytes(line: usize, value: &[u8]) -> Result<u64, ParseError> {
+    let text = value.strip_suffix(b" kB").unwrap_or(value);
+    let number = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    let number = number.ok_or_else(|| ParseError::new(line, value, "is no size"))?;
+    Ok(number.saturating_mul(1024))
 }
 
 fn numbers<const N: usize>(line: usize, value: &[u8]) -> Result<[u32; N], ParseError> {
@@ -159,6 +199,15 @@ mod tests {
         assert_eq!(status.capabilities, Some(0x1ff_feff_ffff));
         assert_eq!(status.cpus_allowed.to_string(), "0-1");
         assert_eq!(status.mems_allowed.to_string(), "0");
+        let mut resident = status.resident;
+        assert_eq!((resident.own_bytes, resident.shared_bytes), (112 << 10, 0));
+        resident.join(Resident {
+            own_bytes: u64::MAX,
+            shared_bytes: 7,
+        });
+        assert_eq!(resident.bytes(), u64::MAX);
+        let wrong = parse(b"Tgid:\t1\nUid:\t0\t0\t0\t0\nRssAnon:\tmany kB\n");
+        assert_eq!(wrong.unwrap_err().part, "many kB");
     }
 
     #[test]

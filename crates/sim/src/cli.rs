@@ -62,6 +62,9 @@ struct Arguments {
     /// The machine counts instructions, cycles and the bandwidth of memory
     #[arg(long)]
     counters: bool,
+    /// The kernel's own balancing is on beside the policy
+    #[arg(long)]
+    balancing: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "show")]
     json: bool,
@@ -220,6 +223,7 @@ impl Arguments {
             scenario.topology.clone_from(topology);
         }
         scenario.counters |= self.counters;
+        scenario.balancing |= self.balancing;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.trim_end_matches(SUFFIX).to_owned();
             if policy.ends_with(SUFFIX) {

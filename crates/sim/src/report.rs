@@ -134,20 +134,21 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     check_size(&scenario, threads, &topology)?;
     let factory = find(&scenario.policy)?;
     let settings = settings_of(factory, &scenario.settings)?;
-    let simulate =
-        |scenario: &Scenario, factory: &'static dyn PolicyFactory, settings: &Settings| {
-            let world = WorldSpec {
-                topology: Arc::clone(&topology),
-                workload: scenario.workload,
-                threads,
-                conditions: scenario.conditions,
-                faults: scenario.faults,
-                cgroup_cpus: scenario.cgroup_cpus.clone(),
-                seed: scenario.seed,
-                balancing: factory.name() == LINUX,
-            };
-            simulate(scenario, &world, factory, settings)
+    let simulate = |scenario: &Scenario,
+                    factory: &'static dyn PolicyFactory,
+                    settings: &Settings| {
+        let world = WorldSpec {
+            topology: Arc::clone(&topology),
+            workload: scenario.workload,
+            threads,
+            conditions: scenario.conditions,
+            faults: scenario.faults,
+            cgroup_cpus: scenario.cgroup_cpus.clone(),
+            seed: scenario.seed,
+            balancing: factory.name() == LINUX || scenario.balancing && factory.name() != "none",
         };
+        simulate(scenario, &world, factory, settings)
+    };
     let (run, totals, undo_complete) = simulate(&scenario, factory, &settings)?;
     let outcome = summary(&totals, threads, &scenario);
     let none = if factory.name() == "none" {
@@ -174,8 +175,8 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     })
 }
 
-/// The policy that stands for the kernel's own balancing, which is modelled for it alone: under all
-/// others it is off, as on machines that numad is told to manage.
+/// The policy that stands for the kernel's own balancing, which is modelled for it, and beside others where the scenario
+/// says so.
 pub(crate) const LINUX: &str = "linux";
 
 /// What came of a run, of the world, and whether undo put everything back.

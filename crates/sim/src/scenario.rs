@@ -36,6 +36,8 @@ pub struct Scenario {
     pub counters: bool,
     /// What is known of the machine's bandwidth.
     pub bandwidth: Bandwidth,
+    /// The kernel balances beside the policy.
+    pub balancing: bool,
 }
 
 /// What the engine knows of the bandwidth of a machine.
@@ -121,6 +123,7 @@ impl NamedScenario {
             cgroup_cpus: CpuSet::new(),
             counters: false,
             bandwidth: Bandwidth::Measured,
+            balancing: false,
         }
     }
 }

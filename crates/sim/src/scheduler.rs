@@ -7,8 +7,9 @@ use topology::{CpuSet, Topology};
 ///
 /// A thread keeps its processor while it may; else, and at first, it goes to the least loaded
 /// processor it may run on, on the least loaded node, as the kernel's slow path does. When a
-/// processor idles while another has two threads, one of those that may moves over. Ties go to the
-/// lowest number.
+/// processor idles while another has two threads, one of those that may moves over; where none may, one that may gives up
+/// its processor to one of them, as the kernel does where masks keep a group of processors crowded (`group_imbalanced`
+/// in kernel/sched/fair.c). Ties go to the lowest number.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     /// Position of the node of each processor; processors of no node share one bucket.
@@ -90,7 +91,34 @@ impl Scheduler {
         for thread in threads.iter_mut() {
             changed |= self.pull(thread);
         }
+        for crowded in 0..threads.len() {
+            changed |= self.relieve(threads, crowded);
+        }
         changed
+    }
+
+    /// Moves a thread that shares its processor, and for which none idles, to that of another, which goes to an idle one.
+    fn relieve(&mut self, threads: &mut [&mut Runnable], crowded: usize) -> bool {
+        let Some(from) = threads[crowded].cpu.filter(|&cpu| self.load[cpu] > 1) else {
+            return false;
+        };
+        let idle: Vec<usize> = (0..self.load.len())
+            .filter(|&cpu| self.load[cpu] == 0)
+            .collect();
+        let way = threads.iter().enumerate().find_map(|(other, thread)| {
+            let through = thread.cpu.filter(|&cpu| self.load[cpu] == 1)?;
+            let may = threads[crowded].allowed[through];
+            let to = idle.iter().find(|&&cpu| may && thread.allowed[cpu])?;
+            Some((other, through, *to))
+        });
+        let Some((other, through, to)) = way else {
+            return false;
+        };
+        self.note_move(through, to);
+        threads[other].cpu = Some(to);
+        self.note_move(from, through);
+        threads[crowded].cpu = Some(through);
+        true
     }
 
     /// Moves a thread that shares its processor to an idle one: on its node if there is one.
@@ -164,5 +192,21 @@ mod tests {
         threads[1].allowed = vec![true, false, false, false];
         // The thread that is not bound gives way.
         assert_eq!(place(&mut scheduler, &mut threads), [1, 0]);
+    }
+
+    #[test]
+    fn who_may_go_elsewhere_makes_room_for_those_who_may_not() {
+        let topology = topology::synthetic::parse("2x2@10,20").unwrap();
+        let mut scheduler = Scheduler::new(&topology);
+        let here = vec![true, true, false, false];
+        let mut threads = vec![free(4); 3];
+        assert_eq!(place(&mut scheduler, &mut threads), [0, 2, 1]);
+        // The last goes to the first node, whose processors both have a thread; the first could be anywhere.
+        threads[1].allowed.clone_from(&here);
+        threads[2].allowed.clone_from(&here);
+        threads[0].cpu = Some(0);
+        threads[1].cpu = Some(1);
+        threads[2].cpu = Some(1);
+        assert_eq!(place(&mut scheduler, &mut threads), [2, 0, 1]);
     }
 }

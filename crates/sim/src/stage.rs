@@ -241,6 +241,7 @@ impl Stage for Simulation {
             lost: 0,
             traffic,
             progress,
+            kernel_balances: self.world.balances(),
         }
     }
 

@@ -254,6 +254,27 @@ fn the_kernel_s_balancing_helps_where_pages_are_far_and_is_not_ours_to_undo() {
 }
 
 #[test]
+fn beside_the_kernel_s_balancing_it_is_at_least_as_good_as_either() {
+    // What belongs to one thread alone, what pairs share, what one writes for others to read.
+    for (workload, gains) in [
+        ("slices", 0.99),
+        ("pairs", 1.1),
+        ("hog", 1.0),
+        ("groups:4", 1.1),
+    ] {
+        for seed in 1..=3 {
+            let alone = report(&scenario("4x4@10,21", workload, "linux", seed));
+            let both = report(&Scenario {
+                balancing: true,
+                ..scenario("4x4@10,21", workload, "deloc", seed)
+            });
+            let ratio = both.outcome.speed / alone.outcome.speed;
+            assert!(ratio >= gains, "{workload}, seed {seed}: {ratio:.3}");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     for (policy, faults) in [("deloc", Faults::NONE), ("random", Faults::all())] {
         let scenario = Scenario {

@@ -152,13 +152,13 @@ fn balancing(root: &Path) -> Finding {
         Some("0") => finding(
             "ok",
             subject,
-            "off; it and numad complement each other, see `engine.balancing`".to_owned(),
+            "off; with it reads are seen as well, and what one thread alone uses comes home by itself: see `engine.balancing`".to_owned(),
             "",
         ),
         Some(_) => finding(
             "ok",
             subject,
-            "on; it and numad complement each other".to_owned(),
+            "on; it and numad complement each other: what one thread alone uses is left to it".to_owned(),
             "",
         ),
     }

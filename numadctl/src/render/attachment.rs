@@ -50,6 +50,21 @@ pub fn attached(row: &Attachment) -> String {
     )
 }
 
+/// How much of a program's memory nobody can see, and how more of it is seen; none where it is little.
+pub(crate) fn unseen(share: f64) -> Option<String> {
+    (share >= UNSEEN_MIN).then(|| {
+        format!(
+            "{:.0} % of its memory: page faults show writes alone, and of what is only read nothing is known or decided. \
+             With the kernel's balancing reads are seen as well: `engine.balancing = \"cooperate\"`, or `sysctl \
+             kernel.numa_balancing=1`",
+            share * 100.0
+        )
+    })
+}
+
+/// Stacks, what an allocator keeps, and what was written long ago come to less.
+const UNSEEN_MIN: f64 = 0.1;
+
 /// What is back where it was, what is not, and why.
 #[must_use]
 pub fn undone(report: &UndoReport) -> String {

@@ -1,6 +1,8 @@
 //! What `explain` shows: the program, its threads, what was done and what was not.
 
-use control::rows::{AttachmentDetail, EventRow, Evidence, RankRow, ThreadRow};
+use control::rows::{
+    Attachment, AttachmentDetail, EventRow, Evidence, KernelMoves, RankRow, ThreadRow,
+};
 
 use super::attachment::handle;
 use super::counters;
@@ -174,17 +176,44 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
         nanoseconds(ledger.pause_max_ns),
     );
     text.push_str(&labelled("cost", &cost, width));
-    let effect = format!(
-        "mean distance of communication {} (10 is all local), local accesses {}",
-        row.distance
-            .map_or_else(|| "-".to_owned(), |distance| format!("{distance:.1}")),
-        share(row.local_share),
-    );
-    text.push_str(&labelled("effect", &effect, width));
+    text.push_str(&beside(row, width));
+    text.push_str(&labelled("effect", &effect(row), width));
     if let Some(counted) = row.counts.as_ref().and_then(counters::program) {
         text.push_str(&labelled("counted", &counted, width));
     }
     text
+}
+
+fn effect(row: &Attachment) -> String {
+    let distance = row
+        .distance
+        .map_or_else(|| "-".to_owned(), |distance| format!("{distance:.1}"));
+    format!(
+        "mean distance of communication {distance} (10 is all local), local accesses {}",
+        share(row.local_share),
+    )
+}
+
+/// What the kernel's own balancing did meanwhile, or what nobody sees because it is off.
+fn beside(row: &Attachment, width: usize) -> String {
+    let kernel = row.kernel.as_ref().map(by_kernel);
+    let unseen = row.unseen_share.and_then(super::attachment::unseen);
+    let lines = [("kernel", kernel), ("unseen", unseen)].into_iter();
+    let lines = lines.filter_map(|(label, what)| Some(labelled(label, &what?, width)));
+    lines.collect()
+}
+
+fn by_kernel(row: &KernelMoves) -> String {
+    let machine = row.machine_pages.map_or_else(
+        || "it does not tell how many pages it moved".to_owned(),
+        |pages| format!("{} moved on the machine meanwhile", count(pages, "page")),
+    );
+    format!(
+        "balances too: {machine}; {} of this program not where numad had put it, and left there; \
+         {} left to it",
+        count(row.pages_elsewhere, "page"),
+        count(row.left, "proposal"),
+    )
 }
 
 fn evidence(row: &Evidence) -> String {

@@ -518,6 +518,8 @@ mod tests {
                 external: None,
                 ranks: Vec::new(),
                 in_vain: None,
+                kernel: None,
+                unseen_share: None,
             },
             threads: (0..).zip(threads).map(row).collect(),
             settings: BTreeMap::new(),

@@ -33,6 +33,10 @@ pub fn text(status: &Status, width: usize) -> String {
             let label = format!("policy {}", row.id);
             text.push_str(&labelled(&label, &words, width.min(WIDTH_MAX)));
         }
+        if let Some(unseen) = row.unseen_share.and_then(super::attachment::unseen) {
+            let label = format!("unseen {}", row.id);
+            text.push_str(&labelled(&label, &unseen, width.min(WIDTH_MAX)));
+        }
     }
     text.push('\n');
     text.push_str(&daemon(status, width.min(WIDTH_MAX)));

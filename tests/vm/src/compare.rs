@@ -426,7 +426,7 @@ fn kept_for(machine: &str, kernel: Option<&str>) -> String {
 
 fn kept(folder: &Path, machine: &str, workload: &str, contestant: &str, seed: u32) -> PathBuf {
     // Figures of another shape are of an earlier version, and are not read.
-    let name = format!("2-{machine}-{workload}-{contestant}-{seed}.json");
+    let name = format!("3-{machine}-{workload}-{contestant}-{seed}.json");
     folder.join(name.replace([':', ' ', '/'], "_"))
 }
 
@@ -560,6 +560,7 @@ impl Row {
                 kernel: number("kernel")?,
                 work: number("work")?,
                 whole_ns: number("whole_ns")?,
+                even_ns: number("even_ns")?,
                 others: number("others")?,
                 system: number("system")?,
             },

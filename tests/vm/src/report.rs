@@ -19,7 +19,7 @@ struct Column {
     digits: usize,
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 14] = [
     Column {
         name: "local",
         unit: "%",
@@ -39,6 +39,13 @@ const COLUMNS: [Column; 13] = [
         unit: "ns",
         about: "per instruction, over the whole run; modelled",
         of: |row| row.figures.whole_ns,
+        digits: 2,
+    },
+    Column {
+        name: "even time",
+        unit: "ns",
+        about: "the same if in each second all threads had got equally far; modelled",
+        of: |row| row.figures.even_ns,
         digits: 2,
     },
     Column {

@@ -4,6 +4,8 @@
 //! 20 ms. Times are a model: QEMU runs remote accesses as fast as local ones, so what they would have cost is
 //! computed here, with latencies that stand in [`Latencies`] and with waiting at busy memory controllers.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
@@ -92,6 +94,9 @@ pub(crate) struct Figures {
     /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors from a program leaves
     /// it less to do, and less to wait for.
     pub(crate) whole_ns: f64,
+    /// The same if in each second every thread had got as far as the others, which the emulation does not see to: who of them
+    /// gets how much time, and so what is fetched from where, is chance.
+    pub(crate) even_ns: f64,
     /// Instructions in user mode that are not the program's, and those of the kernel, in millions a second of the
     /// guest's time.
     pub(crate) others: f64,
@@ -100,7 +105,7 @@ pub(crate) struct Figures {
 
 impl Figures {
     /// Names, in the order in which they are shown.
-    pub(crate) const NAMES: [&'static str; 12] = [
+    pub(crate) const NAMES: [&'static str; 13] = [
         "local",
         "steady_local",
         "imbalance",
@@ -111,6 +116,7 @@ impl Figures {
         "kernel",
         "work",
         "whole_ns",
+        "even_ns",
         "others",
         "system",
     ];
@@ -128,6 +134,7 @@ impl Figures {
             "kernel" => self.kernel,
             "work" => self.work,
             "whole_ns" => self.whole_ns,
+            "even_ns" => self.even_ns,
             "others" => self.others,
             "system" => self.system,
             _ => bail!(
@@ -193,6 +200,7 @@ impl Truth {
             kernel: self.kernel / (self.user + self.kernel).max(1.0),
             work: self.work(&windows),
             whole_ns: ns_per_instruction(&busy),
+            even_ns: self.even_ns(machine),
             others: self.others() / self.length(&windows) / 1e6,
             system: self.kernel / self.length(&windows) / 1e6,
         }
@@ -206,6 +214,26 @@ impl Truth {
         seconds
             .map(|windows| local_share(&windows.iter().collect::<Vec<_>>()))
             .collect()
+    }
+
+    /// Mean of all seconds; threads that did next to nothing in one are left out of it.
+    fn even_ns(&self, machine: &Machine) -> f64 {
+        let second = |row: &Row| usize_of(float(row.window) * self.window_seconds);
+        let seconds = self.rows.chunk_by(|one, next| second(one) == second(next));
+        let each: Vec<f64> = seconds
+            .filter_map(|rows| {
+                let mut done: BTreeMap<u64, f64> = BTreeMap::new();
+                for row in rows {
+                    *done.entry(row.thread).or_default() += row.instructions;
+                }
+                let most = done.values().copied().fold(0.0, f64::max);
+                let rows = rows.iter().filter(|row| done[&row.thread] > 0.02 * most);
+                let rows: Vec<Row> = rows.map(|row| row.times(1e6 / done[&row.thread])).collect();
+                let window = (!rows.is_empty()).then(|| Window::of(&rows, self.nodes, machine))?;
+                Some(window.ns / window.instructions)
+            })
+            .collect();
+        each.iter().sum::<f64>() / float_of(each.len().max(1))
     }
 
     /// Instructions in user mode of whoever is not followed.
@@ -268,6 +296,23 @@ impl Row {
             other_cache: group(2)?,
             written_back: group(3)?,
         })
+    }
+}
+
+impl Row {
+    /// So many times as much.
+    fn times(&self, factor: f64) -> Self {
+        let all = |lines: &[f64]| lines.iter().map(|lines| lines * factor).collect();
+        Self {
+            instructions: self.instructions * factor,
+            last_cache: self.last_cache * factor,
+            invalidations: self.invalidations * factor,
+            memory: all(&self.memory),
+            sequential: all(&self.sequential),
+            other_cache: all(&self.other_cache),
+            written_back: all(&self.written_back),
+            ..*self
+        }
     }
 }
 
@@ -475,6 +520,21 @@ mod tests {
         );
         assert_eq!((near.kernel, near.converged), (0.1, 0.0));
         assert!((near.work - 0.05).abs() < 1e-9, "{near:?}");
+    }
+
+    #[test]
+    fn who_got_how_much_time_does_not_change_the_even_figure() {
+        let machine = machine::find("ring4").unwrap();
+        // A thread at home on node 0 and one whose memory is far, and the first ten times as fast.
+        let even_ns = |fast: f64| {
+            let mut truth = Truth::parse(&report(&[[100, 0], [0, 100]])).unwrap();
+            (truth.rows[1].thread, truth.rows[1].window) = (1, 0);
+            truth.rows[0] = truth.rows[0].times(fast);
+            truth.figures(&machine)
+        };
+        let (alike, unlike) = (even_ns(1.0), even_ns(10.0));
+        assert!((alike.even_ns - unlike.even_ns).abs() < 1e-6, "{unlike:?}");
+        assert!(unlike.whole_ns < 0.8 * alike.whole_ns, "{unlike:?}");
     }
 
     #[test]

@@ -125,10 +125,21 @@ fn balancing(reader: &Reader) -> Finding {
         Ok(BalancingMode::Off) => finding(
             "ok",
             SUBJECT,
-            "off; it and numad complement each other, see `engine.balancing`",
+            "off; with it reads are seen as well, and what one thread alone uses comes home by itself: see `engine.balancing`",
             "",
         ),
-        Ok(_) => finding("ok", SUBJECT, "on; it and numad complement each other", ""),
+        Ok(mode) if mode.balances() => finding(
+            "ok",
+            SUBJECT,
+            "on; it and numad complement each other: what one thread alone uses is left to it",
+            "",
+        ),
+        Ok(_) => finding(
+            "ok",
+            SUBJECT,
+            "on between tiers of memory alone; see `engine.balancing`",
+            "",
+        ),
         Err(error) => finding("limited", SUBJECT, told(&error), ""),
     }
 }

@@ -12,13 +12,13 @@ use control::{ErrorKind, Failure};
 use numad_core::{
     AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, Sent, WantedPage,
 };
-use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Thread};
+use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Resident, Thread};
 use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::findings;
 use super::ranks::Ranks;
 use super::rows::Rows;
-use super::sharing::Sharing;
+use super::sharing::{Present, Sharing};
 use crate::clock;
 use crate::log::Log;
 use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, Survey, Unfit};
@@ -39,6 +39,8 @@ pub struct Look {
     ranks: Ranks,
     rows: Rows,
     unfit: Vec<(AttachmentId, Pid, Unfit)>,
+    /// Memory of each program that was there the last time, and no file's.
+    resident: BTreeMap<AttachmentId, u64>,
 }
 
 impl fmt::Debug for Look {
@@ -70,6 +72,7 @@ impl Look {
             seen: BTreeMap::new(),
             sharing: Sharing::default(),
             unfit: Vec::new(),
+            resident: BTreeMap::new(),
         }
     }
 
@@ -84,6 +87,7 @@ impl Look {
         let mut nodes_allowed = NodeSet::new();
         let mut present = Vec::new();
         let mut threads = 0usize;
+        let mut resident = Resident::default();
         for &(pid, start) in &asked.members {
             let process = match self.reader.process(pid) {
                 Ok(process) => process.here(),
@@ -118,7 +122,8 @@ impl Look {
                 self.unfit.push((asked.attachment, pid, crowded));
                 continue;
             }
-            present.push((pid, process.start));
+            resident.join(process.resident);
+            present.push(Present::of(&process));
             let cpuset = self.cpuset(process.pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
             match self.reader.threads(pid) {
@@ -138,6 +143,7 @@ impl Look {
             .iter()
             .map(|task| ((task.key.pid, task.key.tid), task.clone()));
         self.seen.insert(asked.attachment, remembered.collect());
+        self.resident.insert(asked.attachment, resident.bytes());
         ObservedProgram {
             attachment: asked.attachment,
             tasks,
@@ -277,6 +283,7 @@ impl Machine for Look {
             free_bytes: self.free_bytes(),
             online: self.online(),
             lost: 0,
+            kernel_balances: self.kernel_balances(),
             ..Observation::default()
         }
     }
@@ -292,6 +299,7 @@ impl Machine for Look {
 
     fn forget(&mut self, attachment: AttachmentId) {
         self.seen.remove(&attachment);
+        self.resident.remove(&attachment);
         self.sharing.forget(attachment);
     }
 
@@ -381,6 +389,14 @@ impl Machine for Look {
     fn kernel_balances(&mut self) -> bool {
         let mode = self.reader.numa_balancing();
         mode.is_ok_and(procfs::BalancingMode::balances)
+    }
+
+    fn moved_by_kernel(&mut self) -> Option<u64> {
+        self.reader.balanced_pages().ok().and_then(Presence::here)
+    }
+
+    fn resident_bytes(&mut self, attachment: AttachmentId) -> u64 {
+        self.resident.get(&attachment).copied().unwrap_or(0)
     }
 
     fn date_s(&mut self) -> u64 {

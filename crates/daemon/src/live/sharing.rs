@@ -1,18 +1,23 @@
 //! Who shares which memory: the shared mappings of attached processes, and whether anybody else has them.
 //!
 //! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory map, and
-//! which is long for some programs. So each look reads a bounded number of lines, and what it does not
+//! which is long for some programs. So maps are read when a process has more or less mapped than before, and now and then
+//! for what was put in the place of something as large. Each look reads a bounded number of lines, and what it does not
 //! come to is read by a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange};
-use procfs::{Mapping, Presence, Reader, SharedKind, SharedMaps};
+use procfs::{Mapping, Presence, Process, Reader, SharedKind, SharedMaps};
 use topology::{Pid, StartTicks};
 
 /// Lines of maps of one program that a look reads, over time; one file may be longer, and then the next ones
 /// wait. A line takes about half a microsecond, so this is a millisecond of a window of 500.
 const LINES_PER_LOOK: usize = 2_000;
+
+/// Looks after which maps are read again though a process has as much mapped as before. One that maps something else at
+/// the same place meanwhile is not moved wrongly: who moves shared memory looks first whether it is there.
+const UNCHANGED_LOOKS: u64 = 16;
 
 /// What a file is taken to be long before it was read.
 const LINES_UNREAD: usize = 100;
@@ -41,10 +46,30 @@ struct Program {
     debt: usize,
 }
 
+/// A process as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present {
+    pub pid: Pid,
+    pub start: StartTicks,
+    /// As much as it has mapped.
+    pub mapped_bytes: u64,
+}
+
+impl Present {
+    pub(super) const fn of(process: &Process) -> Self {
+        Self {
+            pid: process.pid,
+            start: process.start,
+            mapped_bytes: process.mapped_bytes,
+        }
+    }
+}
+
 /// What was read of a process.
 #[derive(Debug)]
 struct Known {
     start: StartTicks,
+    mapped_bytes: u64,
     lines: usize,
     look: u64,
     objects: BTreeSet<ObjectId>,
@@ -70,11 +95,11 @@ impl Sharing {
         &mut self,
         reader: &Reader,
         attachment: AttachmentId,
-        present: &[(Pid, StartTicks)],
+        present: &[Present],
     ) -> ObservedSharing {
         let program = self.programs.entry(attachment).or_default();
         let maps = program.read_some(reader, present);
-        let members: BTreeSet<Pid> = present.iter().map(|&(pid, _)| pid).collect();
+        let members: BTreeSet<Pid> = present.iter().map(|process| process.pid).collect();
         let own = |object: &ObjectId| self.scan.is_among(*object, &members);
         let own = program.objects().into_iter().filter(own).collect();
         ObservedSharing { maps, own }
@@ -98,26 +123,32 @@ impl Program {
         all.copied().collect()
     }
 
-    /// Reads the maps that were not read for the longest time, as far as the budget goes.
-    fn read_some(&mut self, reader: &Reader, present: &[(Pid, StartTicks)]) -> Vec<ObservedMaps> {
+    /// Reads maps that may have changed, those first that were not read for the longest time, as far as the budget goes.
+    fn read_some(&mut self, reader: &Reader, present: &[Present]) -> Vec<ObservedMaps> {
         self.look += 1;
-        self.read
-            .retain(|pid, known| present.contains(&(*pid, known.start)));
-        let mut due: Vec<(u64, Pid, StartTicks)> = present
+        let starts: BTreeMap<Pid, StartTicks> = present
             .iter()
-            .map(|&(pid, start)| {
-                (
-                    self.read.get(&pid).map_or(0, |known| known.look),
-                    pid,
-                    start,
-                )
+            .map(|process| (process.pid, process.start))
+            .collect();
+        self.read
+            .retain(|pid, known| starts.get(pid) == Some(&known.start));
+        let mut due: Vec<(u64, Present)> = present
+            .iter()
+            .filter_map(|&process| match self.read.get(&process.pid) {
+                Some(known) => self.is_due(known, process).then_some((known.look, process)),
+                None => Some((0, process)),
             })
             .collect();
-        due.sort_unstable();
+        due.sort_unstable_by_key(|(look, process)| (*look, process.pid));
         let mut left = LINES_PER_LOOK.checked_sub(self.debt);
         self.debt = self.debt.saturating_sub(LINES_PER_LOOK);
         let mut maps = Vec::new();
-        for (_, pid, start) in due {
+        for (_, process) in due {
+            let Present {
+                pid,
+                start,
+                mapped_bytes,
+            } = process;
             let known = self.read.get(&pid);
             let expected = known.map_or(LINES_UNREAD, |known| known.lines);
             // A file longer than the budget is read when the budget is whole.
@@ -137,6 +168,7 @@ impl Program {
             let ranges: Vec<SharedRange> = mappings.iter().filter_map(range).collect();
             let known = Known {
                 start,
+                mapped_bytes,
                 lines,
                 look: self.look,
                 objects: ranges.iter().map(|range| range.object).collect(),
@@ -149,6 +181,10 @@ impl Program {
             });
         }
         maps
+    }
+
+    const fn is_due(&self, known: &Known, now: Present) -> bool {
+        known.mapped_bytes != now.mapped_bytes || self.look - known.look >= UNCHANGED_LOOKS
     }
 }
 
@@ -250,6 +286,7 @@ mod tests {
         scratch: Scratch,
         reader: Reader,
         sharing: Sharing,
+        mapped_bytes: u64,
     }
 
     const ONE: AttachmentId = AttachmentId(1);
@@ -261,6 +298,7 @@ mod tests {
                 reader: Reader::new(scratch.path()),
                 scratch,
                 sharing: Sharing::default(),
+                mapped_bytes: 0,
             }
         }
 
@@ -270,8 +308,20 @@ mod tests {
             std::fs::write(folder.join("maps"), text).unwrap();
         }
 
+        /// Looks at processes that have more mapped each time.
         fn of(&mut self, pids: &[u32]) -> ObservedSharing {
-            let present: Vec<_> = pids.iter().map(|&pid| (Pid(pid), StartTicks(1))).collect();
+            self.mapped_bytes += 4096;
+            self.again(pids)
+        }
+
+        /// Looks at processes that have as much mapped as before.
+        fn again(&mut self, pids: &[u32]) -> ObservedSharing {
+            let present = |&pid: &u32| Present {
+                pid: Pid(pid),
+                start: StartTicks(1),
+                mapped_bytes: self.mapped_bytes,
+            };
+            let present: Vec<Present> = pids.iter().map(present).collect();
             self.sharing.of(&self.reader, ONE, &present)
         }
 
@@ -303,6 +353,18 @@ mod tests {
         assert_eq!(seen.maps[1].ranges[0].object.kind, ObjectKind::File);
         machine.sharing.forget(ONE);
         assert!(machine.sharing.programs.is_empty());
+    }
+
+    #[test]
+    fn maps_are_read_when_they_change_and_now_and_then() {
+        let mut machine = Machine::new("sharing-unchanged");
+        machine.maps(7, SHARED);
+        assert_eq!(machine.of(&[7]).maps.len(), 1);
+        let read = |seen: &ObservedSharing| !seen.maps.is_empty();
+        let again = (0..2 * UNCHANGED_LOOKS).filter(|_| read(&machine.again(&[7])));
+        assert_eq!(again.count(), 2);
+        assert_eq!(machine.of(&[7]).maps.len(), 1, "it has more mapped");
+        assert_eq!(machine.again(&[7, 8]).maps[0].pid, Pid(8), "it is new");
     }
 
     #[test]

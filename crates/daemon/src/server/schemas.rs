@@ -116,6 +116,20 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "string?",
                 "Why its policy cannot do here what it is for.",
             ),
+            ("kernel", "KernelMoves?", "What the kernel moves beside."),
+            (
+                "unseen_share",
+                "number?",
+                "Share of its memory of which nothing is known because only writes are seen, 0 to 1.",
+            ),
+        ],
+    },
+    Schema {
+        name: "KernelMoves",
+        fields: &[
+            ("machine_pages", "integer?", "Pages of all programs."),
+            ("pages_elsewhere", "integer", "Pages that numad had put."),
+            ("left", "integer", "Proposals left to it."),
         ],
     },
     Schema {

@@ -159,7 +159,7 @@ impl Steward {
                 .map(|process| process.rights.open_to())
                 .all(|other| other == owner)
         });
-        let program = Program::new(Beginning {
+        let mut program = Program::new(Beginning {
             starts: processes
                 .iter()
                 .map(|process| (process.pid, process.start))
@@ -178,6 +178,7 @@ impl Steward {
                 .map(|length| now.after(Duration::from_millis(length))),
             in_experiment: self.experiments.at_work.is_some(),
         });
+        program.kernel_before = self.parts.machine.moved_by_kernel();
         self.programs.insert(id, program);
         self.meter(id);
         self.look_first(id);

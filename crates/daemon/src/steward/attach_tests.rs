@@ -175,3 +175,26 @@ fn who_attaches_is_warned_of_a_policy_that_can_do_nothing_here() {
     let attached = steward.attach(Peer::DAEMON, &request(&[100], "linux"));
     assert_eq!(attached.unwrap().in_vain, None);
 }
+
+#[test]
+fn what_the_kernel_does_and_what_nobody_sees_is_told() {
+    let world = World::new();
+    let settings = Settings::new("ally", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    windows(&world, &mut steward);
+    let row = |steward: &mut Steward| steward.detail(Peer::DAEMON, id).unwrap().attachment;
+    let alone = row(&mut steward);
+    assert_eq!(alone.kernel, None);
+    // Of a megabyte some pages were seen.
+    let unseen = alone.unseen_share.unwrap();
+    assert!((0.1..0.9).contains(&unseen), "{unseen}");
+    world.state().balancing = Some(Balancing::Already);
+    let beside = row(&mut steward);
+    assert_eq!(beside.unseen_share, None, "it sees reads as well");
+    let before = beside.kernel.unwrap().machine_pages.unwrap();
+    let now = row(&mut steward).kernel.unwrap();
+    assert_eq!(now.machine_pages, Some(before + 10));
+    assert_eq!(now.pages_elsewhere, 0);
+}

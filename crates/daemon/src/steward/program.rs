@@ -34,6 +34,8 @@ pub(super) struct Program {
     pub(super) settings: BTreeMap<String, String>,
     /// Why the policy cannot do here what it is for.
     pub(super) in_vain: Option<String>,
+    /// Pages that the kernel had moved at its attach, of all programs.
+    pub(super) kernel_before: Option<u64>,
     /// How its external policy does.
     external: Option<external::Tally>,
     /// What that did wrong last, as it was told.
@@ -151,6 +153,7 @@ impl Program {
             external,
             fault_told: None,
             in_vain: None,
+            kernel_before: None,
             recorder: dry_run.then(Recorder::default),
             since,
             threads: 0,

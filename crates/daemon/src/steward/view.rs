@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, JournalReport, Matrix,
-    Partner, PolicyRow, SettingRow, Status, ThreadRow,
+    Attachment, AttachmentDetail, ConfigText, EventRow, Evidence, Finding, JournalReport,
+    KernelMoves, Matrix, Partner, PolicyRow, SettingRow, Status, ThreadRow,
 };
 use control::{ErrorKind, Failure};
 use numad_core::{
-    AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, WindowSummary,
+    AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, Veto, WindowSummary,
 };
 use sampler::RateStatus;
+use sampler::choose::SourceKind;
 use topology::Pid;
 
 use super::attach::in_words;
@@ -74,6 +75,14 @@ impl MatrixDraft {
             tids: self.tids,
         }
     }
+}
+
+/// What the kernel's balancing does just now.
+#[derive(Clone, Copy, Debug)]
+struct KernelNow {
+    balances: bool,
+    /// Pages that it moved so far; none where nobody tells.
+    moved_pages: Option<u64>,
 }
 
 /// What is known of the machine, and what is still to be looked up, on whatever thread has time.
@@ -145,12 +154,12 @@ impl Steward {
 
     /// Attached programs that the peer may see.
     pub fn attachments(&mut self, peer: Peer) -> Vec<Attachment> {
-        let source = self.source_in_words();
-        self.programs
-            .iter()
-            .filter(|(_, program)| may_see(peer, program))
-            .map(|(&id, program)| self.row(id, program, source.clone()))
-            .collect()
+        let kernel = self.kernel_now();
+        let visible = self.programs.iter();
+        let visible = visible.filter(|(_, program)| may_see(peer, program));
+        let ids: Vec<AttachmentId> = visible.map(|(&id, _)| id).collect();
+        let rows = ids.into_iter().map(|id| self.row(id, kernel));
+        rows.flatten().collect()
     }
 
     /// One attached program with its threads.
@@ -322,16 +331,18 @@ impl Steward {
 
     /// The row of an attachment that is there.
     pub(super) fn shown(&mut self, id: AttachmentId) -> Result<Attachment, Failure> {
-        let source = self.source_in_words();
-        let program = self.programs.get(&id).ok_or_else(|| no_attachment(id))?;
-        Ok(self.row(id, program, source))
+        let kernel = self.kernel_now();
+        self.row(id, kernel).ok_or_else(|| no_attachment(id))
     }
 
-    fn row(&self, id: AttachmentId, program: &Program, source: String) -> Attachment {
+    fn row(&mut self, id: AttachmentId, kernel: KernelNow) -> Option<Attachment> {
+        let source = self.source_in_words();
+        let resident = self.parts.machine.resident_bytes(id);
+        let program = self.programs.get(&id)?;
         let tasks = self.engine.tasks(id);
         let alive: BTreeSet<_> = tasks.iter().map(|task| task.key).collect();
         let window = &program.window;
-        Attachment {
+        Some(Attachment {
             id: id.0,
             pids: self.engine.pids(id).iter().map(|pid| pid.0).collect(),
             command: program.command.clone(),
@@ -359,7 +370,49 @@ impl Steward {
             external: program.external(),
             ranks: program.ranks.rows(),
             in_vain: program.in_vain.clone(),
+            kernel: self.kernel_moves(id, program, kernel),
+            unseen_share: self.unseen_share(window, resident, kernel),
+        })
+    }
+
+    /// What the kernel's balancing does just now.
+    fn kernel_now(&mut self) -> KernelNow {
+        let machine = &mut self.parts.machine;
+        KernelNow {
+            balances: machine.kernel_balances(),
+            moved_pages: machine.moved_by_kernel(),
         }
+    }
+
+    fn kernel_moves(
+        &self,
+        id: AttachmentId,
+        program: &Program,
+        kernel: KernelNow,
+    ) -> Option<KernelMoves> {
+        let totals = self.engine.totals(id).filter(|_| kernel.balances)?;
+        let since = kernel.moved_pages.zip(program.kernel_before);
+        Some(KernelMoves {
+            machine_pages: since.map(|(now, before)| now.saturating_sub(before)),
+            pages_elsewhere: totals.pages_elsewhere,
+            left: totals.vetoes.get(&Veto::Kernel).copied().unwrap_or(0),
+        })
+    }
+
+    /// Share of a program's memory that page faults do not show: where the kernel does not balance they are of writes.
+    fn unseen_share(
+        &self,
+        window: &WindowSummary,
+        resident: u64,
+        kernel: KernelNow,
+    ) -> Option<f64> {
+        let source = &self.source.as_ref()?.source;
+        let writes_alone = source.describe().name == SourceKind::Faults.name() && !kernel.balances;
+        if !writes_alone || resident == 0 || window.tasks == 0 {
+            return None;
+        }
+        let seen = window.memory_pages.saturating_mul(self.parts.page_bytes);
+        Some(1.0 - (seen as f64 / resident as f64).min(1.0))
     }
 
     fn evidence(&self, id: AttachmentId, window: &WindowSummary) -> Evidence {

@@ -236,6 +236,8 @@ pub struct Totals {
     pub threads_moved: u64,
     /// Pages moved.
     pub pages_moved: u64,
+    /// Times that a page was found elsewhere than it was put, while the kernel moves pages by itself.
+    pub pages_elsewhere: u64,
     /// What was refused by the kernel or the host, by reason.
     pub refusals: BTreeMap<Refusal, u64>,
     /// Placements of threads put back because they made things worse.

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use topology::{CoreId, CpuId, CpuSet, Pid, Topology};
 
-use super::attachment::{Attachment, PageOrder};
+use super::attachment::Attachment;
 use super::options::Bind;
-use super::sharing::Place;
+use super::ordered::PageOrder;
+use super::seen::sharing::Place;
 use super::window::Context;
 use crate::action::{Action, MOVE_BATCH_MAX};
 use crate::event::EventKind;
@@ -17,7 +18,6 @@ use crate::tables::tasks::{Binding, Bond, Order, Record};
 /// A task that may be bound.
 #[derive(Clone, Debug)]
 pub(super) struct TaskGrant {
-    pub slot: u32,
     /// In the program that the policy saw.
     pub position: usize,
     pub node: usize,
@@ -69,8 +69,13 @@ pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
 
 impl Attachment {
     /// Orders a task onto a node. False when no processor is left for it there.
-    pub(super) fn order_bind(&mut self, context: &mut Context<'_>, grant: TaskGrant) -> bool {
-        let Some(record) = self.tasks.record_mut(grant.slot) else {
+    pub(super) fn order_bind(
+        &mut self,
+        context: &mut Context<'_>,
+        slot: u32,
+        grant: TaskGrant,
+    ) -> bool {
+        let Some(record) = self.seen.record_mut(slot) else {
             return false;
         };
         let named = record.key().and_then(|task| self.policy.core_of(task));
@@ -140,7 +145,6 @@ impl Attachment {
                 *taken = taken.saturating_sub(1);
             }
             let grant = TaskGrant {
-                slot,
                 position,
                 node,
                 cache,
@@ -148,13 +152,13 @@ impl Attachment {
                 reason: Reason::Crowded,
                 evidence: None,
             };
-            ordered += usize::from(self.order_bind(context, grant));
+            ordered += usize::from(self.order_bind(context, slot, grant));
         }
     }
 
     /// Node, cache and core of a bound thread that is not held, if there is a core with two fewer there.
     fn crowded(&self, context: &Context<'_>, slot: u32) -> Option<(usize, Option<usize>, CoreId)> {
-        let record = self.tasks.record(slot)?;
+        let record = self.seen.record(slot)?;
         let (None, Bond::Bound(binding)) = (&record.order, &record.bond) else {
             return None;
         };
@@ -173,10 +177,10 @@ impl Attachment {
 
     /// Orders pages, those of one process, space, node and kind of reason together.
     pub(super) fn order_pages(&mut self, context: &mut Context<'_>, grants: &[PageGrant]) {
-        let users = self.users();
+        let users = self.seen.users();
         let mut going: Vec<Going> = Vec::new();
         for (index, grant) in grants.iter().enumerate() {
-            if let Some(place) = self.place_of(&users, grant.page) {
+            if let Some(place) = self.seen.place_of(&users, grant.page) {
                 going.extend(self.going(place, index, grant));
             }
         }
@@ -189,7 +193,7 @@ impl Attachment {
         };
         going.sort_by_key(|one| (run(one), one.place));
         for grant in grants {
-            self.page_orders.granted.push(PageOrder {
+            self.ordered.grant(PageOrder {
                 page: grant.page,
                 node: grant.node,
                 from: grant.from,
@@ -216,21 +220,13 @@ impl Attachment {
         granted: &'a PageGrant,
     ) -> impl Iterator<Item = Going> + 'a {
         let space = granted.page.space;
-        let object = self
-            .spaces
-            .local_of(space)
-            .filter(|&local| local != place.process);
         let pages = granted.ranges.iter().cloned().flatten();
+        let place_of = self.seen.pages_at(place, granted.page);
         pages.filter_map(move |page| {
-            let at = match object {
-                None => page,
-                Some(_) if page == granted.page.page => place.page,
-                Some(object) => self.shares.page_in(place.process, object, page)?,
-            };
             Some(Going {
                 space,
                 pid: place.pid,
-                place: at,
+                place: place_of(page)?,
                 page,
                 grant,
             })
@@ -246,14 +242,11 @@ impl Attachment {
             ..
         } = batch[0];
         let first = &grants[grant];
-        for one in batch {
-            self.page_orders.granted[one.grant].open += 1;
-        }
         let granted = batch
             .iter()
             .map(|one| (one.page, u32::try_from(one.grant).unwrap_or(u32::MAX)));
         let key = (space, pid, place * context.page_bytes);
-        self.page_orders.batches.insert(key, granted.collect());
+        self.ordered.send(key, granted.collect());
         let action = Action::MovePages {
             attachment: self.id,
             pid,
@@ -265,8 +258,8 @@ impl Attachment {
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
             evidence: self.weigh_batch(grants, batch),
-            reach: self.reach_of(space),
-            object: self.object_of(space).map(|object| object.id),
+            reach: self.seen.reach_of(space),
+            object: self.seen.object_of(space).map(|object| object.id),
         };
         self.push(context, action);
     }

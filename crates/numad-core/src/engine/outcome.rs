@@ -1,10 +1,9 @@
 //! What came of what was ordered.
 
-use std::ops::Range;
-
 use topology::{Pid, TaskKey, Topology};
 
-use super::attachment::{Attachment, Placed};
+use super::attachment::Attachment;
+use super::ordered::{Answer, Placed};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
 use crate::hold::Stay;
@@ -47,9 +46,9 @@ impl Attachment {
         if let Some(refusal) = refusal {
             *self.totals.refusals.entry(refusal).or_default() += 1;
         }
-        let slot = self.slot_of(registry, task.tid)?;
+        let slot = self.seen.slot_of(registry, task.tid)?;
         let hold = self.options.hold;
-        let record = self.tasks.record_mut(slot)?;
+        let record = self.seen.record_mut(slot)?;
         if record.key() != Some(task) {
             return None;
         }
@@ -78,7 +77,7 @@ impl Attachment {
             }
             let (ours, original) = (binding.cpus.clone(), record.original.clone());
             record.bond = Bond::Bound(binding);
-            self.remember_mask(&ours, &original);
+            self.ordered.remember_mask(&ours, &original);
         } else if refusal == Some(Refusal::ChangedByOther) {
             record.bond = Bond::HandsOff;
             handed_off = Some(task);
@@ -122,42 +121,24 @@ impl Attachment {
             Outcome::Refused(refusal) => Some(PageOutcome::Refused(*refusal)),
             _ => None,
         };
-        let Some(&first) = pages.first() else {
-            return;
-        };
-        let Some(batch) = self.page_orders.batches.remove(&(space, pid, first)) else {
+        // What it was called by may mean another program by now.
+        let Some(&first) = pages.first().filter(|_| self.seen.has(space)) else {
             return;
         };
         let result = |index: usize| all.or_else(|| tried.get(index).copied());
-        let mut index = 0;
-        while index < batch.len() {
-            let (page, grant) = batch[index];
-            let follows = |next: usize| {
-                let beside = page + (next - index) as u64;
-                batch.get(next) == Some(&(beside, grant)) && result(next) == result(index)
-            };
-            let end = (index + 1..)
-                .find(|&next| !follows(next))
-                .unwrap_or(index + 1);
-            self.pages_ended(
-                now,
-                (space, page..page + (end - index) as u64),
-                grant,
-                (result(index), topology),
-            );
-            index = end;
+        for answer in self.ordered.answered((space, pid, first), result) {
+            self.pages_ended(now, space, answer, topology);
         }
     }
 
     /// Pages side by side that were granted together ended alike.
-    fn pages_ended(
-        &mut self,
-        now: Time,
-        (space, pages): (SpaceId, Range<u64>),
-        grant: u32,
-        (result, topology): (Option<PageOutcome>, &Topology),
-    ) {
-        let Some(order) = self.page_orders.granted.get_mut(grant as usize) else {
+    fn pages_ended(&mut self, now: Time, space: SpaceId, answer: Answer, topology: &Topology) {
+        let Answer {
+            pages,
+            grant,
+            result,
+        } = answer;
+        let Some(order) = self.ordered.order_mut(grant) else {
             return;
         };
         let count = pages.end - pages.start;
@@ -166,62 +147,61 @@ impl Attachment {
             .open
             .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         let (from, node) = (order.from, order.node);
+        let is_called_by = order.page.page == pages.start;
         match result {
             Some(end @ (PageOutcome::On(there) | PageOutcome::Stood(there))) => {
                 let position = topology.position(there);
-                let home = position.and_then(|position| u16::try_from(position).ok());
-                order.is_done |= position == Some(node);
-                if position == Some(node) && end == PageOutcome::On(there) {
+                let is_there = position == Some(node);
+                order.is_done |= is_there;
+                if is_there && end == PageOutcome::On(there) {
                     self.totals.pages_moved += count;
                 }
+                let home = position.and_then(|position| u16::try_from(position).ok());
                 let was = from.and_then(|from| u16::try_from(from).ok());
-                self.placed
-                    .set(space, pages.clone(), Placed { home, from: was });
-                self.page_moves.update(space, pages.clone(), |history| {
-                    let mut history = history.unwrap_or_default();
+                let placed = Placed { home, from: was };
+                self.ordered.found(space, pages.clone(), placed);
+                self.ordered.note_move(space, pages.clone(), |history| {
                     history.wanted = None;
-                    match position == Some(node) {
+                    history.by_kernel = false;
+                    match is_there {
                         true => history.stay.moved(now, from, node, hold),
                         false => history.stay.refused(now, hold),
                     }
-                    history
                 });
                 for page in pages {
-                    if let Some(tag) = self.tag(PageKey { space, page }) {
-                        self.pages.set_home(tag, home);
-                    }
+                    self.seen.set_home(PageKey { space, page }, home);
                 }
             }
             // Nothing was there: memory that was never touched, or a gap between what was.
-            Some(PageOutcome::Refused(Refusal::Gone))
-                if count > 1 || order.page.page != pages.start =>
-            {
-                self.placed.set(space, pages, Placed::default());
+            Some(PageOutcome::Refused(Refusal::Gone)) if count > 1 || !is_called_by => {
+                self.ordered.found(space, pages, Placed::default());
             }
             Some(PageOutcome::Refused(refusal)) => {
                 *self.totals.refusals.entry(refusal).or_default() += count;
-                self.page_moves.update(space, pages, |history| {
-                    let mut history = history.unwrap_or_default();
+                self.ordered.note_move(space, pages, |history| {
                     history.stay.refused(now, hold);
-                    history
                 });
             }
             // The host gave up before it came to these: they may be wanted again at once.
             None => {}
         }
-        let order = &self.page_orders.granted[grant as usize];
-        if order.open == 0 {
-            let fate = if order.is_done {
-                Fate::Done
-            } else {
-                Fate::Failed
-            };
-            let proposal = Proposal::MovePage {
-                page: order.page,
-                node: order.node,
-                reason: order.reason.clone(),
-            };
-            self.policy.on_fate(now, &proposal, fate);
-        }
+        let Some(order) = self
+            .ordered
+            .order_mut(grant)
+            .filter(|order| order.open == 0)
+        else {
+            return;
+        };
+        let fate = if order.is_done {
+            Fate::Done
+        } else {
+            Fate::Failed
+        };
+        let proposal = Proposal::MovePage {
+            page: order.page,
+            node: order.node,
+            reason: order.reason.clone(),
+        };
+        self.policy.on_fate(now, &proposal, fate);
     }
 }

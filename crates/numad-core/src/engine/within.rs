@@ -11,10 +11,12 @@ use topology::distance::LOCAL;
 use topology::{CpuSet, Node, NodeId, Parts, Topology};
 
 use super::attachment::Attachment;
-use super::judge::{Decision, wished};
+use super::judgement::Decision;
 use super::options::Bind;
 use super::orders::{TaskGrant, allowed_cpus};
-use super::window::{Context, Scratch};
+use super::seen::program::Scratch;
+use super::window::Context;
+use super::wishes::wished;
 use crate::capacity::capacities;
 use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase};
@@ -238,7 +240,7 @@ impl Attachment {
             .collect();
         let mut allowed = CpuSet::new();
         for (position, (&slot, task)) in scratch.slots.iter().zip(&scratch.tasks).enumerate() {
-            let Some(record) = self.tasks.record(slot) else {
+            let Some(record) = self.seen.record(slot) else {
                 continue;
             };
             let placed = granted.get(&position).copied().or_else(|| record.placed());
@@ -299,13 +301,13 @@ impl Attachment {
             pages: &pages,
             records: &[],
             page_bytes: context.page_bytes,
-            window: context.now.since(self.live_since),
-            samples: self.live_samples.saturating_mul(seen(&guests.tasks)) / all,
+            window: scratch.window,
+            samples: scratch.samples.saturating_mul(seen(&guests.tasks)) / all,
             prices: self.options.prices,
             handed: None,
             ipc: None,
             others_gbps: &[],
-            era: self.era.number(),
+            era: 0,
         };
         let mut proposals = Vec::new();
         policy.propose(context.now, &program, &mut proposals);
@@ -313,7 +315,7 @@ impl Attachment {
         let case = ThreadCase {
             program: &program,
             standings: &guests.standings,
-            prices: self.prices(&program),
+            prices: self.judged.prices(&self.options, &program),
             options: &self.options,
             evidence: decision.evidence,
             reverting: false,
@@ -368,11 +370,10 @@ impl Attachment {
     ) {
         for (position, room) in rooms.into_iter().take(most) {
             let slot = slots[position];
-            let Some(node) = self.tasks.record(slot).and_then(Record::placed) else {
+            let Some(node) = self.seen.record(slot).and_then(Record::placed) else {
                 continue;
             };
             let grant = TaskGrant {
-                slot,
                 position,
                 node,
                 cache: Some(room.cache),
@@ -380,7 +381,7 @@ impl Attachment {
                 reason: room.reason,
                 evidence: room.evidence,
             };
-            self.order_bind(context, grant);
+            self.order_bind(context, slot, grant);
         }
     }
 }

@@ -96,8 +96,6 @@ pub(crate) struct Record {
     pub stay: Stay,
     /// The same among the last-level caches of its node.
     pub stay_within: Stay,
-    /// Node another than its own that the last judged window wanted it on.
-    pub wanted: Option<usize>,
 }
 
 impl Record {

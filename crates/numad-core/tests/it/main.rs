@@ -6,6 +6,7 @@
 )]
 
 mod affinity;
+mod ally;
 mod evidence;
 mod guard;
 mod lifecycle;

@@ -124,6 +124,7 @@ pub(crate) struct World {
     pub(crate) answers: Vec<Outcome>,
     /// Whether actions change anything.
     pub(crate) dry: bool,
+    pub(crate) kernel_balances: bool,
 }
 
 pub(crate) fn cpus(text: &str) -> CpuSet {
@@ -173,6 +174,7 @@ impl World {
             sharing: ObservedSharing::default(),
             answers: Vec::new(),
             dry: false,
+            kernel_balances: false,
             topology,
         }
     }
@@ -290,6 +292,7 @@ impl World {
                 .filter_map(|&id| Some((id, self.progress?)))
                 .collect(),
             traffic: self.traffic.clone(),
+            kernel_balances: self.kernel_balances,
         }
     }
 

@@ -1,11 +1,10 @@
 //! What an observation says of a program's threads and pages.
 
-use topology::{CpuSet, NodeId, Pid, Tid, Topology};
+use topology::{CpuSet, NodeId, Pid, TaskKey, Tid, Topology};
 
-use super::attachment::{Attachment, Newcomer};
-use super::queue::Events;
-use super::registry::Registry;
-use crate::event::EventKind;
+use super::Seen;
+use super::coming::Newcomer;
+use crate::engine::registry::Registry;
 use crate::observation::{ObservedProgram, ObservedTask};
 use crate::policy::PageKey;
 use crate::tables::index::Spot;
@@ -15,41 +14,45 @@ use crate::time::Time;
 
 /// The machine as it was looked at.
 #[derive(Debug)]
-pub(super) struct Look<'a> {
+pub(in crate::engine) struct Look<'a> {
     pub now: Time,
     pub topology: &'a Topology,
     pub online: &'a CpuSet,
     /// Other processors than at the look before.
     pub online_changed: bool,
+    /// The kernel moves pages between nodes by itself.
+    pub kernel_balances: bool,
 }
 
-/// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
-const MASKS_MAX: usize = 256;
+/// What a look found out.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Found {
+    /// Threads of which someone else has changed an affinity that was ours.
+    pub handed_off: Vec<TaskKey>,
+    /// No thread is left.
+    pub ended: bool,
+}
 
-impl Attachment {
-    /// Brings threads and pages up to date.
-    pub(super) fn sync(
+impl Seen {
+    /// Brings threads and pages up to date; of a thread with one of our `masks` it is known what stood there before.
+    pub(in crate::engine) fn sync(
         &mut self,
         registry: &mut Registry,
         program: &ObservedProgram,
         look: &Look<'_>,
-        events: &mut Events,
-    ) {
-        if self.window_end.is_none() {
-            return;
-        }
+        masks: &[(CpuSet, CpuSet)],
+    ) -> Found {
+        let mut found = Found::default();
         self.observations += 1;
         self.retire_all(registry, |record| record.exited.is_some());
         for task in &program.tasks {
             let Some(slot) = self.slot_for(registry, task, look.now) else {
                 continue;
             };
-            let masks = &self.masks;
             if let Some(record) = self.tasks.record_mut(slot) {
                 record.observed = self.observations;
                 if update(record, task, look, masks) {
-                    let key = task.key;
-                    events.push(look.now, self.id, EventKind::HandsOff { task: key });
+                    found.handed_off.push(task.key);
                 }
             }
         }
@@ -62,11 +65,11 @@ impl Attachment {
         self.part_from_the_gone(registry);
         self.learn_sharing(registry, &program.sharing);
         self.learn_homes(&program.homes, look.topology);
-        if program.tasks.is_empty() {
-            self.window_end = None;
+        found.ended = program.tasks.is_empty();
+        if found.ended {
             self.retire_all(registry, |_| true);
-            events.push(look.now, self.id, EventKind::ProgramEnded);
         }
+        found
     }
 
     /// The slot of an observed thread; a new one if it is new, none if it belongs to another program
@@ -103,7 +106,7 @@ impl Attachment {
     }
 
     /// Takes out a process that is still there.
-    pub(super) fn expel(&mut self, registry: &mut Registry, pid: Pid, slot: u32) {
+    pub(in crate::engine) fn expel(&mut self, registry: &mut Registry, pid: Pid, slot: u32) {
         self.retire_all(registry, |record| record.pid == pid);
         if let Ok(local) = LocalSpace::try_from(slot) {
             self.part(registry, local);
@@ -152,19 +155,8 @@ impl Attachment {
         }
     }
 
-    /// Remembers an affinity of ours and what it replaced.
-    pub(super) fn remember_mask(&mut self, ours: &CpuSet, original: &CpuSet) {
-        if self.masks.iter().any(|(known, _)| known == ours) {
-            return;
-        }
-        if self.masks.len() >= MASKS_MAX {
-            self.masks.remove(0);
-        }
-        self.masks.push((ours.clone(), original.clone()));
-    }
-
     /// The slot of a thread of this program.
-    pub(super) fn slot_of(&self, registry: &Registry, tid: Tid) -> Option<u32> {
+    pub(in crate::engine) fn slot_of(&self, registry: &Registry, tid: Tid) -> Option<u32> {
         let spot = registry.threads.find(tid.0)?;
         (spot.place == self.place).then_some(spot.slot)
     }
@@ -235,7 +227,6 @@ fn judge_affinity(
     }
     if limits_changed {
         record.bond = Bond::Free;
-        record.wanted = None;
         return false;
     }
     record.bond = Bond::HandsOff;

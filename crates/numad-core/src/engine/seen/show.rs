@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use topology::{CpuId, NodeId, Pid, TaskKey};
 
-use super::window::Positions;
-use super::{Attachment, Engine, Totals};
+use super::Seen;
+use super::program::Positions;
 use crate::action::AttachmentId;
+use crate::engine::{Engine, Totals};
 use crate::evidence::Certainty;
 use crate::matrix::CommMatrix;
 use crate::observation::TaskState;
@@ -23,10 +24,10 @@ impl Engine {
     /// Processes of a program, ascending, those included that it forked since.
     #[must_use]
     pub fn pids(&self, attachment: AttachmentId) -> Vec<Pid> {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let mut pids: Vec<Pid> = attachment
+        let mut pids: Vec<Pid> = seen
             .spaces
             .iter()
             .filter_map(|(_, space)| space.pid)
@@ -46,31 +47,28 @@ impl Engine {
     #[must_use]
     pub fn next_window(&self, attachment: AttachmentId) -> Option<(Time, Duration)> {
         let attachment = self.attachment(attachment)?;
-        Some((attachment.window_end?, attachment.interval.current()))
+        Some((attachment.window_end?, attachment.judged.interval()))
     }
 
     /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
     /// which it is not known yet.
     #[must_use]
     pub fn wanted_pages(&self, attachment: AttachmentId, max: usize) -> Vec<PageKey> {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let wanted = attachment.pages.to_look_up(max);
-        wanted
-            .into_iter()
-            .filter_map(|tag| attachment.key(tag))
-            .collect()
+        let wanted = seen.pages.to_look_up(max);
+        wanted.into_iter().filter_map(|tag| seen.key(tag)).collect()
     }
 
     /// Threads of a program by ascending thread number, for those who show them; empty when there is
     /// no such program. Only threads that an observation showed are there.
     #[must_use]
     pub fn tasks(&self, attachment: AttachmentId) -> Vec<TaskState> {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let mut tasks: Vec<TaskState> = attachment
+        let mut tasks: Vec<TaskState> = seen
             .tasks
             .iter()
             .filter_map(|(_, _, record)| {
@@ -96,9 +94,9 @@ impl Engine {
         &self,
         attachment: AttachmentId,
     ) -> Option<(Vec<TaskKey>, CommMatrix, CommMatrix)> {
-        let attachment = self.attachment(attachment)?;
-        let (keys, slots) = attachment.participants();
-        let (live, decayed) = attachment.comm.read_last(&attachment.seats_of(&slots));
+        let seen = self.seen(attachment)?;
+        let (keys, slots) = seen.participants();
+        let (live, decayed) = seen.comm.read_last(&seen.seats_of(&slots));
         Some((keys, live, decayed))
     }
 
@@ -106,10 +104,10 @@ impl Engine {
     /// lately; 0 while there are none.
     #[must_use]
     pub fn samples_per_amount(&self, attachment: AttachmentId) -> f64 {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return 0.0;
         };
-        let each = attachment.weight_per_sample();
+        let each = seen.weight_per_sample();
         if each > 0.0 { 1.0 / each } else { 0.0 }
     }
 
@@ -123,15 +121,15 @@ impl Engine {
     /// positions in the tasks of [`Self::matrices`].
     #[must_use]
     pub fn pages(&self, attachment: AttachmentId, max: usize) -> Vec<(Page, Option<NodeId>)> {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let (_, slots) = attachment.participants();
-        let positions = Positions::new(&attachment.seats_of(&slots), attachment);
-        let hottest = attachment.pages.hottest(max).into_iter();
+        let (_, slots) = seen.participants();
+        let positions = Positions::new(&seen.seats_of(&slots), seen);
+        let hottest = seen.pages.hottest(max).into_iter();
         hottest
             .filter_map(|(slot, tag, entry)| {
-                let page = positions.page(attachment.key(tag)?, slot, &entry);
+                let page = positions.page(seen.key(tag)?, slot, &entry);
                 let home = page
                     .home
                     .map(|home| self.topology.nodes()[usize::from(home)].id);
@@ -141,7 +139,7 @@ impl Engine {
     }
 }
 
-impl Attachment {
+impl Seen {
     /// Tasks that take part by ascending thread number, with their slots.
     fn participants(&self) -> (Vec<TaskKey>, Vec<u32>) {
         let mut tasks: Vec<(TaskKey, u32)> = self

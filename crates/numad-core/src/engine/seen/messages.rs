@@ -3,7 +3,7 @@
 
 use topology::Pid;
 
-use super::attachment::Attachment;
+use super::Seen;
 use crate::sample::Sent;
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
@@ -22,11 +22,11 @@ const SAMPLES_MAX: u64 = 1 << 24;
 /// Threads of a process that its messages are shared out to.
 const THREADS_MAX: usize = 64;
 
-impl Attachment {
+impl Seen {
     /// What one process of this program sent to another in this window.
     ///
     /// It is known exactly, so it counts as many samples as would have shown as much sharing.
-    pub(super) fn sent(&mut self, sent: &Sent) {
+    pub(in crate::engine) fn sent(&mut self, sent: &Sent, accesses_per_amount: f64) {
         let (from, to) = (self.seats_in(sent.from), self.seats_in(sent.to));
         if sent.from == sent.to || from.is_empty() || to.is_empty() {
             return;
@@ -34,7 +34,7 @@ impl Attachment {
         let lines = (sent.bytes / LINE_BYTES)
             .saturating_add(sent.messages.saturating_mul(LINES_PER_MESSAGE))
             .min(AMOUNT_MAX);
-        let amount = in_amounts(lines, self.options.prices.accesses_per_amount);
+        let amount = in_amounts(lines, accesses_per_amount);
         let each = in_amounts(1, 1.0 / self.weight_per_sample().max(1.0)).max(1);
         let samples = (amount / each).clamp(1, SAMPLES_MAX);
         // Rounded up, so that few messages are not none.
@@ -54,11 +54,12 @@ impl Attachment {
             let hot = &mut self.tasks.hot[slot as usize];
             hot.samples = hot.samples.saturating_add(samples);
         }
-        self.live_weight = self
-            .live_weight
+        self.live.weight = self
+            .live
+            .weight
             .saturating_add(samples.saturating_mul(each));
-        self.window_samples = self.window_samples.saturating_add(samples);
-        self.window_kept = self.window_kept.saturating_add(samples);
+        self.window.samples = self.window.samples.saturating_add(samples);
+        self.window.kept = self.window.kept.saturating_add(samples);
     }
 
     /// Slots and seats of the threads of a process that take part, or may.

@@ -2,10 +2,10 @@
 
 use topology::Pid;
 
-use super::attachment::Attachment;
-use super::registry::Registry;
-use super::{Engine, WantedPage};
+use super::Seen;
 use crate::action::{AttachmentId, Reach};
+use crate::engine::registry::Registry;
+use crate::engine::{Engine, WantedPage};
 use crate::observation::{ObjectId, ObjectKind, ObservedSharing};
 use crate::policy::{PageKey, SpaceId};
 use crate::tables::shares::Object;
@@ -13,7 +13,7 @@ use crate::tables::spaces::{LocalSpace, Space};
 
 /// A process that has a page, and which of its pages it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(in crate::engine) struct Place {
     pub pid: Pid,
     /// Its address space, by local number.
     pub process: LocalSpace,
@@ -23,7 +23,7 @@ pub(super) struct Place {
 
 /// The address space of each seat's thread.
 #[derive(Debug)]
-pub(super) struct Users(Vec<LocalSpace>);
+pub(in crate::engine) struct Users(Vec<LocalSpace>);
 
 impl Engine {
     /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
@@ -32,26 +32,26 @@ impl Engine {
     /// the page lately, for another may not have it in its page table.
     #[must_use]
     pub fn wanted_places(&self, attachment: AttachmentId, max: usize) -> Vec<WantedPage> {
-        let Some(attachment) = self.attachment(attachment) else {
+        let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let users = attachment.users();
-        let wanted = attachment.pages.to_look_up(max).into_iter();
+        let users = seen.users();
+        let wanted = seen.pages.to_look_up(max).into_iter();
         wanted
             .filter_map(|tag| {
-                let page = attachment.key(tag)?;
-                let place = attachment.place_of(&users, page)?;
+                let page = seen.key(tag)?;
+                let place = seen.place_of(&users, page)?;
                 Some(WantedPage {
                     page,
                     pid: place.pid,
-                    address: place.page << attachment.page_shift,
+                    address: place.page << seen.page_shift,
                 })
             })
             .collect()
     }
 }
 
-impl Attachment {
+impl Seen {
     /// Takes what was looked up of shared memory.
     pub(super) fn learn_sharing(&mut self, registry: &mut Registry, seen: &ObservedSharing) {
         for maps in &seen.maps {
@@ -87,7 +87,7 @@ impl Attachment {
     }
 
     /// A forked process maps what its maker does, until it is looked at.
-    pub(super) fn inherit(&mut self, parent: u32, child: LocalSpace) {
+    pub(in crate::engine) fn inherit(&mut self, parent: u32, child: LocalSpace) {
         if let Ok(parent) = LocalSpace::try_from(parent) {
             self.shares.inherit(parent, child);
             let unmapped = self.shares.recount();
@@ -100,19 +100,18 @@ impl Attachment {
         for local in self.shares.recount() {
             if let Some(space) = self.spaces.remove(local) {
                 registry.shut(space.id);
-                self.forget_pages_of(space.id);
             }
         }
     }
 
     /// Whether pages of a space are not to be moved: files, and what others map or may map.
-    pub(super) fn is_barred(&self, space: SpaceId) -> bool {
+    pub(in crate::engine) fn is_barred(&self, space: SpaceId) -> bool {
         let object = self.object_of(space);
         object.is_some_and(|object| object.id.kind == ObjectKind::File || !object.own)
     }
 
     /// Which pages of a space a move may take.
-    pub(super) fn reach_of(&self, space: SpaceId) -> Reach {
+    pub(in crate::engine) fn reach_of(&self, space: SpaceId) -> Reach {
         match self.object_of(space) {
             Some(object) if object.mappers > 1 && !self.is_barred(space) => Reach::Program,
             _ => Reach::Alone,
@@ -120,12 +119,12 @@ impl Attachment {
     }
 
     /// The object that a space is of, if it is of none of the processes.
-    pub(super) fn object_of(&self, space: SpaceId) -> Option<&Object> {
+    pub(in crate::engine) fn object_of(&self, space: SpaceId) -> Option<&Object> {
         self.shares.object(self.spaces.local_of(space)?)
     }
 
     /// The address spaces of those who sit.
-    pub(super) fn users(&self) -> Users {
+    pub(in crate::engine) fn users(&self) -> Users {
         let mut spaces = Vec::new();
         for (_, hot, _) in self.tasks.iter() {
             if let Some(seat) = hot.seat.map(usize::from) {
@@ -140,7 +139,7 @@ impl Attachment {
 
     /// A process that has a page: its own, or of shared memory one of those that used it lately; else the first that
     /// maps it. Of several the one that has been there longest: one that came late may be gone before the move.
-    pub(super) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
+    pub(in crate::engine) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
         let local = self.spaces.local_of(page.space)?;
         if let Some(pid) = self.spaces.at(local)?.pid {
             let page = page.page;
@@ -163,5 +162,20 @@ impl Attachment {
         let longest = lately.filter_map(place).min_by_key(|&(joined, _)| joined);
         let found = longest.or_else(|| self.shares.processes().find_map(place));
         found.map(|(_, place)| place)
+    }
+
+    /// Where pages of a space are in the address space of the process that one of them was found at.
+    pub(in crate::engine) fn pages_at(
+        &self,
+        place: Place,
+        found: PageKey,
+    ) -> impl Fn(u64) -> Option<u64> + '_ {
+        let space = self.spaces.local_of(found.space);
+        let object = space.filter(|&local| local != place.process);
+        move |page| match object {
+            None => Some(page),
+            Some(_) if page == found.page => Some(place.page),
+            Some(object) => self.shares.page_in(place.process, object, page),
+        }
     }
 }

@@ -12,14 +12,16 @@
 
 use std::ops::Range;
 
-use super::attachment::Attachment;
-use super::window::Positions;
+use super::Seen;
+use super::program::Positions;
+use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, SpaceId};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
 use crate::tables::pages::Tag;
+use crate::tables::runs::Runs;
 use crate::tables::tasks::{Hot, Record};
 
 /// Samples that a piece has on average, and a page that stands for itself.
@@ -39,9 +41,11 @@ const FEW: f64 = 0.25;
 
 /// Blocks of a program, in order of page, and the pieces of those that are cut.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(in crate::engine) struct Pieces {
     blocks: Vec<Known>,
     pieces: Vec<Piece>,
+    /// Pages of all blocks.
+    pages: u64,
 }
 
 /// What is known of a block.
@@ -68,27 +72,32 @@ struct Piece {
 
 impl Pieces {
     /// Whether a page is part of a piece.
-    pub(super) fn has(&self, tag: Tag) -> bool {
+    pub(in crate::engine) fn has(&self, tag: Tag) -> bool {
         self.block(tag).is_some_and(|block| block.is_cut)
     }
 
+    /// Pages of memory that was seen in use, and what lies between them in the same neighbourhood.
+    pub(in crate::engine) const fn pages(&self) -> u64 {
+        self.pages
+    }
+
     /// The slot of a piece, by the page that it is called by.
-    pub(super) fn slot(&self, tag: Tag) -> Option<u32> {
+    pub(in crate::engine) fn slot(&self, tag: Tag) -> Option<u32> {
         Some(self.piece(tag)?.slot)
     }
 
     /// The pages of a piece.
-    pub(super) fn ranges(&self, tag: Tag) -> Option<&[Range<u64>]> {
+    pub(in crate::engine) fn ranges(&self, tag: Tag) -> Option<&[Range<u64>]> {
         Some(&self.piece(tag)?.ranges)
     }
 
     /// The block of a page, by the first of its pages that was sampled.
-    pub(super) fn block_of(&self, tag: Tag) -> Option<Tag> {
+    pub(in crate::engine) fn block_of(&self, tag: Tag) -> Option<Tag> {
         Some(self.block(tag)?.first)
     }
 
     /// The samples of a page's block, by how much nearer each gets from one node to another.
-    pub(super) fn scale(
+    pub(in crate::engine) fn scale(
         &self,
         tag: Tag,
         program: &Program<'_>,
@@ -107,7 +116,7 @@ impl Pieces {
 
     /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be of several that the
     /// samples do not tell apart yet.
-    pub(super) fn own_saving(
+    pub(in crate::engine) fn own_saving(
         &self,
         tag: Tag,
         program: &Program<'_>,
@@ -140,14 +149,14 @@ impl Pieces {
     }
 }
 
-impl Attachment {
+impl Seen {
     /// Finds blocks, infers what threads share by them, and writes down pages and pieces for the
     /// policy.
     pub(super) fn fill_pieces(
         &mut self,
         positions: &Positions,
-        found: &mut Pieces,
-        pages: &mut Vec<Page>,
+        placed: &Runs<Placed>,
+        (found, pages): (&mut Pieces, &mut Vec<Page>),
     ) {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
@@ -165,7 +174,8 @@ impl Attachment {
         // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of large programs are
         // cut more coarsely.
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
-        let least = count(&extents.ranges).div_ceil(most);
+        found.pages = count(&extents.ranges);
+        let least = found.pages.div_ceil(most);
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let extents = &extents.ranges[place];
             let points = &self.forest.points()[block.points.clone()];
@@ -196,6 +206,7 @@ impl Attachment {
                 bits,
                 extents,
                 index,
+                placed,
             };
             self.cut_block(positions, &cut, (found, pages));
         }
@@ -216,7 +227,7 @@ impl Attachment {
         for points in block.points.chunk_by(|a, b| number(a) == number(b)) {
             let number = number(&points[0]);
             let own = number << block.bits..(number + 1) << block.bits;
-            for part in self.parts(space, points, &cut(block.extents, &own)) {
+            for part in self.parts(block.placed, space, points, &cut(block.extents, &own)) {
                 let at = u32::try_from(found.pieces.len()).unwrap_or(u32::MAX);
                 let slot = self.pages.slots().saturating_add(at);
                 let mut page = Page {
@@ -254,7 +265,7 @@ impl Attachment {
     /// How many pages a piece of a block has, `least` or more, as a power of two; 0 where each
     /// stands for itself.
     fn piece_bits(&self, block: &Block, extents: &[Range<u64>], least: u64) -> u32 {
-        if !self.goes_by_blocks() {
+        if !self.by_blocks {
             return 0;
         }
         let pages = count(extents);
@@ -266,12 +277,18 @@ impl Attachment {
 
     /// Splits a piece by the nodes that its pages are on. Pages that nobody has looked up count to
     /// the node where most sampled pages are, or came from if we moved them.
-    fn parts(&self, space: SpaceId, points: &[Point], extents: &[Range<u64>]) -> Vec<Part> {
+    fn parts(
+        &self,
+        placed: &Runs<Placed>,
+        space: SpaceId,
+        points: &[Point],
+        extents: &[Range<u64>],
+    ) -> Vec<Part> {
         let Looked {
             mut parts,
             votes,
             unknown,
-        } = self.look_at(space, points);
+        } = self.look_at(placed, space, points);
         let most = votes.iter().map(|vote| vote.1).max_by(f64::total_cmp);
         let found = votes
             .iter()
@@ -285,7 +302,7 @@ impl Attachment {
         parts
             .iter_mut()
             .for_each(|part| part.samples *= 1.0 + unknown / known);
-        let open = self.never_placed(space, extents);
+        let open = never_placed(placed, space, extents);
         if parts.iter().all(|part| part.home != Some(home)) {
             // All that was sampled has moved already, and the rest has not.
             let local = points[0].tag().space();
@@ -309,7 +326,7 @@ impl Attachment {
                 ranges.extend(open.iter().cloned());
             }
             for extent in extents {
-                let runs = self.placed.within(space, extent.clone());
+                let runs = placed.within(space, extent.clone());
                 let own = runs.filter(|(_, placed)| placed.home == part.home);
                 ranges.extend(own.map(|(run, _)| run));
             }
@@ -320,7 +337,7 @@ impl Attachment {
     }
 
     /// Looks up where the sampled pages of a piece are.
-    fn look_at(&self, space: SpaceId, points: &[Point]) -> Looked {
+    fn look_at(&self, placed: &Runs<Placed>, space: SpaceId, points: &[Point]) -> Looked {
         let mut looked = Looked::default();
         for sampled in points.chunk_by(|a, b| a.tag() == b.tag()) {
             let tag = sampled[0].tag();
@@ -328,7 +345,7 @@ impl Attachment {
             let samples: u32 = sampled.iter().map(|point| point.samples()).sum();
             let samples = f64::from(samples) / f64::from(SAMPLE);
             let looked_up = self.pages.entry(tag).and_then(|(_, entry)| entry.home());
-            let placed = self.placed.get(PageKey { space, page });
+            let placed = placed.get(PageKey { space, page });
             let Some(home) = looked_up.or_else(|| placed?.home) else {
                 looked.unknown += samples;
                 continue;
@@ -354,21 +371,21 @@ impl Attachment {
         }
         looked
     }
+}
 
-    /// What of these pages was never moved, or asked about for a move.
-    fn never_placed(&self, space: SpaceId, extents: &[Range<u64>]) -> Vec<Range<u64>> {
-        let mut open = Vec::new();
-        for extent in extents {
-            let mut at = extent.start;
-            for (run, _) in self.placed.within(space, extent.clone()) {
-                open.push(at..run.start);
-                at = run.end;
-            }
-            open.push(at..extent.end);
+/// What of these pages was never moved, or asked about for a move.
+fn never_placed(placed: &Runs<Placed>, space: SpaceId, extents: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut open = Vec::new();
+    for extent in extents {
+        let mut at = extent.start;
+        for (run, _) in placed.within(space, extent.clone()) {
+            open.push(at..run.start);
+            at = run.end;
         }
-        open.retain(|range| !range.is_empty());
-        open
+        open.push(at..extent.end);
     }
+    open.retain(|range| !range.is_empty());
+    open
 }
 
 /// The part of a piece that is on one node.
@@ -411,6 +428,8 @@ struct Cut<'a> {
     extents: &'a [Range<u64>],
     /// Its place among all blocks.
     index: usize,
+    /// Where memory was put.
+    placed: &'a Runs<Placed>,
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

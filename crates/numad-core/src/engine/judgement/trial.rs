@@ -7,7 +7,7 @@ use crate::policy::Program;
 
 /// How far what belongs together is apart in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measure {
+pub(in crate::engine) struct Measure {
     /// Communication between tasks whose nodes are known, and the same times SLIT distance.
     talk: f64,
     talk_far: f64,
@@ -19,12 +19,12 @@ pub(super) struct Measure {
 
 impl Measure {
     /// Mean distance of communication in hundredths, 1000 is all local; none without any.
-    pub(super) fn talk_centi(&self) -> Option<f64> {
+    pub(in crate::engine) fn talk_centi(&self) -> Option<f64> {
         share(self.talk_far * 100.0, self.talk)
     }
 
     /// Share of local accesses, 0 to 1; none while unknown.
-    pub(super) fn local_share(&self) -> Option<f64> {
+    pub(in crate::engine) fn local_share(&self) -> Option<f64> {
         share(self.local, self.accesses)
     }
 

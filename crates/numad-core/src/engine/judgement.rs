@@ -1,0 +1,319 @@
+//! What is judged of a program, from window to window, and what it makes of the wishes of a policy.
+//!
+//! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the policy saw comes with the
+//! wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the [`trial`] of a placement, how fast the program gets
+//! on ([`pace`]), how often it began to do something else ([`era`]), and what is left to the kernel ([`ally`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use topology::TaskKey;
+
+use super::options::AttachOptions;
+use super::orders::{PageGrant, TaskGrant};
+use super::wishes::Wishes;
+use crate::cost::Prices;
+use crate::evidence::{Certainty, Evidence};
+use crate::guard::{self, TaskWish};
+use crate::interval::{Change, Interval};
+use crate::observation::Progress;
+use crate::policy::{Program, Reason, Veto};
+use crate::pressure::Pressure;
+use crate::published::Method;
+use crate::time::Time;
+
+pub(super) mod ally;
+mod era;
+mod pace;
+mod pages;
+mod threads;
+mod trial;
+
+use ally::Ally;
+use era::Era;
+use pace::Pace;
+use trial::{Measure, Trial, Verdict, measure};
+
+/// Two tasks, in order.
+type Pair = (TaskKey, TaskKey);
+
+/// What is judged of one program.
+#[derive(Debug)]
+pub(super) struct Judgement {
+    regime: Regime,
+    interval: Interval,
+    pace: Pace,
+    era: Era,
+    ally: Ally,
+    /// Judged windows in a row in which no thread moved.
+    still: u32,
+    /// Judged windows in a row in which the program did not do what it did before.
+    changing: u32,
+    /// Placements that had to be put back, less those that proved right since.
+    strikes: u32,
+    /// Tasks that were apart and that the last judged window wanted together.
+    sought: BTreeSet<Pair>,
+    /// Where the last judged window wanted tasks, those included that were there.
+    planned: BTreeMap<TaskKey, usize>,
+    /// Windows in a row that pages waited for threads.
+    pages_waited: u32,
+    /// Windows in which pages may follow others, or threads, that went, for less than the first.
+    sweeps: u32,
+}
+
+/// How the placement of threads stands.
+#[derive(Debug, Default)]
+enum Regime {
+    #[default]
+    Free,
+    Trying(Trial),
+    /// Until then no thread moves, because the last placement had to be put back.
+    Held(Time),
+}
+
+/// What a decision keeps to.
+#[derive(Debug)]
+pub(super) struct Limits<'a> {
+    pub now: Time,
+    pub options: &'a AttachOptions,
+    pub certainty: Certainty,
+    pub prices: Prices,
+    /// How busy memory is, where that is known.
+    pub pressure: Option<&'a Pressure>,
+    /// Enough samples stand behind the window, or the policy asks for none.
+    pub evidence: bool,
+    /// Nodes that have memory and that the program may use.
+    pub nodes_allowed: &'a [bool],
+    /// Bytes that may still be filled on each node.
+    pub room: Vec<u64>,
+    /// Most pages that may go.
+    pub page_moves_max: u64,
+    /// Of these, pages that go aside and not nearer.
+    pub aside_max: u64,
+}
+
+/// What was decided, before it is ordered.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Decision {
+    pub threads: Vec<TaskGrant>,
+    pub pages: Vec<PageGrant>,
+    /// Proposals that come to nothing, by number: those for threads, then those for pages.
+    pub dropped: Vec<(usize, Veto)>,
+    pub measure: Measure,
+    /// Bytes of each node that pages go to.
+    pub filled: Vec<u64>,
+    /// Instructions per cycle in the window.
+    pub ipc: Option<f64>,
+    /// Enough samples stand behind the window.
+    pub evidence: bool,
+    /// Tasks go back to where they were.
+    pub remedy: Option<Remedy>,
+    pub undecided: bool,
+    /// Pages go that are worth mentioning.
+    pub arriving: bool,
+    /// Pages that may go, and are too many for this window.
+    pub pages_left: u64,
+    /// How sure the thread moves are that were wanted.
+    pub plan: Option<Evidence>,
+    /// They could be chance, and more windows may tell.
+    plan_is_open: bool,
+}
+
+/// What came of a decision for threads when it was ordered.
+#[derive(Debug, Default)]
+pub(super) struct Effect {
+    /// Some thread was bound.
+    pub bound: bool,
+    /// Some thread goes to another node.
+    pub moved: bool,
+    /// Where those were that go and of which that is known.
+    pub old: Vec<(TaskKey, usize)>,
+}
+
+/// Where tasks go back to, and why.
+#[derive(Clone, Debug)]
+pub(super) struct Remedy {
+    wishes: Vec<TaskWish>,
+    reason: Reason,
+}
+
+/// Holds that a program is left alone after threads were put back, unless it does something else before, and twice as
+/// long after each time: the same plan would be found again. As many as forgive a thread its going back and forth.
+const REST_HOLDS: u32 = 16;
+
+impl Judgement {
+    pub(super) fn new(interval: Interval) -> Self {
+        Self {
+            regime: Regime::default(),
+            interval,
+            pace: Pace::default(),
+            era: Era::default(),
+            ally: Ally::default(),
+            still: 0,
+            changing: 0,
+            strikes: 0,
+            sought: BTreeSet::new(),
+            planned: BTreeMap::new(),
+            pages_waited: 0,
+            sweeps: 0,
+        }
+    }
+
+    /// How long windows are at present.
+    pub(super) const fn interval(&self) -> Duration {
+        self.interval.current()
+    }
+
+    /// Takes how far the program got.
+    pub(super) const fn note_progress(&mut self, progress: Progress) {
+        self.pace.add(progress);
+    }
+
+    /// What moves cost in this window, and what they save until the program changes.
+    pub(super) fn prices(&self, options: &AttachOptions, program: &Program<'_>) -> Prices {
+        guard::prices(options, program, self.interval.calm())
+    }
+
+    /// Ends a window: says how fast the program got on and what it does, which the policy is told. A sample counted
+    /// so much.
+    pub(super) fn look_at(&mut self, program: &mut Program<'_>, evidence: bool, sample: f64) {
+        program.ipc = self.pace.close();
+        if evidence {
+            self.era.note(program, sample);
+        }
+        program.era = self.era.number();
+    }
+
+    /// Judges the placement that there is, and what the policy wants.
+    pub(super) fn decide(
+        &mut self,
+        program: &Program<'_>,
+        wishes: &Wishes<'_>,
+        limits: &Limits<'_>,
+    ) -> Decision {
+        let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut decision = Decision {
+            measure: measure(program, &nodes),
+            ipc: program.ipc,
+            evidence: limits.evidence,
+            ..Decision::default()
+        };
+        decision.remedy = self.judge_trial(program, &decision.measure, limits);
+        self.judge_threads(program, wishes, limits, &mut decision);
+        self.judge_pages(program, wishes, limits, &mut decision);
+        decision
+    }
+
+    /// The nodes to put tasks back on when the last placement was a mistake.
+    fn judge_trial(
+        &mut self,
+        program: &Program<'_>,
+        measured: &Measure,
+        limits: &Limits<'_>,
+    ) -> Option<Remedy> {
+        let Regime::Trying(trial) = &mut self.regime else {
+            return None;
+        };
+        if !limits.evidence {
+            return None;
+        }
+        let mut old: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut remedy = Vec::new();
+        for (position, task) in program.tasks.iter().enumerate() {
+            let before = trial.old.iter().find(|(key, _)| *key == task.key);
+            if let Some(&(_, node)) = before.filter(|(_, node)| old[position] != Some(*node)) {
+                old[position] = Some(node);
+                remedy.push((position, node));
+            }
+        }
+        let before = trial.pace();
+        let reason = match trial.judge(measured, &measure(program, &old), program.ipc) {
+            Verdict::Wait => return None,
+            Verdict::Keep => {
+                self.regime = Regime::Free;
+                self.strikes = self.strikes.saturating_sub(1);
+                return None;
+            }
+            Verdict::Revert => Reason::Revert,
+            Verdict::Slower => match (before, program.ipc) {
+                (Some(before), Some(ipc)) => Reason::Slower {
+                    before_milli: milli(before.ipc),
+                    now_milli: milli(ipc),
+                },
+                _ => Reason::Revert,
+            },
+        };
+        let holds = REST_HOLDS << self.strikes.min(10);
+        let rest = limits.options.hold.saturating_mul(holds);
+        self.regime = Regime::Held(limits.now.after(rest));
+        self.strikes += 1;
+        self.pace.begin_anew();
+        let wishes = remedy;
+        Some(Remedy { wishes, reason })
+    }
+
+    /// Takes what came of a decision, and tells what that means for the length of windows.
+    pub(super) fn note_effect(
+        &mut self,
+        options: &AttachOptions,
+        decision: &Decision,
+        effect: Effect,
+        confident: bool,
+    ) -> Change {
+        let Effect { bound, moved, old } = effect;
+        if let Regime::Trying(trial) = &mut self.regime
+            && decision.arriving
+        {
+            trial.postpone();
+        }
+        // Where pages come, the program gets faster and is seen anew: what is left can be judged soon.
+        self.still = match moved {
+            true => 0,
+            false => self.still.saturating_add(u32::from(confident)),
+        };
+        if !old.is_empty() && options.require_gain && decision.remedy.is_none() {
+            match &mut self.regime {
+                Regime::Trying(trial) => trial.extend(old),
+                regime => {
+                    if let Some(trial) = Trial::new(decision.measure, self.pace.before(), old) {
+                        *regime = Regime::Trying(trial);
+                    }
+                }
+            }
+            self.pace.begin_anew();
+        }
+        if options.method == Method::Published {
+            // The papers ask whether the mapping that was worked out is another than the one before.
+            return if bound { Change::Changed } else { Change::Same };
+        }
+        if (moved || decision.undecided) && self.changing > 0 {
+            Change::Anew
+        } else if moved {
+            Change::Changed
+        } else if decision.undecided || decision.arriving {
+            Change::Undecided
+        } else {
+            Change::Same
+        }
+    }
+
+    /// How long the next window is after one that lasted so long.
+    pub(super) fn next_window(&mut self, change: Change, lasted: Duration) -> Duration {
+        self.interval.next(change, lasted)
+    }
+
+    /// Makes it no longer than this, as far as the law allows.
+    pub(super) fn shorten_window(&mut self, most: Duration) -> Duration {
+        self.interval.shorten(most)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "instructions per cycle are few and not negative; `as` saturates"
+)]
+pub(super) fn milli(figure: f64) -> u32 {
+    (figure * 1000.0 + 0.5) as u32
+}

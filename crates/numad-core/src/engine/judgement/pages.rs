@@ -1,0 +1,166 @@
+//! Which pages of those that a policy wants elsewhere go.
+//!
+//! *Too little.* Each time pages move, the program is held up and its translations are thrown away. So of a
+//! program that stands what would bring less than [`LITTLE`] of all access distance waits until there is more
+//! of it. In [`SWEEPS`] windows after pages or threads went the rest follows.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::super::orders::{PageGrant, TaskGrant};
+use super::super::wishes::{Wishes, wished};
+use super::{Decision, Judgement, Limits, ally};
+use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
+use crate::policy::{Program, Proposal, Veto};
+use crate::published::Method;
+
+/// Share of the distance of all accesses that moves must save together. Even where a program does nothing but
+/// wait for memory it gets on slower by less without them. What of pages that all use alike seems to be gained by
+/// chance is 1 to 3 % in a window (the simulator's `all-shared`).
+const LITTLE: f64 = 0.03;
+
+/// Windows after pages or threads went in which other pages may follow for less.
+const SWEEPS: u32 = 2;
+
+/// Judged windows without a move of a thread in which pages wait for what comes of a plan of threads that could
+/// still be chance.
+const STARTING: u32 = 2;
+
+impl Judgement {
+    pub(super) fn judge_pages(
+        &mut self,
+        program: &Program<'_>,
+        wanted: &Wishes<'_>,
+        limits: &Limits<'_>,
+        decision: &mut Decision,
+    ) {
+        let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
+        let moving = decision.threads.iter().any(moves);
+        let settles = limits.options.method == Method::Ours;
+        let wait = settles && moving && self.pages_waited < PAGES_WAIT_MAX;
+        let unsettled = self.unsettled(program, wanted.proposals, decision);
+        let wishes: Vec<PageWish<'_>> = wanted
+            .pages
+            .iter()
+            .map(|asked| {
+                // Who strayed into a block that is another's does not hold it up.
+                let mut users = asked.wish.page.into_iter().flat_map(ally::users);
+                let waits = users.any(|user| unsettled.contains(&user));
+                PageWish {
+                    unconfirmed: asked.wish.unconfirmed || waits,
+                    ..asked.wish
+                }
+            })
+            .collect();
+        let case = PageCase {
+            program,
+            prices: limits.prices,
+            options: limits.options,
+            moves_max: limits.page_moves_max,
+            aside_max: limits.aside_max,
+            allowed: limits.nodes_allowed,
+            evidence: limits.evidence,
+            wait,
+            pressure: limits.pressure,
+            certainty: limits.certainty,
+        };
+        let mut room = limits.room.clone();
+        let mut verdicts = case.judge(wishes.iter(), &mut room);
+        let little = is_too_little(program, &verdicts);
+        if limits.options.require_gain && little && self.sweeps == 0 {
+            room.clone_from(&limits.room);
+            for verdict in verdicts.iter_mut().filter(|verdict| verdict.is_ok()) {
+                *verdict = Err(Veto::DoesNotPay);
+            }
+        }
+        let filled = limits.room.iter().zip(room);
+        decision.filled = filled.map(|(before, left)| before - left).collect();
+        self.pages_waited = match wait && !wishes.is_empty() {
+            true => self.pages_waited + 1,
+            false => 0,
+        };
+        decision.pages_left = left_over(&wishes, &verdicts);
+        let goes = verdicts.iter().any(Result::is_ok);
+        decision.arriving = goes && !little;
+        self.sweeps = match self.sweeps {
+            // Those of threads that went follow, however few.
+            _ if moving => SWEEPS,
+            _ if goes && !little => SWEEPS,
+            left if limits.evidence => left.saturating_sub(1),
+            left => left,
+        };
+        decision.grant_pages(wanted, verdicts);
+    }
+
+    /// Tasks that a plan would move that could be chance, while there is hope that the next windows tell.
+    fn unsettled(
+        &self,
+        program: &Program<'_>,
+        proposals: &[Proposal],
+        decision: &Decision,
+    ) -> BTreeSet<usize> {
+        if !decision.plan_is_open || self.still >= STARTING {
+            return BTreeSet::new();
+        }
+        let moves = |&(task, node): &(usize, usize)| {
+            let task = program.tasks.get(task);
+            task.is_some_and(|task| task.node != Some(node))
+        };
+        let wishes = proposals.iter().filter_map(wished).filter(moves);
+        wishes.map(|(task, _)| task).collect()
+    }
+}
+
+impl Decision {
+    fn grant_pages(&mut self, wanted: &Wishes<'_>, verdicts: Vec<Result<PageGain, Veto>>) {
+        for (asked, verdict) in wanted.pages.iter().zip(verdicts) {
+            match (verdict, &wanted.proposals[asked.proposal]) {
+                (Ok(gain), Proposal::MovePage { page, node, reason }) => {
+                    self.pages.push(PageGrant {
+                        page: *page,
+                        node: *node,
+                        from: asked.wish.page.and_then(|page| page.home).map(usize::from),
+                        reason: reason.clone(),
+                        scale: gain.scale,
+                        ranges: first_of(asked.ranges.clone(), gain.pages),
+                    });
+                }
+                (Err(veto), _) => self.dropped.push((asked.proposal, veto)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Pages that may go, and that the budget of the window does not reach.
+fn left_over(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
+    let each = wishes.iter().zip(verdicts);
+    let left = each.map(|(wish, verdict)| match verdict {
+        Ok(gain) => wish.pages.saturating_sub(gain.pages),
+        Err(Veto::Budget) => wish.pages,
+        Err(_) => 0,
+    });
+    left.sum()
+}
+
+/// The first `count` of these pages.
+fn first_of(mut ranges: Vec<Range<u64>>, mut count: u64) -> Vec<Range<u64>> {
+    for range in &mut ranges {
+        range.end = range.end.min(range.start.saturating_add(count));
+        count -= range.end - range.start;
+    }
+    ranges.retain(|range| !range.is_empty());
+    ranges
+}
+
+/// Whether all that may go is not worth an interruption. What the budget held back counts as more.
+fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> bool {
+    if verdicts
+        .iter()
+        .any(|verdict| matches!(verdict, Err(Veto::Budget)))
+    {
+        return false;
+    }
+    let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
+    saved < LITTLE * guard::ways(program)
+}

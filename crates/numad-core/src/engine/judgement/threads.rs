@@ -1,0 +1,272 @@
+//! Which threads of those that a policy wants elsewhere go.
+
+use topology::TaskKey;
+
+use super::super::orders::TaskGrant;
+use super::super::wishes::{Wishes, wished};
+use super::{Decision, Judgement, Limits, Pair, Regime};
+use crate::cost;
+use crate::evidence::Evidence;
+use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts};
+use crate::matrix::CommMatrix;
+use crate::policy::{Program, Proposal, Reason, Veto};
+use crate::time::Time;
+
+/// How much of what a plan gains the plan of the window before must still gain for the two to agree.
+const AGREES: f64 = 0.5;
+/// The same, of what a plan gains by this window, by all windows.
+const AGREES_IN_ALL: f64 = 0.1;
+/// Judged windows in a row without a move of a thread from which a program is at rest.
+const REST_MIN: u32 = 3;
+/// The same from which it stands still, so that a window that shows something else is believed. After fewer the
+/// windows are so short that a change within one leaves a plan that fits neither what was nor what is.
+const STILL_MIN: u32 = 6;
+/// Cosine of what is said now and what was said before below which the program does something else.
+const ALIKE: f64 = 0.98;
+/// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
+/// like the one before as to that, and shows enough of what is new to go by.
+const OTHER: f64 = 0.7;
+
+impl Judgement {
+    pub(super) fn judge_threads(
+        &mut self,
+        program: &Program<'_>,
+        wanted: &Wishes<'_>,
+        limits: &Limits<'_>,
+        decision: &mut Decision,
+    ) {
+        let likeness = likeness(program);
+        let changed = self.does_something_else(likeness);
+        let all_held = decision.remedy.is_some() || self.is_held(limits.now);
+        let standings = self.standings(program, wanted, all_held);
+        let wishes: Vec<TaskWish> = wanted.proposals.iter().filter_map(wished).collect();
+        if limits.evidence {
+            self.note_change(likeness);
+        }
+        let agreed =
+            self.agrees_with_last(program, &wishes) || self.outweighs(program, &wishes, likeness);
+        let case = |reverting| ThreadCase {
+            program,
+            standings: &standings,
+            prices: limits.prices,
+            options: limits.options,
+            evidence: limits.evidence,
+            reverting,
+            agreed,
+            at_rest: self.still >= REST_MIN && !changed,
+            pressure: limits.pressure,
+            certainty: limits.certainty,
+            said: wanted.said,
+        };
+        let ThreadVerdicts {
+            each: verdicts,
+            plan,
+            is_open,
+            kept,
+            each_sure,
+        } = case(false).judge(&wishes);
+        (decision.plan, decision.plan_is_open) = (plan, is_open);
+        if let Some(remedy) = decision.remedy.clone() {
+            let verdicts = case(true).judge(&remedy.wishes).each;
+            let judged = remedy.wishes.iter().zip(&verdicts);
+            for (&wish, _) in judged.filter(|(_, verdict)| verdict.is_ok()) {
+                decision.grant(program, wish, remedy.reason.clone(), None);
+            }
+        }
+        if limits.evidence {
+            self.note_wishes(program, wanted.proposals, &wishes);
+        }
+        for wish in kept {
+            decision.grant(program, wish, Reason::Stay, None);
+        }
+        let placements = wanted.proposals.iter().enumerate();
+        let placements =
+            placements.filter_map(|(number, proposal)| Some((number, proposal, wished(proposal)?)));
+        for ((number, proposal, wish), verdict) in placements.zip(verdicts) {
+            match (verdict, proposal) {
+                (Ok(()), Proposal::PlaceTask { reason, .. }) => {
+                    let sure = each_sure.get(wish.0).copied().flatten();
+                    decision.grant(program, wish, reason.clone(), sure);
+                }
+                (Err(veto), _) => {
+                    decision.undecided |= veto == Veto::Unconfirmed;
+                    decision.dropped.push((number, veto));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the program does something else than it did; what was put back is no lesson for that.
+    fn does_something_else(&mut self, likeness: f64) -> bool {
+        let changed = likeness < OTHER;
+        if changed && matches!(self.regime, Regime::Held(_)) {
+            self.regime = Regime::Free;
+        }
+        changed
+    }
+
+    const fn is_held(&self, now: Time) -> bool {
+        matches!(self.regime, Regime::Held(until) if now.0 < until.0)
+    }
+
+    /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
+    /// something else or a long time has gone by, nobody moves.
+    ///
+    /// A wish for a task agrees with the last window if that wanted it on the same node, or together with the same
+    /// partner, whichever of the two was to move: of two exchanges that bring the same partners together one
+    /// is as good as the other, and a policy may find now this one and now that.
+    fn standings(
+        &self,
+        program: &Program<'_>,
+        wanted: &Wishes<'_>,
+        all_held: bool,
+    ) -> Vec<Standing> {
+        let tasks = program.tasks.iter().zip(&wanted.standings);
+        let mut standings: Vec<Standing> = tasks
+            .map(|(task, known)| Standing {
+                held: all_held || known.held,
+                wanted: self.planned.get(&task.key).copied(),
+                ..*known
+            })
+            .collect();
+        for (task, node, pair) in partners(program, wanted.proposals) {
+            if self.sought.contains(&pair)
+                && let Some(standing) = standings.get_mut(task)
+            {
+                standing.wanted = Some(node);
+            }
+        }
+        standings
+    }
+
+    /// Whether what the last judged window wanted would still gain, at least [`AGREES`] of what is to be
+    /// gained by what is wanted now: then windows agree that threads are misplaced, if not about the node of each.
+    fn agrees_with_last(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
+        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let (mut then, wanted) = (now.clone(), wished_nodes(program, wishes));
+        let nodes = program.capacity.len();
+        for (task, place) in program.tasks.iter().zip(&mut then) {
+            if let Some(&node) = self.planned.get(&task.key).filter(|&&node| node < nodes) {
+                *place = Some(node);
+            }
+        }
+        if then == now || wanted == now {
+            return false;
+        }
+        let far = |nodes: &[Option<usize>]| {
+            cost::placement_distance(program.live, nodes, program.topology.distances())
+        };
+        let (stay, then, wanted) = (far(&now), far(&then), far(&wanted));
+        wanted < stay && stay - then >= AGREES * (stay - wanted)
+    }
+
+    /// Whether of a program that stood still what is wanted now needs no second window: because it does next to
+    /// nothing that it did before, so that what is known of it is what this window shows, as of a new program; or
+    /// because it gains even by all that was seen, [`AGREES_IN_ALL`] of what it gains by this window. A window in
+    /// which the program changed on the way has shown half of the new already, and counts as the first of two.
+    fn outweighs(&self, program: &Program<'_>, wishes: &[TaskWish], likeness: f64) -> bool {
+        if self.still < STILL_MIN {
+            return false;
+        }
+        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let wanted = wished_nodes(program, wishes);
+        let gain = |matrix: &CommMatrix| {
+            let far = |nodes: &[Option<usize>]| {
+                cost::placement_distance(matrix, nodes, program.topology.distances())
+            };
+            far(&now) - far(&wanted)
+        };
+        let live = gain(program.live);
+        let by_all = || self.changing > 1 && gain(program.decayed) >= AGREES_IN_ALL * live;
+        live > 0.0 && (likeness < OTHER || by_all())
+    }
+
+    /// Counts windows in a row in which the program does not do what it did before.
+    const fn note_change(&mut self, likeness: f64) {
+        self.changing = match likeness < ALIKE {
+            true => self.changing.saturating_add(1),
+            false => 0,
+        };
+    }
+
+    /// Keeps where tasks were wanted and with whom, so that the next window can agree.
+    fn note_wishes(&mut self, program: &Program<'_>, proposals: &[Proposal], wishes: &[TaskWish]) {
+        let apart = |&(task, node, _): &(usize, usize, Pair)| {
+            let task = program.tasks.get(task);
+            task.is_some_and(|task| task.node != Some(node))
+        };
+        let sought = partners(program, proposals).filter(apart);
+        self.sought = sought.map(|(_, _, pair)| pair).collect();
+        let keyed = |&(task, node): &TaskWish| Some((program.tasks.get(task)?.key, node));
+        self.planned = wishes.iter().rev().filter_map(keyed).collect();
+    }
+}
+
+impl Decision {
+    fn grant(
+        &mut self,
+        program: &Program<'_>,
+        (position, node): TaskWish,
+        reason: Reason,
+        evidence: Option<Evidence>,
+    ) {
+        self.threads.push(TaskGrant {
+            position,
+            node,
+            cache: None,
+            from: program.tasks[position].node,
+            reason,
+            evidence,
+        });
+    }
+}
+
+/// Cosine of what was said in this window and what remains of the windows before; 1 where nothing does.
+fn likeness(program: &Program<'_>) -> f64 {
+    let (mut product, mut now, mut before) = (0.0, 0.0, 0.0);
+    for (one, other, all) in program.decayed.pairs() {
+        let live = program.live.between(one, other);
+        let (live, past) = (live as f64, all.saturating_sub(live) as f64);
+        product += live * past;
+        now += live * live;
+        before += past * past;
+    }
+    let lengths: f64 = now * before;
+    if lengths > 0.0 {
+        product / lengths.sqrt()
+    } else {
+        1.0
+    }
+}
+
+/// Nodes of all tasks when each is where it is wanted.
+fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>> {
+    let mut nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let count = program.capacity.len();
+    for &(task, node) in wishes.iter().filter(|wish| wish.1 < count) {
+        if let Some(place) = nodes.get_mut(task) {
+            *place = Some(node);
+        }
+    }
+    nodes
+}
+
+/// Tasks that are wished to a node for the sake of a partner, and the pair.
+fn partners<'a>(
+    program: &Program<'a>,
+    proposals: &'a [Proposal],
+) -> impl Iterator<Item = (usize, usize, Pair)> + use<'a> {
+    let tasks = program.tasks;
+    proposals.iter().filter_map(move |proposal| match proposal {
+        Proposal::PlaceTask {
+            task,
+            node,
+            reason: Reason::Partner { with, .. },
+        } => {
+            let own: TaskKey = tasks.get(*task)?.key;
+            Some((*task, *node, (own.min(*with), own.max(*with))))
+        }
+        _ => None,
+    })
+}

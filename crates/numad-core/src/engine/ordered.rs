@@ -1,0 +1,242 @@
+//! What was ordered of a program and what came of it: which affinities are ours, where memory was put, and how long it
+//! stays there. What was ordered of a thread is in its own record.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use topology::{CpuSet, Pid};
+
+use super::wishes::Asked;
+use crate::action::PageOutcome;
+use crate::hold::Stay;
+use crate::policy::{PageKey, Reason, SpaceId};
+use crate::tables::runs::Runs;
+use crate::time::Time;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Ordered {
+    /// Affinities that we set and what stood there before, for threads that inherit ours.
+    masks: Vec<(CpuSet, CpuSet)>,
+    moves: Runs<PageMove>,
+    /// Where pages were put, or found when they were to be moved.
+    placed: Runs<Placed>,
+    /// Pages that are not answered yet by their action, each with what it was granted for.
+    batches: BTreeMap<Batch, Vec<(u64, u32)>>,
+    granted: Vec<PageOrder>,
+}
+
+/// The space, process and first address of an action.
+pub(super) type Batch = (SpaceId, Pid, u64);
+
+/// What is remembered of a page that was moved, or could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PageMove {
+    pub stay: Stay,
+    /// Node another than its own that the last judged window wanted it on.
+    pub wanted: Option<usize>,
+    /// The kernel's balancing moved it last.
+    pub by_kernel: bool,
+}
+
+/// Where a page is since it was moved, or found when it was to be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Placed {
+    /// None if it was not there.
+    pub home: Option<u16>,
+    /// Where it was taken to be before.
+    pub from: Option<u16>,
+}
+
+/// Pages that were granted together.
+#[derive(Clone, Debug)]
+pub(super) struct PageOrder {
+    /// The page that the policy called them by.
+    pub page: PageKey,
+    pub node: usize,
+    pub from: Option<usize>,
+    pub reason: Reason,
+    /// Pages of it that are not answered yet.
+    pub open: usize,
+    /// Whether any of them is where it was to go.
+    pub is_done: bool,
+}
+
+/// Pages side by side that were granted together and ended alike.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub pages: Range<u64>,
+    pub grant: u32,
+    /// None if the host gave up before it came to them.
+    pub result: Option<PageOutcome>,
+}
+
+/// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
+const MASKS_MAX: usize = 256;
+/// Runs of pages whose moves are remembered; the ones that rest shortest are forgotten first.
+const PAGE_MOVES_MAX: usize = 65_536;
+
+impl Ordered {
+    pub(super) fn masks(&self) -> &[(CpuSet, CpuSet)] {
+        &self.masks
+    }
+
+    /// Remembers an affinity of ours and what it replaced.
+    pub(super) fn remember_mask(&mut self, ours: &CpuSet, original: &CpuSet) {
+        if self.masks.iter().any(|(known, _)| known == ours) {
+            return;
+        }
+        if self.masks.len() >= MASKS_MAX {
+            self.masks.remove(0);
+        }
+        self.masks.push((ours.clone(), original.clone()));
+    }
+
+    pub(super) const fn placed(&self) -> &Runs<Placed> {
+        &self.placed
+    }
+
+    /// What is remembered of moves of these pages, in order.
+    pub(super) fn moves(
+        &self,
+        space: SpaceId,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = (Range<u64>, PageMove)> + '_ {
+        self.moves.within(space, pages)
+    }
+
+    /// Keeps where pages were wanted that were moved before, so that the next window can agree.
+    pub(super) fn note_wanted(&mut self, wishes: &[Asked<'_>]) {
+        self.moves.each(|history| history.wanted = None);
+        for asked in wishes {
+            let node = asked.wish.node;
+            asked.each(|pages| {
+                self.moves.change(asked.page.space, pages, |history| {
+                    history.wanted = Some(node);
+                });
+            });
+        }
+    }
+
+    /// What was ordered and not answered is void.
+    pub(super) fn void(&mut self) {
+        self.batches.clear();
+        self.granted.clear();
+    }
+
+    /// Pages were granted.
+    pub(super) fn grant(&mut self, order: PageOrder) {
+        self.granted.push(order);
+    }
+
+    /// Pages go by one action, each with the number of its grant.
+    pub(super) fn send(&mut self, batch: Batch, pages: Vec<(u64, u32)>) {
+        for &(_, grant) in &pages {
+            if let Some(order) = self.granted.get_mut(grant as usize) {
+                order.open += 1;
+            }
+        }
+        self.batches.insert(batch, pages);
+    }
+
+    /// An action was answered, page by page.
+    pub(super) fn answered(
+        &mut self,
+        batch: Batch,
+        result: impl Fn(usize) -> Option<PageOutcome>,
+    ) -> Vec<Answer> {
+        let pages = self.batches.remove(&batch).unwrap_or_default();
+        let mut answers: Vec<Answer> = Vec::new();
+        for (index, (page, grant)) in pages.into_iter().enumerate() {
+            let result = result(index);
+            match answers.last_mut() {
+                Some(last)
+                    if last.pages.end == page && last.grant == grant && last.result == result =>
+                {
+                    last.pages.end = page + 1;
+                }
+                _ => answers.push(Answer {
+                    pages: page..page + 1,
+                    grant,
+                    result,
+                }),
+            }
+        }
+        answers
+    }
+
+    pub(super) fn order_mut(&mut self, grant: u32) -> Option<&mut PageOrder> {
+        self.granted.get_mut(grant as usize)
+    }
+
+    /// Pages were found, or not.
+    pub(super) fn found(&mut self, space: SpaceId, pages: Range<u64>, placed: Placed) {
+        self.placed.set(space, pages, placed);
+    }
+
+    /// Pages were moved, or could not be.
+    pub(super) fn note_move(
+        &mut self,
+        space: SpaceId,
+        pages: Range<u64>,
+        note: impl Fn(&mut PageMove),
+    ) {
+        self.moves.update(space, pages, |history| {
+            let mut history = history.unwrap_or_default();
+            note(&mut history);
+            history
+        });
+    }
+
+    /// A page was found on a node; whether that is another than where we put it, so that the kernel moved it.
+    pub(super) fn note_elsewhere(
+        &mut self,
+        (now, hold): (Time, Duration),
+        PageKey { space, page }: PageKey,
+        node: u16,
+    ) -> bool {
+        let Some(placed) = self.placed.get(PageKey { space, page }) else {
+            return false;
+        };
+        let Some(home) = placed.home.filter(|&home| home != node) else {
+            return false;
+        };
+        let home_now = Placed {
+            home: Some(node),
+            ..placed
+        };
+        self.placed.set(space, page..page + 1, home_now);
+        self.note_move(space, page..page + 1, |history| {
+            history
+                .stay
+                .moved(now, Some(usize::from(home)), usize::from(node), hold);
+            history.wanted = None;
+            history.by_kernel = true;
+        });
+        true
+    }
+
+    /// Forgets spaces that are gone.
+    pub(super) fn forget(&mut self, is_there: impl Fn(SpaceId) -> bool) {
+        self.moves.retain(|of, _| is_there(of));
+        self.placed.retain(|of, _| is_there(of));
+    }
+
+    /// Forgets what is too much to remember.
+    pub(super) fn forget_oldest(&mut self) {
+        if self.placed.count() > PAGE_MOVES_MAX {
+            // What is not known is asked anew.
+            self.placed = Runs::default();
+        }
+        if self.moves.count() <= PAGE_MOVES_MAX {
+            return;
+        }
+        let ends = self.moves.values().map(|history| history.stay.until());
+        let mut ends: Vec<Time> = ends.collect();
+        ends.sort_unstable();
+        let middle = ends[ends.len() / 2];
+        self.moves
+            .retain(|_, history| history.stay.until() > middle);
+    }
+}

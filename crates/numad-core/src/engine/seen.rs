@@ -1,0 +1,446 @@
+//! What was seen of one program: the tables, and what folds into them.
+//!
+//! Its rooms: threads and processes [`coming`] and going, by records and by what a look ([`sync`]) says; memory that
+//! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
+//! memory in [`pieces`]; and what people see of it ([`show`]).
+
+use super::options::{AttachOptions, EngineOptions, Totals};
+use crate::event::WindowSummary;
+use crate::policy::{PageKey, SpaceId};
+use crate::published::Method;
+use crate::sample::{Sample, ServedBy};
+use crate::tables::Seat;
+use crate::tables::comm::CommTable;
+use crate::tables::forest::Forest;
+use crate::tables::pages::{PageTable, Tag};
+use crate::tables::paper::Paper;
+use crate::tables::seats::Seats;
+use crate::tables::shares::Shares;
+use crate::tables::spaces::Spaces;
+use crate::tables::tasks::{Record, TaskTable};
+use crate::time::Time;
+
+pub(super) mod coming;
+mod messages;
+pub(super) mod pieces;
+pub(super) mod program;
+pub(super) mod sharing;
+mod show;
+mod sync;
+pub(super) mod thin;
+
+use thin::Thin;
+
+pub(super) use sync::{Found, Look};
+
+/// The tables of one program.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// The place of its attachment, which numbers of the kernel are registered with.
+    place: u32,
+    /// Whether memory is decided about by blocks: else by single pages, each by its own samples.
+    by_blocks: bool,
+    /// Accessors that an entry of the page table has places for.
+    depth: usize,
+    page_shift: u32,
+    seat_count: usize,
+    spaces: Spaces,
+    shares: Shares,
+    tasks: TaskTable,
+    seats: Seats,
+    pages: PageTable,
+    comm: CommTable,
+    /// What papers keep; for methods as published alone.
+    paper: Option<Box<Paper>>,
+    /// What other cores' caches answered; none before a sample told what answered it.
+    handed: Option<Box<CommTable>>,
+    /// Messages between threads, as the samples that would have shown as much sharing; none before there was one.
+    said: Option<Box<CommTable>>,
+    /// Samples by page and thread, for blocks of memory that are used alike.
+    forest: Forest,
+    thin: Thin,
+    /// Observations so far.
+    observations: u64,
+    live: Live,
+    /// Samples and weights of the windows before, faded like the tables.
+    past: (u64, u64),
+    window: Window,
+    /// Windows in a row that had too few samples.
+    quiet: u32,
+}
+
+/// What stands behind the live tables: more than one window when samples are few.
+#[derive(Debug)]
+struct Live {
+    since: Time,
+    samples: u64,
+    /// Their weights, which are their periods.
+    weight: u64,
+    /// Of these, the weights of what memory answered; 0 where the source does not tell what answers.
+    answered: u64,
+    /// Samples of all programs before.
+    before: Stream,
+}
+
+/// Samples of all programs so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stream {
+    pub lost: u64,
+    pub taken: u64,
+}
+
+/// What is counted of one window.
+#[derive(Debug, Default)]
+struct Window {
+    samples: u64,
+    /// Those of them that were kept.
+    kept: u64,
+    /// In no table: of threads that take no part, have ended, or are too many, or with an address that no process has.
+    aside: u64,
+    /// Processes that did not join because there are too many.
+    ignored: u64,
+    /// Samples of all programs that were lost before, and pages that were dropped from the table.
+    lost_before: u64,
+    dropped_before: u64,
+}
+
+/// Windows that are joined for want of samples; after that the tables fade even so.
+const QUIET_MAX: u32 = 8;
+/// Pages that are still known one by one when a window has ended: as many as the samples that blocks are found by.
+const PAGES_KEPT: usize = 1 << 14;
+
+impl Seen {
+    pub(super) fn new(
+        (place, now): (u32, Time),
+        limits: &EngineOptions,
+        options: &AttachOptions,
+        stream: Stream,
+    ) -> Self {
+        // A quarter more than take part, for threads that come within a window.
+        let seat_count = limits.tasks_max + limits.tasks_max / 4 + 16;
+        Self {
+            place,
+            by_blocks: options.by_blocks && options.require_gain,
+            depth: options.accessors,
+            page_shift: limits.page_bytes.trailing_zeros(),
+            seat_count,
+            spaces: Spaces::new(),
+            shares: Shares::default(),
+            tasks: TaskTable::default(),
+            seats: Seats::new(seat_count),
+            pages: PageTable::new(limits.page_slots, options.accessors),
+            comm: CommTable::new(seat_count),
+            paper: (options.method == Method::Published)
+                .then(|| Box::new(Paper::new(limits.page_slots))),
+            handed: None,
+            said: None,
+            forest: Forest::default(),
+            thin: Thin::new(),
+            observations: 0,
+            live: Live {
+                since: now,
+                samples: 0,
+                weight: 0,
+                answered: 0,
+                before: stream,
+            },
+            past: (0, 0),
+            window: Window {
+                lost_before: stream.lost,
+                ..Window::default()
+            },
+            quiet: 0,
+        }
+    }
+
+    /// Takes one sample; false if the slot's thread is not the one that was sampled.
+    #[inline]
+    pub(super) fn fold(&mut self, slot: u32, sample: &Sample) -> bool {
+        let hot = &mut self.tasks.hot[slot as usize];
+        if hot.pid != sample.pid {
+            return false;
+        }
+        let Some(seat) = hot.seat else {
+            return self.fold_unseated(slot, sample);
+        };
+        hot.samples += 1;
+        self.fold_seated(slot, seat, sample);
+        true
+    }
+
+    /// The page that a sample of this slot's thread falls on, if it is to be found in the table.
+    #[inline]
+    fn tag_of(&self, slot: u32, sample: &Sample) -> Option<Tag> {
+        let space = self.tasks.hot[slot as usize].space;
+        // The upper half of all addresses is the kernel's; what a thread does there is not its own.
+        let user = sample.address >> 63 == 0;
+        let (space, page) = self
+            .shares
+            .translate(space, sample.address >> self.page_shift);
+        Tag::new(space, page).filter(|_| user)
+    }
+
+    /// The same, with the table.
+    #[inline]
+    pub(super) fn page_of(&self, slot: u32, sample: &Sample) -> Option<(&PageTable, Tag)> {
+        Some((&self.pages, self.tag_of(slot, sample)?))
+    }
+
+    #[inline]
+    fn fold_seated(&mut self, slot: u32, seat: Seat, sample: &Sample) {
+        self.window.samples += 1;
+        let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
+        self.live.weight = self.live.weight.saturating_add(u64::from(weight));
+        let tag = self.tag_of(slot, sample);
+        let stands_for = self.thin.take();
+        if let Some(tag) = tag.filter(|_| stands_for.is_some()) {
+            self.forest.note(tag, seat);
+        }
+        let weight = match stands_for {
+            // A policy that goes by single pages sees all that is known of them.
+            _ if !self.by_blocks => weight,
+            Some(stands_for) => weight.saturating_mul(stands_for),
+            None => return,
+        };
+        self.window.kept += 1;
+        if self.thin.is_full() {
+            let gone = self.forest.thin(self.thin.halve());
+            if self.by_blocks {
+                self.window.kept = self.window.kept.saturating_sub(gone);
+            }
+        }
+        let Some(tag) = tag else {
+            self.window.aside += 1;
+            return;
+        };
+        let others = self.pages.touch(tag, seat, weight);
+        match &mut self.paper {
+            Some(paper) => {
+                for other in paper.note(tag, seat, u64::from(weight)) {
+                    self.comm.add(seat, other, 1);
+                }
+            }
+            None => {
+                for (other, amount) in others.amounts(weight) {
+                    self.comm.add(seat, other, amount);
+                }
+            }
+        }
+        if matches!(
+            sample.served,
+            ServedBy::LocalMemory | ServedBy::RemoteMemory
+        ) {
+            self.live.answered = self.live.answered.saturating_add(u64::from(weight));
+        }
+        if sample.served != ServedBy::Unknown {
+            let seats = self.seat_count;
+            let handed = &mut self.handed;
+            let handed = handed.get_or_insert_with(|| Box::new(CommTable::new(seats)));
+            if sample.served == ServedBy::OtherCache {
+                for (other, amount) in others.amounts(weight) {
+                    handed.add(seat, other, amount);
+                }
+            }
+        }
+    }
+
+    /// A thread without a seat takes one if it may. One that has ended is still meant by samples
+    /// from before; later ones are of another thread with its number.
+    fn fold_unseated(&mut self, slot: u32, sample: &Sample) -> bool {
+        let ended = self.tasks.record(slot).and_then(|record| record.exited);
+        if ended.is_some_and(|ended| sample.time > ended) {
+            return false;
+        }
+        let hot = &mut self.tasks.hot[slot as usize];
+        hot.samples += 1;
+        if hot.may_sit && ended.is_none() {
+            hot.seat = self.seats.take();
+        }
+        match hot.seat {
+            Some(seat) => self.fold_seated(slot, seat, sample),
+            None => {
+                self.window.samples += 1;
+                self.window.kept += 1;
+                self.live.weight = self.live.weight.saturating_add(sample.period.max(1));
+                self.window.aside += 1;
+            }
+        }
+        true
+    }
+
+    /// Mean period of the samples lately; 0 while there are none.
+    pub(super) fn weight_per_sample(&self) -> f64 {
+        let samples = self.live.samples.saturating_add(self.past.0);
+        let weight = self.live.weight.saturating_add(self.past.1);
+        match samples {
+            0 => 0.0,
+            samples => weight as f64 / samples as f64,
+        }
+    }
+
+    /// Weights of the samples that memory answered; 0 where the source does not tell what answers.
+    pub(super) const fn answered(&self) -> u64 {
+        self.live.answered
+    }
+
+    /// Samples of the window.
+    pub(super) const fn samples(&self) -> u64 {
+        self.window.samples
+    }
+
+    /// Share of samples that were lost since the live tables began. What was lost may be of any program of the machine,
+    /// so this is the most that it can be of this one's.
+    pub(super) fn lost_share(&self, stream: Stream) -> f64 {
+        let lost = stream.lost.saturating_sub(self.live.before.lost);
+        let taken = stream.taken.saturating_sub(self.live.before.taken);
+        match lost {
+            0 => 0.0,
+            lost => lost as f64 / lost.saturating_add(taken) as f64,
+        }
+    }
+
+    pub(super) fn record(&self, slot: u32) -> Option<&Record> {
+        self.tasks.record(slot)
+    }
+
+    pub(super) fn record_mut(&mut self, slot: u32) -> Option<&mut Record> {
+        self.tasks.record_mut(slot)
+    }
+
+    /// All threads, and whether each was sampled in this window.
+    pub(super) fn threads(&self) -> impl Iterator<Item = (&Record, bool)> {
+        let all = self.tasks.iter();
+        all.map(|(_, hot, record)| (record, hot.samples > 0))
+    }
+
+    /// What was ordered of threads and not answered is void.
+    pub(super) fn void_orders(&mut self) {
+        for (_, _, record) in self.tasks.iter_mut() {
+            record.order = None;
+        }
+    }
+
+    /// The table's name for a page of this program.
+    pub(super) fn tag(&self, page: PageKey) -> Option<Tag> {
+        Tag::new(self.spaces.local_of(page.space)?, page.page)
+    }
+
+    /// What everyone calls a page of the table.
+    pub(super) fn key(&self, tag: Tag) -> Option<PageKey> {
+        let space = self.spaces.at(tag.space())?.id;
+        Some(PageKey {
+            space,
+            page: tag.page(),
+        })
+    }
+
+    /// Whether a space is one of this program's still.
+    pub(super) fn has(&self, space: SpaceId) -> bool {
+        self.spaces.local_of(space).is_some()
+    }
+
+    /// The place of a page in the table, if it is tracked.
+    pub(super) fn slot_of_page(&self, tag: Tag) -> Option<u32> {
+        Some(self.pages.entry(tag)?.0)
+    }
+
+    /// A page is on that node now.
+    pub(super) fn set_home(&mut self, page: PageKey, home: Option<u16>) {
+        if let Some(tag) = self.tag(page) {
+            self.pages.set_home(tag, home);
+        }
+    }
+
+    /// Lets the tables fade if the window had samples enough, and cleans them of who is gone.
+    ///
+    /// Tells whether spaces are gone.
+    pub(super) fn turn_over(
+        &mut self,
+        now: Time,
+        stream: Stream,
+        slots: &[u32],
+        enough: bool,
+    ) -> bool {
+        let fade = (enough && self.live.samples > 0) || self.quiet + 1 >= QUIET_MAX;
+        let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
+        let most = match self.by_blocks {
+            true => PAGES_KEPT,
+            false => usize::MAX,
+        };
+        self.pages.sweep(seats, spaces, fade.then_some(most));
+        if let Some(paper) = &mut self.paper {
+            paper.forget(seats, spaces);
+            if fade {
+                paper.begin();
+            }
+        }
+        self.forest.forget(seats, spaces);
+        if fade {
+            self.forest.fade();
+        }
+        let others = [&mut self.said, &mut self.handed].into_iter().flatten();
+        for table in std::iter::once(&mut self.comm).chain(others.map(|table| &mut **table)) {
+            table.forget(seats);
+            if fade {
+                table.roll();
+            }
+        }
+        let gone = !spaces.is_empty();
+        self.seats.cleaned();
+        self.spaces.cleaned();
+        self.quiet = match fade {
+            true => 0,
+            false => self.quiet + 1,
+        };
+        if fade {
+            let (samples, weight) = self.past;
+            self.past = (
+                samples.saturating_add(self.live.samples).div_ceil(2),
+                weight.saturating_add(self.live.weight).div_ceil(2),
+            );
+            self.live = Live {
+                since: now,
+                samples: 0,
+                weight: 0,
+                answered: 0,
+                before: stream,
+            };
+        }
+        for &slot in slots {
+            let hot = &mut self.tasks.hot[slot as usize];
+            if hot.seat.is_none() {
+                hot.seat = self.seats.take();
+            }
+        }
+        gone
+    }
+
+    /// What was counted in the window.
+    pub(super) fn summary(&self, lost: u64) -> WindowSummary {
+        WindowSummary {
+            samples: self.window.samples,
+            lost: lost.saturating_sub(self.window.lost_before),
+            samples_judged: self.live.samples,
+            pages: u32::try_from(self.pages.used()).unwrap_or(u32::MAX),
+            pages_dropped: self.pages.dropped() - self.window.dropped_before,
+            ..WindowSummary::default()
+        }
+    }
+
+    /// Begins a window that is so many times as long as the last, of so many threads; what was counted of the one
+    /// before joins the totals.
+    pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
+        self.thin.begin(times, threads);
+        let window = Window {
+            lost_before: lost,
+            dropped_before: self.pages.dropped(),
+            ..Window::default()
+        };
+        let ended = std::mem::replace(&mut self.window, window);
+        totals.windows += 1;
+        totals.samples += ended.samples;
+        totals.samples_aside += ended.aside;
+        totals.processes_ignored += ended.ignored;
+        totals.pages_dropped = self.pages.dropped();
+    }
+}

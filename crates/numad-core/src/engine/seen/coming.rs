@@ -1,0 +1,255 @@
+//! Threads and processes of a program, as they come and go.
+
+use std::time::Duration;
+
+use topology::{CpuSet, Pid, Tid};
+
+use super::Seen;
+use crate::engine::registry::Registry;
+use crate::hold::Stay;
+use crate::sample::Sample;
+use crate::tables::index::Spot;
+use crate::tables::spaces::{LocalSpace, Space};
+use crate::tables::tasks::{Bond, Hot, Record};
+use crate::time::Time;
+
+/// A thread that was not known before.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Newcomer {
+    pub pid: Pid,
+    pub tid: Tid,
+    pub seen: Time,
+    /// When it began, if that was seen; it has used no processor time then.
+    pub born: Option<Time>,
+}
+
+impl Seen {
+    /// Gives a process an address space here; none when there are too many.
+    pub(in crate::engine) fn join(
+        &mut self,
+        registry: &mut Registry,
+        pid: Pid,
+    ) -> Option<LocalSpace> {
+        let space = Space {
+            pid: Some(pid),
+            id: registry.open(pid),
+            joined: self.observations,
+        };
+        let Some(local) = self.spaces.add(space) else {
+            registry.shut(space.id);
+            return None;
+        };
+        registry
+            .processes
+            .insert(pid.0, self.spot(u32::from(local)));
+        Some(local)
+    }
+
+    /// Takes every number of this program out of the registry.
+    pub(in crate::engine) fn leave(&mut self, registry: &mut Registry) {
+        for (slot, _, record) in self.tasks.iter() {
+            registry.threads.remove(record.tid.0, self.spot(slot));
+        }
+        for (local, space) in self.spaces.iter() {
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
+            registry.shut(space.id);
+        }
+    }
+
+    /// Takes a process out whose threads are gone.
+    pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
+        if let Some(space) = self.spaces.remove(local) {
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
+            registry.shut(space.id);
+            self.shares.clear(local);
+            self.drop_unmapped(registry);
+        }
+    }
+
+    /// Takes a slot for a thread of a process that is here; none when there are too many threads.
+    pub(in crate::engine) fn add(
+        &mut self,
+        registry: &mut Registry,
+        newcomer: Newcomer,
+    ) -> Option<u32> {
+        let process = registry.processes.find(newcomer.pid.0)?;
+        if process.place != self.place || newcomer.tid.0 == 0 {
+            return None;
+        }
+        let hot = Hot {
+            pid: newcomer.pid,
+            space: LocalSpace::try_from(process.slot).ok()?,
+            seat: None,
+            may_sit: true,
+            samples: 0,
+        };
+        let record = Record {
+            tid: newcomer.tid,
+            pid: newcomer.pid,
+            start: None,
+            name: String::new(),
+            cpu: None,
+            first_seen: newcomer.seen,
+            base: newcomer.born.map(|born| (born, Duration::ZERO)),
+            cpu_time: Duration::ZERO,
+            busy: None,
+            takes_part: false,
+            samples_last: 0,
+            exited: None,
+            observed: self.observations,
+            original: CpuSet::new(),
+            unlimited: false,
+            cgroup: CpuSet::new(),
+            bond: Bond::Free,
+            order: None,
+            stay: Stay::default(),
+            stay_within: Stay::default(),
+        };
+        let slot = self.tasks.add(hot, record)?;
+        registry.threads.insert(newcomer.tid.0, self.spot(slot));
+        Some(slot)
+    }
+
+    /// A new thread of a process that is here, or the first of one that a process of this program made.
+    pub(in crate::engine) fn forked(
+        &mut self,
+        registry: &mut Registry,
+        maker: Option<u32>,
+        newcomer: Newcomer,
+    ) {
+        if let Some(maker) = maker {
+            let Some(child) = self.join(registry, newcomer.pid) else {
+                self.window.ignored += 1;
+                return;
+            };
+            self.inherit(maker, child);
+        }
+        // When there are too many threads, this one's samples are counted as they come.
+        self.add(registry, newcomer);
+    }
+
+    /// Takes a sample of a thread that is not known; false when there are too many threads.
+    pub(in crate::engine) fn fold_newcomer(
+        &mut self,
+        registry: &mut Registry,
+        sample: &Sample,
+    ) -> bool {
+        let newcomer = Newcomer {
+            pid: sample.pid,
+            tid: sample.tid,
+            seen: sample.time,
+            born: None,
+        };
+        let slot = self.add(registry, newcomer);
+        match slot {
+            Some(slot) => _ = self.fold(slot, sample),
+            None => self.window.aside += 1,
+        }
+        slot.is_some()
+    }
+
+    /// Forgets a thread.
+    pub(in crate::engine) fn retire(&mut self, registry: &mut Registry, slot: u32) {
+        if let Some((hot, record)) = self.tasks.remove(slot) {
+            registry.threads.remove(record.tid.0, self.spot(slot));
+            if let Some(seat) = hot.seat {
+                self.seats.give_back(seat);
+            }
+        }
+    }
+
+    /// Whether a thread that is known only by samples since then may be the one that began then.
+    pub(in crate::engine) fn is_newborn(&self, slot: u32, pid: Pid, born: Time) -> bool {
+        self.tasks.record(slot).is_some_and(|record| {
+            record.pid == pid
+                && record.start.is_none()
+                && record.exited.is_none()
+                && record.first_seen >= born
+        })
+    }
+
+    /// A thread began then.
+    pub(in crate::engine) fn born(&mut self, slot: u32, time: Time) {
+        if let Some(record) = self.tasks.record_mut(slot) {
+            record.base = Some((time, Duration::ZERO));
+        }
+    }
+
+    /// A thread ended. Its slot stays until the next observation, for samples that are still under way.
+    pub(in crate::engine) fn exited(&mut self, slot: u32, pid: Pid, time: Time) {
+        let Some(record) = self.tasks.record_mut(slot) else {
+            return;
+        };
+        if record.pid != pid || record.first_seen > time {
+            return;
+        }
+        record.exited = Some(time);
+        record.takes_part = false;
+        self.unseat(slot);
+    }
+
+    /// A thread took a name; with `exec`, all addresses of its process mean something else now.
+    pub(in crate::engine) fn renamed(
+        &mut self,
+        registry: &mut Registry,
+        (pid, tid): (Pid, Tid),
+        name: &str,
+        exec: bool,
+    ) {
+        let spot = registry
+            .threads
+            .find(tid.0)
+            .filter(|spot| spot.place == self.place);
+        if let Some(record) = spot.and_then(|spot| self.tasks.record_mut(spot.slot)) {
+            name.clone_into(&mut record.name);
+        }
+        let process = registry.processes.find(pid.0);
+        let Some(process) = process.filter(|spot| exec && spot.place == self.place) else {
+            return;
+        };
+        if let Ok(local) = LocalSpace::try_from(process.slot) {
+            self.part(registry, local);
+        }
+        let joined = self.join(registry, pid);
+        if joined.is_none() {
+            self.window.ignored += 1;
+        }
+        let slots: Vec<u32> = self.slots_of(pid).collect();
+        for slot in slots {
+            match joined {
+                Some(local) => {
+                    self.unseat(slot);
+                    self.tasks.hot[slot as usize].space = local;
+                }
+                None => self.retire(registry, slot),
+            }
+        }
+    }
+
+    /// Takes a thread's seat.
+    pub(super) fn unseat(&mut self, slot: u32) {
+        if let Some(seat) = self.tasks.hot[slot as usize].seat.take() {
+            self.seats.give_back(seat);
+        }
+    }
+
+    const fn spot(&self, slot: u32) -> Spot {
+        Spot {
+            place: self.place,
+            slot,
+        }
+    }
+
+    fn slots_of(&self, pid: Pid) -> impl Iterator<Item = u32> {
+        self.tasks
+            .iter()
+            .filter(move |(_, hot, _)| hot.pid == pid)
+            .map(|(slot, ..)| slot)
+    }
+}

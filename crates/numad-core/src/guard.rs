@@ -517,6 +517,9 @@ pub(crate) struct PageCase<'a> {
     pub options: &'a AttachOptions,
     /// Most pages that may go.
     pub moves_max: u64,
+    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once go too
+    /// far.
+    pub aside_max: u64,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],
     pub evidence: bool,
@@ -536,7 +539,7 @@ impl PageCase<'_> {
         free: &mut [u64],
     ) -> Vec<Result<PageGain, Veto>> {
         let mut taken = BTreeSet::new();
-        let mut budget = self.moves_max;
+        let (mut budget, mut aside) = (self.moves_max, self.aside_max);
         let page_bytes = self.program.page_bytes;
         let mut loads = self.pressure.map(Pressure::loads);
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
@@ -552,10 +555,17 @@ impl PageCase<'_> {
                     return Err(Veto::NoRoom);
                 }
                 gain.pages = gain.pages.min(budget);
+                let goes_aside = relief.contains(&page.slot);
+                if goes_aside {
+                    gain.pages = gain.pages.min(aside);
+                }
                 if gain.pages == 0 || !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
                 budget -= gain.pages;
+                if goes_aside {
+                    aside -= gain.pages;
+                }
                 *room -= gain.pages * page_bytes;
                 let part = gain.pages as f64 / wish.pages as f64;
                 gain.saved *= part;

@@ -152,6 +152,7 @@ impl Scene {
             program: &self.program(),
             options: &AttachOptions::default(),
             moves_max: u64::MAX,
+            aside_max: u64::MAX,
             allowed: &[true; 2],
             evidence: true,
             wait: false,

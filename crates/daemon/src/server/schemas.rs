@@ -94,6 +94,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ("evidence", "Evidence", "How sure the last window was."),
             ("ledger", "Ledger", "What was done to it."),
             (
+                "moving",
+                "Moving?",
+                "How far memory is that goes on moving from window to window.",
+            ),
+            (
                 "distance",
                 "number?",
                 "Mean distance of communication; 10 is all local.",
@@ -273,6 +278,22 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Nanoseconds in system calls that moved pages.",
             ),
             ("pause_max_ns", "integer", "The longest of them."),
+        ],
+    },
+    Schema {
+        name: "Moving",
+        fields: &[
+            ("bytes_moved", "integer", "Bytes moved so far."),
+            (
+                "bytes_left",
+                "integer",
+                "Bytes that the last window left for the next.",
+            ),
+            (
+                "seconds_left",
+                "number?",
+                "Seconds that they take as fast as it went so far.",
+            ),
         ],
     },
     Schema {

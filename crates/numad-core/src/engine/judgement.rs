@@ -86,6 +86,8 @@ pub(super) struct Limits<'a> {
     pub room: Vec<u64>,
     /// Most pages that may go.
     pub page_moves_max: u64,
+    /// Of these, pages that go aside and not nearer.
+    pub aside_max: u64,
 }
 
 /// What was decided, before it is ordered.
@@ -108,6 +110,8 @@ pub(super) struct Decision {
     pub undecided: bool,
     /// Pages go that are worth mentioning.
     pub arriving: bool,
+    /// Pages that may go, and are too many for this window.
+    pub pages_left: u64,
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
     /// They could be chance, and more windows may tell.
@@ -295,6 +299,11 @@ impl Judgement {
     /// How long the next window is after one that lasted so long.
     pub(super) fn next_window(&mut self, change: Change, lasted: Duration) -> Duration {
         self.interval.next(change, lasted)
+    }
+
+    /// Makes it no longer than this, as far as the law allows.
+    pub(super) fn shorten_window(&mut self, most: Duration) -> Duration {
+        self.interval.shorten(most)
     }
 }
 

@@ -135,7 +135,13 @@ impl Attachment {
         }
         self.ordered.forget_oldest();
         let last = now.since(self.window_start);
-        let next = self.judged.next_window(change, last);
+        let mut next = self.judged.next_window(change, last);
+        // What is left goes on as soon as these have gone.
+        let going = decision.pages.iter().flat_map(|grant| &grant.ranges);
+        let going = going.map(|range| range.end - range.start).sum();
+        if let Some(takes) = self.totals.takes(going).filter(|_| decision.pages_left > 0) {
+            next = self.judged.shorten_window(takes);
+        }
         let times = next.as_secs_f64() / last.as_secs_f64().max(0.001);
         let threads = scratch.tasks.len();
         self.seen
@@ -201,6 +207,8 @@ impl Attachment {
             settles: self.options.method == Method::Ours,
             left: &left,
         };
+        let pace = (program.window, program.page_bytes);
+        let page_moves_max = self.totals.page_moves_max(&self.options, pace);
         let limits = Limits {
             now: context.now,
             options: &self.options,
@@ -209,7 +217,8 @@ impl Attachment {
             evidence,
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),
-            page_moves_max: self.totals.page_moves_max(&self.options, program.window),
+            page_moves_max,
+            aside_max: self.totals.by_one(page_moves_max),
         };
         let standings = known.standings();
         let taken = self
@@ -337,6 +346,7 @@ impl Attachment {
             plan: decision.plan,
             tasks: count(scratch.tasks.len()),
             memory_pages: scratch.pieces.pages(),
+            pages_left: decision.pages_left,
             distance_centi: decision.measure.talk_centi().map(rounded),
             local_permille: local.map(|share| rounded(share * 1000.0)),
             ipc_milli: decision.ipc.map(milli),

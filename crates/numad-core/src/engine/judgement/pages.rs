@@ -57,6 +57,7 @@ impl Judgement {
             program,
             options: limits.options,
             moves_max: limits.page_moves_max,
+            aside_max: limits.aside_max,
             allowed: limits.nodes_allowed,
             evidence: limits.evidence,
             wait,
@@ -78,6 +79,7 @@ impl Judgement {
             true => self.pages_waited + 1,
             false => 0,
         };
+        decision.pages_left = left_over(&wishes, &verdicts);
         let goes = verdicts.iter().any(Result::is_ok);
         decision.arriving = goes && !little;
         self.sweeps = match self.sweeps {
@@ -128,6 +130,17 @@ impl Decision {
             }
         }
     }
+}
+
+/// Pages that may go, and that the budget of the window does not reach.
+fn left_over(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
+    let each = wishes.iter().zip(verdicts);
+    let left = each.map(|(wish, verdict)| match verdict {
+        Ok(gain) => wish.pages.saturating_sub(gain.pages),
+        Err(Veto::Budget) => wish.pages,
+        Err(_) => 0,
+    });
+    left.sum()
 }
 
 /// The first `count` of these pages.

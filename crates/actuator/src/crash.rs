@@ -122,6 +122,20 @@ fn move_of_shared(
     }
 }
 
+/// Moves pages of a process as one window does: some of them to one node, some to the other.
+fn move_of_own(
+    live: &mut Live<crate::fake::Fake, crate::fake::Fake>,
+    pid: Pid,
+    pages: std::ops::Range<u64>,
+    node: u32,
+) {
+    let pages: Vec<u64> = pages.map(|page| page * 4096).collect();
+    let nodes = [node, 1 - node, node, node, 1 - node];
+    let actions = pages.chunks(PAGES_TOGETHER).zip(nodes);
+    let actions = actions.map(|(pages, node)| move_action(pid, pages.to_vec(), node));
+    live.perform_all(&actions.collect::<Vec<_>>());
+}
+
 fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, step: &Step) {
     let tids: Vec<Tid> = bench.fake.0.borrow().tasks.keys().copied().collect();
     let pids: Vec<Pid> = bench.fake.0.borrow().cpusets.keys().copied().collect();
@@ -141,18 +155,8 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             count,
             node,
         } => {
-            let pages: Vec<u64> = (from..(from + count).min(PAGES))
-                .map(|page| page * 4096)
-                .collect();
             drop(world);
-            // Of what is moved in one window.
-            let actions = pages
-                .chunks(PAGES_TOGETHER)
-                .zip([node, 1 - node, node, node, 1 - node]);
-            let actions =
-                actions.map(|(pages, node)| move_action(pid(process), pages.to_vec(), node));
-            let actions: Vec<_> = actions.collect();
-            live.perform_all(&actions);
+            move_of_own(live, pid(process), from..(from + count).min(PAGES), node);
         }
         Step::MoveShared {
             process,

@@ -1,15 +1,14 @@
 //! Pictures and tables, golden: what people see is compared letter by letter.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, JournalMask,
-    JournalMemory, JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow,
-    Moving, Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    Attachment, AttachmentDetail, Counts, EventRow, Evidence, Finding, JournalMask, JournalMemory,
+    JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow, Moving, Partner,
+    PolicyRow, PowerRow, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
-    attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, settings, status,
+    attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, status,
 };
 use proptest::prelude::*;
 
@@ -766,41 +765,5 @@ fn findings_carry_their_remedy() {
     assert_eq!(
         doctor::text(&findings[..1], true, 80),
         "ready, and nothing is missing\nok       kernel: 6.18\n"
-    );
-}
-
-#[test]
-fn settings_are_shown_with_their_files() {
-    let text = ConfigText {
-        files: vec!["/a.toml".to_owned()],
-        text: "[daemon]".to_owned(),
-    };
-    assert_eq!(settings::shown(&text), "# from /a.toml\n[daemon]\n");
-    let none = ConfigText {
-        files: Vec::new(),
-        ..text
-    };
-    assert_eq!(
-        settings::shown(&none),
-        "# no settings file; all defaults\n[daemon]\n"
-    );
-    assert_eq!(
-        settings::checked(Path::new("/x"), &[PathBuf::from("/x")]),
-        "/x: ok\n"
-    );
-    assert!(
-        settings::checked(Path::new("/x"), &[]).starts_with("`/x` and its drop-ins are absent")
-    );
-    let report = ReloadReport {
-        changed: vec!["a: 1 -> 2".to_owned()],
-        at_restart: vec!["b: 3 -> 4".to_owned()],
-    };
-    assert_eq!(
-        settings::reloaded(&report),
-        "a: 1 -> 2\nb: 3 -> 4 (takes effect at the next start)\n"
-    );
-    assert_eq!(
-        settings::reloaded(&ReloadReport::default()),
-        "nothing is different\n"
     );
 }

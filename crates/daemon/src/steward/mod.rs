@@ -23,6 +23,7 @@ mod recording;
 mod reload;
 mod seams;
 mod stories;
+mod undo_text;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -67,6 +68,7 @@ pub use seams::{
     Scope, Survey, Unfit,
 };
 pub use stories::{Stories, read_story};
+pub use undo_text::undo_text;
 pub use view::{Checkup, MatrixDraft, MatrixWindow};
 
 /// Least and most time between two readings of the source's buffers.
@@ -772,26 +774,6 @@ fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
 /// Our own processor time so far.
 fn own_processor_time(machine: &mut dyn Machine) -> Duration {
     Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
-}
-
-/// A report in one line.
-#[must_use]
-pub fn undo_text(report: &UndoReport) -> String {
-    let mut text = format!(
-        "{} threads restored, {} gone, {} left to others, {} outside of their cpusets; {} pages \
-         restored, {} gone, {} in nobody's use",
-        report.threads_restored,
-        report.threads_gone,
-        report.threads_left,
-        report.threads_parked,
-        report.pages_restored,
-        report.pages_gone,
-        report.pages_left
-    );
-    for failed in &report.failed {
-        text += &format!("; {failed}");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ fn program(id: u32, pids: &[u32]) -> Attachment {
         pages: 1,
         evidence: Evidence::default(),
         ledger: Ledger::default(),
+        moving: None,
         distance: None,
         local_share: None,
         counts: None,

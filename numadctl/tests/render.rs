@@ -1,15 +1,14 @@
 //! Pictures and tables, golden: what people see is compared letter by letter.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use control::rows::{
-    Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, JournalMask,
-    JournalMemory, JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow,
-    Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    Attachment, AttachmentDetail, Counts, EventRow, Evidence, Finding, JournalMask, JournalMemory,
+    JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow, Moving, Partner,
+    PolicyRow, PowerRow, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
-    attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, settings, status,
+    attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, status,
 };
 use proptest::prelude::*;
 
@@ -306,6 +305,7 @@ fn program() -> Attachment {
             spent_ns: 1_250_000,
             pause_max_ns: 400_000,
         },
+        moving: None,
         distance: Some(10.4),
         local_share: Some(0.934),
         counts: None,
@@ -315,6 +315,30 @@ fn program() -> Attachment {
         unseen_share: None,
         external: None,
     }
+}
+
+#[test]
+fn memory_that_takes_several_windows_shows_how_far_it_is() {
+    let text = |seconds_left| {
+        let mut status = daemon();
+        status.attachments = vec![Attachment {
+            moving: Some(Moving {
+                bytes_moved: 3 << 30,
+                bytes_left: 61 << 30,
+                seconds_left,
+            }),
+            ..program()
+        }];
+        status::text(&status, 80)
+    };
+    let expected = "moving 3  3.0 GiB of 64.0 GiB moved, about 20 min 20 s left\n";
+    let found = text(Some(1220.0));
+    assert!(found.contains(expected), "{found}");
+    let found = text(None);
+    assert!(
+        found.contains("moving 3  3.0 GiB of 64.0 GiB moved\n"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -741,41 +765,5 @@ fn findings_carry_their_remedy() {
     assert_eq!(
         doctor::text(&findings[..1], true, 80),
         "ready, and nothing is missing\nok       kernel: 6.18\n"
-    );
-}
-
-#[test]
-fn settings_are_shown_with_their_files() {
-    let text = ConfigText {
-        files: vec!["/a.toml".to_owned()],
-        text: "[daemon]".to_owned(),
-    };
-    assert_eq!(settings::shown(&text), "# from /a.toml\n[daemon]\n");
-    let none = ConfigText {
-        files: Vec::new(),
-        ..text
-    };
-    assert_eq!(
-        settings::shown(&none),
-        "# no settings file; all defaults\n[daemon]\n"
-    );
-    assert_eq!(
-        settings::checked(Path::new("/x"), &[PathBuf::from("/x")]),
-        "/x: ok\n"
-    );
-    assert!(
-        settings::checked(Path::new("/x"), &[]).starts_with("`/x` and its drop-ins are absent")
-    );
-    let report = ReloadReport {
-        changed: vec!["a: 1 -> 2".to_owned()],
-        at_restart: vec!["b: 3 -> 4".to_owned()],
-    };
-    assert_eq!(
-        settings::reloaded(&report),
-        "a: 1 -> 2\nb: 3 -> 4 (takes effect at the next start)\n"
-    );
-    assert_eq!(
-        settings::reloaded(&ReloadReport::default()),
-        "nothing is different\n"
     );
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use topology::{CpuSet, Pid, Tid};
 
 use crate::fake::{Bench, Death, Hold, Killed, bind_action, move_action, move_shared, set};
+use crate::pacer::Movers;
 use crate::undo::AT_ONCE;
 use crate::{Live, ProcessKey, Scope};
 
@@ -82,6 +83,7 @@ const USER_MASKS: [&str; 3] = ["1-2", "2,6", "4-6"];
 /// its processors is told in `live_tests`.
 const CPUSETS: [&str; 3] = ["0-7", "0-6", "0-2,4-7"];
 const PAGES: u64 = 200;
+const PAGES_TOGETHER: usize = 40;
 /// Pages of memory that all processes share, at an address of its own in the two first and their children.
 const SHARED: u64 = 40;
 
@@ -120,6 +122,20 @@ fn move_of_shared(
     }
 }
 
+/// Moves pages of a process as one window does: some of them to one node, some to the other.
+fn move_of_own(
+    live: &mut Live<crate::fake::Fake, crate::fake::Fake>,
+    pid: Pid,
+    pages: std::ops::Range<u64>,
+    node: u32,
+) {
+    let pages: Vec<u64> = pages.map(|page| page * 4096).collect();
+    let nodes = [node, 1 - node, node, node, 1 - node];
+    let actions = pages.chunks(PAGES_TOGETHER).zip(nodes);
+    let actions = actions.map(|(pages, node)| move_action(pid, pages.to_vec(), node));
+    live.perform_all(&actions.collect::<Vec<_>>());
+}
+
 fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, step: &Step) {
     let tids: Vec<Tid> = bench.fake.0.borrow().tasks.keys().copied().collect();
     let pids: Vec<Pid> = bench.fake.0.borrow().cpusets.keys().copied().collect();
@@ -139,11 +155,8 @@ fn take(bench: &Bench, live: &mut Live<crate::fake::Fake, crate::fake::Fake>, st
             count,
             node,
         } => {
-            let pages = (from..(from + count).min(PAGES))
-                .map(|page| page * 4096)
-                .collect();
             drop(world);
-            live.perform(&move_action(pid(process), pages, node));
+            move_of_own(live, pid(process), from..(from + count).min(PAGES), node);
         }
         Step::MoveShared {
             process,
@@ -236,13 +249,21 @@ fn tear(bench: &Bench, share: f64) {
     }
 }
 
-/// `at_once` is how many pages an undo has on their way: with few it goes part by part.
-fn kill_and_undo(users: bool, at_once: usize, steps: &[Step], deaths: [Death; 2], share: f64) {
+/// `at_once` is how many pages an undo has on their way: with few it goes part by part. `movers` is how many calls go on side
+/// by side.
+fn kill_and_undo(
+    users: bool,
+    (at_once, movers): (usize, usize),
+    steps: &[Step],
+    deaths: [Death; 2],
+    share: f64,
+) {
     let bench = Bench::new();
     machine(&bench, users);
     let live = || {
         let mut live = bench.live();
         live.at_once = at_once;
+        live.movers = Movers::always(movers);
         live
     };
     let mut first = live();
@@ -281,11 +302,12 @@ proptest! {
     fn dying_at_any_moment_costs_nothing(
         users: bool,
         at_once in prop::sample::select(vec![0, AT_ONCE]),
+        movers in 1..5_usize,
         steps in prop::collection::vec(step(), 1..60),
         deaths in [death(80), death(40)],
         share in 0.0..1.0_f64,
     ) {
-        kill_and_undo(users, at_once, &steps, deaths, share);
+        kill_and_undo(users, (at_once, movers), &steps, deaths, share);
     }
 }
 

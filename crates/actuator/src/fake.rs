@@ -16,7 +16,7 @@ use numad_core::{
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::clipped;
-use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, Seen};
+use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, MoveCall, Seen};
 
 /// A thread. Two masks: what it has, and what it would have without us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,10 @@ pub(crate) struct World {
     /// Nanoseconds that every call takes that moves pages, beside those for each page.
     pub call_ns: u64,
     pub calls: u64,
+    /// Whether calls that are made together take no longer than the longest.
+    pub has_processors: bool,
+    /// How many calls were made together at most.
+    pub together_max: usize,
     /// What the switch of the kernel's balancing says; [`NO_SWITCH`] where there is none.
     pub balancing: u32,
 }
@@ -436,6 +440,34 @@ impl Kernel for Fake {
                 }
             }
         })
+    }
+
+    /// One by one, but nobody knows which first.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
+        let (began, has_processors, first) = {
+            let mut world = self.0.borrow_mut();
+            world.together_max = world.together_max.max(calls.len());
+            let first = usize::try_from(world.calls).unwrap() % calls.len().max(1);
+            (
+                world.clock.load(Ordering::Relaxed),
+                world.has_processors,
+                first,
+            )
+        };
+        let mut longest = 0;
+        calls.rotate_left(first);
+        for call in &mut *calls {
+            let before = self.0.borrow().clock.load(Ordering::Relaxed);
+            call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
+            longest = longest.max(self.0.borrow().clock.load(Ordering::Relaxed) - before);
+        }
+        calls.rotate_right(first);
+        if has_processors {
+            self.0
+                .borrow()
+                .clock
+                .store(began + longest, Ordering::Relaxed);
+        }
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {

@@ -91,6 +91,13 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
+    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that, and notes how each ended.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
+        for call in calls {
+            call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
+        }
+    }
+
     /// What `kernel.numa_balancing` says, of which the lowest bit is balancing between nodes.
     ///
     /// # Errors
@@ -106,6 +113,21 @@ pub trait Kernel: fmt::Debug {
 
 /// The bit of `kernel.numa_balancing` with which the kernel balances between nodes.
 pub(crate) const BALANCES: u32 = 1;
+
+/// A call of [`Kernel::move_pages`] that others go on beside.
+#[derive(Debug)]
+pub struct MoveCall<'a> {
+    /// Whose pages.
+    pub pid: Pid,
+    /// Their first addresses.
+    pub pages: &'a [u64],
+    /// Where to.
+    pub to: (NodeId, Reach),
+    /// What became of each.
+    pub statuses: &'a mut [i32],
+    /// How the call ended; none until it did.
+    pub ended: Option<Result<(), Errno>>,
+}
 
 /// An affinity to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,6 +206,25 @@ impl Kernel for Linux {
             statuses,
             reach == Reach::Program,
         )
+    }
+
+    /// The first in this thread, each other in one of its own. Without threads they go one by one.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
+        let make = |call: &mut MoveCall<'_>| {
+            call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
+        };
+        if let Some((first, others)) = calls.split_first_mut() {
+            thread::scope(|scope| {
+                for call in others {
+                    let mover = thread::Builder::new().name("mover".to_owned());
+                    // One that cannot be made leaves its call to us.
+                    drop(mover.spawn_scoped(scope, move || make(call)));
+                }
+                make(first);
+            });
+        }
+        let left = calls.iter_mut().filter(|call| call.ended.is_none());
+        left.for_each(make);
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {

@@ -28,6 +28,9 @@ mod kernel;
 mod live;
 #[cfg(test)]
 mod live_tests;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
 mod pacer;
 #[cfg(test)]
 mod privileged;
@@ -45,7 +48,7 @@ pub use balancing::Balancing;
 pub use census::{Census, Seen};
 pub use journal::rows::ProcessKey;
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
-pub use kernel::{Errno, Kernel, Linux, Mask, give_back_blocks_from, set_own_nice};
+pub use kernel::{Errno, Kernel, Linux, Mask, MoveCall, give_back_blocks_from, set_own_nice};
 pub use live::Live;
 pub use pacer::Pacer;
 pub use residency::{PageStatus, residency};

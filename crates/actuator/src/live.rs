@@ -4,20 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use numad_core::{
-    Action, AttachmentId, Host, ObjectId, Outcome, PageOutcome, Reach, Refusal, SharedRange, Time,
-};
-use topology::{CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
+use numad_core::{Action, AttachmentId, Host, ObjectId, Outcome, Refusal, SharedRange, Time};
+use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
 use crate::census::{Census, Seen};
-use crate::held::Held;
 use crate::journal::rows::{Owner, ProcessKey, Row};
-use crate::journal::{Journal, ThreadRecord, UNKNOWN, WriteError, page_rows};
+use crate::journal::{Journal, ThreadRecord, UNKNOWN, WriteError};
 use crate::kernel::{Kernel, Mask};
-use crate::pacer::Pacer;
+use crate::pacer::{Movers, Pacer};
 use crate::refusal;
-use crate::residency::{PageStatus, residency};
 use crate::undo::AT_ONCE;
 
 /// The host that is this machine.
@@ -31,7 +27,8 @@ pub struct Live<K, C> {
     pub(crate) census: C,
     pub(crate) journal: Journal,
     pub(crate) pacer: Pacer,
-    clock: Box<dyn FnMut() -> Time + Send>,
+    pub(crate) movers: Movers,
+    pub(crate) clock: Box<dyn FnMut() -> Time + Send>,
     /// Processes whose pages were moved, with their starts.
     pub(crate) processes: BTreeMap<Pid, StartTicks>,
     /// Programs that something was changed of, with all their processes that were ever seen.
@@ -43,7 +40,9 @@ pub struct Live<K, C> {
     pub(crate) parked: BTreeSet<TaskKey>,
     /// A process that mapped shared memory when it was looked for last.
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
-    pause_max: Duration,
+    pub(crate) pause_max: Duration,
+    /// Processor time that threads took beside the one that calls, at most.
+    pub(crate) beside: Duration,
     write_error: Option<WriteError>,
     /// Pages that an undo has on their way at once.
     pub(crate) at_once: usize,
@@ -75,6 +74,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             census,
             journal,
             pacer: Pacer::default(),
+            movers: Movers::new(1),
             clock: Box::new(clock),
             processes: BTreeMap::new(),
             programs: BTreeMap::new(),
@@ -82,6 +82,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             parked: BTreeSet::new(),
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
+            beside: Duration::ZERO,
             write_error: None,
             at_once: AT_ONCE,
         }
@@ -90,6 +91,18 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// How long one call that moves pages may take; 5 ms if nothing is said.
     pub fn pause_at_most(&mut self, pause: Duration) {
         self.pacer = Pacer::new(pause);
+    }
+
+    /// How many calls that move pages may go on side by side; one if nothing is said. As many do as move more than half as
+    /// many did.
+    pub fn move_side_by_side(&mut self, most: usize) {
+        self.movers = Movers::new(most);
+    }
+
+    /// Actions that move pages and are worth having together: as many as go side by side.
+    #[must_use]
+    pub const fn actions_at_once(&self) -> usize {
+        self.movers.count()
     }
 
     /// The journal, to ask what is open and what was found.
@@ -109,6 +122,12 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// threads that touch those pages wait that long at most.
     pub fn take_pause_max(&mut self) -> Duration {
         std::mem::take(&mut self.pause_max)
+    }
+
+    /// Processor time that moves took in threads of their own since this was asked the last time; at most, for a call that
+    /// waits counts as well.
+    pub fn take_beside(&mut self) -> Duration {
+        std::mem::take(&mut self.beside)
     }
 
     /// The last failure to write the journal since this was asked the last time. Changes were
@@ -276,7 +295,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Notes that a process is part of a program, and which processes are above it.
-    fn join(&mut self, attachment: AttachmentId, process: ProcessKey) {
+    pub(crate) fn join(&mut self, attachment: AttachmentId, process: ProcessKey) {
         self.programs.entry(attachment).or_default().insert(process);
         if !self.lineages.contains_key(&process) {
             let lineage = self.lineage_now(process.pid);
@@ -526,173 +545,33 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let survivor = others().any(|(other, _)| lives(other) && other.start < *began);
         (!survivor).then(|| caller.origin.clone())
     }
-
-    fn move_pages(
-        &mut self,
-        (attachment, pid, object): (AttachmentId, Pid, Option<ObjectId>),
-        pages: &[u64],
-        (node, reach): (NodeId, Reach),
-    ) -> Result<Outcome, Refusal> {
-        let held = self.held(pid)?;
-        let start = held.start;
-        // The action knows the process by its number alone; the first start seen is the one meant.
-        if *self.processes.entry(pid).or_insert(start) != start {
-            return Err(Refusal::Gone);
-        }
-        self.join(attachment, ProcessKey { pid, start });
-        let owner = object.map_or(Owner::Process(pid, start), Owner::Object);
-        let names = self.names(pid, pages, object)?;
-        let places = residency(&mut self.kernel, pid, pages)?;
-        let mut outcomes = Vec::with_capacity(pages.len());
-        let (mut moving, mut leaving) = (Vec::new(), Vec::new());
-        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
-            let name = names.as_ref().map_or(Some(page), |names| names[index]);
-            let place = name.map_or(PageStatus::Absent, |_| place);
-            outcomes.push(standing(place));
-            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != node)) {
-                moving.push(index);
-                leaving.push((name, on));
-            }
-        }
-        self.write_pages(owner, &leaving)?;
-        let mut spent = Duration::ZERO;
-        let mut rest = moving.as_slice();
-        while !rest.is_empty() {
-            let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
-            let addresses: Vec<u64> = batch.iter().map(|&index| pages[index]).collect();
-            let moved = self.move_batch(&held, &addresses, (node, reach));
-            spent += moved.spent;
-            if let Some(refusal) = moved.refusal {
-                if rest.len() == moving.len() && !moved.any_on(node) {
-                    return Err(refusal);
-                }
-                outcomes.truncate(batch[0]);
-                break;
-            }
-            for (&index, outcome) in batch.iter().zip(moved.pages) {
-                outcomes[index] = outcome;
-            }
-            rest = after;
-        }
-        Ok(Outcome::Moved {
-            pages: outcomes,
-            spent_ns: u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX),
-        })
-    }
-
-    /// What pages of an object are recorded as: where they are in it, or none where the process has
-    /// something else there by now. All others by their addresses.
-    fn names(
-        &self,
-        pid: Pid,
-        pages: &[u64],
-        object: Option<ObjectId>,
-    ) -> Result<Option<Vec<Option<u64>>>, Refusal> {
-        let Some(object) = object else {
-            return Ok(None);
-        };
-        let mut ranges = self.census.shared(pid).known()?;
-        ranges.retain(|range| range.object == object);
-        let name = |&page| ranges.iter().find_map(|range| range.offset_of(page));
-        Ok(Some(pages.iter().map(name).collect()))
-    }
-
-    /// Writes where pages are that leave their nodes, unless it is known where they were at first.
-    fn write_pages(&mut self, owner: Owner, leaving: &[(u64, NodeId)]) -> Result<(), Refusal> {
-        let fresh = self.journal.records().without_home(owner, leaving);
-        if fresh.is_empty() {
-            return Ok(());
-        }
-        let rows = page_rows(owner, fresh);
-        let runs = rows.iter().map(|row| match row {
-            Row::Pages { runs, .. } => runs.len(),
-            _ => 0,
-        });
-        if !self.journal.has_room_for(runs.sum()) {
-            return Err(Refusal::JournalFull);
-        }
-        self.write(rows)
-    }
-
-    /// Moves pages of a process with one call, timed, and tells what became of each. Journal and
-    /// earlier batches take their time, so whose number it is by now is compared first.
-    pub(crate) fn move_batch(
-        &mut self,
-        held: &Held<K::Hold>,
-        pages: &[u64],
-        (node, reach): (NodeId, Reach),
-    ) -> Moved {
-        let pid = held.pid;
-        let mut statuses = vec![UNTRIED; pages.len()];
-        if let Err(refusal) = self.lives(held) {
-            return Moved {
-                pages: vec![PageOutcome::Refused(refusal); pages.len()],
-                refusal: Some(refusal),
-                spent: Duration::ZERO,
-            };
-        }
-        let before = (self.clock)();
-        let called = self
-            .kernel
-            .move_pages(pid, pages, (node, reach), &mut statuses);
-        let spent = (self.clock)().since(before);
-        self.pacer.note(pages.len(), spent);
-        self.pause_max = self.pause_max.max(spent);
-        // The kernel stops at the first page that it cannot move and tells nothing of the rest. And
-        // of several addresses in one huge page it moves the first, and calls the others busy
-        // although they came along. So it is asked.
-        if statuses.iter().any(|&status| status < 0)
-            && let Ok(places) = residency(&mut self.kernel, pid, pages)
-            && let Ok(there) = i32::try_from(node.0)
-        {
-            for (status, place) in statuses.iter_mut().zip(places) {
-                if place == PageStatus::On(node) {
-                    *status = there;
-                }
-            }
-        }
-        let pages = statuses.into_iter().map(|status| match status {
-            UNTRIED => PageOutcome::Refused(
-                called
-                    .map_err(refusal::of_move)
-                    .err()
-                    .unwrap_or(Refusal::Busy),
-            ),
-            status => page_outcome(status),
-        });
-        Moved {
-            pages: pages.collect(),
-            refusal: called.err().map(refusal::of_move),
-            spent,
-        }
-    }
 }
 
 impl<K: Kernel, C: Census> Host for Live<K, C> {
     fn perform(&mut self, action: &Action) -> Outcome {
-        match action {
-            Action::Bind {
-                attachment,
-                task,
-                cpus,
-                ..
-            } => match self.bind(*attachment, *task, cpus) {
-                Ok(()) => Outcome::Bound,
-                Err(refusal) => Outcome::Refused(refusal),
-            },
-            Action::MovePages {
-                attachment,
-                pid,
-                pages,
-                node,
-                reach,
-                object,
-                ..
-            } => {
-                let moved = self.move_pages((*attachment, *pid, *object), pages, (*node, *reach));
-                moved.unwrap_or_else(Outcome::Refused)
+        let mut all = self.perform_all(std::slice::from_ref(action));
+        all.pop().unwrap_or(Outcome::Refused(Refusal::Unsupported))
+    }
+
+    /// Threads one after the other; pages of actions that follow each other side by side.
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(actions.len());
+        let moves = |action: &Action| matches!(action, Action::MovePages { .. });
+        for run in actions.chunk_by(|one, next| moves(one) && moves(next)) {
+            match &run[0] {
+                Action::MovePages { .. } => outcomes.append(&mut self.move_all(run)),
+                Action::Bind {
+                    attachment,
+                    task,
+                    cpus,
+                    ..
+                } => outcomes.push(match self.bind(*attachment, *task, cpus) {
+                    Ok(()) => Outcome::Bound,
+                    Err(refusal) => Outcome::Refused(refusal),
+                }),
             }
         }
+        outcomes
     }
 }
 
@@ -714,23 +593,6 @@ impl Mapped {
     }
 }
 
-/// What became of one call.
-#[derive(Debug)]
-pub(crate) struct Moved {
-    /// One for each page.
-    pub pages: Vec<PageOutcome>,
-    /// Why the call as a whole failed, if it did.
-    pub refusal: Option<Refusal>,
-    /// How long it took.
-    pub spent: Duration,
-}
-
-impl Moved {
-    fn any_on(&self, node: NodeId) -> bool {
-        self.pages.contains(&PageOutcome::On(node))
-    }
-}
-
 /// Whether a thread's mask is ours or what it had, so that nobody else changed it.
 pub(crate) fn is_known(record: &ThreadRecord, mask: &CpuSet, allowed: &CpuSet) -> bool {
     record.set_exactly(mask)
@@ -739,26 +601,6 @@ pub(crate) fn is_known(record: &ThreadRecord, mask: &CpuSet, allowed: &CpuSet) -
         || record.origin.within(allowed) == *mask
 }
 
-fn page_outcome(status: i32) -> PageOutcome {
-    match u32::try_from(status) {
-        Ok(node) => PageOutcome::On(NodeId(node)),
-        Err(_) => PageOutcome::Refused(refusal::of_page(status)),
-    }
-}
-
-/// What is said of a page that is not moved.
-fn standing(place: PageStatus) -> PageOutcome {
-    match place {
-        PageStatus::On(node) => PageOutcome::Stood(node),
-        PageStatus::Absent => PageOutcome::Refused(Refusal::Gone),
-        PageStatus::Unknown(errno) => {
-            PageOutcome::Refused(refusal::of_page(errno.saturating_neg()))
-        }
-    }
-}
-
-/// A status that the kernel never writes: no node and no error number.
-const UNTRIED: i32 = i32::MIN;
 /// How far up a mask is looked for.
 const ANCESTORS_MAX: usize = 32;
 /// Different masks of one thread: twice the cores of the largest machine. Beyond it something is

@@ -121,7 +121,10 @@ fn pages_move_in_batches_and_each_has_its_fate() {
         world.pages.get_mut(&(Pid(100), 7 * 4096)).unwrap().node = NodeId(1);
     }
     let mut live = bench.live();
-    let Outcome::Moved { pages, spent_ns } = move_first(&mut live, 100, 100, 1) else {
+    let Outcome::Moved {
+        pages, spent_ns, ..
+    } = move_first(&mut live, 100, 100, 1)
+    else {
         panic!("moved");
     };
     for (page, refusal) in [(3, Refusal::Busy), (5, Refusal::Shared), (6, Refusal::Gone)] {

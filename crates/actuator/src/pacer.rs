@@ -53,6 +53,100 @@ impl Default for Pacer {
     }
 }
 
+/// How many calls go on side by side, learned from what they move in a time. Pure, as [`Pacer`].
+///
+/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what is not gained then is
+/// spent by processors that wait for each other. Looks again from time to time, for the rest of the machine gets busy or idle.
+#[derive(Clone, Debug)]
+pub(crate) struct Movers {
+    most: usize,
+    count: usize,
+    /// Pages a nanosecond that half as many moved; none while there is nothing to compare with.
+    half: Option<f64>,
+    rounds: u32,
+    pages: u64,
+    took_ns: u64,
+    /// Rounds left in which it stays as it is.
+    rest: u32,
+}
+
+impl Movers {
+    /// At most so many.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most: most.max(1),
+            count: 1,
+            half: None,
+            rounds: 0,
+            pages: 0,
+            took_ns: 0,
+            rest: 0,
+        }
+    }
+
+    /// So many from the start and always, for tests of what is done side by side.
+    #[cfg(test)]
+    pub(crate) fn always(count: usize) -> Self {
+        Self {
+            count,
+            rest: u32::MAX,
+            ..Self::new(count)
+        }
+    }
+
+    /// How many go on side by side now.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Learns what so many calls at once moved, and how long that took. Fewer calls than go on now teach nothing.
+    pub(crate) fn note(&mut self, calls: usize, pages: usize, took: Duration) {
+        if calls < self.count || pages == 0 || self.most == 1 {
+            return;
+        }
+        self.rest = self.rest.saturating_sub(1);
+        if self.rest > 0 {
+            return;
+        }
+        self.rounds += 1;
+        self.pages += u64::try_from(pages).unwrap_or(u64::MAX);
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.took_ns = self.took_ns.saturating_add(took);
+        if self.rounds >= MOVERS_ROUNDS {
+            self.choose();
+        }
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate, which is compared with a margin of a quarter"
+    )]
+    fn choose(&mut self) {
+        let rate = self.pages as f64 / self.took_ns.max(1) as f64;
+        (self.rounds, self.pages, self.took_ns) = (0, 0, 0);
+        match self.half.take() {
+            Some(half) if rate < half * MOVERS_PAY => {
+                self.count = (self.count / 2).max(1);
+                self.rest = MOVERS_REST;
+            }
+            Some(_) if self.count == self.most => self.rest = MOVERS_REST,
+            // It has rested: is it still worth as many?
+            None if self.count == self.most => self.count /= 2,
+            _ => {
+                self.half = Some(rate);
+                self.count = (self.count * 2).min(self.most);
+            }
+        }
+    }
+}
+
+/// Rounds after which it is compared: 16 ms of calls that are sized to take one.
+const MOVERS_ROUNDS: u32 = 16;
+/// Rounds until it is looked at again: one in sixteen is spent on that.
+const MOVERS_REST: u32 = 512;
+/// As many move so many times what half as many do, or there are half as many.
+const MOVERS_PAY: f64 = 1.25;
+
 /// The longest pause, where nothing else is asked for.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// A call is sized to take a part of it: so many times dearer may pages become from one batch to the next.
@@ -106,6 +200,55 @@ mod tests {
         let mut pacer = Pacer::default();
         pacer.note(0, Duration::from_secs(1));
         assert_eq!(pacer.size(), 64);
+    }
+
+    /// How many calls go on side by side in each of a thousand rounds of pages that take 2 us each, where so many move as much in a
+    /// time as `worth` says of them. At most eight.
+    fn counts(worth: impl Fn(usize) -> f64) -> Vec<usize> {
+        let mut movers = Movers::new(8);
+        let each = (0..1000).map(|_| {
+            let count = movers.count();
+            let took_us = 512.0 * count as f64 * 2.0 / worth(count);
+            movers.note(count, 512 * count, Duration::from_secs_f64(took_us / 1e6));
+            count
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn as_many_go_side_by_side_as_move_more() {
+        let all = counts(|count| count as f64);
+        assert_eq!([all[0], all[16], all[32], all[48]], [1, 2, 4, 8]);
+        // Once in a while half as many are tried.
+        let fewer = all[48..].iter().filter(|&&count| count < 8).count();
+        assert!(
+            all[48..].iter().all(|&count| count >= 4) && fewer < 60,
+            "{fewer}"
+        );
+        // Two gain three quarters, more gain nothing.
+        let some = counts(|count| if count > 1 { 1.75 } else { 1.0 });
+        assert!(some[64..].iter().filter(|&&count| count == 2).count() > 870);
+        // As where one processor does the work of all.
+        let one = counts(|_| 1.0);
+        assert!(one.iter().filter(|&&count| count == 1).count() > 960);
+        assert_eq!(one.iter().max(), Some(&2));
+    }
+
+    #[test]
+    fn calls_that_had_none_beside_them_teach_nothing() {
+        let mut movers = Movers::new(4);
+        for _ in 0..16 {
+            movers.note(1, 512, Duration::from_millis(1));
+        }
+        for _ in 0..100 {
+            movers.note(1, 512, Duration::from_millis(1));
+        }
+        assert_eq!(movers.count(), 2);
+        let mut alone = Movers::new(1);
+        for _ in 0..100 {
+            alone.note(1, 512, Duration::from_millis(1));
+        }
+        assert_eq!(alone.count(), 1);
     }
 
     proptest! {

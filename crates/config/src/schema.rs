@@ -357,7 +357,7 @@ const OVERHEAD: Section = Section {
                 1,
                 1_000,
                 5,
-                "How long one call that moves pages may hold up a program, in milliseconds; calls are sized to take a fifth of it, and never hold fewer than 8 pages.",
+                "The pause budget of moves: how long calls that move pages may hold up a program, in milliseconds. Calls are sized to take a fifth of it, and never hold fewer than 8 pages; several go on side by side where that moves more.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,
@@ -552,10 +552,27 @@ const ENGINE: Section = Section {
         per_program(integer(
             "page_moves_max",
             0,
-            1_000_000,
-            262_144,
+            16_777_216,
+            1_048_576,
             "Most pages of a program that are moved in one window. Fewer go where moving them would take longer than the \
-             window took.",
+             window took. What is left goes on in the next window, as long as it is still right.",
+        )),
+        per_program(integer(
+            "horizon_s",
+            1,
+            10_000_000,
+            5,
+            "How long a program is expected to go on as it does, in seconds, at least: what moves cost must be earned back in \
+             that time. What has been the same for longer is expected to go on for as long again. A program that runs for \
+             hours with much memory gets it moved at once with a horizon of hours.",
+        )),
+        per_program(integer(
+            "move_mib_per_s",
+            1,
+            1_000_000,
+            16_384,
+            "Most memory of a program that is moved in a second, in MiB. `overhead.move_pause_max_ms` bounds how long one call \
+             holds the program up.",
         )),
         per_program(integer(
             "hold_ms",

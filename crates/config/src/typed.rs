@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use numad_core::cost::Prices;
 use numad_core::{
     AttachOptions, Bind, EngineOptions, IntervalLaw, Method, PolicyFactory, SettingSpec,
     SettingValue, Settings, SettingsError,
@@ -171,6 +172,10 @@ pub struct Engine {
     pub task_moves_max: usize,
     /// Page moves per window and program.
     pub page_moves_max: usize,
+    /// How long a program is expected to go on as it does, at least.
+    pub horizon: Duration,
+    /// Bytes of a program that may be moved in a second.
+    pub move_bytes_per_s: u64,
     /// How long what was moved stays.
     pub hold: Duration,
     /// Share of a node's memory that stays free, 0 to 0.5.
@@ -419,6 +424,11 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
         confidence_min: evidence.confidence_min,
         lost_max: evidence.lost_max,
         page_moves_max: engine.page_moves_max,
+        move_bytes_per_s: engine.move_bytes_per_s,
+        prices: Prices {
+            horizon_ns: engine.horizon.as_secs_f64() * 1e9,
+            ..Prices::default()
+        },
         task_moves_max: engine.task_moves_max,
         hold: engine.hold,
         headroom: engine.headroom,
@@ -494,6 +504,8 @@ fn engine(values: &Values) -> Engine {
         samples_min: values.number("engine.samples_min"),
         task_moves_max: values.number("engine.task_moves_max"),
         page_moves_max: values.number("engine.page_moves_max"),
+        horizon: Duration::from_secs(values.number("engine.horizon_s")),
+        move_bytes_per_s: values.number::<u64>("engine.move_mib_per_s") << 20,
         hold: values.duration("engine.hold_ms"),
         headroom: values.percent("engine.headroom_percent"),
         bind: match values.text("engine.bind") {

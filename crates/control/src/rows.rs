@@ -109,6 +109,9 @@ pub struct Attachment {
     pub evidence: Evidence,
     /// What was changed and not yet undone, and what was refused.
     pub ledger: Ledger,
+    /// How far memory is that goes on moving from window to window; none where all that is to move fits into one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Moving>,
     /// Mean distance of communication in the last window, 10 is all local; none without communication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
@@ -296,6 +299,18 @@ pub struct Ledger {
     pub spent_ns: u64,
     /// The longest of them.
     pub pause_max_ns: u64,
+}
+
+/// Memory that takes more than one window to move.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moving {
+    /// Bytes moved so far.
+    pub bytes_moved: u64,
+    /// Bytes that the last window left for the next.
+    pub bytes_left: u64,
+    /// Seconds that they take as fast as it went so far; none before the first were moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<f64>,
 }
 
 /// An attached program with its threads.

@@ -573,6 +573,7 @@ impl Host for World {
             Action::MovePages { pages, node, .. } => Outcome::Moved {
                 pages: pages.iter().map(|_| PageOutcome::On(*node)).collect(),
                 spent_ns: 1_000,
+                took_ns: 1_000,
             },
         }
     }

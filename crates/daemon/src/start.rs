@@ -79,6 +79,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         internal(what, &error)
     })?;
     let topology = machine(&state_dir, &log)?;
+    hand.move_side_by_side(movers(&topology));
     let experiments = shelf(&state_dir, EXPERIMENTS)?;
     let stories = shelf(&state_dir, HISTORY)?;
     let parts = Wiring {
@@ -94,6 +95,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     };
     parts.serve()
 }
+
+/// How many calls that move pages may go on side by side: one for each node that memory comes from or goes to. What they
+/// take counts into `overhead.budget_percent` as all that we do.
+fn movers(topology: &Topology) -> usize {
+    let nodes = topology.nodes().iter();
+    nodes
+        .filter(|node| node.memory_bytes > 0)
+        .count()
+        .min(MOVERS_MAX)
+}
+
+/// A small share of any machine with more nodes; what more of them would move is not known.
+const MOVERS_MAX: usize = 8;
 
 /// Which nodes a guest should have. Wrong settings keep no guest from starting: of them only the
 /// socket matters here.

@@ -71,7 +71,7 @@ pub enum Reach {
 }
 
 /// Most pages in one [`Action::MovePages`]; the host splits it further by measured time.
-pub const MOVE_BATCH_MAX: usize = 512;
+pub const MOVE_BATCH_MAX: usize = 2048;
 
 /// What came of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub enum Outcome {
         pages: Vec<PageOutcome>,
         /// Time in system calls, in nanoseconds.
         spent_ns: u64,
+        /// Its part of the time that passed, in nanoseconds: less where calls of other actions went on beside its own.
+        took_ns: u64,
     },
     /// Nothing was changed.
     Refused(Refusal),
@@ -155,4 +157,11 @@ impl fmt::Display for Refusal {
 pub trait Host {
     /// Carries out one action, or says why not.
     fn perform(&mut self, action: &Action) -> Outcome;
+
+    /// Carries out actions that do not wait for each other, as many side by side as the host sees fit. Gives what came
+    /// of each, in their order.
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        let each = actions.iter().map(|action| self.perform(action));
+        each.collect()
+    }
 }

@@ -14,6 +14,7 @@
 mod congestion;
 mod machine;
 mod program;
+mod worth;
 
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::matrix::CommMatrix;
 pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP, with_estimates};
 pub use program::{Demand, PlacementCost, asked_gbps, live_part};
+pub use worth::Worth;
+pub(crate) use worth::{way, ways};
 
 /// Amount of communication times distance, summed over all pairs: lower is better.
 ///
@@ -172,25 +175,6 @@ impl Prices {
     }
 }
 
-/// Whether placing threads anew earns more within the horizon than it costs.
-///
-/// `before` and `after` are [`placement_distance`] of the window's matrix. A plan that moves nobody
-/// pays if it makes nothing worse; one that gains nothing never pays for a move.
-#[must_use]
-pub fn thread_plan_pays(
-    prices: &Prices,
-    before: f64,
-    after: f64,
-    moved_tasks: usize,
-    window: Duration,
-) -> bool {
-    if moved_tasks == 0 {
-        return after <= before;
-    }
-    let gain = prices.gain_ns((before - after) * prices.accesses_per_amount, window);
-    gain > moved_tasks as f64 * prices.task_move_ns
-}
-
 /// Whether moving pages earns more within the horizon than it costs.
 ///
 /// `saved` is the sum over the pages of their weight in this window times the distance they get nearer.
@@ -236,41 +220,6 @@ mod tests {
         check_distance(&[Some(0), Some(1), Some(0), Some(1)], 2220.0);
         check_distance(&[Some(0), None, Some(1), Some(1)], 1500.0 + 100.0 + 20.0);
         check_distance(&[None, None, Some(1), Some(1)], 1500.0 + 100.0 + 15.0);
-    }
-
-    #[track_caller]
-    fn check_pays(saved_per_window: f64, moved: usize, window_ms: u64, expected: bool) {
-        let window = Duration::from_millis(window_ms);
-        let before = 1e6;
-        let pays = thread_plan_pays(
-            &Prices::default(),
-            before,
-            before - saved_per_window,
-            moved,
-            window,
-        );
-        assert_eq!(
-            pays, expected,
-            "{saved_per_window} per {window_ms} ms, {moved} tasks"
-        );
-    }
-
-    #[test]
-    fn a_plan_pays_when_its_gain_exceeds_its_price() {
-        // 152 us per task; 9 ns per unit; ten windows of 500 ms within the horizon.
-        check_pays(1_600.0, 1, 500, false);
-        check_pays(1_800.0, 1, 500, true);
-        check_pays(1_800.0, 2, 500, false);
-        check_pays(0.0, 1, 500, false);
-        check_pays(-5_000.0, 1, 500, false);
-        check_pays(0.0, 0, 500, true);
-        check_pays(-1.0, 0, 500, false);
-        // The same saving per window is worth ten times as much when windows are ten times shorter.
-        check_pays(180.0, 1, 50, true);
-        check_pays(1e9, 1, 0, false);
-        // Longer than the horizon: counts once.
-        check_pays(18_000.0, 1, 60_000, true);
-        check_pays(16_000.0, 1, 60_000, false);
     }
 
     #[test]

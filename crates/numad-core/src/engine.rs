@@ -2,7 +2,8 @@
 //!
 //! Order of calls: `handle_attach`, then any number of `handle_record`; when `deadline` has come,
 //! `wanted_pages` tells what to look up, `handle_observation` closes the window, then
-//! `poll_action` until it gives none, with one `handle_outcome` after each action; `poll_event` any time.
+//! `poll_action` or `poll_actions` until there is none, with one `handle_outcome` after each action, in their order;
+//! `poll_event` any time.
 //!
 //! An observation of a program that is not due only brings its threads up to date. One right after
 //! `handle_attach` lets the first window see how busy threads are; without it the first window
@@ -345,6 +346,20 @@ impl Engine {
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// The next things to do that do not wait for each other: one, or up to so many that move pages of one program. None when
+    /// there is nothing to do.
+    pub fn poll_actions(&mut self, most: usize) -> Vec<Action> {
+        let mut polled: Vec<Action> = self.poll_action().into_iter().collect();
+        while let Some(Action::MovePages { attachment, .. }) = polled.first()
+            && polled.len() < most
+            && let Some(next @ Action::MovePages { .. }) = self.actions.front()
+            && next.attachment() == *attachment
+        {
+            polled.extend(self.poll_action());
+        }
+        polled
     }
 
     /// What came of an action that was polled.

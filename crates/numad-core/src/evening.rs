@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::policy::{Page, Program};
+use crate::cost::way;
+use crate::policy::Program;
 
 /// A node with so many times its part has too much; less is left as it is, for it would be as uneven again by the next
 /// samples.
@@ -115,14 +116,4 @@ pub(crate) fn evened(
         return BTreeSet::new();
     }
     granted
-}
-
-/// Distance of all uses of a page, if it is there.
-pub(crate) fn way(program: &Program<'_>, page: &Page, there: usize) -> f64 {
-    let distances = program.topology.distances();
-    let users = page.accessors().iter().filter_map(|user| {
-        let from = program.tasks.get(user.task as usize)?.node?;
-        Some(f64::from(user.weight) * f64::from(distances.between(from, there)))
-    });
-    users.sum()
 }

@@ -104,6 +104,8 @@ pub struct WindowSummary {
     pub proposals: u32,
     /// Actions ordered.
     pub actions: u32,
+    /// Pages that may go and wait for their turn: more than this window could move.
+    pub pages_left: u64,
     /// Mean distance of communication, weighted by amount, in hundredths (1000 is all local); none
     /// without communication.
     pub distance_centi: Option<u32>,

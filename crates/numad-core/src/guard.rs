@@ -21,21 +21,19 @@
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
 //! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
 //! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
-//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. Not for a plan that would
-//! save next to nothing even if it were no chance: nobody moves for that. But where nobody counts how busy memory
-//! is they wait for that too, since nearer may be slower: a program that takes all the bandwidth it gets would crowd
-//! one controller.
+//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. They wait for a plan that would
+//! save little as well, since nearer may be slower: a program that takes all the bandwidth it gets would crowd one
+//! controller.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use crate::cost::{self, Prices};
+use crate::cost::{self, Worth, way};
 use crate::engine::AttachOptions;
-use crate::evening::{evened, way};
+use crate::evening::evened;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::matrix::CommMatrix;
-use crate::policy::{Page, Program, Veto};
-use crate::pressure::{Loads, PagePlan, Pressure, ThreadPlan};
+use crate::policy::{Page, Plan, Program, Proposal, Veto};
+use crate::pressure::{DOUBT, Loads, PagePlan, Pressure, ThreadPlan, windows};
 use crate::published::Method;
 
 /// Windows in a row that pages wait for threads.
@@ -44,14 +42,6 @@ pub(crate) const PAGES_WAIT_MAX: u32 = 3;
 /// Part of the time that accesses to a page take which is expected to be saved where it goes so that nodes have alike,
 /// and how busy they are is not known: on eight machines of the simulator 3 to 8 % of all work.
 const EVENED: f64 = 0.1;
-
-/// Share of what those who move take to reach their memory that a plan must save. What two tasks seem to share
-/// by a stray sample here and there is less.
-const LITTLE: f64 = 0.02;
-
-/// The same of a program at rest. The pages of those who move follow them, so that it gains only after it has lost for
-/// a while; and of plans found in one window after the other one will look good by chance.
-const WORTH_A_STIR: f64 = 0.1;
 
 /// What is known of a task beside what the policy saw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,11 +59,9 @@ pub(crate) struct Standing {
 
 /// What threads are judged by.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct ThreadCase<'a> {
     pub program: &'a Program<'a>,
     pub standings: &'a [Standing],
-    pub prices: Prices,
     pub options: &'a AttachOptions,
     /// Enough samples stand behind the window.
     pub evidence: bool,
@@ -82,8 +70,6 @@ pub(crate) struct ThreadCase<'a> {
     /// The plan of the window before would still gain: windows agree that threads are misplaced, if not
     /// about the node of each.
     pub agreed: bool,
-    /// The program stands, and does what it did before.
-    pub at_rest: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
     pub certainty: Certainty,
@@ -107,21 +93,25 @@ pub(crate) struct ThreadVerdicts {
     pub each_sure: Vec<Option<Evidence>>,
 }
 
-/// What a plan of threads is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gain {
-    /// It brings nearer what belongs together: a matter of samples.
-    Nearer,
-    /// It relieves a busy controller, which was not sampled but counted.
-    Relief,
+#[derive(Debug)]
+struct Weighed {
+    worth: Worth,
+    /// What is left of the saving, by the full model where it has a say.
+    net_ns: f64,
+    verdict: Result<(), Veto>,
+    /// How sure the move of each is by itself; empty when nobody moves.
+    each: Vec<Option<Evidence>>,
 }
 
-#[derive(Debug, Default)]
-struct Weighed {
-    plan: Option<Evidence>,
-    /// It saves next to nothing of what those who move take to reach their memory.
-    is_little: bool,
-    each: Vec<Option<Evidence>>,
+impl Default for Weighed {
+    fn default() -> Self {
+        Self {
+            worth: Worth::default(),
+            net_ns: 0.0,
+            verdict: Ok(()),
+            each: Vec::new(),
+        }
+    }
 }
 
 /// A task and the node it is to go to, both by position.
@@ -135,36 +125,70 @@ impl ThreadCase<'_> {
         self.make_room(wishes, &mut verdicts);
         let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
         if self.options.require_gain && !self.reverting {
-            match self.pays(wishes, &verdicts) {
-                Ok(Gain::Nearer) => {
-                    weighed = self.weigh(wishes, &verdicts);
-                    if weighed.is_little {
-                        self.drop_moves(wishes, &mut verdicts, Veto::DoesNotPay);
-                        kept = self.keep_where_they_are(wishes, &verdicts, Veto::DoesNotPay);
-                    } else if weighed.plan.is_some_and(|plan| !plan.convinces()) {
-                        self.drop_moves(wishes, &mut verdicts, Veto::Evidence);
-                        kept = self.keep_where_they_are(wishes, &verdicts, Veto::Evidence);
-                    }
-                }
-                Ok(Gain::Relief) => {}
-                Err(veto) => {
-                    self.drop_moves(wishes, &mut verdicts, veto);
-                    // Near enough, but for a controller: the next plan would be dropped as well.
-                    if veto == Veto::Congested {
-                        kept = self.keep_where_they_are(wishes, &verdicts, veto);
-                    }
+            let (before, after) = self.placements(wishes, &verdicts);
+            weighed = self.weigh(&before, &after);
+            if let Err(veto) = weighed.verdict {
+                self.drop_moves(wishes, &mut verdicts, veto);
+                // Near enough, but for chance, what it costs or a controller: the next plan would be dropped as well.
+                if weighed.worth.saved_ns > 0.0 {
+                    kept = self.keep_where_they_are(wishes, &verdicts, veto);
                 }
             }
         }
-        let counted = self.pressure.is_some_and(Pressure::is_counted);
-        let is_chance = weighed.plan.is_some_and(|plan| !plan.convinces());
         ThreadVerdicts {
             each: verdicts,
-            plan: weighed.plan,
-            is_open: is_chance && !(weighed.is_little && counted),
+            plan: weighed.worth.evidence,
+            is_open: weighed.worth.evidence.is_some_and(|sure| !sure.convinces()),
             kept,
             each_sure: weighed.each,
         }
+    }
+
+    /// The position of the plan that leaves the fewest tasks without a core of their own and is worth most of those, staying
+    /// being worth nothing; the first of equals.
+    pub(crate) fn best(&self, plans: &[Plan]) -> usize {
+        if plans.len() < 2 || !self.evidence {
+            return 0;
+        }
+        let mut known: Vec<Vec<Option<usize>>> = Vec::new();
+        let mut best = (0, (usize::MAX, 0.0));
+        for (at, plan) in plans.iter().enumerate() {
+            let wishes: Vec<TaskWish> = plan.iter().filter_map(Proposal::place).collect();
+            let verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
+            let (now, after) = self.placements(&wishes, &verdicts);
+            if known.contains(&after) {
+                continue;
+            }
+            let weighed = self.weigh(&now, &after);
+            let net_ns = match weighed.verdict {
+                Ok(()) => weighed.net_ns,
+                Err(_) => 0.0,
+            };
+            let standing = self.standing(&after);
+            let (least, most) = best.1;
+            if standing < least || standing == least && net_ns > most {
+                // Between plans of which one is hardly better than the other, the first guess decides.
+                let doubt_ns = if at == 0 { self.doubt_ns() } else { 0.0 };
+                best = (at, (standing, net_ns.max(0.0) + doubt_ns));
+            }
+            known.push(after);
+        }
+        best.0
+    }
+
+    /// What the figures of a plan may err by, in the time of all tasks within the horizon.
+    fn doubt_ns(&self) -> f64 {
+        DOUBT * self.program.busy_ns() * windows(self.program)
+    }
+
+    /// How many tasks have no core of their own on these nodes.
+    fn standing(&self, nodes: &[Option<usize>]) -> usize {
+        let mut on = vec![0usize; self.program.capacity.len()];
+        for node in nodes.iter().flatten() {
+            on[*node] += 1;
+        }
+        let over = on.iter().zip(self.program.capacity);
+        over.map(|(on, room)| on.saturating_sub(*room)).sum()
     }
 
     /// Tasks whose moves were dropped with the plan and that have a place where they are.
@@ -244,70 +268,83 @@ impl ThreadCase<'_> {
         (before, after)
     }
 
-    /// How sure it is that the plan brings nearer who shares pages or sends messages; none when it moves nobody of whom it is
-    /// known where he is. And how sure that is of each task by itself.
-    fn weigh(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Weighed {
-        let (before, after) = self.placements(wishes, verdicts);
-        let moves = before.iter().zip(&after);
-        let movers = moves.filter(|(was, is)| was.is_some() && was != is).count();
+    /// What is left of the plan is worth: how much nearer it brings who shares pages or sends messages, what it costs,
+    /// and how sure that is of all and of each task by itself. A plan that moves nobody of whom it is known where he is
+    /// costs nothing.
+    fn weigh(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Weighed {
+        let moves = |task: usize| before[task].is_some() && before[task] != after[task];
+        let movers = (0..before.len()).filter(|&task| moves(task)).count();
         if movers == 0 {
             return Weighed::default();
         }
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
-        let moves = |task: usize| before[task].is_some() && before[task] != after[task];
-        let mut taken = 0.0;
-        for page in self.program.pages {
-            taken += self.taken(page, &before, moves);
-            for_each_pair(page, |(one, other), samples, stands_for| {
-                if let Some(by) = self.nearer(one, other, &before, &after) {
-                    let by = by * stands_for;
-                    all.put(samples, by);
-                    each[one].put(samples, by);
-                    each[other].put(samples, by);
+        let mut put = |(one, other): (usize, usize), samples: f64, stands_for: f64| {
+            if let Some(by) = self.nearer(one, other, before, after) {
+                let by = by * stands_for;
+                for scale in [one, other] {
+                    each[scale].put(samples, by);
                 }
-            });
+                all.put(samples, by);
+            }
+        };
+        for page in self.program.pages {
+            for_each_pair(page, &mut put);
         }
         // Messages are in no page. Pairs of the matrix are there and back, as pairs on pages are.
         for (one, other, samples) in self.said.pairs() {
-            if let Some(by) = self.nearer(one, other, &before, &after) {
-                all.put(samples as f64, by);
-                each[one].put(samples as f64, by);
-                each[other].put(samples as f64, by);
-            }
+            put((one, other), samples as f64, 1.0);
         }
+        let plan = ThreadPlan {
+            program: *self.program,
+            before,
+            after,
+        };
         let plans = evidence::ln_plans(before.len(), movers, self.program.capacity.len());
+        let prices = &self.program.prices;
+        // Distances of pairs are there and back.
+        let nearer = all.net() / 2.0 * self.amount_per_sample() * prices.accesses_per_amount;
+        let worth = Worth {
+            saved_ns: prices.gain_ns(nearer, self.program.window),
+            price_ns: plan.price_ns(),
+            evidence: Some(self.certainty.weigh_chosen(&all, plans)),
+        };
         let alone = |(task, scale): (usize, &Scale)| {
             Some(self.certainty.weigh(scale))
                 .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
-        let enough = if self.at_rest { WORTH_A_STIR } else { LITTLE };
+        let by_distance = worth.judge();
+        let modelled = self.pressure.and_then(|pressure| pressure.worth(&plan));
         Weighed {
-            plan: Some(self.certainty.weigh_chosen(&all, plans)),
-            // Distances of pairs are there and back.
-            is_little: all.net() / 2.0 < enough * taken,
+            worth,
+            net_ns: match &modelled {
+                Some(model) => model.saved_ns - model.price_ns,
+                None => worth.least_ns() - worth.price_ns,
+            },
+            verdict: match (self.pressure, modelled) {
+                (Some(pressure), Some(model)) => {
+                    pressure.judge(&plan, &model, (&worth, by_distance))
+                }
+                _ => by_distance,
+            },
             each: each.iter().enumerate().map(alone).collect(),
         }
     }
 
-    /// Distance of the samples of a page that are of tasks that move.
-    fn taken(&self, page: &Page, before: &[Option<usize>], moves: impl Fn(usize) -> bool) -> f64 {
-        let uses = page.weight() as f64;
-        let Some(home) = page.home.map(usize::from).filter(|_| uses > 0.0) else {
-            return 0.0;
-        };
-        let distances = self.program.topology.distances();
-        let per_use = f64::from(page.samples) / uses;
-        let each = page.accessors().iter().map(|user| {
-            let task = user.task as usize;
-            match before.get(task).copied().flatten() {
-                Some(node) if moves(task) => {
-                    f64::from(user.weight) * per_use * f64::from(distances.between(node, home))
-                }
-                _ => 0.0,
-            }
+    /// Accesses that a sample stands for: in pages, or, where nothing but messages is known, in those.
+    fn amount_per_sample(&self) -> f64 {
+        let pages = self.program.pages.iter();
+        let (weight, samples) = pages.fold((0.0, 0.0), |(weight, samples), page| {
+            (
+                weight + page.weight() as f64,
+                samples + f64::from(page.samples),
+            )
         });
-        each.sum()
+        if samples > 0.0 {
+            return weight / samples;
+        }
+        let sum = |matrix: &CommMatrix| matrix.pairs().map(|pair| pair.2 as f64).sum::<f64>();
+        sum(self.program.live) / sum(self.said).max(1.0)
     }
 
     /// How much nearer two tasks get; none where that is not known or nothing changes.
@@ -413,44 +450,13 @@ impl ThreadCase<'_> {
             }
         }
     }
-
-    /// Whether what is left of the plan earns more than it costs.
-    fn pays(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Result<Gain, Veto> {
-        let program = self.program;
-        let (before, after) = self.placements(wishes, verdicts);
-        let moved = before.iter().zip(&after).filter(|(b, a)| b != a).count();
-        if moved == 0 {
-            return Ok(Gain::Nearer);
-        }
-        let distances = program.topology.distances();
-        let figure =
-            |nodes: &[Option<usize>]| cost::placement_distance(program.live, nodes, distances);
-        let prices = &self.prices;
-        let (far, near) = (figure(&before), figure(&after));
-        let pays = cost::thread_plan_pays(prices, far, near, moved, program.window);
-        let Some(pressure) = self.pressure else {
-            return if pays {
-                Ok(Gain::Nearer)
-            } else {
-                Err(Veto::DoesNotPay)
-            };
-        };
-        let plan = ThreadPlan {
-            program: *program,
-            before: &before,
-            after: &after,
-            prices,
-        };
-        pressure.judge(&plan, pays)?;
-        Ok(if pays { Gain::Nearer } else { Gain::Relief })
-    }
 }
 
 /// Visits every two users of a page with the samples that speak for their sharing it, and for how many each of these
 /// stands. Samples are as many as the one has who used it less: one who strayed there once says next to nothing,
 /// however often the other comes, while the matrix counts each of those accesses. Of a page that many use, those of
 /// the few who are remembered stand for all.
-fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64, f64)) {
+fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64)) {
     let users = page.accessors();
     let (uses, own) = (page.weight() as f64, page.remembered());
     if uses <= 0.0 || own <= 0.0 {
@@ -460,11 +466,8 @@ fn for_each_pair(page: &Page, mut visit: impl FnMut((usize, usize), f64, f64)) {
     for (index, one) in users.iter().enumerate() {
         for other in &users[..index] {
             let samples = f64::from(one.weight.min(other.weight)) * per_use;
-            visit(
-                (one.task as usize, other.task as usize),
-                samples,
-                own.recip(),
-            );
+            let tasks = (one.task as usize, other.task as usize);
+            visit(tasks, samples, own.recip());
         }
     }
 }
@@ -511,10 +514,12 @@ pub(crate) struct PageGain {
 #[derive(Debug)]
 pub(crate) struct PageCase<'a> {
     pub program: &'a Program<'a>,
-    pub prices: Prices,
     pub options: &'a AttachOptions,
     /// Most pages that may go.
     pub moves_max: u64,
+    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once go too
+    /// far.
+    pub aside_max: u64,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],
     pub evidence: bool,
@@ -534,7 +539,7 @@ impl PageCase<'_> {
         free: &mut [u64],
     ) -> Vec<Result<PageGain, Veto>> {
         let mut taken = BTreeSet::new();
-        let mut budget = self.moves_max;
+        let (mut budget, mut aside) = (self.moves_max, self.aside_max);
         let page_bytes = self.program.page_bytes;
         let mut loads = self.pressure.map(Pressure::loads);
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
@@ -550,10 +555,17 @@ impl PageCase<'_> {
                     return Err(Veto::NoRoom);
                 }
                 gain.pages = gain.pages.min(budget);
+                let goes_aside = relief.contains(&page.slot);
+                if goes_aside {
+                    gain.pages = gain.pages.min(aside);
+                }
                 if gain.pages == 0 || !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
                 budget -= gain.pages;
+                if goes_aside {
+                    aside -= gain.pages;
+                }
                 *room -= gain.pages * page_bytes;
                 let part = gain.pages as f64 / wish.pages as f64;
                 gain.saved *= part;
@@ -602,7 +614,6 @@ impl PageCase<'_> {
         let plan = PagePlan {
             program: *self.program,
             moves: &moves,
-            prices: &self.prices,
         };
         let count = pressure.relief(&plan);
         moves.iter().take(count).map(|&(slot, _)| slot).collect()
@@ -747,32 +758,6 @@ impl PageCase<'_> {
     /// Whether so much saved is worth the move of a page, or of the pages that it stands for.
     fn earns(&self, page: &Page, saved: f64) -> bool {
         let pages = usize::try_from(page.span).unwrap_or(usize::MAX);
-        cost::page_plan_pays(&self.prices, saved, pages, self.program.window)
+        cost::page_plan_pays(&self.program.prices, saved, pages, self.program.window)
     }
-}
-
-/// What moves cost and save, by what was seen of the program in the window. `stands` is how long nothing has changed.
-///
-/// Accesses overlap: nobody waits for memory longer than he runs. So where they would take longer one after the other,
-/// each saves that much less. And what has been the same for a minute is expected to be for another.
-pub(crate) fn prices(options: &AttachOptions, program: &Program<'_>, stands: Duration) -> Prices {
-    let busy: f64 = program.tasks.iter().map(|task| task.busy).sum();
-    let busy_s = busy * program.window.as_secs_f64();
-    let mut prices = options.prices.of_window(busy_s, program.samples);
-    prices.horizon_ns = prices.horizon_ns.max(stands.as_nanos() as f64);
-    let waits_ns =
-        ways(program) * prices.accesses_per_amount * prices.access_saving_ns_per_distance;
-    let busy_ns = busy_s * 1e9;
-    if waits_ns > busy_ns {
-        prices.access_saving_ns_per_distance *= busy_ns / waits_ns;
-    }
-    prices
-}
-
-/// How far all accesses to pages are that policies see, in distances times weight.
-pub(crate) fn ways(program: &Program<'_>) -> f64 {
-    let pages = program.pages.iter();
-    pages
-        .filter_map(|page| Some(way(program, page, usize::from(page.home?))))
-        .sum()
 }

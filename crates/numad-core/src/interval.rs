@@ -175,6 +175,15 @@ impl Interval {
         self.current
     }
 
+    /// Makes the present window no longer than this, and gives its length. It is never shorter than the law allows.
+    pub fn shorten(&mut self, most: Duration) -> Duration {
+        let (IntervalLaw::Calm { min, .. }
+        | IntervalLaw::Lapt { min, .. }
+        | IntervalLaw::OnDeLoc { min, .. }) = self.law;
+        self.current = self.current.min(most.max(min));
+        self.current
+    }
+
     /// Ends a window that lasted so long, which may be longer than it should have, and gives the length of the next.
     pub fn next(&mut self, change: Change, lasted: Duration) -> Duration {
         self.calm = match change {
@@ -207,6 +216,16 @@ fn scaled(length: Duration, by: f64, otherwise: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_window_may_be_shortened_down_to_the_shortest() {
+        let mut interval = Interval::new(IntervalLaw::ONDELOC).unwrap();
+        assert_eq!(interval.next(Change::Same, ms(500)), ms(1000));
+        assert_eq!(interval.shorten(ms(2000)), ms(1000));
+        assert_eq!(interval.shorten(ms(700)), ms(700));
+        assert_eq!(interval.shorten(ms(70)), ms(500));
+        assert_eq!(interval.current(), ms(500));
+    }
 
     const fn ms(count: u64) -> Duration {
         Duration::from_millis(count)

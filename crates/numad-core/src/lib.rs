@@ -43,8 +43,8 @@ pub use observation::{
     ObservedSharing, ObservedTask, Progress, SharedRange, TaskState,
 };
 pub use policy::{
-    Accessor, Fate, Page, PageKey, PageRecord, Policy, PolicyFactory, Program, Proposal, Reason,
-    SpaceId, Task, Veto,
+    Accessor, Fate, Page, PageKey, PageRecord, Plan, Policy, PolicyFactory, Program, Proposal,
+    Reason, SpaceId, Task, Veto,
 };
 pub use published::{Difference, Method, Published};
 pub use recorder::Recorder;

@@ -19,6 +19,17 @@ pub trait Policy: Send + fmt::Debug {
     /// Appends proposals for this window, best first. Nothing to say is a good answer.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>);
 
+    /// Appends whole plans for this window, each instead of the others, without a price: the engine takes the one that is
+    /// worth most, the first of equals, and the first where none is worth its price. Most policies have one.
+    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        let mut plan = Plan::new();
+        self.propose(now, program, &mut plan);
+        out.push(plan);
+    }
+
+    /// Reports which of the last plans was taken, by its position. The default ignores it.
+    fn on_choice(&mut self, _plan: usize) {}
+
     /// Reports what became of an earlier proposal. The default ignores it.
     fn on_fate(&mut self, _now: Time, _proposal: &Proposal, _fate: Fate) {}
 
@@ -212,6 +223,9 @@ impl Page {
     }
 }
 
+/// What a policy would do in a window, best first.
+pub type Plan = Vec<Proposal>;
+
 /// Something a policy wants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Proposal {
@@ -233,6 +247,17 @@ pub enum Proposal {
         /// Why.
         reason: Reason,
     },
+}
+
+impl Proposal {
+    /// The task and the node of a wish for a task, both by position.
+    #[must_use]
+    pub const fn place(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::PlaceTask { task, node, .. } => Some((*task, *node)),
+            Self::MovePage { .. } => None,
+        }
+    }
 }
 
 /// Why a policy wants something; shown by `numadctl explain`.

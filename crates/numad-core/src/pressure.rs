@@ -4,7 +4,7 @@
 //! number times their period times a cache line is what the program took. Where neither is known there is no
 //! [`Pressure`], and everything is judged by distance alone.
 
-use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps, queue};
+use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Worth, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
 
 /// Share of a controller's bandwidth above which plans for threads are asked of the full model. At half
@@ -16,15 +16,15 @@ const NEAR_LIMIT: f64 = 0.5;
 /// engine's thread reads samples too. Larger machines judge threads by distance, and pages by load.
 const MODEL_SIZE_MAX: usize = 4096;
 
-/// How much slower a plan may look to the full model, which knows less than it says.
-const SLOWER: f64 = 1.01;
+/// Share of the time that a program takes by which the full model may err, which knows less than it says. A window
+/// moves only some of many pages, so that each step gains less; what is left to gain when this stops nobody notices.
+pub(crate) const DOUBT: f64 = 0.01;
 
-/// How much faster it must look to be allowed though it brings what belongs together no nearer.
-const FASTER: f64 = 0.95;
+/// The same of a plan that brings what belongs together no nearer: who is asked for how much is known from samples.
+const FASTER: f64 = 0.05;
 
-/// The same for pages that go farther from who uses them: more than the model may err by. A window moves
-/// only some of many, so that each step gains less; what is left to gain when this stops nobody notices.
-const FASTER_BY_PAGES: f64 = 0.99;
+/// Time in which those who moved use pages that have not followed yet: two of the shortest windows.
+const FOLLOWING_NS: f64 = 500e6;
 
 /// Parts of a plan for pages that are tried, each half as long as the one before.
 const PARTS_TRIED: usize = 3;
@@ -38,8 +38,6 @@ pub(crate) struct Pressure {
     used: Vec<f64>,
     /// Accesses that one unit of weight of the program's pages stands for.
     per_amount: f64,
-    /// The machine counted what controllers deliver; else it is what samples tell.
-    is_counted: bool,
 }
 
 impl Pressure {
@@ -67,7 +65,6 @@ impl Pressure {
             used: used.collect(),
             model: model.clone().with_background(&others),
             per_amount,
-            is_counted: true,
         }
     }
 
@@ -87,7 +84,6 @@ impl Pressure {
             used: used.collect(),
             model: model.clone().with_background(others),
             per_amount,
-            is_counted: false,
         }
     }
 
@@ -99,11 +95,6 @@ impl Pressure {
             .collect()
     }
 
-    /// Whether the machine counted it.
-    pub(crate) const fn is_counted(&self) -> bool {
-        self.is_counted
-    }
-
     /// Whether no controller is near its limit.
     pub(crate) fn is_calm(&self) -> bool {
         self.used.iter().all(|used| *used <= NEAR_LIMIT)
@@ -113,36 +104,45 @@ impl Pressure {
     fn asks_model(&self, program: &Program<'_>) -> bool {
         let nodes = self.used.len();
         let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
-        size <= MODEL_SIZE_MAX && self.used.iter().any(|used| *used > NEAR_LIMIT)
+        size <= MODEL_SIZE_MAX && !self.is_calm()
     }
 
-    /// Judges a plan for threads that pays, or does not, by distance.
-    ///
-    /// Near the limit of a controller the full model has a say, with pages taken to follow those who use
-    /// them most: what it finds slower is dropped though it pays, and what it finds clearly faster may be
-    /// done though it does not.
-    pub(crate) fn judge(&self, plan: &ThreadPlan<'_>, pays: bool) -> Result<(), Veto> {
-        let by_distance = if pays { Ok(()) } else { Err(Veto::DoesNotPay) };
+    /// What a plan for threads is worth to the full model, with pages taken to follow those who use them most; none where
+    /// it has no say.
+    pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Option<Worth> {
         if !self.asks_model(&plan.program) {
-            return by_distance;
+            return None;
         }
         let demand = Demand::with_amounts(&self.model, plan.program, self.per_amount);
         let home = |page: &Page| page.home.map(usize::from);
         let before = demand.cost(plan.before, home).sum_ns();
         let after = demand.cost(plan.after, |page| plan.follows(page).or(home(page)));
-        let after = after.sum_ns();
-        if pays {
-            return if after > before * SLOWER {
-                Err(Veto::Congested)
-            } else {
-                Ok(())
-            };
-        }
-        let gain = (before - after) * windows(&plan.program, plan.prices);
-        if after < before * FASTER && gain > plan.price_ns() {
-            Ok(())
-        } else {
-            by_distance
+        Some(Worth {
+            saved_ns: (before - after.sum_ns()) * windows(&plan.program),
+            price_ns: plan.price_ns(),
+            evidence: None,
+        })
+    }
+
+    /// Judges a plan for threads of which it is known what it is worth by distance and to the full model: what that finds
+    /// slower is dropped though it pays, and near the limit of a controller what it finds faster may be done though it
+    /// does not.
+    pub(crate) fn judge(
+        &self,
+        plan: &ThreadPlan<'_>,
+        model: &Worth,
+        (near, by_distance): (&Worth, Result<(), Veto>),
+    ) -> Result<(), Veto> {
+        let all_ns = plan.program.busy_ns() * windows(&plan.program);
+        match by_distance {
+            Ok(()) if model.saved_ns < -DOUBT * all_ns => Err(Veto::Congested),
+            Ok(()) => Ok(()),
+            // One that could bring somebody nearer waits until that is sure.
+            Err(_) if near.saved_ns > 0.0 => by_distance,
+            Err(_) => {
+                let saved_ns = model.saved_ns - FASTER * all_ns;
+                Worth { saved_ns, ..*model }.judge().or(by_distance)
+            }
         }
     }
 
@@ -159,7 +159,7 @@ impl Pressure {
         let demand = Demand::of_memory(&self.model, plan.program, self.per_amount);
         let home = |page: &Page| page.home.map(usize::from);
         let before = demand.cost(&now, home);
-        let windows = windows(&plan.program, plan.prices);
+        let windows = windows(&plan.program);
         let mut count = plan.moves.len();
         for _ in 0..PARTS_TRIED {
             let to = plan.destinations(count);
@@ -167,7 +167,8 @@ impl Pressure {
             let after = demand.cost(&now, |page| goes(page).or(home(page)));
             let price = plan.price_ns(count);
             let pays = |before: f64, after: f64| {
-                after < before * FASTER_BY_PAGES && (before - after) * windows > price
+                let saved_ns = (before * (1.0 - DOUBT) - after) * windows;
+                saved_ns > price
             };
             let all = (before.sum_ns(), after.sum_ns());
             let slowest = (before.longest_ns(), after.longest_ns());
@@ -190,9 +191,9 @@ impl Pressure {
 }
 
 /// How often a window like this one comes within the horizon.
-fn windows(program: &Program<'_>, prices: &Prices) -> f64 {
+pub(crate) fn windows(program: &Program<'_>) -> f64 {
     let window_ns = program.window.as_nanos() as f64;
-    (prices.horizon_ns / window_ns.max(1.0)).max(1.0)
+    (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0)
 }
 
 /// Pages that would go elsewhere, threads staying where they are.
@@ -202,7 +203,6 @@ pub(crate) struct PagePlan<'a> {
     /// Slots of pages, each with the node it would go to, by position; in the order in which they are
     /// granted.
     pub moves: &'a [(u32, usize)],
-    pub prices: &'a Prices,
 }
 
 impl PagePlan<'_> {
@@ -214,7 +214,7 @@ impl PagePlan<'_> {
             let at = pages.binary_search_by_key(&slot, |page| page.slot).ok()?;
             Some(pages[at].span)
         });
-        spans.sum::<u64>() as f64 * self.prices.page_move_ns
+        spans.sum::<u64>() as f64 * self.program.prices.page_move_ns
     }
 
     /// Where the pages of the first moves go, by slot.
@@ -236,7 +236,6 @@ pub(crate) struct ThreadPlan<'a> {
     pub program: Program<'a>,
     pub before: &'a [Option<usize>],
     pub after: &'a [Option<usize>],
-    pub prices: &'a Prices,
 }
 
 impl ThreadPlan<'_> {
@@ -251,7 +250,8 @@ impl ThreadPlan<'_> {
         after.filter(|_| before != after)
     }
 
-    fn price_ns(&self) -> f64 {
+    /// What moving those tasks costs, and the pages that follow them, and that these are far until they have.
+    pub(crate) fn price_ns(&self) -> f64 {
         let tasks = self.before.iter().zip(self.after);
         let tasks = tasks.filter(|(before, after)| before != after).count();
         let goes = |page: &&Page| {
@@ -260,7 +260,34 @@ impl ThreadPlan<'_> {
         };
         let pages = self.program.pages.iter().filter(goes);
         let pages: u64 = pages.map(|page| page.span).sum();
-        tasks as f64 * self.prices.task_move_ns + pages as f64 * self.prices.page_move_ns
+        let prices = &self.program.prices;
+        let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
+        let window_ns = self.program.window.as_nanos() as f64;
+        tasks as f64 * prices.task_move_ns
+            + pages as f64 * prices.page_move_ns
+            + self.farther() * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
+    }
+
+    /// How much farther those who move are from the pages that they use, in a window in which these stay.
+    fn farther(&self) -> f64 {
+        let distances = self.program.topology.distances();
+        let mut farther = 0.0;
+        for page in self.program.pages {
+            let Some(home) = page.home.map(usize::from) else {
+                continue;
+            };
+            for user in page.accessors() {
+                let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
+                if let (Some(before), Some(after)) = (node(self.before), node(self.after)) {
+                    let (was, is) = (
+                        distances.between(before, home),
+                        distances.between(after, home),
+                    );
+                    farther += f64::from(user.weight) * (f64::from(is) - f64::from(was));
+                }
+            }
+        }
+        farther.max(0.0)
     }
 }
 

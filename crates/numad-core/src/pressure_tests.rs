@@ -8,7 +8,7 @@ use crate::cost::Prices;
 use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::Certainty;
-use crate::guard::{self, PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
+use crate::guard::{PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
 use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
 
 /// Four tasks, each with a busy page; the first two talk.
@@ -121,12 +121,10 @@ impl Scene {
                 ..self.program()
             },
             standings: &[Standing::default(); 4],
-            prices: Prices::default(),
             options: &AttachOptions::default(),
             evidence: true,
             reverting: false,
             agreed: false,
-            at_rest: false,
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
             said: &CommMatrix::new(4),
@@ -152,9 +150,9 @@ impl Scene {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
         let case = PageCase {
             program: &self.program(),
-            prices: Prices::default(),
             options: &AttachOptions::default(),
             moves_max: u64::MAX,
+            aside_max: u64::MAX,
             allowed: &[true; 2],
             evidence: true,
             wait: false,
@@ -294,7 +292,6 @@ fn relieved(scene: &Scene, count: u32, others: [f64; 2]) -> usize {
     pressure.relief(&PagePlan {
         program: scene.program(),
         moves: &moves,
-        prices: &Prices::default(),
     })
 }
 
@@ -386,7 +383,7 @@ fn pages_are_spread_of_which_chance_says_that_some_are_used_more_from_here_and_s
 fn nobody_saves_more_of_waiting_than_he_runs() {
     let saving = |weight| {
         let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], weight);
-        let prices = guard::prices(&AttachOptions::default(), &scene.program(), Duration::ZERO);
+        let prices = Prices::default().of_program(&scene.program(), Duration::ZERO);
         prices.access_saving_ns_per_distance
     };
     // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each, 50,000,000 are ten times that.
@@ -399,7 +396,7 @@ fn what_has_stood_for_long_is_expected_to_stand_as_long() {
     let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 1);
     let horizon = |stands| {
         let stands = Duration::from_secs(stands);
-        let prices = guard::prices(&AttachOptions::default(), &scene.program(), stands);
+        let prices = Prices::default().of_program(&scene.program(), stands);
         Duration::from_secs_f64(prices.horizon_ns / 1e9)
     };
     assert_eq!([0, 5, 60].map(horizon), [5, 5, 60].map(Duration::from_secs));

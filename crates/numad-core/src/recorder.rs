@@ -46,6 +46,7 @@ impl Host for Recorder {
             Action::MovePages { pages, node, .. } => Outcome::Moved {
                 pages: vec![PageOutcome::On(*node); pages.len()],
                 spent_ns: 0,
+                took_ns: 0,
             },
         }
     }
@@ -79,7 +80,8 @@ mod tests {
             outcome,
             Outcome::Moved {
                 pages: vec![on, on],
-                spent_ns: 0
+                spent_ns: 0,
+                took_ns: 0
             }
         );
         assert_eq!(recorder.actions(), std::slice::from_ref(&action));

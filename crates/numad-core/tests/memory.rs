@@ -259,6 +259,7 @@ impl Stage {
                     Outcome::Moved {
                         pages: moved.collect(),
                         spent_ns: 1000,
+                        took_ns: 1000,
                     }
                 }
             };

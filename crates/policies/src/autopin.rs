@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use numad_core::evidence::{self, Scale};
 use numad_core::{
-    Certainty, Fate, Page, PageKey, Policy, PolicyFactory, Program, Proposal, SettingKind,
+    Certainty, Fate, Page, PageKey, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind,
     SettingSpec, Settings, SettingsError, Time,
 };
 
-use crate::candidates::{AMONG, Candidates, Places, Scope, choose, pages_ratio};
+use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
 use crate::gather;
 
@@ -124,14 +124,12 @@ impl PolicyFactory for Autopin {
 
     fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
         let time = |name| Duration::from_millis(settings.integer(name).unsigned_abs());
-        let chooser = (self.name(), settings.bool(gather::PAGES.name));
         Ok(Box::new(Pinner {
-            candidates: Candidates::new(settings.text(AMONG.name), seed, chooser)?,
+            candidates: Candidates::new(settings, seed, self.name())?,
             by_model: settings.text(METRIC.name) == "model",
             warm_up: time(WARM_UP_MS.name),
             measure: time(MEASURE_MS.name),
             gain_min: settings.float(GAIN_MIN.name),
-            pages_ratio: pages_ratio(settings),
             pages: settings
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
@@ -149,7 +147,6 @@ struct Pinner {
     warm_up: Duration,
     measure: Duration,
     gain_min: f64,
-    pages_ratio: Option<f64>,
     pages: Option<DataMapping>,
     scope: Option<Scope>,
     regime: Regime,
@@ -157,13 +154,15 @@ struct Pinner {
 
 /// ```text
 /// Watching --enough seen, pace counted--> Trying --all tried--> Keeping
-///     \----enough seen, no pace-----------------------------------^
+///     \----enough seen, no pace---> Offering --one was taken------^
 /// any --tasks come, go, or lose their places--> Watching
 /// ```
 #[derive(Debug)]
 enum Regime {
     Watching,
     Trying(Trials),
+    /// For the engine to choose; the first is where everyone is.
+    Offering(Vec<Places>),
     Keeping(Places),
 }
 
@@ -194,12 +193,14 @@ impl Policy for Pinner {
         self.regime = match regime {
             Regime::Watching => self.begin(now, program),
             Regime::Trying(trials) => self.go_on(trials, now, program),
+            Regime::Offering(_) => self.begin(now, program),
             Regime::Keeping(places) if places.fit(program) => Regime::Keeping(places),
             Regime::Keeping(_) => Regime::Watching,
         };
         match &self.regime {
             Regime::Watching => {}
             Regime::Trying(trials) => trials.places[trials.paces.len()].propose(out),
+            Regime::Offering(places) => places[0].propose(out),
             Regime::Keeping(places) => {
                 places.propose(out);
                 if let Some(pages) = &mut self.pages {
@@ -211,6 +212,25 @@ impl Policy for Pinner {
         }
     }
 
+    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        let mut plan = Plan::new();
+        self.propose(now, program, &mut plan);
+        out.push(plan);
+        if let Regime::Offering(places) = &self.regime {
+            out.extend(places[1..].iter().map(|places| {
+                let mut plan = Plan::new();
+                places.propose(&mut plan);
+                plan
+            }));
+        }
+    }
+
+    fn on_choice(&mut self, plan: usize) {
+        if let Regime::Offering(places) = &mut self.regime {
+            self.regime = Regime::Keeping(places.swap_remove(plan));
+        }
+    }
+
     fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
             pages.note_fate(proposal, fate);
@@ -219,30 +239,25 @@ impl Policy for Pinner {
 }
 
 impl Pinner {
-    /// Collects placements once enough is known, or has the model choose.
+    /// Collects placements once enough is known.
     fn begin(&mut self, now: Time, program: &Program<'_>) -> Regime {
-        let wishes = self.candidates.wishes(now, program);
+        let mut plans = Vec::new();
+        self.candidates.plans(now, program, &mut plans);
         if program.samples < SAMPLES_MIN {
             return Regime::Watching;
         }
-        if self.by_model || program.ipc.is_none() {
-            let best = choose(program, &wishes, self.gain_min, self.pages_ratio);
-            return Regime::Keeping(match best {
-                Some(asked) => Places::of(program, &wishes[asked]),
-                None => Places::as_is(program),
-            });
-        }
-        let mut nodes: Vec<Vec<Option<usize>>> =
-            vec![program.tasks.iter().map(|task| task.node).collect()];
         let mut places = vec![Places::as_is(program)];
-        for wish in &wishes {
-            if !nodes.contains(&wish.nodes) {
-                nodes.push(wish.nodes.clone());
-                places.push(Places::of(program, wish));
+        for plan in &plans {
+            let other = Places::of(program, plan);
+            if !other.are_taken(program) && !places.contains(&other) {
+                places.push(other);
             }
         }
         if places.len() == 1 {
             return Regime::Keeping(places.remove(0));
+        }
+        if self.by_model || program.ipc.is_none() {
+            return Regime::Offering(places);
         }
         Regime::Trying(Trials {
             places,
@@ -379,7 +394,7 @@ mod tests {
     use numad_core::{Proposal, Time};
     use testkit::Scene;
 
-    use crate::tests::{build, nodes_after};
+    use crate::tests::build;
 
     fn crossed() -> Scene {
         Scene::new("2x2")
@@ -448,8 +463,10 @@ mod tests {
         let mut policy = build("autopin", &[("metric", "model"), ("gain_min", "1")]);
         let mut moved = Vec::new();
         for window in 0..4 {
-            let mut out: Vec<Proposal> = Vec::new();
-            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            let mut plans = Vec::new();
+            policy.plans(Time(window * 500_000_000), &scene.as_program(), &mut plans);
+            policy.on_choice(0);
+            let out: Vec<Proposal> = plans.swap_remove(0);
             moved.extend(out.into_iter().filter_map(|one| match one {
                 Proposal::MovePage { page, .. } => Some(page),
                 Proposal::PlaceTask { .. } => None,
@@ -460,19 +477,17 @@ mod tests {
     }
 
     #[test]
-    fn without_counters_the_model_chooses() {
+    fn without_counters_the_engine_chooses() {
         let mut scene = crossed();
-        for task in 0..4 {
-            scene = scene.with_page(None, &[task]);
-        }
-        assert_eq!(nodes_after("autopin", &scene), scene.placement());
-        for page in &mut scene.pages {
-            page.recent[0].weight = 1_000_000;
-        }
-        for (one, other) in [(0, 1), (2, 3)] {
-            scene.live.add(one, other, 10_000_000);
-        }
-        let nodes = nodes_after("autopin", &scene);
+        let mut policy = build("autopin", &[]);
+        let mut plans = Vec::new();
+        policy.plans(Time(0), &scene.as_program(), &mut plans);
+        assert!(plans.len() >= 2, "staying is the first: {plans:?}");
+        policy.on_choice(1);
+        let mut out: Vec<Proposal> = Vec::new();
+        policy.propose(Time(500_000_000), &scene.as_program(), &mut out);
+        scene.apply(&out);
+        let nodes = scene.placement();
         assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3], "{nodes:?}");
     }
 

@@ -2,24 +2,23 @@
 
 use std::cmp::Reverse;
 
-use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Page, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
-    SettingValue, Settings, SettingsError, Task, Time,
+    CommMatrix, Fate, Page, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Settings, SettingsError, Task, Time,
 };
 
 use topology::TaskKey;
 
 use crate::data_mapping;
-use crate::forecast::{Forecast, counted_once};
+use crate::even::EVEN;
 use crate::gather;
 use crate::seats::Seats;
 
-/// Who is asked, best guess first: where nothing can be foretold the first one decides.
+/// Who is asked, best guess first: of plans that are worth as much the first is taken.
 pub(crate) const AMONG: SettingSpec = SettingSpec {
     name: "among",
     kind: SettingKind::Text {
-        default: "deloc,locality,rclb,balance,scatter",
+        default: "deloc,locality,lapt,rclb,balance",
     },
     help: "The policies whose plans are considered, with commas between.",
 };
@@ -31,6 +30,10 @@ const MOST: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Candidates {
     asked: Vec<Asked>,
+    /// Of whom the last plans are: where they begin in the list of all.
+    begin: Vec<usize>,
+    /// Whose plan was taken.
+    taken: usize,
 }
 
 #[derive(Debug)]
@@ -41,24 +44,15 @@ struct Asked {
     policy: Box<dyn Policy>,
 }
 
-/// What one of them wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Wish {
-    /// Its place in the list.
-    pub(crate) asked: usize,
-    pub(crate) proposals: Vec<Proposal>,
-    /// Where every task would be.
-    pub(crate) nodes: Vec<Option<usize>>,
-}
-
 impl Candidates {
-    /// The policies that a setting names, at their defaults, but for whether pages follow: that is as the
-    /// one who chooses has it, who moves them himself.
+    /// The policies that a setting of the one who chooses names; settings that both have are as he has them, others at
+    /// their defaults.
     pub(crate) fn new(
-        list: &str,
+        settings: &Settings,
         seed: u64,
-        (chooser, pages): (&'static str, bool),
+        chooser: &'static str,
     ) -> Result<Self, SettingsError> {
+        let list = settings.text(AMONG.name);
         let refuse = |reason: String| SettingsError {
             name: AMONG.name.to_owned(),
             reason,
@@ -79,14 +73,14 @@ impl Candidates {
             if asked.iter().any(|known| known.name == factory.name()) {
                 continue;
             }
-            let specs = factory.settings();
-            let known = specs.iter().any(|spec| spec.name == gather::PAGES.name);
-            let follow = (gather::PAGES.name.to_owned(), SettingValue::Bool(pages));
-            let settings = Settings::with(specs, known.then_some(follow))?;
+            let own = factory.settings();
+            let shared = settings.iter().filter(|(name, _)| PASSED_ON.contains(name));
+            let shared = shared.filter(|(name, _)| own.iter().any(|spec| spec.name == *name));
+            let shared = shared.map(|(name, value)| (name.to_owned(), value.clone()));
             asked.push(Asked {
                 name: factory.name(),
                 by_order: factory.goes_by_order(),
-                policy: factory.build(&settings, seed)?,
+                policy: factory.build(&Settings::with(own, shared)?, seed)?,
             });
         }
         if asked.is_empty() || asked.len() > MOST {
@@ -94,50 +88,62 @@ impl Candidates {
                 "is `{list}`, must be one to {MOST} policies"
             )));
         }
-        Ok(Self { asked })
+        Ok(Self {
+            asked,
+            begin: Vec::new(),
+            taken: 0,
+        })
     }
 
-    /// What everyone wants now.
-    pub(crate) fn wishes(&mut self, now: Time, program: &Program<'_>) -> Vec<Wish> {
-        let asked = self.asked.iter_mut().enumerate();
-        let wish = |(index, asked): (usize, &mut Asked)| {
-            let mut proposals = Vec::new();
-            if asked.by_order {
-                ask_in_order(&mut *asked.policy, now, program, &mut proposals);
-            } else {
-                asked.policy.propose(now, program, &mut proposals);
+    /// Appends what everyone would do with threads now, and what the first would do with pages.
+    pub(crate) fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        self.begin.clear();
+        let own = out.len();
+        for asked in &mut self.asked {
+            self.begin.push(out.len());
+            match asked.by_order {
+                true => out.push(ask_in_order(&mut *asked.policy, now, program)),
+                false => asked.policy.plans(now, program, out),
             }
-            let mut nodes: Vec<Option<usize>> =
-                program.tasks.iter().map(|task| task.node).collect();
-            for proposal in &proposals {
-                if let Proposal::PlaceTask { task, node, .. } = proposal {
-                    nodes[*task] = Some(*node);
-                }
-            }
-            Wish {
-                asked: index,
-                proposals,
-                nodes,
-            }
-        };
-        asked.map(wish).collect()
+        }
+        let is_page = |proposal: &&Proposal| proposal.place().is_none();
+        let pages: Plan = out[own].iter().filter(is_page).cloned().collect();
+        for plan in &mut out[own + 1..] {
+            plan.retain(|proposal| proposal.place().is_some());
+            plan.extend_from_slice(&pages);
+        }
     }
 
-    /// Tells one of them what became of a proposal.
-    pub(crate) fn note_fate(&mut self, asked: usize, now: Time, proposal: &Proposal, fate: Fate) {
-        self.asked[asked].policy.on_fate(now, proposal, fate);
+    /// Notes which of the last plans was taken.
+    pub(crate) fn note_choice(&mut self, plan: usize) {
+        self.taken = self
+            .begin
+            .iter()
+            .rposition(|&begin| begin <= plan)
+            .unwrap_or(0);
+        let own = plan - self.begin.get(self.taken).copied().unwrap_or(0);
+        self.asked[self.taken].policy.on_choice(own);
+    }
+
+    /// Tells the one who wanted it what became of a proposal.
+    pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+        let who = proposal.place().map_or(0, |_| self.taken);
+        self.asked[who].policy.on_fate(now, proposal, fate);
     }
 }
+
+/// Settings that those who are asked share with the one who chooses.
+const PASSED_ON: [&str; 4] = [
+    gather::PAGES.name,
+    data_mapping::RATIO.name,
+    data_mapping::HISTORY.name,
+    EVEN.name,
+];
 
 /// Asks a policy that goes by the order of tasks. For a choice by figures the order in which they happen to be
 /// listed should not matter, so they are listed by what they ask of memory, most first, then by what they
 /// say: dealt out in turn they then load nodes evenly. Such a policy looks at nothing else.
-fn ask_in_order(
-    policy: &mut dyn Policy,
-    now: Time,
-    program: &Program<'_>,
-    out: &mut Vec<Proposal>,
-) {
+fn ask_in_order(policy: &mut dyn Policy, now: Time, program: &Program<'_>) -> Plan {
     let mut asked = vec![0_u64; program.tasks.len()];
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(sum) = asked.get_mut(accessor.task as usize) {
@@ -159,89 +165,14 @@ fn ask_in_order(
         handed: None,
         ..*program
     };
-    policy.propose(now, &listed, out);
-    for proposal in out {
+    let mut plan = Plan::new();
+    policy.propose(now, &listed, &mut plan);
+    for proposal in &mut plan {
         if let Proposal::PlaceTask { task, .. } = proposal {
             *task = order[*task];
         }
     }
-}
-
-/// How many tasks have no place of their own when they are on these nodes.
-pub(crate) fn standing(program: &Program<'_>, nodes: &[Option<usize>]) -> usize {
-    let mut free = program.capacity.to_vec();
-    let mut seated = 0;
-    for node in nodes.iter().flatten() {
-        if let Some(free) = free.get_mut(*node).filter(|free| **free > 0) {
-            *free -= 1;
-            seated += 1;
-        }
-    }
-    nodes.iter().flatten().count() - seated
-}
-
-/// The wish that leaves the fewest without a place and that of those the model finds best, if within the horizon it
-/// saves more than it costs and at least this share of the time; none if staying is as good. Of a machine that is too
-/// large to ask about the first one decides, also that all stay: what the others want nobody could weigh.
-pub(crate) fn choose(
-    program: &Program<'_>,
-    wishes: &[Wish],
-    gain_min: f64,
-    pages_ratio: Option<f64>,
-) -> Option<usize> {
-    let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
-    let model = MachineModel::new(program.topology);
-    let live = counted_once(program);
-    let program = &Program {
-        live: &live,
-        ..*program
-    };
-    let Some(forecast) = Forecast::new(&model, program, pages_ratio) else {
-        let first = wishes.first().filter(|wish| wish.nodes != now);
-        return first.map(|wish| wish.asked);
-    };
-    // Of one whose node is not known it is not known either how long it takes now.
-    let known_ns = |nodes: &[Option<usize>]| -> f64 {
-        let times = forecast.of(nodes).task_time_ns.into_iter().zip(&now);
-        times
-            .filter(|(_, node)| node.is_some())
-            .map(|(time, _)| time)
-            .sum()
-    };
-    let (stay, pages_now) = (known_ns(&now), forecast.pages_moved(&now));
-    let window_ns = program.window.as_nanos() as f64;
-    let windows = (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0);
-    let mut best = (standing(program, &now), stay * (1.0 - gain_min), None);
-    // Policies often agree, and the model is dear: of those who do the first speaks for all.
-    let is_first = |&(at, wish): &(usize, &Wish)| {
-        let before = &wishes[..at];
-        wish.nodes != now && before.iter().all(|other| other.nodes != wish.nodes)
-    };
-    for (_, wish) in wishes.iter().enumerate().filter(is_first) {
-        let time = known_ns(&wish.nodes);
-        let moved = wish
-            .nodes
-            .iter()
-            .zip(&now)
-            .filter(|(to, from)| to != from)
-            .count();
-        let pages = forecast.pages_moved(&wish.nodes).saturating_sub(pages_now);
-        let price =
-            moved as f64 * program.prices.task_move_ns + pages as f64 * program.prices.page_move_ns;
-        let standing = standing(program, &wish.nodes);
-        let pays = time < best.1 && (stay - time) * windows > price;
-        if standing < best.0 || (standing == best.0 && pays) {
-            best = (standing, time, Some(wish.asked));
-        }
-    }
-    best.2
-}
-
-/// How much more often than on average a page must be used from a node to go there, by the settings of
-/// who has such.
-pub(crate) fn pages_ratio(settings: &Settings) -> Option<f64> {
-    let follow = settings.bool(gather::PAGES.name);
-    follow.then(|| settings.float(data_mapping::RATIO.name))
+    plan
 }
 
 /// Who takes part and where they may be: what a plan is made for.
@@ -270,10 +201,10 @@ impl Scope {
 pub(crate) struct Places(pub(crate) Vec<Option<(usize, Reason)>>);
 
 impl Places {
-    /// Those of a wish.
-    pub(crate) fn of(program: &Program<'_>, wish: &Wish) -> Self {
+    /// Those of a plan.
+    pub(crate) fn of(program: &Program<'_>, plan: &Plan) -> Self {
         let mut places = vec![None; program.tasks.len()];
-        for proposal in &wish.proposals {
+        for proposal in plan {
             if let Proposal::PlaceTask { task, node, reason } = proposal {
                 places[*task] = Some((*node, reason.clone()));
             }
@@ -333,11 +264,20 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use numad_core::{PolicyFactory, SettingValue};
+
     use super::*;
+    use crate::auto::Auto;
+
+    fn asked(list: &str) -> Result<Candidates, SettingsError> {
+        let specs = Auto.settings();
+        let among = (AMONG.name.to_owned(), SettingValue::Text(list.to_owned()));
+        Candidates::new(&Settings::with(specs, [among])?, 1, "auto")
+    }
 
     #[track_caller]
     fn refused(list: &str, expected: &str) {
-        let error = Candidates::new(list, 1, ("auto", true)).unwrap_err();
+        let error = asked(list).unwrap_err();
         assert_eq!(error.to_string(), format!("setting `among` {expected}"));
     }
 
@@ -352,7 +292,7 @@ mod tests {
             "autopin",
             "is `autopin`, but `autopin` cannot be asked by `auto`; name policies that place",
         );
-        let known = Candidates::new(" deloc, none,deloc", 1, ("auto", true)).unwrap();
+        let known = asked(" deloc, none,deloc").unwrap();
         assert_eq!((known.asked.len(), known.asked[1].name), (2, "none"));
     }
 }

@@ -66,13 +66,6 @@ impl<'a> Forecast<'a> {
         self.demand.cost(&nodes, home).sum_ns()
     }
 
-    /// How many pages follow when tasks are on these nodes.
-    pub(crate) fn pages_moved(&self, nodes: &[Option<usize>]) -> usize {
-        let pages = self.program.pages.iter();
-        let moved = |page: &&Page| self.home(page, nodes) != page.home.map(usize::from);
-        pages.filter(moved).count()
-    }
-
     /// Where a page ends up: where the data mapping would put it, else where it is.
     fn home(&self, page: &Page, nodes: &[Option<usize>]) -> Option<usize> {
         let home = page.home.map(usize::from);

@@ -236,15 +236,21 @@ impl<S: Stage> Driver<'_, S> {
 
     fn carry_out(&mut self) -> BTreeMap<AttachmentId, Carried> {
         let mut carried: BTreeMap<AttachmentId, Carried> = BTreeMap::new();
-        while let Some(action) = self.engine.poll_action() {
-            self.judge.order(&*self.stage, &self.options, &action);
-            let outcome = self.stage.perform(&action);
-            carried
-                .entry(attachment_of(&action))
-                .or_default()
-                .count(&outcome);
-            self.engine
-                .handle_outcome(self.stage.now(), &action, &outcome);
+        loop {
+            let actions = self.engine.poll_actions(usize::MAX);
+            if actions.is_empty() {
+                break;
+            }
+            for action in &actions {
+                self.judge.order(&*self.stage, &self.options, action);
+            }
+            let outcomes = self.stage.perform_all(&actions);
+            for (action, outcome) in actions.iter().zip(&outcomes) {
+                let carried = carried.entry(attachment_of(action)).or_default();
+                carried.count(outcome);
+                self.engine
+                    .handle_outcome(self.stage.now(), action, outcome);
+            }
         }
         let refused = carried.values().any(|carried| carried.refused > 0);
         if !refused && self.stage.is_calm() {

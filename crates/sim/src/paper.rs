@@ -467,6 +467,7 @@ impl<R: Read + Send> Host for Paper<R> {
                         .map(|page| self.move_page(page, to))
                         .collect(),
                     spent_ns: 0,
+                    took_ns: 0,
                 }
             }
         }

@@ -204,6 +204,10 @@ impl Host for Simulation {
     fn perform(&mut self, action: &Action) -> Outcome {
         self.world.perform(action)
     }
+
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.world.perform_all(actions)
+    }
 }
 
 impl Stage for Simulation {

@@ -81,7 +81,12 @@ fn ended(action: &Action, outcome: &Outcome) -> String {
         ) => {
             format!("thread {} to node {node}: {reason}", task.tid)
         }
-        (Action::MovePages { node, reason, .. }, Outcome::Moved { pages, spent_ns }) => {
+        (
+            Action::MovePages { node, reason, .. },
+            Outcome::Moved {
+                pages, spent_ns, ..
+            },
+        ) => {
             let moved = |page: &&PageOutcome| matches!(page, PageOutcome::On(_));
             let moved = pages.iter().filter(moved).count();
             let refused = |page: &&PageOutcome| matches!(page, PageOutcome::Refused(_));

@@ -5,6 +5,7 @@
 //! do the same, bit for bit.
 
 mod balancing;
+mod copied;
 mod extents;
 mod faults;
 mod growth;
@@ -33,6 +34,7 @@ use crate::scheduler::{Runnable, Scheduler};
 use crate::workload::{Blueprint, Workload};
 
 use balancing::Balancing;
+use copied::Copied;
 use extents::Extents;
 use faults::Faulting;
 pub use host::{Mapping, Placement};
@@ -103,6 +105,8 @@ pub struct World {
     pace: Vec<pace::Pace>,
     controller_rate: Vec<f64>,
     totals: Totals,
+    /// What moves of one turn copy.
+    copied: Copied,
     journal: Journal,
     sampling: Random,
     mishaps: Random,
@@ -215,6 +219,7 @@ impl World {
             pace: Vec::new(),
             controller_rate: vec![0.0; nodes],
             totals: Totals::new(plan.threads.len(), nodes),
+            copied: Copied::new(nodes),
             journal: Journal::default(),
             sampling: Random::new(spec.seed, 2),
             mishaps: Random::new(spec.seed, 3),

@@ -1,8 +1,8 @@
 //! What `attach`, `detach` and `undo` say.
 
-use control::rows::{Attachment, UndoReport};
+use control::rows::{Attachment, Moving, UndoReport};
 
-use super::units::count;
+use super::units::{bytes, count, seconds};
 
 /// How commands name a program: its only process, else the number it has in `status`.
 pub(crate) fn handle(row: &Attachment) -> String {
@@ -10,6 +10,18 @@ pub(crate) fn handle(row: &Attachment) -> String {
         [pid] => pid.to_string(),
         _ => format!("id:{}", row.id),
     }
+}
+
+/// How far memory is that takes more than one window to move.
+pub(crate) fn moving(moving: &Moving) -> String {
+    let wanted = moving.bytes_moved.saturating_add(moving.bytes_left);
+    let left = moving.seconds_left.map(seconds);
+    let left = left.map_or_else(String::new, |left| format!(", about {left} left"));
+    format!(
+        "{} of {} moved{left}",
+        bytes(moving.bytes_moved),
+        bytes(wanted)
+    )
 }
 
 /// What was attached, and, on a line of its own that no terminal breaks, where to look next.

@@ -511,6 +511,7 @@ mod tests {
                 pages: 1,
                 evidence: Evidence::default(),
                 ledger: Ledger::default(),
+                moving: None,
                 distance: None,
                 local_share: None,
                 counts: None,

@@ -19,6 +19,11 @@ pub fn text(status: &Status, width: usize) -> String {
         programs(&status.attachments, width)
     };
     for row in &status.attachments {
+        if let Some(moving) = &row.moving {
+            let label = format!("moving {}", row.id);
+            let words = super::attachment::moving(moving);
+            text.push_str(&labelled(&label, &words, width.min(WIDTH_MAX)));
+        }
         if let Some(jobs) = super::attachment::jobs(row) {
             let label = format!("ranks {}", row.id);
             text.push_str(&labelled(&label, &jobs, width.min(WIDTH_MAX)));

@@ -27,6 +27,7 @@ use crate::journal::Home;
 use crate::journal::rows::{Owner, ProcessKey};
 use crate::kernel::Kernel;
 use crate::live::{Live, Mapped};
+use crate::moves::Batch;
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
 
@@ -420,11 +421,19 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let held = self.held_since(pid, start);
             let mut rest = group.as_slice();
             while !rest.is_empty() {
-                let (batch, after) = rest.split_at(self.pacer.size().min(rest.len()));
-                let addresses: Vec<u64> = batch.iter().map(|&index| pages[index].address).collect();
+                let size = self.pacer.size();
+                let turn = (size * self.movers.count()).min(rest.len());
+                let (turn, after) = rest.split_at(turn);
+                let batches = turn.chunks(size).map(|batch| Batch {
+                    held: &held,
+                    pages: batch.iter().map(|&index| pages[index].address).collect(),
+                    to: (node, reach),
+                });
+                let batches: Vec<_> = batches.collect();
                 breathe();
-                let moved = self.move_batch(&held, &addresses, (node, reach));
-                for (&index, outcome) in batch.iter().zip(moved.pages) {
+                let moved = self.move_batches(&batches);
+                let outcomes = moved.into_iter().flat_map(|moved| moved.pages);
+                for (&index, outcome) in turn.iter().zip(outcomes) {
                     let page = &mut pages[index];
                     page.refused = match outcome {
                         PageOutcome::On(there) | PageOutcome::Stood(there) => {

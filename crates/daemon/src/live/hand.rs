@@ -105,6 +105,11 @@ impl LiveHand {
         self.live.pause_at_most(pause);
     }
 
+    /// How many calls that move pages may go on side by side; one if nothing is said.
+    pub fn move_side_by_side(&mut self, most: usize) {
+        self.live.move_side_by_side(most);
+    }
+
     /// Asks the kernel where pages are.
     #[must_use]
     pub fn residency() -> Residency {
@@ -192,6 +197,12 @@ impl Host for LiveHand {
         self.tell_unwritten();
         outcome
     }
+
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        let outcomes = self.live.perform_all(actions);
+        self.tell_unwritten();
+        outcomes
+    }
 }
 
 impl Hand for LiveHand {
@@ -240,6 +251,14 @@ impl Hand for LiveHand {
             directory: self.directory.display().to_string(),
             ..contents.report(&|since| Some(procfs::age(since, now?)))
         }
+    }
+
+    fn at_once(&self) -> usize {
+        self.live.actions_at_once()
+    }
+
+    fn take_beside(&mut self) -> Duration {
+        self.live.take_beside()
     }
 
     fn take_pause_max_ns(&mut self) -> u64 {

@@ -4,7 +4,8 @@
 use control::ErrorKind;
 use serde_json::{Map, Value, json};
 
-use super::schemas::{self, SCHEMAS};
+use super::schema;
+use super::schemas::SCHEMAS;
 
 /// A thing to ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -333,7 +334,7 @@ pub fn openapi() -> Value {
     }
     let schemas: Map<String, Value> = SCHEMAS
         .iter()
-        .map(|schema| (schema.name.to_owned(), schemas::render(schema)))
+        .map(|schema| (schema.name.to_owned(), schema::render(schema)))
         .collect();
     json!({
         "openapi": "3.1.0",
@@ -371,9 +372,9 @@ fn operation(route: &Route) -> Value {
     }
     let content = match route.answer {
         Some("bytes") => {
-            json!({ "application/octet-stream": { "schema": schemas::type_of("bytes") } })
+            json!({ "application/octet-stream": { "schema": schema::type_of("bytes") } })
         }
-        Some(answer) => json!({ "application/json": { "schema": schemas::type_of(answer) } }),
+        Some(answer) => json!({ "application/json": { "schema": schema::type_of(answer) } }),
         None => json!({ "text/plain": { "schema": { "type": "string" } } }),
     };
     let mut responses = Map::new();
@@ -386,7 +387,7 @@ fn operation(route: &Route) -> Value {
             kind.http_status().to_string(),
             json!({
                 "description": kind.meaning(),
-                "content": { "application/json": { "schema": schemas::type_of("ErrorBody") } },
+                "content": { "application/json": { "schema": schema::type_of("ErrorBody") } },
             }),
         );
     }
@@ -399,7 +400,7 @@ fn operation(route: &Route) -> Value {
     if let Some(body) = route.body {
         described["requestBody"] = json!({
             "required": true,
-            "content": { "application/json": { "schema": schemas::type_of(body) } },
+            "content": { "application/json": { "schema": schema::type_of(body) } },
         });
     }
     described

@@ -8,6 +8,7 @@ mod connections;
 mod describe;
 mod pace;
 mod routes;
+mod schema;
 mod schemas;
 mod streamed;
 #[cfg(test)]

@@ -1,15 +1,6 @@
 //! The rows of `control::rows`, described. A test holds each against a row turned into JSON.
 
-use serde_json::{Map, Value, json};
-
-/// A row.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Schema {
-    pub(super) name: &'static str,
-    /// Name, type, help. A type is a word, a schema's name, `[of many]` or `{of named}`; a `?` at the
-    /// end of the type says that the field may be absent.
-    pub(super) fields: &'static [(&'static str, &'static str, &'static str)],
-}
+use super::schema::Schema;
 
 pub(super) const SCHEMAS: &[Schema] = &[
     Schema {
@@ -93,6 +84,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ("pages", "integer", "Pages tracked."),
             ("evidence", "Evidence", "How sure the last window was."),
             ("ledger", "Ledger", "What was done to it."),
+            (
+                "moving",
+                "Moving?",
+                "How far memory is that goes on moving from window to window.",
+            ),
             (
                 "distance",
                 "number?",
@@ -273,6 +269,22 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "Nanoseconds in system calls that moved pages.",
             ),
             ("pause_max_ns", "integer", "The longest of them."),
+        ],
+    },
+    Schema {
+        name: "Moving",
+        fields: &[
+            ("bytes_moved", "integer", "Bytes moved so far."),
+            (
+                "bytes_left",
+                "integer",
+                "Bytes that the last window left for the next.",
+            ),
+            (
+                "seconds_left",
+                "number?",
+                "Seconds that they take as fast as it went so far.",
+            ),
         ],
     },
     Schema {
@@ -754,40 +766,3 @@ pub(super) const SCHEMAS: &[Schema] = &[
         ],
     },
 ];
-
-/// A row as JSON Schema.
-pub(super) fn render(schema: &Schema) -> Value {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for &(name, kind, help) in schema.fields {
-        let present = kind.strip_suffix('?');
-        if present.is_none() {
-            required.push(name);
-        }
-        let mut described = type_of(present.unwrap_or(kind));
-        described["description"] = help.into();
-        properties.insert(name.to_owned(), described);
-    }
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-/// A type in the notation of [`Schema::fields`] as JSON Schema.
-pub(super) fn type_of(text: &str) -> Value {
-    let inside = |open, close| text.strip_prefix(open)?.strip_suffix(close);
-    if let Some(item) = inside('[', ']') {
-        return json!({ "type": "array", "items": type_of(item) });
-    }
-    if let Some(item) = inside('{', '}') {
-        return json!({ "type": "object", "additionalProperties": type_of(item) });
-    }
-    match text {
-        "any" => json!({}),
-        "bool" => json!({ "type": "boolean" }),
-        "bytes" => json!({ "type": "string", "format": "binary" }),
-        "integer" => json!({ "type": "integer", "minimum": 0 }),
-        "integer|null" => json!({ "type": ["integer", "null"] }),
-        "number|null" => json!({ "type": ["number", "null"] }),
-        "number" | "string" => json!({ "type": text }),
-        row => json!({ "$ref": format!("#/components/schemas/{row}") }),
-    }
-}

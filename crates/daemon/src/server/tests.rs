@@ -718,6 +718,7 @@ fn schemas_are_the_rows() {
     check_row::<rows::Attachment>("Attachment");
     check_row::<rows::Evidence>("Evidence");
     check_row::<rows::Ledger>("Ledger");
+    check_row::<rows::Moving>("Moving");
     check_row::<rows::AttachmentDetail>("AttachmentDetail");
     check_row::<rows::ThreadRow>("ThreadRow");
     check_row::<rows::Matrix>("Matrix");

@@ -8,21 +8,23 @@ use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
 use super::Steward;
 use super::seams::{Hand, Scope};
 
-/// Something that is done again and again while an undo goes on.
-pub type Between = Box<dyn FnMut(&mut Steward) + Send>;
+/// Something that is done again and again in the midst of long work. Says whether somebody waits for its end.
+pub type Between = Box<dyn FnMut(&mut Steward) -> bool + Send>;
 
 impl Steward {
-    /// What is to be done again and again while an undo goes on.
+    /// What is to be done again and again in the midst of long work.
     pub fn answer_between(&mut self, between: Between) {
         self.between = Some(between);
     }
 
-    /// Answers those who only look, in the midst of long work.
-    pub(super) fn answer_looks(&mut self) {
-        if let Some(mut between) = self.between.take() {
-            between(self);
-            self.between = Some(between);
-        }
+    /// Answers those who only look, in the midst of long work. Whether others wait for its end.
+    pub(super) fn answer_looks(&mut self) -> bool {
+        let Some(mut between) = self.between.take() else {
+            return false;
+        };
+        let waited_for = between(self);
+        self.between = Some(between);
+        waited_for
     }
 
     /// Puts back what was changed, and answers those who only look meanwhile.
@@ -32,7 +34,9 @@ impl Steward {
         };
         let away = Box::new(Away::of(&*self.parts.hand));
         let mut hand = std::mem::replace(&mut self.parts.hand, away);
-        let report = hand.undo(scope, &mut || between(self));
+        let report = hand.undo(scope, &mut || {
+            between(self);
+        });
         self.parts.hand = hand;
         self.between = Some(between);
         report

@@ -294,6 +294,7 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
             Outcome::Moved {
                 pages: fates,
                 spent_ns,
+                ..
             },
         ) => {
             let tally = Tally::of(fates);
@@ -386,7 +387,11 @@ mod tests {
         let spent_ns = 1_234_567;
         EventKind::Ended {
             action,
-            outcome: Outcome::Moved { pages, spent_ns },
+            outcome: Outcome::Moved {
+                pages,
+                spent_ns,
+                took_ns: spent_ns,
+            },
         }
     }
 

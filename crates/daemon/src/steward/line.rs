@@ -301,7 +301,7 @@ impl Orders {
         }
     }
 
-    /// What is done again and again while an undo goes on: the service manager is told, and who only looks is answered.
+    /// What is done again and again in the midst of long work: the service manager is told, and who only looks is answered.
     fn between(&self, notifier: &Notifier, now: Time) -> Between {
         let inbox = Arc::clone(&self.inbox);
         let mut pulse = Pulse::new(notifier, now);
@@ -314,6 +314,7 @@ impl Orders {
             if let Some(look) = look {
                 look(steward);
             }
+            !locked(&inbox).waiting.is_empty()
         })
     }
 

@@ -23,6 +23,7 @@ mod recording;
 mod reload;
 mod seams;
 mod stories;
+mod undo_text;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -67,6 +68,7 @@ pub use seams::{
     Scope, Survey, Unfit,
 };
 pub use stories::{Stories, read_story};
+pub use undo_text::undo_text;
 pub use view::{Checkup, MatrixDraft, MatrixWindow};
 
 /// Least and most time between two readings of the source's buffers.
@@ -221,6 +223,21 @@ pub const fn level_of(config: &Config) -> Level {
     }
 }
 
+/// Whether these actions move pages; all of a kind come together.
+fn moves(actions: &[Action]) -> bool {
+    matches!(actions.first(), Some(Action::MovePages { .. }))
+}
+
+/// What came of moves that were not tried.
+fn given_up(actions: &[Action]) -> Vec<Outcome> {
+    let nothing = || Outcome::Moved {
+        pages: Vec::new(),
+        spent_ns: 0,
+        took_ns: 0,
+    };
+    actions.iter().map(|_| nothing()).collect()
+}
+
 impl Steward {
     /// A steward with nothing attached.
     #[must_use]
@@ -337,7 +354,7 @@ impl Steward {
         self.listen();
         let spent = self.parts.machine.own_time().saturating_sub(began);
         if let Some(open) = &mut self.source {
-            open.overhead.worked(spent);
+            open.overhead.worked(spent + self.parts.hand.take_beside());
         }
     }
 
@@ -524,24 +541,31 @@ impl Steward {
         })
     }
 
-    /// Does what the engine orders.
+    /// Does what the engine orders. Pages whose turn has not come when somebody wants something changed stay where they are:
+    /// the next window wants them again.
     fn carry_out(&mut self) {
-        while let Some(action) = self.engine.poll_action() {
-            let id = action.attachment();
-            let Some(program) = self.programs.get_mut(&id) else {
-                let gone = Outcome::Refused(Refusal::Gone);
-                self.engine
-                    .handle_outcome((self.parts.clock)(), &action, &gone);
-                continue;
+        let mut waited_for = false;
+        loop {
+            let actions = self.engine.poll_actions(self.parts.hand.at_once());
+            let Some(id) = actions.first().map(Action::attachment) else {
+                return;
             };
-            let outcome = program.perform(&mut *self.parts.hand, &action);
-            if let Action::Bind { task, .. } = &action {
-                self.parts.machine.rebound(id, *task);
+            let outcomes = match self.programs.get_mut(&id) {
+                Some(_) if waited_for && moves(&actions) => given_up(&actions),
+                Some(program) => program.perform_all(&mut *self.parts.hand, &actions),
+                None => vec![Outcome::Refused(Refusal::Gone); actions.len()],
+            };
+            for (action, outcome) in actions.iter().zip(&outcomes) {
+                if let (Action::Bind { task, .. }, true) = (action, self.programs.contains_key(&id))
+                {
+                    self.parts.machine.rebound(id, *task);
+                }
+                let now = (self.parts.clock)();
+                self.engine.handle_outcome(now, action, outcome);
             }
-            let now = (self.parts.clock)();
-            self.engine.handle_outcome(now, &action, &outcome);
             // A thousand threads, each with a row that goes to the disk first, take longer than
             // the source's buffers hold.
+            let now = (self.parts.clock)();
             if self
                 .source
                 .as_ref()
@@ -549,7 +573,7 @@ impl Steward {
             {
                 self.drain(now);
             }
-            self.answer_looks();
+            waited_for |= self.answer_looks();
         }
     }
 
@@ -750,26 +774,6 @@ fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
 /// Our own processor time so far.
 fn own_processor_time(machine: &mut dyn Machine) -> Duration {
     Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
-}
-
-/// A report in one line.
-#[must_use]
-pub fn undo_text(report: &UndoReport) -> String {
-    let mut text = format!(
-        "{} threads restored, {} gone, {} left to others, {} outside of their cpusets; {} pages \
-         restored, {} gone, {} in nobody's use",
-        report.threads_restored,
-        report.threads_gone,
-        report.threads_left,
-        report.threads_parked,
-        report.pages_restored,
-        report.pages_gone,
-        report.pages_left
-    );
-    for failed in &report.failed {
-        text += &format!("; {failed}");
-    }
-    text
 }
 
 #[cfg(test)]

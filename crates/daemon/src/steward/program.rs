@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::experiment::BALANCING;
-use control::rows::{External, Ledger};
+use control::rows::{External, Ledger, Moving};
 use numad_core::{
     Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
     WindowSummary,
@@ -62,6 +62,7 @@ pub(super) struct Program {
     pub(super) window: WindowSummary,
     pub(super) history: History,
     ledger: Ledger,
+    plan: Option<Plan>,
     bound: BTreeSet<TaskKey>,
     /// Its ranks of MPI jobs, and who starts more of them.
     pub(super) ranks: Ranks,
@@ -69,6 +70,15 @@ pub(super) struct Program {
     wanted: Wanted,
     /// Affinity that tasks would have, in a dry run.
     pretended: BTreeMap<TaskKey, CpuSet>,
+}
+
+/// Memory that takes more than one window to move.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    since: Time,
+    /// What had been moved of the program by then.
+    bytes_before: u64,
+    bytes_left: u64,
 }
 
 /// What windows found worth changing, since it was asked.
@@ -159,6 +169,7 @@ impl Program {
             window: WindowSummary::default(),
             history: History::default(),
             ledger: Ledger::default(),
+            plan: None,
             bound: BTreeSet::new(),
             ranks: Ranks::default(),
             wanted: Wanted::default(),
@@ -206,6 +217,7 @@ impl Program {
                 self.wanted.threads |= summary.next_ms < self.window.next_ms;
                 self.local_last = summary.local_permille.or(self.local_last);
                 self.local_first = self.local_first.or(summary.local_permille);
+                self.plan_on(event.time, summary, page_bytes);
                 self.window = summary.clone();
                 self.tell_fault(event.time);
             }
@@ -227,6 +239,36 @@ impl Program {
             | EventKind::ProgramEnded => {}
         }
         self.history.take(self.since, event)
+    }
+
+    /// Notes how much a window left to be moved. One that had too little to go by says nothing of that.
+    fn plan_on(&mut self, now: Time, summary: &WindowSummary, page_bytes: u64) {
+        let left = summary.pages_left.saturating_mul(page_bytes);
+        match &mut self.plan {
+            _ if !summary.confident => {}
+            _ if left == 0 => self.plan = None,
+            Some(plan) => plan.bytes_left = left,
+            None => {
+                self.plan = Some(Plan {
+                    since: now,
+                    bytes_before: self.ledger.bytes_moved,
+                    bytes_left: left,
+                });
+            }
+        }
+    }
+
+    /// How far memory is that goes on moving from window to window.
+    pub(super) fn moving(&self, now: Time) -> Option<Moving> {
+        let plan = self.plan?;
+        let bytes_moved = self.ledger.bytes_moved - plan.bytes_before;
+        let passed_s = now.since(plan.since).as_secs_f64();
+        let seconds_left = passed_s * plan.bytes_left as f64 / bytes_moved as f64;
+        Some(Moving {
+            bytes_moved,
+            bytes_left: plan.bytes_left,
+            seconds_left: (bytes_moved > 0).then_some(seconds_left),
+        })
     }
 
     /// How its external policy does; none for one of our own.
@@ -280,20 +322,22 @@ impl Program {
         ledger.spent_ns += spent_ns;
     }
 
-    /// Carries out an action, or notes it if this is a dry run.
-    pub(super) fn perform(&mut self, hand: &mut dyn Hand, action: &Action) -> Outcome {
+    /// Carries out actions, or notes them if this is a dry run.
+    pub(super) fn perform_all(&mut self, hand: &mut dyn Hand, actions: &[Action]) -> Vec<Outcome> {
         let Some(recorder) = &mut self.recorder else {
-            let outcome = hand.perform(action);
+            let outcomes = hand.perform_all(actions);
             self.ledger.pause_max_ns = self.ledger.pause_max_ns.max(hand.take_pause_max_ns());
-            return outcome;
+            return outcomes;
         };
-        if let Action::Bind { task, cpus, .. } = action {
-            self.pretended.insert(*task, cpus.clone());
+        for action in actions {
+            if let Action::Bind { task, cpus, .. } = action {
+                self.pretended.insert(*task, cpus.clone());
+            }
         }
-        let outcome = recorder.perform(action);
+        let outcomes = recorder.perform_all(actions);
         // Events tell what would have been done; the recorder need not keep it too.
         drop(recorder.take());
-        outcome
+        outcomes
     }
 
     /// In a dry run, shows the engine the affinity that tasks would have. With their real one it
@@ -316,7 +360,12 @@ impl Program {
 pub(super) fn tally(action: &Action, outcome: &Outcome) -> (u64, Tally, u64) {
     match (action, outcome) {
         (Action::Bind { .. }, Outcome::Bound) => (1, Tally::default(), 0),
-        (_, Outcome::Moved { pages, spent_ns }) => (0, Tally::of(pages), *spent_ns),
+        (
+            _,
+            Outcome::Moved {
+                pages, spent_ns, ..
+            },
+        ) => (0, Tally::of(pages), *spent_ns),
         (Action::MovePages { pages, .. }, Outcome::Refused(why)) => {
             (0, refused(*why, pages.len()), 0)
         }
@@ -334,7 +383,7 @@ fn refused(why: Refusal, count: usize) -> Tally {
 
 #[cfg(test)]
 mod tests {
-    use numad_core::{AttachmentId, Reach, Reason, SpaceId};
+    use numad_core::{AttachmentId, PageOutcome, Reach, Reason, SpaceId};
     use topology::{NodeId, Tid};
 
     use super::*;
@@ -381,6 +430,59 @@ mod tests {
         take(window(next_ms));
         assert_eq!(program.take_lively(), expected);
         assert!(!program.take_lively(), "it was asked a moment ago");
+    }
+
+    #[test]
+    fn what_takes_several_windows_tells_how_far_it_is() {
+        let mut program = program();
+        let mut take = |at_s: u64, kind: EventKind| {
+            let event = Event {
+                time: Time(at_s * 1_000_000_000),
+                attachment: AttachmentId(1),
+                kind,
+            };
+            program.take(&event, 4096);
+            program.moving(Time(at_s * 1_000_000_000))
+        };
+        let window = |pages_left, confident| {
+            EventKind::Window(WindowSummary {
+                pages_left,
+                confident,
+                ..WindowSummary::default()
+            })
+        };
+        let moved = |count: u64| {
+            let EventKind::Ordered(action) = pages(count) else {
+                unreachable!("pages are ordered")
+            };
+            let outcome = Outcome::Moved {
+                pages: (0..count).map(|_| PageOutcome::On(NodeId(0))).collect(),
+                spent_ns: 1,
+                took_ns: 1,
+            };
+            EventKind::Ended { action, outcome }
+        };
+        // Bytes moved and left, in pages, and the seconds that are left.
+        let shown = |moving: Option<Moving>| {
+            let moving = moving?;
+            let pages = (moving.bytes_moved / 4096, moving.bytes_left / 4096);
+            Some((pages, moving.seconds_left))
+        };
+        assert_eq!(shown(take(1, moved(50))), None);
+        assert_eq!(shown(take(2, window(0, true))), None);
+        assert_eq!(shown(take(4, window(300, true))), Some(((0, 300), None)));
+        assert_eq!(shown(take(6, moved(100))), Some(((100, 300), Some(6.0))));
+        // Too few samples: nothing is known of what is left.
+        assert_eq!(
+            shown(take(8, window(0, false))),
+            Some(((100, 300), Some(12.0)))
+        );
+        assert_eq!(
+            shown(take(8, window(200, true))),
+            Some(((100, 200), Some(8.0)))
+        );
+        // It does not pay any more, or all is where it should be.
+        assert_eq!(shown(take(9, window(0, true))), None);
     }
 
     fn pages(count: u64) -> EventKind {

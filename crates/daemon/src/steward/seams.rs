@@ -258,6 +258,16 @@ pub trait Hand: Host + Send + fmt::Debug {
         JournalReport::default()
     }
 
+    /// Actions that it can do something with at once: see [`Host::perform_all`].
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    /// Processor time that moving pages took in threads of its own since this was asked the last time.
+    fn take_beside(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The longest that one system call held a program since this was asked the last time, in
     /// nanoseconds.
     fn take_pause_max_ns(&mut self) -> u64;

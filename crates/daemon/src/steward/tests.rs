@@ -159,6 +159,7 @@ fn who_looks_is_answered_between_two_changes() {
         sender
             .send(steward.status(Peer::DAEMON).attachments.len())
             .unwrap();
+        false
     }));
     steward
         .attach(Peer::DAEMON, &request(&[100], "packed"))

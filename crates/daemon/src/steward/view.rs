@@ -361,6 +361,7 @@ impl Steward {
             pages: window.pages,
             evidence: self.evidence(id, window),
             ledger: program.ledger(&alive),
+            moving: program.moving(self.now()),
             distance: window.distance_centi.map(|centi| f64::from(centi) / 100.0),
             local_share: window
                 .local_permille

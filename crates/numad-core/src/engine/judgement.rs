@@ -12,9 +12,8 @@ use topology::TaskKey;
 use super::options::AttachOptions;
 use super::orders::{PageGrant, TaskGrant};
 use super::wishes::Wishes;
-use crate::cost::Prices;
 use crate::evidence::{Certainty, Evidence};
-use crate::guard::{self, TaskWish};
+use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
 use crate::observation::Progress;
 use crate::policy::{Program, Reason, Veto};
@@ -80,7 +79,7 @@ enum Regime {
     Starting(u32),
     /// The last placement is on probation; else as above.
     Trying(Trial),
-    /// Threads are left alone but for a plan that saves much. When another era begins, one window is enough for that.
+    /// Pages wait for no plan that could be chance. When another era begins, one window is enough to move what was placed.
     Settled,
     /// The last placement had to be put back, and until then no thread moves.
     Held(Time),
@@ -92,7 +91,6 @@ pub(super) struct Limits<'a> {
     pub now: Time,
     pub options: &'a AttachOptions,
     pub certainty: Certainty,
-    pub prices: Prices,
     /// How busy memory is, where that is known.
     pub pressure: Option<&'a Pressure>,
     /// Enough samples stand behind the window, or the policy asks for none.
@@ -103,6 +101,8 @@ pub(super) struct Limits<'a> {
     pub room: Vec<u64>,
     /// Most pages that may go.
     pub page_moves_max: u64,
+    /// Of these, pages that go aside and not nearer.
+    pub aside_max: u64,
 }
 
 /// What was decided, before it is ordered.
@@ -125,6 +125,8 @@ pub(super) struct Decision {
     pub undecided: bool,
     /// Pages go that are worth mentioning.
     pub arriving: bool,
+    /// Pages that may go, and are too many for this window.
+    pub pages_left: u64,
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
     /// They could be chance, and more windows may tell.
@@ -182,9 +184,9 @@ impl Judgement {
         self.pace.add(progress);
     }
 
-    /// What moves cost in this window, and what they save until the program changes.
-    pub(super) fn prices(&self, options: &AttachOptions, program: &Program<'_>) -> Prices {
-        guard::prices(options, program, self.interval.calm())
+    /// How long nothing has changed.
+    pub(super) const fn calm(&self) -> Duration {
+        self.interval.calm()
     }
 
     /// Ends a window: says how fast the program got on and what it does, which the policy is told. A sample counted
@@ -318,6 +320,11 @@ impl Judgement {
     /// How long the next window is after one that lasted so long.
     pub(super) fn next_window(&mut self, change: Change, lasted: Duration) -> Duration {
         self.interval.next(change, lasted)
+    }
+
+    /// Makes it no longer than this, as far as the law allows.
+    pub(super) fn shorten_window(&mut self, most: Duration) -> Duration {
+        self.interval.shorten(most)
     }
 }
 

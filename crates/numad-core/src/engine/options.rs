@@ -85,6 +85,8 @@ pub struct AttachOptions {
     pub lost_max: f64,
     /// Page moves per window, whatever time they take.
     pub page_moves_max: usize,
+    /// Bytes that may be moved in a second.
+    pub move_bytes_per_s: u64,
     /// Thread moves per window.
     pub task_moves_max: usize,
     /// How long a moved task or page stays before it may move again; doubles with each return.
@@ -132,9 +134,12 @@ const CONFIDENCE_MIN: f64 = 0.9;
 /// One in ten: losses come in bursts, and what was lost is the busiest part of the window.
 const LOST_MAX: f64 = 0.1;
 
-/// 1 GiB of small pages, half a second of moving. What moves in a window is bounded by the time of the window before
-/// that, see [`Totals::page_moves_max`].
-const PAGE_MOVES_MAX: usize = 262_144;
+/// 4 GiB of small pages, half a second of moving with four movers. What moves in a window is bounded by the time of the
+/// window before that, see [`Totals::page_moves_max`].
+const PAGE_MOVES_MAX: usize = 1_048_576;
+
+/// 16 GiB: read and written, a fifth of what the memory of a machine of four nodes gives (`cost::MachineModel`).
+const MOVE_BYTES_PER_S: u64 = 16 << 30;
 
 impl Default for AttachOptions {
     fn default() -> Self {
@@ -145,6 +150,7 @@ impl Default for AttachOptions {
             confidence_min: CONFIDENCE_MIN,
             lost_max: LOST_MAX,
             page_moves_max: PAGE_MOVES_MAX,
+            move_bytes_per_s: MOVE_BYTES_PER_S,
             task_moves_max: 1024,
             hold: Duration::from_millis(125),
             headroom: 0.05,
@@ -238,26 +244,50 @@ pub struct Totals {
     pub reverts: u64,
     /// Nanoseconds in system calls that moved pages.
     pub spent_ns: u64,
+    /// Nanoseconds that passed meanwhile: less where calls went on side by side.
+    pub took_ns: u64,
     /// The longest single action of these.
     pub longest_ns: u64,
 }
 
 impl Totals {
-    /// How many pages may move after a window: moving takes no longer than the window did. So a plan that goes on over
-    /// many windows is judged anew as often as it is worth, whatever a page costs and however large the plan is.
-    pub(super) fn page_moves_max(&self, options: &AttachOptions, window: Duration) -> u64 {
+    /// How many pages of this size may move after a window: moving takes no longer than the window did, and no more of
+    /// the bandwidth than it may. So a plan that goes on over many windows is judged anew as often as it is worth,
+    /// whatever a page costs and however large the plan is.
+    pub(super) fn page_moves_max(
+        &self,
+        options: &AttachOptions,
+        (window, page_bytes): (Duration, u64),
+    ) -> u64 {
         let most = u64::try_from(options.page_moves_max).unwrap_or(u64::MAX);
         if options.method == Method::Published {
             return most;
         }
+        let in_window = |amount: u64, ns: u64| {
+            let amount = u128::from(amount) * window.as_nanos() / u128::from(ns.max(1));
+            u64::try_from(amount).unwrap_or(u64::MAX)
+        };
         let fit = match self.pages_moved < PAGES_MEASURED_MIN {
             true => PAGES_UNMEASURED,
-            false => {
-                let moved = u128::from(self.pages_moved) * window.as_nanos();
-                u64::try_from(moved / u128::from(self.spent_ns.max(1))).unwrap_or(u64::MAX)
-            }
+            false => in_window(self.pages_moved, self.took_ns),
         };
-        most.min(fit.max(PAGES_MEASURED_MIN))
+        let may = in_window(options.move_bytes_per_s / page_bytes, NS_PER_S);
+        most.min(fit.min(may).max(PAGES_MEASURED_MIN))
+    }
+
+    /// How many of these pages would have gone in the same time had no calls gone on side by side.
+    pub(super) fn by_one(&self, pages: u64) -> u64 {
+        let took = u128::from(self.took_ns.min(self.spent_ns));
+        let pages = u128::from(pages) * took.max(1) / u128::from(self.spent_ns.max(1));
+        u64::try_from(pages).unwrap_or(u64::MAX)
+    }
+
+    /// How long so many pages take, as far as that is known.
+    pub(super) fn takes(&self, pages: u64) -> Option<Duration> {
+        let moved = self.pages_moved;
+        let took = u128::from(pages) * u128::from(self.took_ns) / u128::from(moved.max(1));
+        let took = Duration::from_nanos(u64::try_from(took).unwrap_or(u64::MAX));
+        (moved >= PAGES_MEASURED_MIN).then_some(took)
     }
 
     /// The prices with what a page has cost so far, once that is more than a few.
@@ -273,6 +303,7 @@ impl Totals {
     }
 }
 
+const NS_PER_S: u64 = 1_000_000_000;
 /// Pages after which their cost is taken for known: one full batch of the host.
 const PAGES_MEASURED_MIN: u64 = 64;
 /// Pages of which the cost is learned: 64 MiB, some 33 ms. A quarter of it cost `auto` 2 % on programs of 6,000 pages.
@@ -286,7 +317,7 @@ mod tests {
     fn check(pages_moved: u64, page_us: u64, (most, method): (usize, Method), expected: u64) {
         let totals = Totals {
             pages_moved,
-            spent_ns: pages_moved * page_us * 1000,
+            took_ns: pages_moved * page_us * 1000,
             ..Totals::default()
         };
         let options = AttachOptions {
@@ -294,8 +325,22 @@ mod tests {
             method,
             ..AttachOptions::default()
         };
-        let found = totals.page_moves_max(&options, Duration::from_millis(500));
+        let found = totals.page_moves_max(&options, (Duration::from_millis(500), 4096));
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn calls_side_by_side_move_more_in_the_same_time() {
+        let totals = Totals {
+            pages_moved: 1000,
+            spent_ns: 2_000_000,
+            took_ns: 500_000,
+            ..Totals::default()
+        };
+        assert_eq!(totals.by_one(10_000), 2500);
+        assert_eq!(Totals::default().by_one(10_000), 10_000);
+        assert_eq!(totals.takes(3000), Some(Duration::from_micros(1500)));
+        assert_eq!(Totals::default().takes(3000), None);
     }
 
     #[test]
@@ -303,12 +348,13 @@ mod tests {
         check(1000, 2, (PAGE_MOVES_MAX, Method::Ours), 250_000);
         check(1000, 100, (PAGE_MOVES_MAX, Method::Ours), 5000);
         // Beyond that the administrator's limit holds, and a window moves something however dear it is.
-        check(1000, 1, (PAGE_MOVES_MAX, Method::Ours), 262_144);
+        check(1000, 0, (PAGE_MOVES_MAX, Method::Ours), 1_048_576);
         check(1000, 2, (100, Method::Ours), 100);
         check(1000, 1_000_000, (PAGE_MOVES_MAX, Method::Ours), 64);
         // What was hardly measured, or did nothing in a dry run, tells nothing.
         check(63, 1_000_000, (PAGE_MOVES_MAX, Method::Ours), 16_384);
-        check(1000, 0, (PAGE_MOVES_MAX, Method::Ours), 262_144);
-        check(1000, 100, (PAGE_MOVES_MAX, Method::Published), 262_144);
+        check(1000, 100, (PAGE_MOVES_MAX, Method::Published), 1_048_576);
+        // 16 GiB a second: 2,097,152 pages in half of one.
+        check(1000, 0, (usize::MAX, Method::Ours), 2_097_152);
     }
 }

@@ -202,10 +202,13 @@ impl Attachment {
                 is_done: false,
             });
         }
-        for run in going.chunk_by(|a, b| run(a) == run(b)) {
-            for batch in run.chunks(MOVE_BATCH_MAX) {
-                self.order_batch(context, grants, batch);
-            }
+        let runs = going.chunk_by(|a, b| run(a) == run(b));
+        let batches = runs.flat_map(|run| run.chunks(MOVE_BATCH_MAX).enumerate());
+        let mut batches: Vec<(usize, &[Going])> = batches.collect();
+        // In turns, so that what goes side by side comes from and goes to different nodes.
+        batches.sort_by_key(|&(turn, _)| turn);
+        for (_, batch) in batches {
+            self.order_batch(context, grants, batch);
         }
     }
 

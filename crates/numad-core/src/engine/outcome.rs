@@ -106,11 +106,16 @@ impl Attachment {
         outcome: &Outcome,
         topology: &Topology,
     ) {
-        let (tried, spent_ns): (&[PageOutcome], u64) = match outcome {
-            Outcome::Moved { pages, spent_ns } => (pages, *spent_ns),
-            _ => (&[], 0),
+        let (tried, spent_ns, took_ns): (&[PageOutcome], u64, u64) = match outcome {
+            Outcome::Moved {
+                pages,
+                spent_ns,
+                took_ns,
+            } => (pages, *spent_ns, *took_ns),
+            _ => (&[], 0, 0),
         };
         self.totals.spent_ns = self.totals.spent_ns.saturating_add(spent_ns);
+        self.totals.took_ns = self.totals.took_ns.saturating_add(took_ns);
         self.totals.longest_ns = self.totals.longest_ns.max(spent_ns);
         let all = match outcome {
             Outcome::Refused(refusal) => Some(PageOutcome::Refused(*refusal)),

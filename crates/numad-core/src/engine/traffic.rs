@@ -2,7 +2,7 @@
 
 use topology::{Origin, Topology};
 
-use crate::cost::{self, MachineModel, Prices};
+use crate::cost::{self, MachineModel};
 use crate::observation::NodeTraffic;
 use crate::policy::Program;
 use crate::pressure::Pressure;
@@ -80,12 +80,11 @@ impl Memory<'_> {
     pub(super) fn pressure(
         &self,
         program: &Program<'_>,
-        prices: &Prices,
         per_amount: Option<f64>,
     ) -> Option<Pressure> {
         match self {
             Self::Counted(model, gbps) => {
-                let per_amount = per_amount.unwrap_or(prices.accesses_per_amount);
+                let per_amount = per_amount.unwrap_or(program.prices.accesses_per_amount);
                 Some(Pressure::counted(model, gbps, program, per_amount))
             }
             Self::Sampled(model, others) => {

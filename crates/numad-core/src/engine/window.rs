@@ -16,8 +16,9 @@ use super::wishes::{Known, Wishes};
 use super::within::Within;
 use crate::action::Action;
 use crate::capacity::spread;
+use crate::cost::Prices;
 use crate::event::{EventKind, WindowSummary};
-use crate::policy::{Fate, PageKey, Proposal, Task, Veto};
+use crate::policy::{Fate, PageKey, Program, Proposal, Task, Veto};
 use crate::pressure::Pressure;
 use crate::published::Method;
 use crate::tables::tasks::Record;
@@ -134,7 +135,13 @@ impl Attachment {
         }
         self.ordered.forget_oldest();
         let last = now.since(self.window_start);
-        let next = self.judged.next_window(change, last);
+        let mut next = self.judged.next_window(change, last);
+        // What is left goes on as soon as these have gone.
+        let going = decision.pages.iter().flat_map(|grant| &grant.ranges);
+        let going = going.map(|range| range.end - range.start).sum();
+        if let Some(takes) = self.totals.takes(going).filter(|_| decision.pages_left > 0) {
+            next = self.judged.shorten_window(takes);
+        }
         let times = next.as_secs_f64() / last.as_secs_f64().max(0.001);
         let threads = scratch.tasks.len();
         self.seen
@@ -168,10 +175,9 @@ impl Attachment {
         let mut program = scratch.program(context, self.options.prices);
         let sample = self.seen.weight_per_sample();
         self.judged.look_at(&mut program, evidence, sample);
-        let prices = self.judged.prices(&self.options, &program);
-        program.prices = self.totals.measured(prices);
+        program.prices = self.prices(&program);
         let per_amount = traffic::per_amount(&program, self.seen.answered());
-        let pressure = context.memory.pressure(&program, &prices, per_amount);
+        let pressure = context.memory.pressure(&program, per_amount);
         self.takes_gbps = traffic::takes_gbps(&program, per_amount);
         let others_gbps = pressure
             .as_ref()
@@ -183,11 +189,10 @@ impl Attachment {
         if pressure.is_none() && self.options.require_gain {
             program.capacity = &spread;
         }
-        proposals.clear();
+        let mut plans = Vec::new();
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.seen.samples() > 0 || !self.options.require_gain {
-            self.policy.propose(context.now, &program, proposals);
-            proposals.truncate(PROPOSALS_MAX);
+            self.policy.plans(context.now, &program, &mut plans);
         }
         let balances = context.kernel_balances && self.options.require_gain;
         let left = self.judged.left_to_kernel(balances, evidence, &program);
@@ -202,19 +207,28 @@ impl Attachment {
             settles: self.options.method == Method::Ours,
             left: &left,
         };
-        let wishes = Wishes::new(&known, &program, proposals, &scratch.said);
+        let pace = (program.window, program.page_bytes);
+        let page_moves_max = self.totals.page_moves_max(&self.options, pace);
         let limits = Limits {
             now: context.now,
             options: &self.options,
             certainty: self.certainty,
-            prices,
             pressure: pressure.as_ref(),
             evidence,
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),
-            page_moves_max: self.totals.page_moves_max(&self.options, program.window),
+            page_moves_max,
+            aside_max: self.totals.by_one(page_moves_max),
         };
+        let standings = known.standings();
+        let taken = self
+            .judged
+            .best(&program, &plans, (standings, &scratch.said), &limits);
+        *proposals = plans.into_iter().nth(taken).unwrap_or_default();
+        proposals.truncate(PROPOSALS_MAX);
+        let wishes = Wishes::new(&known, &program, proposals, &scratch.said);
         let decision = self.judged.decide(&program, &wishes, &limits);
+        self.policy.on_choice(taken);
         if evidence {
             self.ordered.note_wanted(&wishes.pages);
         }
@@ -225,6 +239,12 @@ impl Attachment {
         self.totals.proposals += proposals.len() as u64;
         self.totals.reverts += u64::from(decision.remedy.is_some());
         decision
+    }
+
+    /// What moves cost in this window, and what they save until the program changes.
+    pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
+        let prices = self.totals.measured(self.options.prices);
+        prices.of_program(program, self.judged.calm())
     }
 
     /// Tells the policy what it does not get, and people some of it.
@@ -326,6 +346,7 @@ impl Attachment {
             plan: decision.plan,
             tasks: count(scratch.tasks.len()),
             memory_pages: scratch.pieces.pages(),
+            pages_left: decision.pages_left,
             distance_centi: decision.measure.talk_centi().map(rounded),
             local_permille: local.map(|share| rounded(share * 1000.0)),
             ipc_milli: decision.ipc.map(milli),

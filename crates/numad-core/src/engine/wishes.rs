@@ -12,7 +12,7 @@ use super::ordered::Ordered;
 use super::seen::Seen;
 use super::seen::pieces::Pieces;
 use crate::evidence::{self, Certainty};
-use crate::guard::{PageWish, Standing, TaskWish};
+use crate::guard::{PageWish, Standing};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, PageKey, Policy, Program, Proposal, Reason};
 use crate::tables::pages::Tag;
@@ -44,14 +44,6 @@ pub(super) struct Asked<'a> {
     pub ranges: Vec<Range<u64>>,
 }
 
-/// The task and the node of a wish for a thread.
-pub(super) const fn wished(proposal: &Proposal) -> Option<TaskWish> {
-    match proposal {
-        Proposal::PlaceTask { task, node, .. } => Some((*task, *node)),
-        Proposal::MovePage { .. } => None,
-    }
-}
-
 /// What wishes are looked up in.
 #[derive(Debug)]
 pub(super) struct Known<'k, 'a> {
@@ -75,8 +67,6 @@ impl<'a> Wishes<'a> {
         proposals: &'a [Proposal],
         said: &'a CommMatrix,
     ) -> Self {
-        let records = known.slots.iter();
-        let records = records.filter_map(|&slot| known.seen.record(slot));
         let mut backing = BTreeMap::new();
         let pages = proposals.iter().enumerate();
         let pages = pages.filter_map(|(number, proposal)| match proposal {
@@ -90,10 +80,7 @@ impl<'a> Wishes<'a> {
         });
         Self {
             proposals,
-            standings: records
-                .enumerate()
-                .map(|(task, record)| known.standing(task, record))
-                .collect(),
+            standings: known.standings(),
             pages: pages.collect(),
             said,
         }
@@ -101,6 +88,14 @@ impl<'a> Wishes<'a> {
 }
 
 impl<'a> Known<'_, 'a> {
+    /// What is known of tasks, by position.
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        let records = self.slots.iter();
+        let records = records.filter_map(|&slot| self.seen.record(slot));
+        let standing = |(task, record)| self.standing(task, record);
+        records.enumerate().map(standing).collect()
+    }
+
     fn standing(&self, task: usize, record: &Record) -> Standing {
         Standing {
             // One on another core than the policy wants is not yet where it should be.

@@ -16,7 +16,6 @@ use super::options::Bind;
 use super::orders::{TaskGrant, allowed_cpus};
 use super::seen::program::Scratch;
 use super::window::Context;
-use super::wishes::wished;
 use crate::capacity::capacities;
 use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase};
@@ -291,7 +290,7 @@ impl Attachment {
         let pages = guests.pages(&scratch.pages, scratch.tasks.len());
         let seen = |tasks: &[Task]| tasks.iter().map(|task| task.samples).sum::<u64>();
         let all = seen(&scratch.tasks).max(1);
-        let program = Program {
+        let mut program = Program {
             topology: guests.machine,
             tasks: &guests.tasks,
             capacity: &guests.capacity,
@@ -309,18 +308,17 @@ impl Attachment {
             others_gbps: &[],
             era: 0,
         };
+        program.prices = self.prices(&program);
         let mut proposals = Vec::new();
         policy.propose(context.now, &program, &mut proposals);
-        let wishes: Vec<TaskWish> = proposals.iter().filter_map(wished).collect();
+        let wishes: Vec<TaskWish> = proposals.iter().filter_map(Proposal::place).collect();
         let case = ThreadCase {
             program: &program,
             standings: &guests.standings,
-            prices: self.judged.prices(&self.options, &program),
             options: &self.options,
             evidence: decision.evidence,
             reverting: false,
             agreed: true,
-            at_rest: false,
             pressure: None,
             certainty: self.certainty,
             said: &guests.talk(&scratch.said),

@@ -379,7 +379,11 @@ impl Run {
                     };
                     let tried = pages.len() - usize::from(wild.next(4) == 0);
                     let pages = (0..tried).map(|_| on(wild)).collect();
-                    Outcome::Moved { pages, spent_ns: 1 }
+                    Outcome::Moved {
+                        pages,
+                        spent_ns: 1,
+                        took_ns: 1,
+                    }
                 }
             };
             // Now and then nobody tells what came of it.

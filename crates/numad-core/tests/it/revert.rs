@@ -26,17 +26,17 @@ fn world(
 fn a_placement_that_parted_threads_from_their_memory_is_put_back() {
     let (mut world, script) = world(1.0);
     world.homes = (100..200).map(|page| (page, NodeId(1))).collect();
-    let busy = |world: &mut World| {
-        world.talk(10, 11, 50);
+    let busy = |world: &mut World, talk: u64| {
+        world.talk(10, 11, talk);
         (100..200).for_each(|page| world.touch(11, page, 4));
     };
-    // Together they talk nearer, but all memory of 11 is left behind.
+    // Together they talk nearer, but all memory of 11 is left behind, and soon they talk less.
     script.lock().unwrap().threads = vec![(10, 0), (11, 0)];
-    busy(&mut world);
+    busy(&mut world, 300);
     assert_eq!(world.window().orders(), "10>0 11>0");
-    busy(&mut world);
+    busy(&mut world, 50);
     assert_eq!(world.window().orders(), "");
-    busy(&mut world);
+    busy(&mut world, 50);
     let seen = world.window();
     assert_eq!(seen.orders(), "11>1");
     let reverted = |action: &Action| {
@@ -50,7 +50,7 @@ fn a_placement_that_parted_threads_from_their_memory_is_put_back() {
     };
     assert!(seen.actions.iter().all(reverted));
     // The policy wants it again and is held off.
-    busy(&mut world);
+    busy(&mut world, 50);
     assert_eq!(
         world.window().vetoes(),
         [("11".to_owned(), Veto::MovedRecently)]

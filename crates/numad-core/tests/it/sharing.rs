@@ -266,6 +266,7 @@ fn an_answer_that_comes_late_is_about_the_page_that_was_ordered() {
     let outcome = Outcome::Moved {
         pages: vec![numad_core::PageOutcome::On(topology::NodeId(1))],
         spent_ns: 1,
+        took_ns: 1,
     };
     world.engine.handle_outcome(world.now, &action, &outcome);
     let pages = world.engine.pages(id, 10);

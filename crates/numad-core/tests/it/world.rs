@@ -360,6 +360,7 @@ impl Host for World {
                 Outcome::Moved {
                     pages: vec![PageOutcome::On(*node); pages.len()],
                     spent_ns: 1000,
+                    took_ns: 1000,
                 }
             }
         }

@@ -211,19 +211,27 @@ impl World {
             return Outcome::Refused(Refusal::NoSuchNode);
         };
         let before = self.totals.page_moves;
-        let pages = addresses
-            .iter()
-            .map(|&address| self.move_page(pid, address, to))
-            .collect();
+        let homes = addresses.iter().map(|&address| self.home(pid, address));
+        let homes: Vec<Option<NodeId>> = homes.collect();
+        let pages = addresses.iter().zip(homes).map(|(&address, home)| {
+            match self.move_page(pid, address, to) {
+                // It came along with another page of its unit.
+                PageOutcome::Stood(on) if home != Some(on) => PageOutcome::On(on),
+                outcome => outcome,
+            }
+        });
+        let pages = pages.collect();
         let moved = self.totals.page_moves - before;
         if moved > 0
             && let Some(faulting) = &mut self.faulting
         {
             faulting.stirred(Time(self.clock_ns), pid);
         }
+        let spent_ns = whole(moved as f64 * self.page_move_ns);
         Outcome::Moved {
             pages,
-            spent_ns: whole(moved as f64 * self.page_move_ns),
+            spent_ns,
+            took_ns: spent_ns,
         }
     }
 
@@ -265,6 +273,8 @@ impl World {
         for (region, pages) in runs {
             let journal = self.journal.homes.entry(region).or_default();
             for (run, home) in self.regions[region].homes.within(pages.clone()) {
+                self.copied
+                    .note((run.end - run.start) * PAGE_BYTES, (home.into(), to));
                 journal.fill(run, home);
             }
             let moved = pages.end - pages.start;
@@ -280,13 +290,11 @@ impl World {
         let users = &self.regions[region].users;
         let part = price_ns / users.len().max(1) as f64;
         for &user in users {
-            self.threads[user].stall_ns += part;
+            self.copied.hold_up(user, part);
         }
     }
-}
 
-impl Host for World {
-    fn perform(&mut self, action: &Action) -> Outcome {
+    fn perform_one(&mut self, action: &Action) -> Outcome {
         if self.faults.has(Fault::Vanish) && self.mishaps.chance(VANISH_CHANCE) {
             self.end_some_thread();
         }
@@ -298,3 +306,43 @@ impl Host for World {
         }
     }
 }
+
+impl Host for World {
+    fn perform(&mut self, action: &Action) -> Outcome {
+        let mut all = self.perform_all(std::slice::from_ref(action));
+        all.pop().unwrap_or(Outcome::Refused(Refusal::Gone))
+    }
+
+    /// As the daemon does it: as many side by side as nodes take part. Nobody waits for longer than that takes.
+    fn perform_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        self.copied.clear();
+        let each = actions.iter().map(|action| self.perform_one(action));
+        let mut outcomes: Vec<Outcome> = each.collect();
+        let (mut spent, mut longest) = (0.0, 0.0_f64);
+        for outcome in &outcomes {
+            if let Outcome::Moved { spent_ns, .. } = outcome {
+                spent += *spent_ns as f64;
+                longest = longest.max(*spent_ns as f64);
+            }
+        }
+        let movers = self.copied.nodes().clamp(1, MOVERS_MAX);
+        let took = (spent / movers as f64)
+            .max(longest)
+            .max(self.copied.least_ns(&self.model));
+        for outcome in &mut outcomes {
+            if let Outcome::Moved {
+                spent_ns, took_ns, ..
+            } = outcome
+            {
+                *took_ns = whole(*spent_ns as f64 * took / spent.max(1.0));
+            }
+        }
+        for (thread, held_up_ns) in self.copied.held_up() {
+            self.threads[thread].stall_ns += held_up_ns.min(took);
+        }
+        outcomes
+    }
+}
+
+/// As in the daemon (`numad::start`).
+const MOVERS_MAX: usize = 8;

@@ -221,7 +221,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
             outcome,
             Outcome::Moved {
                 pages: refused,
-                spent_ns: 0
+                spent_ns: 0,
+                took_ns: 0
             }
         );
     }

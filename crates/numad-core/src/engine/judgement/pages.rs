@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::orders::{PageGrant, TaskGrant};
-use super::super::wishes::{Wishes, wished};
+use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Regime, ally};
-use crate::guard::{self, PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
+use crate::cost;
+use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Program, Proposal, Veto};
 use crate::published::Method;
 
@@ -50,9 +51,9 @@ impl Judgement {
             .collect();
         let case = PageCase {
             program,
-            prices: limits.prices,
             options: limits.options,
             moves_max: limits.page_moves_max,
+            aside_max: limits.aside_max,
             allowed: limits.nodes_allowed,
             evidence: limits.evidence,
             wait,
@@ -74,6 +75,7 @@ impl Judgement {
             true => self.pages_waited + 1,
             false => 0,
         };
+        decision.pages_left = left_over(&wishes, &verdicts);
         let goes = verdicts.iter().any(Result::is_ok);
         decision.arriving = goes && !little;
         self.sweeps = match self.sweeps {
@@ -101,7 +103,7 @@ impl Judgement {
             let task = program.tasks.get(task);
             task.is_some_and(|task| task.node != Some(node))
         };
-        let wishes = proposals.iter().filter_map(wished).filter(moves);
+        let wishes = proposals.iter().filter_map(Proposal::place).filter(moves);
         wishes.map(|(task, _)| task).collect()
     }
 }
@@ -127,6 +129,17 @@ impl Decision {
     }
 }
 
+/// Pages that may go, and that the budget of the window does not reach.
+fn left_over(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
+    let each = wishes.iter().zip(verdicts);
+    let left = each.map(|(wish, verdict)| match verdict {
+        Ok(gain) => wish.pages.saturating_sub(gain.pages),
+        Err(Veto::Budget) => wish.pages,
+        Err(_) => 0,
+    });
+    left.sum()
+}
+
 /// The first `count` of these pages.
 fn first_of(mut ranges: Vec<Range<u64>>, mut count: u64) -> Vec<Range<u64>> {
     for range in &mut ranges {
@@ -146,5 +159,5 @@ fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> 
         return false;
     }
     let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
-    saved < LITTLE * guard::ways(program)
+    saved < LITTLE * cost::ways(program)
 }

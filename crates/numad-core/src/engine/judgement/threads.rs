@@ -3,17 +3,44 @@
 use topology::TaskKey;
 
 use super::super::orders::TaskGrant;
-use super::super::wishes::{Wishes, wished};
+use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Pair, Regime};
 use crate::cost;
 use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts};
-use crate::policy::{Program, Proposal, Reason, Veto};
+use crate::matrix::CommMatrix;
+use crate::policy::{Plan, Program, Proposal, Reason, Veto};
+use crate::time::Time;
 
 /// How much of what a plan gains the plan of the window before must still gain for the two to agree.
 const AGREES: f64 = 0.5;
 
 impl Judgement {
+    /// Which of several plans is worth most, see [`ThreadCase::best`]. Windows need not agree on it yet.
+    pub(in super::super) fn best(
+        &self,
+        program: &Program<'_>,
+        plans: &[Plan],
+        (mut standings, said): (Vec<Standing>, &CommMatrix),
+        limits: &Limits<'_>,
+    ) -> usize {
+        for standing in &mut standings {
+            standing.held |= self.is_held(limits.now);
+        }
+        let case = ThreadCase {
+            program,
+            standings: &standings,
+            options: limits.options,
+            evidence: limits.evidence,
+            reverting: false,
+            agreed: true,
+            pressure: limits.pressure,
+            certainty: limits.certainty,
+            said,
+        };
+        case.best(plans)
+    }
+
     pub(super) fn judge_threads(
         &mut self,
         program: &Program<'_>,
@@ -21,21 +48,22 @@ impl Judgement {
         limits: &Limits<'_>,
         decision: &mut Decision,
     ) {
-        self.release(limits);
-        let all_held = decision.remedy.is_some() || matches!(self.regime, Regime::Held(_));
+        self.release(limits.now);
+        let all_held = decision.remedy.is_some() || self.is_held(limits.now);
         let standings = self.standings(program, wanted, all_held);
-        let wishes: Vec<TaskWish> = wanted.proposals.iter().filter_map(wished).collect();
+        let wishes: Vec<TaskWish> = wanted
+            .proposals
+            .iter()
+            .filter_map(Proposal::place)
+            .collect();
         let agreed = self.agrees_with_last(program, &wishes) || self.is_news(program, &wishes);
-        let settled = matches!(self.regime, Regime::Settled);
         let case = |reverting| ThreadCase {
             program,
             standings: &standings,
-            prices: limits.prices,
             options: limits.options,
             evidence: limits.evidence,
             reverting,
             agreed,
-            at_rest: settled && !self.era.begins(),
             pressure: limits.pressure,
             certainty: limits.certainty,
             said: wanted.said,
@@ -63,7 +91,7 @@ impl Judgement {
         }
         let placements = wanted.proposals.iter().enumerate();
         let placements =
-            placements.filter_map(|(number, proposal)| Some((number, proposal, wished(proposal)?)));
+            placements.filter_map(|(number, proposal)| Some((number, proposal, proposal.place()?)));
         for ((number, proposal, wish), verdict) in placements.zip(verdicts) {
             match (verdict, proposal) {
                 (Ok(()), Proposal::PlaceTask { reason, .. }) => {
@@ -81,12 +109,14 @@ impl Judgement {
 
     /// Lets go of threads that were put back when their time is over, or the program does something else: what was put
     /// back is no lesson for that.
-    fn release(&mut self, limits: &Limits<'_>) {
-        if let Regime::Held(until) = self.regime
-            && (limits.now >= until || self.era.begins())
-        {
+    fn release(&mut self, now: Time) {
+        if matches!(self.regime, Regime::Held(_)) && !self.is_held(now) {
             self.regime = Regime::Settled;
         }
+    }
+
+    const fn is_held(&self, now: Time) -> bool {
+        matches!(self.regime, Regime::Held(until) if now.0 < until.0) && !self.era.begins()
     }
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does

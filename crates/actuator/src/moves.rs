@@ -1,0 +1,377 @@
+//! Moving pages. Where they are is asked first, then the journal takes all of it with one write, then they go: batch by
+//! batch, of so many actions side by side as moves more in a time ([`Movers`](crate::pacer::Movers)).
+//!
+//! The kernel moves the pages of one call in the thread that calls. What calls share are locks that each holds shortly,
+//! and one by one they wait until every processor has let go of pages that it kept aside.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use numad_core::{Action, AttachmentId, ObjectId, Outcome, PageOutcome, Reach, Refusal};
+use topology::{NodeId, Pid};
+
+use crate::census::Census;
+use crate::held::Held;
+use crate::journal::page_rows;
+use crate::journal::rows::{Owner, ProcessKey, Row};
+use crate::kernel::{Kernel, MoveCall};
+use crate::live::Live;
+use crate::refusal;
+use crate::residency::{PageStatus, residency};
+
+/// Pages of one process that go with one call.
+#[derive(Debug)]
+pub(crate) struct Batch<'a, H> {
+    pub held: &'a Held<H>,
+    pub pages: Vec<u64>,
+    pub to: (NodeId, Reach),
+}
+
+/// What became of one call.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// One for each page.
+    pub pages: Vec<PageOutcome>,
+    /// Why the call as a whole failed, if it did.
+    pub refusal: Option<Refusal>,
+    /// How long it took, and its part of that where others went on beside it.
+    pub spent: Duration,
+    pub took: Duration,
+}
+
+/// An action on its way.
+#[derive(Debug)]
+struct Going<'a, H> {
+    held: Held<H>,
+    owner: Owner,
+    to: (NodeId, Reach),
+    pages: &'a [u64],
+    outcomes: Vec<PageOutcome>,
+    /// Which pages leave, by position, and how many of them were tried.
+    moving: Vec<usize>,
+    tried: usize,
+    /// The same by their names in the journal, with the nodes that they leave.
+    leaving: Vec<(u64, NodeId)>,
+    spent: Duration,
+    took: Duration,
+}
+
+impl<H> Going<'_, H> {
+    fn is_over(&self) -> bool {
+        self.tried >= self.moving.len()
+    }
+
+    /// The pages that go next.
+    fn batch(&self, most: usize) -> Batch<'_, H> {
+        let rest = &self.moving[self.tried..];
+        let next = &rest[..most.min(rest.len())];
+        Batch {
+            held: &self.held,
+            pages: next.iter().map(|&index| self.pages[index]).collect(),
+            to: self.to,
+        }
+    }
+
+    /// Takes note of what became of them; why all of it is refused, where nothing could be done.
+    fn take(&mut self, moved: &Moved) -> Result<(), Refusal> {
+        self.spent += moved.spent;
+        self.took += moved.took;
+        if let Some(refusal) = &moved.refusal {
+            let node = PageOutcome::On(self.to.0);
+            if self.tried == 0 && !moved.pages.contains(&node) {
+                return Err(*refusal);
+            }
+            self.outcomes.truncate(self.moving[self.tried]);
+            self.moving.truncate(self.tried);
+            return Ok(());
+        }
+        let tried = &self.moving[self.tried..];
+        for (&index, outcome) in tried.iter().zip(&moved.pages) {
+            self.outcomes[index] = *outcome;
+        }
+        self.tried += moved.pages.len();
+        Ok(())
+    }
+}
+
+/// Actions that were looked up, or why they are refused.
+type Prepared<'a, H> = Vec<Result<Going<'a, H>, Refusal>>;
+
+impl<K: Kernel, C: Census> Live<K, C> {
+    /// Moves pages for several actions, which must all be such; gives what came of each.
+    pub(crate) fn move_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
+        let each = actions.iter().map(|action| self.prepare(action));
+        let mut prepared: Prepared<'_, K::Hold> = each.collect();
+        self.write_down(&mut prepared);
+        let nodes = nodes_of(&prepared);
+        loop {
+            let turn = next_turn(&prepared, self.movers.count().min(nodes));
+            if turn.is_empty() {
+                break;
+            }
+            let size = self.pacer.size();
+            let batches = turn
+                .iter()
+                .filter_map(|&index| prepared[index].as_ref().ok());
+            let batches: Vec<_> = batches.map(|going| going.batch(size)).collect();
+            let moved = self.move_batches(&batches);
+            for (index, moved) in turn.into_iter().zip(moved) {
+                let going = prepared[index].as_mut();
+                let taken = going.map_or(Ok(()), |going| going.take(&moved));
+                if let Err(refusal) = taken {
+                    prepared[index] = Err(refusal);
+                }
+            }
+        }
+        prepared.into_iter().map(outcome).collect()
+    }
+
+    fn prepare<'a>(&mut self, action: &'a Action) -> Result<Going<'a, K::Hold>, Refusal> {
+        let Action::MovePages {
+            attachment,
+            pid,
+            pages,
+            node,
+            reach,
+            object,
+            ..
+        } = action
+        else {
+            return Err(Refusal::Unsupported);
+        };
+        self.look_up((*attachment, *pid, *object), pages, (*node, *reach))
+    }
+
+    fn look_up<'a>(
+        &mut self,
+        (attachment, pid, object): (AttachmentId, Pid, Option<ObjectId>),
+        pages: &'a [u64],
+        to: (NodeId, Reach),
+    ) -> Result<Going<'a, K::Hold>, Refusal> {
+        let held = self.held(pid)?;
+        let start = held.start;
+        // The action knows the process by its number alone; the first start seen is the one meant.
+        if *self.processes.entry(pid).or_insert(start) != start {
+            return Err(Refusal::Gone);
+        }
+        self.join(attachment, ProcessKey { pid, start });
+        let names = self.names(pid, pages, object)?;
+        let places = residency(&mut self.kernel, pid, pages)?;
+        let mut going = Going {
+            held,
+            owner: object.map_or(Owner::Process(pid, start), Owner::Object),
+            to,
+            pages,
+            outcomes: Vec::with_capacity(pages.len()),
+            moving: Vec::new(),
+            tried: 0,
+            leaving: Vec::new(),
+            spent: Duration::ZERO,
+            took: Duration::ZERO,
+        };
+        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
+            let name = names.as_ref().map_or(Some(page), |names| names[index]);
+            let place = name.map_or(PageStatus::Absent, |_| place);
+            going.outcomes.push(standing(place));
+            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != to.0)) {
+                going.moving.push(index);
+                going.leaving.push((name, on));
+            }
+        }
+        Ok(going)
+    }
+
+    /// What pages of an object are recorded as: where they are in it, or none where the process has
+    /// something else there by now. All others by their addresses.
+    fn names(
+        &self,
+        pid: Pid,
+        pages: &[u64],
+        object: Option<ObjectId>,
+    ) -> Result<Option<Vec<Option<u64>>>, Refusal> {
+        let Some(object) = object else {
+            return Ok(None);
+        };
+        let mut ranges = self.census.shared(pid).known()?;
+        ranges.retain(|range| range.object == object);
+        let name = |&page| ranges.iter().find_map(|range| range.offset_of(page));
+        Ok(Some(pages.iter().map(name).collect()))
+    }
+
+    /// Writes where pages are that leave their nodes, unless it is known where they were at first. What cannot be written
+    /// down does not go.
+    fn write_down(&mut self, prepared: &mut Prepared<'_, K::Hold>) {
+        let (mut rows, mut runs) = (Vec::new(), 0);
+        let mut written = Vec::new();
+        for (index, one) in prepared.iter_mut().enumerate() {
+            let Ok(going) = one else {
+                continue;
+            };
+            let fresh = self
+                .journal
+                .records()
+                .without_home(going.owner, &going.leaving);
+            if fresh.is_empty() {
+                continue;
+            }
+            let own = page_rows(going.owner, fresh);
+            let count = own.iter().map(|row| match row {
+                Row::Pages { runs, .. } => runs.len(),
+                _ => 0,
+            });
+            let count: usize = count.sum();
+            if !self.journal.has_room_for(runs + count) {
+                *one = Err(Refusal::JournalFull);
+                continue;
+            }
+            runs += count;
+            rows.extend(own);
+            written.push(index);
+        }
+        if !rows.is_empty()
+            && let Err(refusal) = self.write(rows)
+        {
+            for index in written {
+                prepared[index] = Err(refusal);
+            }
+        }
+    }
+
+    /// Makes one call for each batch, all at once, timed, and tells what became of each page. Journal and earlier batches
+    /// take their time, so whose number it is by now is compared first.
+    pub(crate) fn move_batches(&mut self, batches: &[Batch<'_, K::Hold>]) -> Vec<Moved> {
+        let each = batches.iter().map(|batch| self.lives(batch.held));
+        let lives: Vec<Result<(), Refusal>> = each.collect();
+        let each = batches.iter().map(|batch| vec![UNTRIED; batch.pages.len()]);
+        let mut statuses: Vec<Vec<i32>> = each.collect();
+        let mut calls = Vec::with_capacity(batches.len());
+        for ((batch, statuses), lives) in batches.iter().zip(&mut statuses).zip(&lives) {
+            if lives.is_ok() {
+                calls.push(MoveCall {
+                    pid: batch.held.pid,
+                    pages: &batch.pages,
+                    to: batch.to,
+                    statuses,
+                    ended: None,
+                });
+            }
+        }
+        let before = (self.clock)();
+        self.kernel.move_side_by_side(&mut calls);
+        let spent = (self.clock)().since(before);
+        let count = u32::try_from(calls.len()).unwrap_or(u32::MAX).max(1);
+        let most = calls.iter().map(|call| call.pages.len()).max();
+        self.pacer.note(most.unwrap_or(0), spent);
+        let pages = calls.iter().map(|call| call.pages.len()).sum();
+        self.movers.note(calls.len(), pages, spent);
+        self.pause_max = self.pause_max.max(spent);
+        self.beside += spent * (count - 1);
+        let each = calls.into_iter().map(|call| call.ended);
+        let ended: Vec<_> = each.map(|ended| ended.unwrap_or(Ok(()))).collect();
+        let mut ended = ended.into_iter();
+        let mut moved = Vec::with_capacity(batches.len());
+        for ((batch, mut statuses), lives) in batches.iter().zip(statuses).zip(lives) {
+            let called = match lives {
+                Ok(()) => ended.next().unwrap_or(Ok(())).map_err(refusal::of_move),
+                Err(refusal) => Err(refusal),
+            };
+            if lives.is_ok() {
+                self.ask_what_came_along(batch, &mut statuses);
+            }
+            let untried = called.err().unwrap_or(Refusal::Busy);
+            let pages = statuses.into_iter().map(|status| match status {
+                UNTRIED => PageOutcome::Refused(untried),
+                status => page_outcome(status),
+            });
+            let spent = lives.map_or(Duration::ZERO, |()| spent);
+            moved.push(Moved {
+                pages: pages.collect(),
+                refusal: called.err(),
+                spent,
+                took: spent / count,
+            });
+        }
+        moved
+    }
+
+    /// The kernel stops at the first page that it cannot move and tells nothing of the rest. And of several addresses in
+    /// one huge page it moves the first, and calls the others busy although they came along. So it is asked.
+    fn ask_what_came_along(&mut self, batch: &Batch<'_, K::Hold>, statuses: &mut [i32]) {
+        let node = batch.to.0;
+        if statuses.iter().any(|&status| status < 0)
+            && let Ok(places) = residency(&mut self.kernel, batch.held.pid, &batch.pages)
+            && let Ok(there) = i32::try_from(node.0)
+        {
+            for (status, place) in statuses.iter_mut().zip(places) {
+                if place == PageStatus::On(node) {
+                    *status = there;
+                }
+            }
+        }
+    }
+}
+
+fn outcome<H>(prepared: Result<Going<'_, H>, Refusal>) -> Outcome {
+    match prepared {
+        Ok(going) => Outcome::Moved {
+            pages: going.outcomes,
+            spent_ns: nanoseconds(going.spent),
+            took_ns: nanoseconds(going.took),
+        },
+        Err(refusal) => Outcome::Refused(refusal),
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How many nodes memory comes from or goes to.
+fn nodes_of<H>(prepared: &Prepared<'_, H>) -> usize {
+    let mut nodes = BTreeSet::new();
+    for going in prepared.iter().flatten() {
+        nodes.extend(going.leaving.iter().map(|&(_, on)| on));
+        nodes.insert(going.to.0);
+    }
+    nodes.len()
+}
+
+/// The next actions that go on side by side, by position: those first that go to different nodes.
+fn next_turn<H>(prepared: &Prepared<'_, H>, most: usize) -> Vec<usize> {
+    let mut nodes = BTreeSet::new();
+    let (mut turn, mut others) = (Vec::new(), Vec::new());
+    for (index, going) in prepared.iter().enumerate() {
+        let Some(going) = going.as_ref().ok().filter(|going| !going.is_over()) else {
+            continue;
+        };
+        match nodes.insert(going.to.0) {
+            true => turn.push(index),
+            false => others.push(index),
+        }
+    }
+    turn.append(&mut others);
+    turn.truncate(most.max(1));
+    turn.sort_unstable();
+    turn
+}
+
+fn page_outcome(status: i32) -> PageOutcome {
+    match u32::try_from(status) {
+        Ok(node) => PageOutcome::On(NodeId(node)),
+        Err(_) => PageOutcome::Refused(refusal::of_page(status)),
+    }
+}
+
+/// What is said of a page that is not moved.
+fn standing(place: PageStatus) -> PageOutcome {
+    match place {
+        PageStatus::On(node) => PageOutcome::Stood(node),
+        PageStatus::Absent => PageOutcome::Refused(Refusal::Gone),
+        PageStatus::Unknown(errno) => {
+            PageOutcome::Refused(refusal::of_page(errno.saturating_neg()))
+        }
+    }
+}
+
+/// A status that the kernel never writes: no node and no error number.
+const UNTRIED: i32 = i32::MIN;

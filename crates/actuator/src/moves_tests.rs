@@ -1,0 +1,183 @@
+//! Pages that are moved for several actions at once.
+
+use numad_core::{Action, Host as _, Outcome, PageOutcome, Refusal};
+use topology::{NodeId, Pid};
+
+use crate::fake::{Bench, Death, Hold, bind_action, move_action, set};
+use crate::pacer::Movers;
+use crate::{Durability, JournalLimits, Scope};
+
+/// A program of 400 pages on node 0, and one of 100 on node 1.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_process(100, 1, "0-7");
+        world.add_process(200, 1, "0-7");
+        world.add_pages(100, 400, 0);
+        world.add_pages(200, 100, 1);
+    }
+    bench
+}
+
+/// Each of these pages of a program to a node.
+fn action(pid: u32, pages: std::ops::Range<u64>, node: u32) -> Action {
+    move_action(Pid(pid), pages.map(|page| page * 4096).collect(), node)
+}
+
+/// To both nodes and of both programs.
+fn actions() -> Vec<Action> {
+    vec![
+        action(100, 0..100, 1),
+        action(100, 100..200, 1),
+        action(200, 0..100, 0),
+    ]
+}
+
+fn times(outcome: &Outcome) -> (usize, u64, u64) {
+    match outcome {
+        Outcome::Moved {
+            pages,
+            spent_ns,
+            took_ns,
+        } => (pages.len(), *spent_ns, *took_ns),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_goes_side_by_side_takes_its_part_of_the_time() {
+    let bench = bench();
+    bench.fake.0.borrow_mut().has_processors = true;
+    let mut live = bench.live();
+    live.movers = Movers::always(2);
+    let outcomes = live.perform_all(&actions());
+    let times: Vec<_> = outcomes.iter().map(times).collect();
+    // 64 pages at 10 us beside 64 of the other program, and 36 beside 36; then those that are left, alone.
+    assert_eq!(
+        times,
+        [
+            (100, 1_000_000, 500_000),
+            (100, 1_000_000, 1_000_000),
+            (100, 1_000_000, 500_000)
+        ]
+    );
+    assert_eq!(bench.fake.0.borrow().together_max, 2);
+    assert_eq!(live.take_beside().as_micros(), 1000);
+    assert_eq!(live.take_beside().as_micros(), 0);
+    assert_eq!(live.take_pause_max().as_micros(), 1000);
+    let report = live.undo(&Scope::All);
+    assert_eq!(report.pages_restored, 300);
+    assert_eq!(bench.nodes(200), [1; 100]);
+}
+
+/// Memory comes from one node and goes to one, so there are two movers, however many there could be.
+#[test]
+fn no_more_go_than_nodes_take_part() {
+    let bench = bench();
+    let mut live = bench.live();
+    live.movers = Movers::always(8);
+    let outcomes =
+        live.perform_all(&[0, 1, 2, 3].map(|part| action(100, part * 50..part * 50 + 50, 1)));
+    assert!(outcomes.iter().all(|outcome| times(outcome).0 == 50));
+    assert_eq!(bench.fake.0.borrow().together_max, 2);
+    // One action alone has nobody beside it.
+    bench.fake.0.borrow_mut().together_max = 0;
+    live.perform(&action(100, 200..400, 1));
+    assert_eq!(bench.fake.0.borrow().together_max, 1);
+}
+
+#[test]
+fn how_many_go_is_learned_from_what_they_move() {
+    for (has_processors, expected) in [(true, 2), (false, 1)] {
+        let bench = bench();
+        bench.fake.0.borrow_mut().has_processors = has_processors;
+        let mut live = bench.live();
+        live.move_side_by_side(2);
+        for round in 0..60 {
+            let node = 1 - round % 2;
+            let actions = [action(100, 0..200, node), action(100, 200..400, node)];
+            live.perform_all(&actions);
+        }
+        assert_eq!(live.movers.count(), expected);
+    }
+}
+
+#[test]
+fn each_action_has_its_own_fate() {
+    let bench = bench();
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        world.pages.get_mut(&(Pid(100), 3 * 4096)).unwrap().hold = Hold::Busy;
+        world.pages.remove(&(Pid(100), 4 * 4096));
+    }
+    let mut live = bench.live();
+    live.movers = Movers::always(4);
+    let key = bench.fake.0.borrow().tasks[&topology::Tid(100)].key;
+    let outcomes = live.perform_all(&[
+        action(100, 0..6, 1),
+        action(300, 0..6, 1),
+        action(100, 10..16, 9),
+        bind_action(key, &set("0-3")),
+        action(200, 0..2, 0),
+    ]);
+    let on = PageOutcome::On(NodeId(1));
+    let Outcome::Moved { pages, .. } = &outcomes[0] else {
+        panic!("{outcomes:?}");
+    };
+    let (busy, gone) = (Refusal::Busy, Refusal::Gone);
+    let refused = [busy, gone].map(PageOutcome::Refused);
+    assert_eq!(pages[..], [on, on, on, refused[0], refused[1], on]);
+    assert_eq!(outcomes[1], Outcome::Refused(Refusal::Gone));
+    assert_eq!(outcomes[2], Outcome::Refused(Refusal::NoSuchNode));
+    assert_eq!(outcomes[3], Outcome::Bound);
+    assert_eq!(times(&outcomes[4]).0, 2);
+}
+
+/// Where no page was moved yet, all are written down.
+#[test]
+fn everything_is_written_down_before_the_first_page_goes() {
+    let bench = bench();
+    let mut live = bench.live();
+    live.movers = Movers::always(2);
+    bench.fake.0.borrow_mut().death = Some(Death {
+        after: 0,
+        applied: false,
+    });
+    let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        live.perform_all(&actions());
+    }));
+    assert!(died.is_err());
+    drop(live);
+    bench.fake.0.borrow_mut().death = None;
+    assert_eq!(bench.live().journal().open_rows(), 300);
+}
+
+/// Each action has its runs, as long as there is room.
+#[test]
+fn what_cannot_be_written_down_does_not_go() {
+    let bench = bench();
+    let mut live = bench.live_with(JournalLimits {
+        runs_max: 1,
+        durability: Durability::Kernel,
+        ..JournalLimits::default()
+    });
+    let outcomes = live.perform_all(&actions());
+    assert_eq!(times(&outcomes[0]).0, 100);
+    let full = Outcome::Refused(Refusal::JournalFull);
+    assert_eq!(outcomes[1..], [full.clone(), full]);
+    assert_eq!(bench.nodes(200), [1; 100]);
+    // Nothing at all can be written.
+    let bench = self::bench();
+    let mut live = bench.live_with(JournalLimits {
+        bytes_max: 10,
+        durability: Durability::Kernel,
+        ..JournalLimits::default()
+    });
+    let outcomes = live.perform_all(&[action(100, 0..50, 1), action(200, 0..50, 1)]);
+    assert_eq!(outcomes[0], Outcome::Refused(Refusal::Journal));
+    // Of these there is nothing to write.
+    assert_eq!(times(&outcomes[1]).0, 50);
+    assert!(live.take_write_error().is_some());
+    assert_eq!(bench.nodes(100), [0; 400]);
+}

@@ -1,0 +1,23 @@
+//! What an undo did, in words.
+
+use control::rows::UndoReport;
+
+/// A report in one line.
+#[must_use]
+pub fn undo_text(report: &UndoReport) -> String {
+    let mut text = format!(
+        "{} threads restored, {} gone, {} left to others, {} outside of their cpusets; {} pages \
+         restored, {} gone, {} in nobody's use",
+        report.threads_restored,
+        report.threads_gone,
+        report.threads_left,
+        report.threads_parked,
+        report.pages_restored,
+        report.pages_gone,
+        report.pages_left
+    );
+    for failed in &report.failed {
+        text += &format!("; {failed}");
+    }
+    text
+}

@@ -1,0 +1,91 @@
+//! What a plan is worth.
+
+use std::time::Duration;
+
+use super::Prices;
+use crate::evidence::Evidence;
+use crate::policy::{Page, Program, Veto};
+
+/// What carrying out a plan brings within the horizon, what it costs, and how sure that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worth {
+    /// Time that the tasks of the program save within the horizon, in nanoseconds.
+    pub saved_ns: f64,
+    /// Time that moving takes from them, in nanoseconds.
+    pub price_ns: f64,
+    /// What samples say of the saving; none where it does not rest on samples.
+    pub evidence: Option<Evidence>,
+}
+
+impl Worth {
+    /// Lower bound of what it saves; nothing where chance alone explains it.
+    #[must_use]
+    pub fn least_ns(&self) -> f64 {
+        match self.evidence {
+            None => self.saved_ns,
+            Some(sure) if sure.convinces() && sure.share > 0.5 => {
+                self.saved_ns * (sure.low - 0.5) / (sure.share - 0.5)
+            }
+            Some(_) => self.saved_ns.min(0.0),
+        }
+    }
+
+    /// Whether it is worth its price, and surely so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn judge(&self) -> Result<(), Veto> {
+        if self.saved_ns <= self.price_ns {
+            Err(Veto::DoesNotPay)
+        } else if self.least_ns() <= self.price_ns {
+            Err(Veto::Evidence)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Program<'_> {
+    /// Processor time that its tasks took in the window, in nanoseconds.
+    pub(crate) fn busy_ns(&self) -> f64 {
+        let busy: f64 = self.tasks.iter().map(|task| task.busy).sum();
+        busy * self.window.as_nanos() as f64
+    }
+}
+
+impl Prices {
+    /// These prices by what was seen of the program in the window. `stands` is how long nothing has changed.
+    ///
+    /// Accesses overlap: nobody waits for memory longer than he runs. So where they would take longer one after the
+    /// other, each saves that much less. And what has been the same for a minute is expected to be for another.
+    #[must_use]
+    pub fn of_program(self, program: &Program<'_>, stands: Duration) -> Self {
+        let busy_ns = program.busy_ns();
+        let mut prices = self.of_window(busy_ns / 1e9, program.samples);
+        prices.horizon_ns = prices.horizon_ns.max(stands.as_nanos() as f64);
+        let waits_ns =
+            ways(program) * prices.accesses_per_amount * prices.access_saving_ns_per_distance;
+        if waits_ns > busy_ns {
+            prices.access_saving_ns_per_distance *= busy_ns / waits_ns;
+        }
+        prices
+    }
+}
+
+/// How far all accesses to pages are that policies see, in distances times weight.
+pub(crate) fn ways(program: &Program<'_>) -> f64 {
+    let pages = program.pages.iter();
+    pages
+        .filter_map(|page| Some(way(program, page, usize::from(page.home?))))
+        .sum()
+}
+
+/// Distance of all uses of a page, if it is there.
+pub(crate) fn way(program: &Program<'_>, page: &Page, there: usize) -> f64 {
+    let distances = program.topology.distances();
+    let users = page.accessors().iter().filter_map(|user| {
+        let from = program.tasks.get(user.task as usize)?.node?;
+        Some(f64::from(user.weight) * f64::from(distances.between(from, there)))
+    });
+    users.sum()
+}

@@ -1,0 +1,42 @@
+//! What people see of settings.
+
+use std::path::{Path, PathBuf};
+
+use control::rows::{ConfigText, ReloadReport};
+use numadctl::render::settings;
+
+#[test]
+fn settings_are_shown_with_their_files() {
+    let text = ConfigText {
+        files: vec!["/a.toml".to_owned()],
+        text: "[daemon]".to_owned(),
+    };
+    assert_eq!(settings::shown(&text), "# from /a.toml\n[daemon]\n");
+    let none = ConfigText {
+        files: Vec::new(),
+        ..text
+    };
+    assert_eq!(
+        settings::shown(&none),
+        "# no settings file; all defaults\n[daemon]\n"
+    );
+    assert_eq!(
+        settings::checked(Path::new("/x"), &[PathBuf::from("/x")]),
+        "/x: ok\n"
+    );
+    assert!(
+        settings::checked(Path::new("/x"), &[]).starts_with("`/x` and its drop-ins are absent")
+    );
+    let report = ReloadReport {
+        changed: vec!["a: 1 -> 2".to_owned()],
+        at_restart: vec!["b: 3 -> 4".to_owned()],
+    };
+    assert_eq!(
+        settings::reloaded(&report),
+        "a: 1 -> 2\nb: 3 -> 4 (takes effect at the next start)\n"
+    );
+    assert_eq!(
+        settings::reloaded(&ReloadReport::default()),
+        "nothing is different\n"
+    );
+}

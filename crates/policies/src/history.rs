@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{CommMatrix, Program, Time};
 use topology::TaskKey;
 
 use crate::clusters::{Bin, Clusters};
-use crate::likeness::{Pair, Talk};
 
 /// Windows that are remembered: a minute at intervals of a second.
 const WINDOWS_MAX: usize = 64;
@@ -18,16 +16,15 @@ const PAIRS_MAX: usize = 4096;
 /// Clusters that are looked for.
 const CLUSTERS_MAX: usize = 16;
 
-/// Likeness of two windows below which a program does something else: two pairs in five have changed.
-const OTHER: f64 = 0.6;
-
-/// Pairs that one sample makes at the most: the other accessors of a page.
-const PAIRS_PER_SAMPLE: f64 = (ACCESSORS_MAX - 1) as f64;
+/// Two tasks, the lower first.
+type Pair = (TaskKey, TaskKey);
 
 /// The windows.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     windows: VecDeque<Window>,
+    /// In which they were, for those who forget other eras.
+    era: u32,
 }
 
 #[derive(Debug)]
@@ -35,8 +32,6 @@ struct Window {
     end: Time,
     length_ns: f64,
     pairs: Vec<(Pair, u64)>,
-    /// Amount of one event.
-    event: f64,
 }
 
 /// How many clusters there are.
@@ -64,16 +59,6 @@ pub(crate) struct Spoken {
     pub(crate) windows: f64,
 }
 
-impl Window {
-    fn talk(&self) -> Talk {
-        let pairs = self.pairs.iter();
-        Talk::new(
-            pairs.map(|&(pair, amount)| (pair, amount as f64)),
-            self.event,
-        )
-    }
-}
-
 impl History {
     /// Remembers this window.
     pub(crate) fn note(&mut self, now: Time, program: &Program<'_>) {
@@ -92,13 +77,10 @@ impl History {
         if self.windows.len() == WINDOWS_MAX {
             self.windows.pop_front();
         }
-        let said: f64 = pairs.iter().map(|&(_, amount)| amount as f64).sum();
-        let events = PAIRS_PER_SAMPLE * program.samples.max(1) as f64;
         self.windows.push_back(Window {
             end: now,
             length_ns: program.window.as_nanos() as f64,
             pairs,
-            event: (said / events).max(1.0),
         });
     }
 
@@ -107,32 +89,12 @@ impl History {
         self.windows.len()
     }
 
-    /// Forgets what was before the last window if that is other than two before it, which were alike: a program that
-    /// did one thing does another. Between them there may be the window in which it changed, which is like both.
-    /// One that goes to and fro with every window is remembered whole.
-    pub(crate) fn begin_anew_if_other(&mut self) {
-        let count = self.windows.len();
-        let alike = |one: usize, other: usize| {
-            let likeness = self.windows[one]
-                .talk()
-                .likeness(&self.windows[other].talk());
-            likeness.is_none_or(|likeness| likeness >= OTHER)
-        };
-        let was_left = |before: usize| alike(before - 1, before) && !alike(before, count - 1);
-        let is_other = (count >= 3 && was_left(count - 2)) || (count >= 4 && was_left(count - 3));
-        if is_other {
-            self.windows.drain(..count - 1);
+    /// Forgets what was before another era began.
+    pub(crate) fn begin_era(&mut self, era: u32) {
+        if era != self.era {
+            self.windows.clear();
+            self.era = era;
         }
-    }
-
-    /// All that was said.
-    pub(crate) fn talk(&self) -> Talk {
-        let mut sums: BTreeMap<Pair, f64> = BTreeMap::new();
-        for &(pair, amount) in self.windows.iter().flat_map(|window| &window.pairs) {
-            *sums.entry(pair).or_default() += amount as f64;
-        }
-        let events = self.windows.iter().map(|window| window.event);
-        Talk::new(sums.into_iter(), events.fold(1.0, f64::max))
     }
 
     /// What was said, in groups by when; pairs of tasks that are gone are left out, and so are groups of

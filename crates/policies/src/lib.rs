@@ -23,7 +23,6 @@ mod forecast;
 mod gather;
 mod history;
 pub mod kernel;
-mod likeness;
 mod matrix_choice;
 pub mod offline;
 mod page_choice;

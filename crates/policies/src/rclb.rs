@@ -23,10 +23,9 @@
 //! The paper maps once. Dealing out anew in every window would move everyone whenever two pairs change
 //! ranks. So nodes of the plan are named so that few tasks move, and a plan is taken only if it is worth it:
 //! by distance as in [`crate::board`], or because it lowers the highest load of a node by a tenth of the
-//! mean and brings nothing farther apart. And it is dealt out anew only while the first [`YOUNG`] windows are seen,
-//! when someone has no place, or when what is said is no longer what was dealt out for; otherwise the best of many
-//! deals, no better for the program than the first, would be waited for. What a program did before it began to
-//! do something else is forgotten ([`History::begin_anew_if_other`]).
+//! mean and brings nothing farther apart. And it is dealt out anew only while the first [`YOUNG`] windows of an
+//! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
+//! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
 use numad_core::{
     Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
@@ -37,7 +36,6 @@ use crate::board::{self, Board, Plan};
 use crate::data_mapping::{self, DataMapping};
 use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
-use crate::likeness::Talk;
 use crate::rounds;
 use crate::stay::keep_in_place;
 
@@ -80,9 +78,6 @@ const ORDER: SettingSpec = SettingSpec {
 /// engine may want a plan twice before it moves those who moved before.
 const YOUNG: usize = 4;
 
-/// Likeness above which what is said is what was dealt out for: one pair in five has changed.
-const SAME: f64 = 0.8;
-
 impl PolicyFactory for Rclb {
     fn name(&self) -> &'static str {
         "rclb"
@@ -117,7 +112,6 @@ impl PolicyFactory for Rclb {
             ascending: settings.text(ORDER.name) == "ascending",
             gain_min: settings.float(board::GAIN_MIN.name),
             history: History::default(),
-            dealt_for: Talk::default(),
             pages: settings
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
@@ -133,15 +127,13 @@ struct Rounds {
     ascending: bool,
     gain_min: f64,
     history: History,
-    /// What was said when tasks were dealt out last.
-    dealt_for: Talk,
     pages: Option<DataMapping>,
 }
 
 impl Policy for Rounds {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.history.begin_era(program.era);
         self.history.note(now, program);
-        self.history.begin_anew_if_other();
         let mut groups = self.history.groups(program, Count::Fit(self.fit));
         let matrix = self.history.matrix(&groups, program.tasks.len());
         self.sort(&mut groups);
@@ -175,15 +167,9 @@ impl Policy for Rounds {
 
 impl Rounds {
     /// Whether tasks are to be dealt out anew.
-    fn is_open(&mut self, board: &Board<'_>) -> bool {
-        let said = self.history.talk();
-        let same = self.dealt_for.likeness(&said);
-        let settled = self.history.count() > YOUNG && same.is_none_or(|same| same >= SAME);
-        if settled && board.settle(|_| None).iter().all(Option::is_some) {
-            return false;
-        }
-        self.dealt_for = said;
-        true
+    fn is_open(&self, board: &Board<'_>) -> bool {
+        let settled = self.history.count() > YOUNG;
+        !settled || board.settle(|_| None).iter().any(Option::is_none)
     }
 
     /// Brings groups, and pairs within them, into the order of their weights; of equal pairs that which says
@@ -267,8 +253,8 @@ mod tests {
         assert_eq!(nodes("1"), [0, 0, 1, 1].map(Some));
     }
 
-    /// Nodes after each window in which these pairs talk, all moves being made.
-    fn followed(windows: &[[(usize, usize); 4]]) -> Vec<Vec<Option<usize>>> {
+    /// Nodes after each window in which these pairs talk, all moves being made; another era begins with this window.
+    fn followed(windows: &[[(usize, usize); 4]], other: usize) -> Vec<Vec<Option<usize>>> {
         let mut policy = crate::tests::build("rclb", &[("pages", "false")]);
         let mut nodes = vec![
             Some(0),
@@ -284,9 +270,10 @@ mod tests {
         for (window, pairs) in (1..).zip(windows) {
             let talk = pairs.map(|(one, other)| (one, other, 300));
             let mut scene = Scene::new("2x4").with_tasks(&nodes).with_talk(&talk);
+            scene.era = u32::from(window > other);
             scene.samples = 800;
             let mut out = Vec::new();
-            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            policy.propose(Time(window as u64 * 500_000_000), &scene.as_program(), &mut out);
             scene.apply(&out);
             nodes = scene.placement();
             all.push(nodes.clone());
@@ -307,7 +294,7 @@ mod tests {
     fn a_program_that_does_something_else_is_followed_in_the_first_window_of_that() {
         let mut windows = vec![SIDE_BY_SIDE; 6];
         windows.extend([ACROSS; 6]);
-        let after = followed(&windows);
+        let after = followed(&windows, 6);
         together(&after[0], SIDE_BY_SIDE);
         assert_eq!(after[5], after[0]);
         together(&after[6], ACROSS);
@@ -330,6 +317,7 @@ mod tests {
                 scene = scene.with_talk(&pairs.map(|(one, other)| (one, other, amount)));
             }
             scene.samples = 800;
+            scene.era = u32::from(window > 6);
             let mut out = Vec::new();
             policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
             scene.apply(&out);
@@ -344,7 +332,7 @@ mod tests {
     #[test]
     fn what_comes_and_goes_with_every_window_moves_nobody_in_the_long_run() {
         let windows: Vec<_> = (0..20).map(|at| [SIDE_BY_SIDE, ACROSS][at % 2]).collect();
-        let after = followed(&windows);
+        let after = followed(&windows, usize::MAX);
         assert!(
             after[8..].iter().all(|nodes| *nodes == after[8]),
             "{after:?}"

@@ -44,10 +44,6 @@ pub(super) struct Judgement {
     pace: Pace,
     era: Era,
     ally: Ally,
-    /// Judged windows in a row in which no thread moved.
-    still: u32,
-    /// Judged windows in a row in which the program did not do what it did before.
-    changing: u32,
     /// Placements that had to be put back, less those that proved right since.
     strikes: u32,
     /// Tasks that were apart and that the last judged window wanted together.
@@ -61,12 +57,31 @@ pub(super) struct Judgement {
 }
 
 /// How the placement of threads stands.
-#[derive(Debug, Default)]
+///
+/// ```text
+///              SETTLED_MIN judged windows in which no thread moves
+///   Starting ─────────────────────────────────────────────────────► Settled
+///      │                                                             ▲ │  ▲
+///      │ a thread moves          no worse than the one before        │ │  │
+///      └───────────────► Trying ─────────────────────────────────────┘ │  │
+///                          │ ▲          a thread moves                 │  │
+///           worse: put back│ └─────────────────────────────────────────┘  │
+///                          ▼                                              │
+///                         Held ───────────────────────────────────────────┘
+///                                the time is over, or another era begins
+/// ```
+///
+/// A move that there is nothing to hold against leads to Starting.
+#[derive(Debug)]
 enum Regime {
-    #[default]
-    Free,
+    /// A new program, or threads that moved and cannot be tried, and so many judged windows without a move: pages wait
+    /// for a plan that could still be chance, and what was placed moves again when two windows agree.
+    Starting(u32),
+    /// The last placement is on probation; else as above.
     Trying(Trial),
-    /// Until then no thread moves, because the last placement had to be put back.
+    /// Pages wait for no plan that could be chance. When another era begins, one window is enough to move what was placed.
+    Settled,
+    /// The last placement had to be put back, and until then no thread moves.
     Held(Time),
 }
 
@@ -139,17 +154,18 @@ pub(super) struct Remedy {
 /// Holds that a program is left alone after threads were put back, unless it does something else before, and twice as
 /// long after each time: the same plan would be found again. As many as forgive a thread its going back and forth.
 const REST_HOLDS: u32 = 16;
+/// Judged windows in a row without a move of a thread from which a program that is not tried is settled: as many as a
+/// trial takes.
+const SETTLED_MIN: u32 = trial::WINDOWS;
 
 impl Judgement {
     pub(super) fn new(interval: Interval) -> Self {
         Self {
-            regime: Regime::default(),
+            regime: Regime::Starting(0),
             interval,
             pace: Pace::default(),
             era: Era::default(),
             ally: Ally::default(),
-            still: 0,
-            changing: 0,
             strikes: 0,
             sought: BTreeSet::new(),
             planned: BTreeMap::new(),
@@ -229,7 +245,7 @@ impl Judgement {
         let reason = match trial.judge(measured, &measure(program, &old), program.ipc) {
             Verdict::Wait => return None,
             Verdict::Keep => {
-                self.regime = Regime::Free;
+                self.regime = Regime::Settled;
                 self.strikes = self.strikes.saturating_sub(1);
                 return None;
             }
@@ -265,27 +281,32 @@ impl Judgement {
         {
             trial.postpone();
         }
-        // Where pages come, the program gets faster and is seen anew: what is left can be judged soon.
-        self.still = match moved {
-            true => 0,
-            false => self.still.saturating_add(u32::from(confident)),
-        };
-        if !old.is_empty() && options.require_gain && decision.remedy.is_none() {
-            match &mut self.regime {
-                Regime::Trying(trial) => trial.extend(old),
-                regime => {
-                    if let Some(trial) = Trial::new(decision.measure, self.pace.before(), old) {
-                        *regime = Regime::Trying(trial);
-                    }
+        let tries = options.require_gain && decision.remedy.is_none() && !old.is_empty();
+        match &mut self.regime {
+            Regime::Held(_) => {}
+            Regime::Trying(trial) if tries => trial.extend(old),
+            Regime::Trying(_) => {}
+            regime if moved => {
+                let trial = || Trial::new(decision.measure, self.pace.before(), old);
+                let trial = tries.then(trial).flatten();
+                *regime = trial.map_or(Regime::Starting(0), Regime::Trying);
+            }
+            Regime::Starting(still) if confident => {
+                *still += 1;
+                if *still >= SETTLED_MIN {
+                    self.regime = Regime::Settled;
                 }
             }
+            Regime::Starting(_) | Regime::Settled => {}
+        }
+        if tries {
             self.pace.begin_anew();
         }
         if options.method == Method::Published {
             // The papers ask whether the mapping that was worked out is another than the one before.
             return if bound { Change::Changed } else { Change::Same };
         }
-        if (moved || decision.undecided) && self.changing > 0 {
+        if (moved || decision.undecided) && self.era.is_unlike() {
             Change::Anew
         } else if moved {
             Change::Changed

@@ -7,13 +7,18 @@ use crate::policy::Program;
 #[derive(Debug, Default)]
 pub(super) struct Era {
     number: u32,
-    /// Judged windows in a row that were unlike those before.
-    unlike: u32,
+    /// Judged windows in a row that showed something else than those before.
+    other: u32,
+    /// The last judged window was not as those before.
+    is_unlike: bool,
 }
 
 /// Likeness of what is said now and what was said before below which the program does something else: two pairs in five
 /// have changed.
 const OTHER: f64 = 0.6;
+
+/// The same below which a window is not as those before: the program may have changed on the way.
+const ALIKE: f64 = 0.97;
 
 /// Windows in a row that may begin an era. A change within a window is seen in that one or in the next; one after them
 /// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
@@ -27,17 +32,29 @@ impl Era {
         self.number
     }
 
+    /// Whether the last judged window began an era.
+    pub(super) const fn begins(&self) -> bool {
+        matches!(self.other, 1..=BEGIN_MAX)
+    }
+
+    /// Whether it was not as those before, and may be in the midst of a change.
+    pub(super) const fn is_unlike(&self) -> bool {
+        self.is_unlike
+    }
+
     /// Compares a judged window, in which a sample counted so much, with those before it.
     pub(super) fn note(&mut self, program: &Program<'_>, sample: f64) {
         let both = program.decayed.pairs().map(|(one, other, all)| {
             let now = program.live.between(one, other);
             (now as f64, all.saturating_sub(now) as f64)
         });
-        let alike = likeness(both, (sample, sample * FADED));
-        self.unlike = match alike.is_some_and(|alike| alike < OTHER) {
-            true => self.unlike.saturating_add(1),
+        // Where chance alone is seen, nothing changed.
+        let alike = likeness(both, (sample, sample * FADED)).unwrap_or(1.0);
+        self.is_unlike = alike < ALIKE;
+        self.other = match alike < OTHER {
+            true => self.other.saturating_add(1),
             false => 0,
         };
-        self.number += u32::from((1..=BEGIN_MAX).contains(&self.unlike));
+        self.number += u32::from(self.begins());
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::super::orders::{PageGrant, TaskGrant};
 use super::super::wishes::Wishes;
-use super::{Decision, Judgement, Limits, ally};
+use super::{Decision, Judgement, Limits, Regime, ally};
 use crate::cost;
 use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Program, Proposal, Veto};
@@ -22,10 +22,6 @@ const LITTLE: f64 = 0.03;
 
 /// Windows after pages or threads went in which other pages may follow for less.
 const SWEEPS: u32 = 2;
-
-/// Judged windows without a move of a thread in which pages wait for what comes of a plan of threads that could
-/// still be chance.
-const STARTING: u32 = 2;
 
 impl Judgement {
     pub(super) fn judge_pages(
@@ -99,7 +95,8 @@ impl Judgement {
         proposals: &[Proposal],
         decision: &Decision,
     ) -> BTreeSet<usize> {
-        if !decision.plan_is_open || self.still >= STARTING {
+        let settled = !matches!(self.regime, Regime::Starting(_) | Regime::Trying(_));
+        if !decision.plan_is_open || settled {
             return BTreeSet::new();
         }
         let moves = |&(task, node): &(usize, usize)| {

@@ -14,16 +14,6 @@ use crate::time::Time;
 
 /// How much of what a plan gains the plan of the window before must still gain for the two to agree.
 const AGREES: f64 = 0.5;
-/// The same, of what a plan gains by this window, by all windows.
-const AGREES_IN_ALL: f64 = 0.1;
-/// The same from which it stands still, so that a window that shows something else is believed. After fewer the
-/// windows are so short that a change within one leaves a plan that fits neither what was nor what is.
-const STILL_MIN: u32 = 6;
-/// Cosine of what is said now and what was said before below which the program does something else.
-const ALIKE: f64 = 0.98;
-/// The same below which it does next to nothing that it did before. A window in which a change fell half-way is as
-/// like the one before as to that, and shows enough of what is new to go by.
-const OTHER: f64 = 0.7;
 
 impl Judgement {
     /// Which of several plans is worth most, see [`ThreadCase::best`]. Windows need not agree on it yet.
@@ -58,8 +48,7 @@ impl Judgement {
         limits: &Limits<'_>,
         decision: &mut Decision,
     ) {
-        let likeness = likeness(program);
-        self.note_something_else(likeness);
+        self.release(limits.now);
         let all_held = decision.remedy.is_some() || self.is_held(limits.now);
         let standings = self.standings(program, wanted, all_held);
         let wishes: Vec<TaskWish> = wanted
@@ -67,11 +56,7 @@ impl Judgement {
             .iter()
             .filter_map(Proposal::place)
             .collect();
-        if limits.evidence {
-            self.note_change(likeness);
-        }
-        let agreed =
-            self.agrees_with_last(program, &wishes) || self.outweighs(program, &wishes, likeness);
+        let agreed = self.agrees_with_last(program, &wishes) || self.is_news(program, &wishes);
         let case = |reverting| ThreadCase {
             program,
             standings: &standings,
@@ -122,15 +107,16 @@ impl Judgement {
         }
     }
 
-    /// What was put back is no lesson for a program that does something else than it did.
-    fn note_something_else(&mut self, likeness: f64) {
-        if likeness < OTHER && matches!(self.regime, Regime::Held(_)) {
-            self.regime = Regime::Free;
+    /// Lets go of threads that were put back when their time is over, or the program does something else: what was put
+    /// back is no lesson for that.
+    fn release(&mut self, now: Time) {
+        if matches!(self.regime, Regime::Held(_)) && !self.is_held(now) {
+            self.regime = Regime::Settled;
         }
     }
 
     const fn is_held(&self, now: Time) -> bool {
-        matches!(self.regime, Regime::Held(until) if now.0 < until.0)
+        matches!(self.regime, Regime::Held(until) if now.0 < until.0) && !self.era.begins()
     }
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
@@ -184,33 +170,15 @@ impl Judgement {
         wanted < stay && stay - then >= AGREES * (stay - wanted)
     }
 
-    /// Whether of a program that stood still what is wanted now needs no second window: because it does next to
-    /// nothing that it did before, so that what is known of it is what this window shows, as of a new program; or
-    /// because it gains even by all that was seen, [`AGREES_IN_ALL`] of what it gains by this window. A window in
-    /// which the program changed on the way has shown half of the new already, and counts as the first of two.
-    fn outweighs(&self, program: &Program<'_>, wishes: &[TaskWish], likeness: f64) -> bool {
-        if self.still < STILL_MIN {
-            return false;
-        }
+    /// Whether what is wanted of a program that was settled is for an era that begins: what is known of that is what
+    /// this window shows, as of a new program.
+    fn is_news(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
         let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
-        let wanted = wished_nodes(program, wishes);
-        let gain = |matrix: &CommMatrix| {
-            let far = |nodes: &[Option<usize>]| {
-                cost::placement_distance(matrix, nodes, program.topology.distances())
-            };
-            far(&now) - far(&wanted)
+        let far = |nodes: &[Option<usize>]| {
+            cost::placement_distance(program.live, nodes, program.topology.distances())
         };
-        let live = gain(program.live);
-        let by_all = || self.changing > 1 && gain(program.decayed) >= AGREES_IN_ALL * live;
-        live > 0.0 && (likeness < OTHER || by_all())
-    }
-
-    /// Counts windows in a row in which the program does not do what it did before.
-    const fn note_change(&mut self, likeness: f64) {
-        self.changing = match likeness < ALIKE {
-            true => self.changing.saturating_add(1),
-            false => 0,
-        };
+        let begins = matches!(self.regime, Regime::Settled) && self.era.begins();
+        begins && far(&wished_nodes(program, wishes)) < far(&now)
     }
 
     /// Keeps where tasks were wanted and with whom, so that the next window can agree.
@@ -242,24 +210,6 @@ impl Decision {
             reason,
             evidence,
         });
-    }
-}
-
-/// Cosine of what was said in this window and what remains of the windows before; 1 where nothing does.
-fn likeness(program: &Program<'_>) -> f64 {
-    let (mut product, mut now, mut before) = (0.0, 0.0, 0.0);
-    for (one, other, all) in program.decayed.pairs() {
-        let live = program.live.between(one, other);
-        let (live, past) = (live as f64, all.saturating_sub(live) as f64);
-        product += live * past;
-        now += live * live;
-        before += past * past;
-    }
-    let lengths: f64 = now * before;
-    if lengths > 0.0 {
-        product / lengths.sqrt()
-    } else {
-        1.0
     }
 }
 

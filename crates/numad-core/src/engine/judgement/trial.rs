@@ -103,7 +103,7 @@ pub(super) enum Verdict {
 }
 
 /// Windows from the last move to the verdict: the first may still show what was moved.
-const WINDOWS: u32 = 2;
+pub(super) const WINDOWS: u32 = 2;
 /// Windows that pages may take to follow.
 const POSTPONED_MAX: u32 = 8;
 /// How much worse is worse: the product's promise is 3 %.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use control::rows::{
     Attachment, AttachmentDetail, ConfigText, Counts, EventRow, Evidence, Finding, JournalMask,
     JournalMemory, JournalReport, JournalRow, KernelMoves, Ledger, LinkRow, Matrix, MemoryRow,
-    Moving, Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
+    Partner, PolicyRow, PowerRow, ReloadReport, SettingRow, Status, ThreadRow, UndoReport,
 };
 use numadctl::render::{
     attachment, counters, doctor, explain, journal, matrix, matrix_svg, policies, settings, status,
@@ -316,30 +316,6 @@ fn program() -> Attachment {
         unseen_share: None,
         external: None,
     }
-}
-
-#[test]
-fn memory_that_takes_several_windows_shows_how_far_it_is() {
-    let text = |seconds_left| {
-        let mut status = daemon();
-        status.attachments = vec![Attachment {
-            moving: Some(Moving {
-                bytes_moved: 3 << 30,
-                bytes_left: 61 << 30,
-                seconds_left,
-            }),
-            ..program()
-        }];
-        status::text(&status, 80)
-    };
-    let expected = "moving 3  3.0 GiB of 64.0 GiB moved, about 20 min 20 s left\n";
-    let found = text(Some(1220.0));
-    assert!(found.contains(expected), "{found}");
-    let found = text(None);
-    assert!(
-        found.contains("moving 3  3.0 GiB of 64.0 GiB moved\n"),
-        "{found}"
-    );
 }
 
 #[test]

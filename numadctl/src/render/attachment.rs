@@ -144,4 +144,23 @@ mod tests {
         assert_eq!(spans(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         assert_eq!(spans(&[u32::MAX]), "4294967295");
     }
+
+    #[track_caller]
+    fn check_moving(seconds_left: Option<f64>, expected: &str) {
+        let row = Moving {
+            bytes_moved: 3 << 30,
+            bytes_left: 61 << 30,
+            seconds_left,
+        };
+        assert_eq!(moving(&row), expected);
+    }
+
+    #[test]
+    fn memory_that_takes_several_windows_shows_how_far_it_is() {
+        check_moving(
+            Some(1220.0),
+            "3.0 GiB of 64.0 GiB moved, about 20 min 20 s left",
+        );
+        check_moving(None, "3.0 GiB of 64.0 GiB moved");
+    }
 }

@@ -84,11 +84,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             ("pages", "integer", "Pages tracked."),
             ("evidence", "Evidence", "How sure the last window was."),
             ("ledger", "Ledger", "What was done to it."),
-            (
-                "moving",
-                "Moving?",
-                "How far memory is that goes on moving from window to window.",
-            ),
+            ("moving", "Moving?", "How far a move of many windows is."),
             (
                 "distance",
                 "number?",
@@ -246,11 +242,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
     Schema {
         name: "Ledger",
         fields: &[
-            (
-                "threads_bound",
-                "integer",
-                "Threads whose affinity is ours now.",
-            ),
+            ("threads_bound", "integer", "Threads bound by us now."),
             (
                 "thread_moves",
                 "integer",
@@ -275,16 +267,8 @@ pub(super) const SCHEMAS: &[Schema] = &[
         name: "Moving",
         fields: &[
             ("bytes_moved", "integer", "Bytes moved so far."),
-            (
-                "bytes_left",
-                "integer",
-                "Bytes that the last window left for the next.",
-            ),
-            (
-                "seconds_left",
-                "number?",
-                "Seconds that they take as fast as it went so far.",
-            ),
+            ("bytes_left", "integer", "Bytes left for the next window."),
+            ("seconds_left", "number?", "Seconds that they will take."),
         ],
     },
     Schema {

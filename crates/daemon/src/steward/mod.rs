@@ -7,6 +7,7 @@ mod attach;
 mod away;
 mod balancing;
 mod batch;
+mod carry;
 mod counters;
 mod experiments;
 mod fit;
@@ -37,9 +38,7 @@ use actuator::Balancing;
 use config::{Config, LogLevel, Users};
 use control::Failure;
 use control::rows::{UndoReport, UndoRequest};
-use numad_core::{
-    Action, AttachmentId, Engine, EventKind, Lifecycle, Outcome, Record, Refusal, Time,
-};
+use numad_core::{AttachmentId, Engine, EventKind, Lifecycle, Record, Refusal, Time};
 use sampler::Source;
 use tokio::sync::watch;
 use topology::{Pid, Topology};
@@ -221,21 +220,6 @@ pub const fn level_of(config: &Config) -> Level {
         LogLevel::Info => Level::Info,
         LogLevel::Debug => Level::Debug,
     }
-}
-
-/// Whether these actions move pages; all of a kind come together.
-fn moves(actions: &[Action]) -> bool {
-    matches!(actions.first(), Some(Action::MovePages { .. }))
-}
-
-/// What came of moves that were not tried.
-fn given_up(actions: &[Action]) -> Vec<Outcome> {
-    let nothing = || Outcome::Moved {
-        pages: Vec::new(),
-        spent_ns: 0,
-        took_ns: 0,
-    };
-    actions.iter().map(|_| nothing()).collect()
 }
 
 impl Steward {
@@ -539,42 +523,6 @@ impl Steward {
                 .map(|user| self.threads_left(user.uid, Some(id))),
             pages: self.engine.wanted_places(id, WANTED_PAGES_MAX),
         })
-    }
-
-    /// Does what the engine orders. Pages whose turn has not come when somebody wants something changed stay where they are:
-    /// the next window wants them again.
-    fn carry_out(&mut self) {
-        let mut waited_for = false;
-        loop {
-            let actions = self.engine.poll_actions(self.parts.hand.at_once());
-            let Some(id) = actions.first().map(Action::attachment) else {
-                return;
-            };
-            let outcomes = match self.programs.get_mut(&id) {
-                Some(_) if waited_for && moves(&actions) => given_up(&actions),
-                Some(program) => program.perform_all(&mut *self.parts.hand, &actions),
-                None => vec![Outcome::Refused(Refusal::Gone); actions.len()],
-            };
-            for (action, outcome) in actions.iter().zip(&outcomes) {
-                if let (Action::Bind { task, .. }, true) = (action, self.programs.contains_key(&id))
-                {
-                    self.parts.machine.rebound(id, *task);
-                }
-                let now = (self.parts.clock)();
-                self.engine.handle_outcome(now, action, outcome);
-            }
-            // A thousand threads, each with a row that goes to the disk first, take longer than
-            // the source's buffers hold.
-            let now = (self.parts.clock)();
-            if self
-                .source
-                .as_ref()
-                .is_some_and(|source| now >= source.next_drain)
-            {
-                self.drain(now);
-            }
-            waited_for |= self.answer_looks();
-        }
     }
 
     /// Takes what the engine tells: history, counters, and programs that have ended.

@@ -9,7 +9,7 @@ use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::Certainty;
 use crate::guard::{PageCase, PageWish, Standing, ThreadCase, ThreadVerdicts};
-use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, SpaceId, Task};
+use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, Plan, Proposal, Reason, SpaceId, Task};
 
 /// Four tasks, each with a busy page; the first two talk.
 struct Scene {
@@ -107,6 +107,28 @@ impl Scene {
         gbps: Option<[Option<f64>; 2]>,
         forgotten: u64,
     ) -> ThreadVerdicts {
+        self.with_case(&[4; 2], gbps, forgotten, |case| case.judge(wishes))
+    }
+
+    /// The one of several plans that is taken, each of tasks with their nodes, on nodes with so many places.
+    fn best(&self, capacity: &[usize], plans: &[&[(usize, usize)]]) -> usize {
+        let place = |&(task, node): &(usize, usize)| Proposal::PlaceTask {
+            task,
+            node,
+            reason: Reason::Order,
+        };
+        let plans = plans.iter().map(|plan| plan.iter().map(place).collect());
+        let plans: Vec<Plan> = plans.collect();
+        self.with_case(capacity, None, 0, |case| case.best(&plans))
+    }
+
+    fn with_case<T>(
+        &self,
+        capacity: &[usize],
+        gbps: Option<[Option<f64>; 2]>,
+        forgotten: u64,
+        ask: impl FnOnce(&ThreadCase<'_>) -> T,
+    ) -> T {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
         // Seldom used and often sampled: it says who shares, and next to nothing about traffic.
         let mut shared = self.pages[0];
@@ -115,9 +137,10 @@ impl Scene {
         (shared.accessor_count, shared.samples) = (2, 10_000);
         shared.forgotten = forgotten;
         let pages: Vec<Page> = self.pages.iter().copied().chain([shared]).collect();
-        let case = ThreadCase {
+        ask(&ThreadCase {
             program: &Program {
                 pages: &pages,
+                capacity,
                 ..self.program()
             },
             standings: &[Standing::default(); 4],
@@ -128,8 +151,7 @@ impl Scene {
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
             said: &CommMatrix::new(4),
-        };
-        case.judge(wishes)
+        })
     }
 
     fn pages(
@@ -424,4 +446,21 @@ fn much_memory_is_not_evened_for_little_use() {
         0,
         "a page stands for 4 GiB, whose move takes two seconds"
     );
+}
+
+#[test]
+fn of_several_plans_the_one_that_is_worth_most_is_taken() {
+    // The first two talk, and are apart.
+    let scene = Scene::new([0, 1, 0, 1], [0, 1, 0, 1], 50_000_000);
+    let (stay, join, meet): (&[_], &[_], &[_]) = (&[], &[(1, 0)], &[(0, 1)]);
+    assert_eq!(scene.best(&[4; 2], &[stay, join]), 1);
+    assert_eq!(scene.best(&[4; 2], &[join, stay]), 0);
+    assert_eq!(scene.best(&[4; 2], &[meet, join]), 0, "the first of equals");
+    assert_eq!(scene.best(&[4; 2], &[stay, &[(2, 1)]]), 0, "nobody gains");
+    assert_eq!(
+        scene.best(&[2; 2], &[stay, join]),
+        0,
+        "one has no core then"
+    );
+    assert_eq!(scene.best(&[3, 1], &[stay, join]), 1, "one has none now");
 }

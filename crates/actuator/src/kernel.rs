@@ -91,7 +91,8 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
-    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that, and notes how each ended.
+    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that, and notes how each
+    /// ended.
     fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
         for call in calls {
             call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
@@ -243,8 +244,8 @@ fn errno_of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-/// Longer than a thread in the midst of making another is kept from a processor, on a machine with a dozen ready threads
-/// for each: the kernel's slices are 3 to 4 ms.
+/// Longer than a thread in the midst of making another is kept from a processor, on a machine with a dozen ready
+/// threads for each: the kernel's slices are 3 to 4 ms.
 const REST: Duration = Duration::from_millis(45);
 
 /// A number of a thread or process for a call. 0 would mean "myself", and is nobody's number.

@@ -174,8 +174,8 @@ fn pages_that_the_program_shares_move_when_all_who_map_them_are_of_it_and_go_bac
     assert!(bench.nodes(100).iter().all(|&node| node == 0));
 }
 
-/// Two processes that share ten pages at addresses of their own, all on node 0, and a daemon that moved the last eight to
-/// node 1 through the second.
+/// Two processes that share ten pages at addresses of their own, all on node 0, and a daemon that moved the last
+/// eight to node 1 through the second.
 fn moved_through_the_second() -> (Bench, [u64; 2]) {
     let (bench, _) = bench();
     let addresses = [0x10_0000, 0x70_0000];
@@ -214,8 +214,8 @@ fn shared_memory_goes_back_though_the_process_that_it_was_moved_through_has_ende
     }
 }
 
-/// A page may be moved as a process's own before it is seen to be shared, and then as shared memory through another, which
-/// has it elsewhere: rows of one page that have neither an address nor an owner in common.
+/// A page may be moved as a process's own before it is seen to be shared, and then as shared memory through another,
+/// which has it elsewhere: rows of one page that have neither an address nor an owner in common.
 #[test]
 fn a_page_that_was_moved_as_private_and_as_shared_goes_back_to_where_it_was_first() {
     let shared = |pid, address, node| move_shared(Pid(pid), vec![address], node);
@@ -335,8 +335,8 @@ fn a_process_that_has_something_else_there_by_now_keeps_it() {
     assert_eq!((bench.nodes(100)[0], live.journal().open_rows()), (0, 0));
 }
 
-/// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2 to node 0; everything
-/// is put back by the next daemon.
+/// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2 to node 0;
+/// everything is put back by the next daemon.
 #[track_caller]
 fn check_block(huge: bool, expected: [u32; 4]) {
     let (bench, _) = bench();
@@ -466,8 +466,8 @@ fn a_copy_does_not_hide_that_two_others_share_a_page() {
     }
 }
 
-/// What a program copies while it is undone is for a moment not where it was sent, as rows that are one page. It must not
-/// have every row near it go home one by one.
+/// What a program copies while it is undone is for a moment not where it was sent, as rows that are one page. It must
+/// not have every row near it go home one by one.
 #[test]
 fn a_copy_made_meanwhile_is_not_taken_for_a_huge_page() {
     let (bench, _) = bench();

@@ -55,8 +55,9 @@ impl Default for Pacer {
 
 /// How many calls go on side by side, learned from what they move in a time. Pure, as [`Pacer`].
 ///
-/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what is not gained then is
-/// spent by processors that wait for each other. Looks again from time to time, for the rest of the machine gets busy or idle.
+/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what is not gained then
+/// is spent by processors that wait for each other. Looks again from time to time, for the rest of the machine gets
+/// busy or idle.
 #[derive(Clone, Debug)]
 pub(crate) struct Movers {
     most: usize,
@@ -202,8 +203,8 @@ mod tests {
         assert_eq!(pacer.size(), 64);
     }
 
-    /// How many calls go on side by side in each of a thousand rounds of pages that take 2 us each, where so many move as much in a
-    /// time as `worth` says of them. At most eight.
+    /// How many calls go on side by side in each of a thousand rounds of pages that take 2 us each, where so many
+    /// move as much in a time as `worth` says of them. At most eight.
     fn counts(worth: impl Fn(usize) -> f64) -> Vec<usize> {
         let mut movers = Movers::new(8);
         let each = (0..1000).map(|_| {

@@ -357,7 +357,9 @@ const OVERHEAD: Section = Section {
                 1,
                 1_000,
                 5,
-                "The pause budget of moves: how long calls that move pages may hold up a program, in milliseconds. Calls are sized to take a fifth of it, and never hold fewer than 8 pages; several go on side by side where that moves more.",
+                "The pause budget of moves: how long calls that move pages may hold up a program, in milliseconds. Calls are \
+                 sized to take a fifth of it, and never hold fewer than 8 pages; several go on side by side where that \
+                 moves more.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,

@@ -42,8 +42,8 @@ pub struct AttachRequest {
     /// Name of the policy; the default policy of the settings when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Settings of the policy by name, and of the engine for this program by full name, such as `engine.hold_ms`, as text;
-    /// absent ones are as in the settings file.
+    /// Settings of the policy by name, and of the engine for this program by full name, such as `engine.hold_ms`, as
+    /// text; absent ones are as in the settings file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Decide and tell, but change nothing.
@@ -542,8 +542,8 @@ pub struct UndoReport {
     pub threads_gone: u64,
     /// Threads left alone because someone else changed them since.
     pub threads_left: u64,
-    /// Threads that have no affinity for now, because their cpuset has none of the processors of their own. They stay in
-    /// the journal, and get it back when the cpuset has one of them again.
+    /// Threads that have no affinity for now, because their cpuset has none of the processors of their own. They stay
+    /// in the journal, and get it back when the cpuset has one of them again.
     #[serde(default)]
     pub threads_parked: u64,
     /// Pages that are where they were.

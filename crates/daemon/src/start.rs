@@ -96,8 +96,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     parts.serve()
 }
 
-/// How many calls that move pages may go on side by side: one for each node that memory comes from or goes to. What they
-/// take counts into `overhead.budget_percent` as all that we do.
+/// How many calls that move pages may go on side by side: one for each node that memory comes from or goes to. What
+/// they take counts into `overhead.budget_percent` as all that we do.
 fn movers(topology: &Topology) -> usize {
     let nodes = topology.nodes().iter();
     nodes

@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// Who maps threads to the last-level caches of a node, where a node has several: a policy that needs nothing but who
-    /// shares memory with whom, and remembers nothing.
+    /// Who maps threads to the last-level caches of a node, where a node has several: a policy that needs nothing but
+    /// who shares memory with whom, and remembers nothing.
     pub fn map_within_nodes(&mut self, policy: Box<dyn Policy>) {
         self.within = Within::new(&self.topology, policy);
     }
@@ -348,8 +348,8 @@ impl Engine {
         self.actions.pop_front()
     }
 
-    /// The next things to do that do not wait for each other: one, or up to so many that move pages of one program. None when
-    /// there is nothing to do.
+    /// The next things to do that do not wait for each other: one, or up to so many that move pages of one program.
+    /// None when there is nothing to do.
     pub fn poll_actions(&mut self, most: usize) -> Vec<Action> {
         let mut polled: Vec<Action> = self.poll_action().into_iter().collect();
         while let Some(Action::MovePages { attachment, .. }) = polled.first()
@@ -571,4 +571,13 @@ impl Action {
             Self::Bind { attachment, .. } | Self::MovePages { attachment, .. } => *attachment,
         }
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "weights, distances and shares are small and not negative; `as` saturates"
+)]
+fn rounded(figure: f64) -> u32 {
+    (figure + 0.5) as u32
 }

@@ -17,13 +17,12 @@
 //! move as many threads would show by chance, and a page's accesses more than a coin would; see
 //! [`crate::evidence`]. Threads are judged by the pages that they share.
 //!
-//! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
-//! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in
-//! a row, so that a program whose threads never settle does not keep its pages where they were for ever.
-//! In the first windows of a program pages wait too if something, but not yet enough, speaks for moving a thread that
-//! uses them: it shows sooner whose a page is than who shares it, and they would go twice. They wait for a plan that would
-//! save little as well, since nearer may be slower: a program that takes all the bandwidth it gets would crowd one
-//! controller.
+//! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the policy saw
+//! threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in a row, so that a
+//! program whose threads never settle does not keep its pages where they were for ever. In the first windows of a
+//! program pages wait too if something, but not yet enough, speaks for moving a thread that uses them: it shows
+//! sooner whose a page is than who shares it, and they would go twice. They wait for a plan that would save little as
+//! well, since nearer may be slower: a program that takes all the bandwidth it gets would crowd one controller.
 
 use std::collections::BTreeSet;
 
@@ -144,8 +143,8 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// The position of the plan that leaves the fewest tasks without a core of their own and is worth most of those, staying
-    /// being worth nothing; the first of equals.
+    /// The position of the plan that leaves the fewest tasks without a core of their own and is worth most of those,
+    /// staying being worth nothing; the first of equals.
     pub(crate) fn best(&self, plans: &[Plan]) -> usize {
         if plans.len() < 2 || !self.evidence {
             return 0;
@@ -517,8 +516,8 @@ pub(crate) struct PageCase<'a> {
     pub options: &'a AttachOptions,
     /// Most pages that may go.
     pub moves_max: u64,
-    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once go too
-    /// far.
+    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once
+    /// go too far.
     pub aside_max: u64,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],

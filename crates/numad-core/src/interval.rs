@@ -6,8 +6,8 @@ use std::time::Duration;
 /// How the length of windows follows what happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IntervalLaw {
-    /// Ours: a sixteenth of the time since something changed. So what a change costs until it is seen is the same part of
-    /// the time that it lasts, however long that is, and a program that stands still is hardly looked at.
+    /// Ours: a sixteenth of the time since something changed. So what a change costs until it is seen is the same
+    /// part of the time that it lasts, however long that is, and a program that stands still is hardly looked at.
     Calm {
         /// Shortest, and the first.
         min: Duration,

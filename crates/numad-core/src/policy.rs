@@ -19,8 +19,8 @@ pub trait Policy: Send + fmt::Debug {
     /// Appends proposals for this window, best first. Nothing to say is a good answer.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>);
 
-    /// Appends whole plans for this window, each instead of the others, without a price: the engine takes the one that is
-    /// worth most, the first of equals, and the first where none is worth its price. Most policies have one.
+    /// Appends whole plans for this window, each instead of the others, without a price: the engine takes the one
+    /// that is worth most, the first of equals, and the first where none is worth its price. Most policies have one.
     fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
         let mut plan = Plan::new();
         self.propose(now, program, &mut plan);

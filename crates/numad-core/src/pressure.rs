@@ -107,8 +107,8 @@ impl Pressure {
         size <= MODEL_SIZE_MAX && !self.is_calm()
     }
 
-    /// What a plan for threads is worth to the full model, with pages taken to follow those who use them most; none where
-    /// it has no say.
+    /// What a plan for threads is worth to the full model, with pages taken to follow those who use them most; none
+    /// where it has no say.
     pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Option<Worth> {
         if !self.asks_model(&plan.program) {
             return None;
@@ -124,9 +124,9 @@ impl Pressure {
         })
     }
 
-    /// Judges a plan for threads of which it is known what it is worth by distance and to the full model: what that finds
-    /// slower is dropped though it pays, and near the limit of a controller what it finds faster may be done though it
-    /// does not.
+    /// Judges a plan for threads of which it is known what it is worth by distance and to the full model: what that
+    /// finds slower is dropped though it pays, and near the limit of a controller what it finds faster may be done
+    /// though it does not.
     pub(crate) fn judge(
         &self,
         plan: &ThreadPlan<'_>,

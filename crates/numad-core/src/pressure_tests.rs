@@ -408,7 +408,8 @@ fn nobody_saves_more_of_waiting_than_he_runs() {
         let prices = Prices::default().of_program(&scene.program(), Duration::ZERO);
         prices.access_saving_ns_per_distance
     };
-    // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each, 50,000,000 are ten times that.
+    // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each, 50,000,000 are ten times
+    // that.
     assert!((saving(5_000_000) - 9.0).abs() < 1e-9);
     assert!((saving(50_000_000) - 1.0).abs() < 1e-9);
 }

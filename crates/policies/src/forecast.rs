@@ -28,8 +28,8 @@ pub(crate) struct Forecast<'a> {
 }
 
 impl<'a> Forecast<'a> {
-    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the machine and the program are too large to be asked about
-    /// in a window.
+    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the machine and the program
+    /// are too large to be asked about in a window.
     pub(crate) fn new(
         model: &'a MachineModel,
         program: &Program<'a>,

@@ -1,8 +1,8 @@
 //! One file per policy, and the registry.
 //!
-//! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and its
-//! [`Policy`] in a file of its own, and name both under `policies!` below. From then on the daemon, the command line and
-//! the simulator know it, the tests of this crate bring it before `testkit::jury`, and they fail until
+//! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and
+//! its [`Policy`] in a file of its own, and name both under `policies!` below. From then on the daemon, the command
+//! line and the simulator know it, the tests of this crate bring it before `testkit::jury`, and they fail until
 //! `docs/policies.md` has its page. The other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`,
 //! `rounds`, `clusters` and others) hold a method that several policies share.
 //!

@@ -153,9 +153,9 @@ fn memory_of_any_size_is_moved_where_that_pays() {
     assert!(shared.iter().all(|&gain| gain > 0.0), "{shared:.1?}");
 }
 
-/// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from takes 3.6 s. A program that is
-/// expected to go on for long enough has them nearly all, by the oracle's share of accesses, within half as long again and
-/// three windows.
+/// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from takes 3.6 s. A program
+/// that is expected to go on for long enough has them nearly all, by the oracle's share of accesses, within half as
+/// long again and three windows.
 #[test]
 fn much_memory_comes_home_nearly_as_fast_as_it_can_be_copied() {
     let mut scenario = Scenario {
@@ -208,8 +208,8 @@ fn a_program_beside_another_is_not_crowded_onto_what_is_left() {
     }
 }
 
-/// Pairs that take all the bandwidth they get, on half of the cores: gathered on two of four nodes they once lost a fifth,
-/// and on eight 43 %.
+/// Pairs that take all the bandwidth they get, on half of the cores: gathered on two of four nodes they once lost a
+/// fifth, and on eight 43 %.
 #[test]
 fn where_bandwidth_is_unknown_threads_are_not_gathered_on_a_few_nodes() {
     for (topology, threads) in [("4x18@10,21", 36), ("2x16@10,21", 16)] {
@@ -234,8 +234,8 @@ fn partners_that_change_are_followed() {
     assert!(gains.iter().sum::<f64>() / 3.0 > 10.0, "{gains:.1?}");
 }
 
-/// Windows are short as long as the program changes, whatever law the papers have; on two nodes they once came so late that
-/// 6 % were lost.
+/// Windows are short as long as the program changes, whatever law the papers have; on two nodes they once came so
+/// late that 6 % were lost.
 #[test]
 fn partners_that_change_fast_are_followed_better_than_by_the_papers_law() {
     let with = |settings: &[(&str, &str)]| {

@@ -37,8 +37,8 @@ const WORKLOADS: [(&str, &str, u32); 8] = [
     (PLACED, "pairs --region-kib 1024", SECONDS),
 ];
 
-/// Programs as large as those that people run, where there is much to gain: kind, size of a thread's or a group's memory,
-/// and huge pages. `--workloads real` stands for all of them.
+/// Programs as large as those that people run, where there is much to gain: kind, size of a thread's or a group's
+/// memory, and huge pages. `--workloads real` stands for all of them.
 const REAL: [&str; 7] = [
     "slices@4M",
     "slices@32M",

@@ -91,11 +91,11 @@ pub(crate) struct Figures {
     pub(crate) kernel: f64,
     /// Instructions of the program itself, in millions a second of the guest's time.
     pub(crate) work: f64,
-    /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors from a program leaves
-    /// it less to do, and less to wait for.
+    /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors from a program
+    /// leaves it less to do, and less to wait for.
     pub(crate) whole_ns: f64,
-    /// The same if in each second every thread had got as far as the others, which the emulation does not see to: who of them
-    /// gets how much time, and so what is fetched from where, is chance.
+    /// The same if in each second every thread had got as far as the others, which the emulation does not see to: who
+    /// of them gets how much time, and so what is fetched from where, is chance.
     pub(crate) even_ns: f64,
     /// Instructions in user mode that are not the program's, and those of the kernel, in millions a second of the
     /// guest's time.

@@ -31,7 +31,8 @@ use crate::moves::Batch;
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
 
-/// Where memory is, whoever has it: the same for all rows that may be one page. A place in shared memory, or an address.
+/// Where memory is, whoever has it: the same for all rows that may be one page. A place in shared memory, or an
+/// address.
 type Spot = (Option<ObjectId>, u64);
 
 /// Shared memory in which processes have rows of their own.
@@ -328,8 +329,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         mappings
     }
 
-    /// Rows of shared memory from one place in it to before another, each with a process that has the page. Counts those
-    /// that no process has, which stay in the journal.
+    /// Rows of shared memory from one place in it to before another, each with a process that has the page. Counts
+    /// those that no process has, which stay in the journal.
     fn shared_pages(
         &mut self,
         (object, places): (ObjectId, (u64, u64)),

@@ -1,8 +1,8 @@
 //! Who shares which memory: the shared mappings of attached processes, and whether anybody else has them.
 //!
-//! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory map, and
-//! which is long for some programs. So maps are read when a process has more or less mapped than before, and now and then
-//! for what was put in the place of something as large. Each look reads a bounded number of lines, and what it does not
+//! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory map, and which is
+//! long for some programs. So maps are read when a process has more or less mapped than before, and now and then for
+//! what was put in the place of something as large. Each look reads a bounded number of lines, and what it does not
 //! come to is read by a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,8 @@ impl Program {
         all.copied().collect()
     }
 
-    /// Reads maps that may have changed, those first that were not read for the longest time, as far as the budget goes.
+    /// Reads maps that may have changed, those first that were not read for the longest time, as far as the budget
+    /// goes.
     fn read_some(&mut self, reader: &Reader, present: &[Present]) -> Vec<ObservedMaps> {
         self.look += 1;
         let starts: BTreeMap<Pid, StartTicks> = present

@@ -174,8 +174,8 @@ impl Server {
     }
 }
 
-/// Connections that are turned away for their haste between two rests: 4,000 a second. Each takes 25 to 50 us of a processor,
-/// so that 10,000 took 25 to 55 % of one.
+/// Connections that are turned away for their haste between two rests: 4,000 a second. Each takes 25 to 50 us of a
+/// processor, so that 10,000 took 25 to 55 % of one.
 const HURRIED_AT_ONCE: u32 = 100;
 /// The time that these take, rest included.
 const HURRIED_REST: Duration = Duration::from_millis(25);

@@ -301,7 +301,8 @@ impl Orders {
         }
     }
 
-    /// What is done again and again in the midst of long work: the service manager is told, and who only looks is answered.
+    /// What is done again and again in the midst of long work: the service manager is told, and who only looks is
+    /// answered.
     fn between(&self, notifier: &Notifier, now: Time) -> Between {
         let inbox = Arc::clone(&self.inbox);
         let mut pulse = Pulse::new(notifier, now);

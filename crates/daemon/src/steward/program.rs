@@ -89,8 +89,8 @@ struct Wanted {
     pages: u64,
 }
 
-/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a program is lively. Of the pages of
-/// a service a few are always moved for little.
+/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a program is lively. Of
+/// the pages of a service a few are always moved for little.
 const LIVELY_PAGES: u64 = 100;
 
 /// What an attachment begins with.
@@ -405,8 +405,8 @@ mod tests {
         })
     }
 
-    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so many milliseconds, in which
-    /// the policy wanted these.
+    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so many milliseconds, in
+    /// which the policy wanted these.
     #[track_caller]
     fn check(next_ms: u64, wanted: Vec<EventKind>, expected: bool) {
         let mut program = program();

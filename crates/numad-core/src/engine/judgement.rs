@@ -79,7 +79,8 @@ enum Regime {
     Starting(u32),
     /// The last placement is on probation; else as above.
     Trying(Trial),
-    /// Pages wait for no plan that could be chance. When another era begins, one window is enough to move what was placed.
+    /// Pages wait for no plan that could be chance. When another era begins, one window is enough to move what was
+    /// placed.
     Settled,
     /// The last placement had to be put back, and until then no thread moves.
     Held(Time),
@@ -328,11 +329,6 @@ impl Judgement {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "instructions per cycle are few and not negative; `as` saturates"
-)]
 pub(super) fn milli(figure: f64) -> u32 {
-    (figure * 1000.0 + 0.5) as u32
+    super::rounded(figure * 1000.0)
 }

@@ -9,6 +9,7 @@ use topology::{CpuSet, NodeSet, TaskKey, Topology};
 use super::attachment::Attachment;
 use super::judgement::{Decision, Effect, Limits, milli};
 use super::queue::Events;
+use super::rounded;
 use super::seen::Stream;
 use super::seen::program::{Scratch, node_of};
 use super::traffic::{self, Memory};
@@ -380,13 +381,4 @@ fn millis(length: Duration) -> u64 {
 
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "distances and shares are small and not negative; `as` saturates"
-)]
-fn rounded(figure: f64) -> u32 {
-    (figure + 0.5) as u32
 }

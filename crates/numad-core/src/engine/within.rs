@@ -1,9 +1,9 @@
 //! Which last-level cache of its node a thread gets: the question of nodes once more, on a smaller machine.
 //!
-//! A node whose cores meet in several caches is itself a machine: its caches are the nodes, and a line
-//! from another of them comes no sooner than from memory. Once it is known who is on the node, a policy of the engine's
-//! own is asked about that machine, and what it wants is judged as any plan of threads. Only threads that were placed on
-//! the node take part, and only for those who seek a gain. What is not sure keeps the mask of the whole node.
+//! A node whose cores meet in several caches is itself a machine: its caches are the nodes, and a line from another
+//! of them comes no sooner than from memory. Once it is known who is on the node, a policy of the engine's own is
+//! asked about that machine, and what it wants is judged as any plan of threads. Only threads that were placed on the
+//! node take part, and only for those who seek a gain. What is not sure keeps the mask of the whole node.
 
 use std::collections::BTreeMap;
 

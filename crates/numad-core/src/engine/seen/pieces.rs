@@ -6,12 +6,13 @@
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
 //! is all its pages, whether anybody has seen them or not.
 //!
-//! A block ends where memory does, and that is not known: of what lies between two sampled pages
-//! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]), and of them nothing that
-//! may be others' as well: a library between two heaps, or shared memory.
+//! A block ends where memory does, and that is not known: of what lies between two sampled pages nobody may have any.
+//! So only gaps as they are in the same neighbourhood are filled ([`GAP`]), and of them nothing that may be others'
+//! as well: a library between two heaps, or shared memory.
 
 use std::ops::Range;
 
+use super::super::rounded;
 use super::Seen;
 use super::program::Positions;
 use crate::engine::ordered::Placed;
@@ -624,7 +625,8 @@ struct Extents {
 }
 
 impl Extents {
-    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that were sampled are of them.
+    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that were sampled are of
+    /// them.
     fn add(&mut self, all: &[Point], block: &Block<'_>, foreign: &[Range<u64>]) -> Range<usize> {
         let filled = self.fill(all, block);
         let (first, end) = (
@@ -753,13 +755,4 @@ fn join(ranges: &mut Vec<Range<u64>>, begin: usize) {
         }
     }
     ranges.truncate(end);
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "samples and weights are not negative; `as` saturates"
-)]
-fn rounded(figure: f64) -> u32 {
-    (figure + 0.5) as u32
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use topology::{CpuSet, Topology};
 
+use super::super::rounded;
 use super::Seen;
 use super::pieces::Pieces;
 use crate::activity::{self, Candidate};
@@ -329,13 +330,4 @@ fn busy(record: &Record, now: Time) -> Option<f64> {
     }
     let used = record.cpu_time.saturating_sub(used);
     Some((used.as_secs_f64() / span.as_secs_f64()).clamp(0.0, 1.0))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "weights are not negative; `as` saturates"
-)]
-fn rounded(figure: f64) -> u32 {
-    (figure + 0.5) as u32
 }

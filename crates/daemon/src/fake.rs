@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(crate) counters_open: usize,
     /// How often programs were looked at.
     pub(crate) looks: usize,
+    /// What it is, where that is not two nodes of two cores.
+    pub(crate) machine: Option<&'static str>,
 }
 
 impl State {
@@ -225,7 +227,8 @@ impl World {
         let loaded = settings.load().unwrap();
         let (sender, gate) = watch::channel(gate_of(&loaded.config));
         let paths = settings.paths();
-        let topology = topology::synthetic::parse("2x2@10,21").unwrap();
+        let machine = self.state().machine.unwrap_or("2x2@10,21");
+        let topology = topology::synthetic::parse(machine).unwrap();
         let log = Log::to_stderr(Level::Error);
         let shelf = Shelf::open(settings.experiments()).unwrap();
         let experiments = Experiments::new(shelf, &log);

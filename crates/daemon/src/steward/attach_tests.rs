@@ -198,3 +198,16 @@ fn what_the_kernel_does_and_what_nobody_sees_is_told() {
     assert_eq!(now.machine_pages, Some(before + 10));
     assert_eq!(now.pages_elsewhere, 0);
 }
+
+#[test]
+fn on_one_node_nothing_is_unseen() {
+    let world = World::new();
+    world.state().machine = Some("1x4");
+    let settings = Settings::new("one-node", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    windows(&world, &mut steward);
+    let row = steward.detail(Peer::DAEMON, id).unwrap().attachment;
+    assert_eq!(row.unseen_share, None, "no memory could be nearer");
+}

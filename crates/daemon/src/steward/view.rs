@@ -400,6 +400,7 @@ impl Steward {
     }
 
     /// Share of a program's memory that page faults do not show: where the kernel does not balance they are of writes.
+    /// Where there is one node it is of no matter.
     fn unseen_share(
         &self,
         window: &WindowSummary,
@@ -408,7 +409,8 @@ impl Steward {
     ) -> Option<f64> {
         let source = &self.source.as_ref()?.source;
         let writes_alone = source.describe().name == SourceKind::Faults.name() && !kernel.balances;
-        if !writes_alone || resident == 0 || window.tasks == 0 {
+        let matters = self.parts.topology.nodes().len() > 1;
+        if !matters || !writes_alone || resident == 0 || window.tasks == 0 {
             return None;
         }
         let seen = window.memory_pages.saturating_mul(self.parts.page_bytes);

@@ -166,14 +166,15 @@ fn what_is_written_comes_through_a_socket() {
         .unwrap();
     assert_eq!(drained(&mut feed), samples(2..4));
     drop((writer, listener));
-    drained(&mut feed);
-    place.pass(RETRY_AFTER);
-    assert_eq!(drained(&mut feed), []);
-    assert!(
-        notes(&feed).contains("no program listens"),
-        "{}",
-        notes(&feed)
-    );
+    // A process that another test starts just now has both ends as well, until it is another program.
+    let told = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        drained(&mut feed);
+        place.pass(RETRY_AFTER);
+        assert_eq!(drained(&mut feed), []);
+        notes(&feed).contains("no program listens")
+    });
+    assert!(told, "{}", notes(&feed));
 }
 
 #[test]

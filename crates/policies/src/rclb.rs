@@ -273,7 +273,11 @@ mod tests {
             scene.era = u32::from(window > other);
             scene.samples = 800;
             let mut out = Vec::new();
-            policy.propose(Time(window as u64 * 500_000_000), &scene.as_program(), &mut out);
+            policy.propose(
+                Time(window as u64 * 500_000_000),
+                &scene.as_program(),
+                &mut out,
+            );
             scene.apply(&out);
             nodes = scene.placement();
             all.push(nodes.clone());

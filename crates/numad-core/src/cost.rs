@@ -26,7 +26,7 @@ pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP, with_estimates};
 pub use program::{Demand, PlacementCost, asked_gbps, live_part};
 pub use worth::Worth;
-pub(crate) use worth::{way, ways};
+pub(crate) use worth::way;
 
 /// Amount of communication times distance, summed over all pairs: lower is better.
 ///

@@ -499,12 +499,10 @@ pub(crate) struct PageWish<'a> {
 }
 
 /// What moving a page gains.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageGain {
     /// Its uses, by how much they get nearer.
     pub scale: Scale,
-    /// Accesses of the window times how much nearer they get.
-    pub saved: f64,
     /// How many pages may go, of those that it stands for the first.
     pub pages: u64,
 }
@@ -567,7 +565,6 @@ impl PageCase<'_> {
                 }
                 *room -= gain.pages * page_bytes;
                 let part = gain.pages as f64 / wish.pages as f64;
-                gain.saved *= part;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
                     loads.moved(page.weight() as f64 * part, self.window_ns(), ways);
@@ -630,14 +627,8 @@ impl PageCase<'_> {
     ) -> Result<(&'b Page, PageGain), Veto> {
         let (page, home) = self.possible(wish)?;
         if relief.contains(&page.slot) {
-            // Not for the sake of its own uses, which is what samples could be weighed for. It counts as if they saved
-            // their ways.
-            let gain = PageGain {
-                scale: Scale::default(),
-                saved: way(self.program, page, home),
-                pages: 0,
-            };
-            return Ok((page, gain));
+            // Not for the sake of its own uses, which is what samples could be weighed for.
+            return Ok((page, PageGain::default()));
         }
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
@@ -653,12 +644,7 @@ impl PageCase<'_> {
                 return Err(Veto::Evidence);
             }
         }
-        let gain = PageGain {
-            scale,
-            saved: self.saved(page, (home, wish.node), loads),
-            pages: 0,
-        };
-        Ok((page, gain))
+        Ok((page, PageGain { scale, pages: 0 }))
     }
 
     /// Whether samples say surely that a page gets nearer to who uses it.

@@ -52,8 +52,6 @@ pub(super) struct Judgement {
     planned: BTreeMap<TaskKey, usize>,
     /// Windows in a row that pages waited for threads.
     pages_waited: u32,
-    /// Windows in which pages may follow others, or threads, that went, for less than the first.
-    sweeps: u32,
 }
 
 /// How the placement of threads stands.
@@ -124,7 +122,7 @@ pub(super) struct Decision {
     /// Tasks go back to where they were.
     pub remedy: Option<Remedy>,
     pub undecided: bool,
-    /// Pages go that are worth mentioning.
+    /// Pages go.
     pub arriving: bool,
     /// Pages that may go, and are too many for this window.
     pub pages_left: u64,
@@ -171,7 +169,6 @@ impl Judgement {
             sought: BTreeSet::new(),
             planned: BTreeMap::new(),
             pages_waited: 0,
-            sweeps: 0,
         }
     }
 

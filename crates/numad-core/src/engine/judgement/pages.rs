@@ -1,8 +1,4 @@
 //! Which pages of those that a policy wants elsewhere go.
-//!
-//! *Too little.* Each time pages move, the program is held up and its translations are thrown away. So of a
-//! program that stands what would bring less than [`LITTLE`] of all access distance waits until there is more
-//! of it. In [`SWEEPS`] windows after pages or threads went the rest follows.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,18 +6,9 @@ use std::ops::Range;
 use super::super::orders::{PageGrant, TaskGrant};
 use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Regime, ally};
-use crate::cost;
 use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Program, Proposal, Veto};
 use crate::published::Method;
-
-/// Share of the distance of all accesses that moves must save together. Even where a program does nothing but
-/// wait for memory it gets on slower by less without them. What of pages that all use alike seems to be gained by
-/// chance is 1 to 3 % in a window (the simulator's `all-shared`).
-const LITTLE: f64 = 0.03;
-
-/// Windows after pages or threads went in which other pages may follow for less.
-const SWEEPS: u32 = 2;
 
 impl Judgement {
     pub(super) fn judge_pages(
@@ -61,14 +48,7 @@ impl Judgement {
             certainty: limits.certainty,
         };
         let mut room = limits.room.clone();
-        let mut verdicts = case.judge(wishes.iter(), &mut room);
-        let little = is_too_little(program, &verdicts);
-        if limits.options.require_gain && little && self.sweeps == 0 {
-            room.clone_from(&limits.room);
-            for verdict in verdicts.iter_mut().filter(|verdict| verdict.is_ok()) {
-                *verdict = Err(Veto::DoesNotPay);
-            }
-        }
+        let verdicts = case.judge(wishes.iter(), &mut room);
         let filled = limits.room.iter().zip(room);
         decision.filled = filled.map(|(before, left)| before - left).collect();
         self.pages_waited = match wait && !wishes.is_empty() {
@@ -76,15 +56,7 @@ impl Judgement {
             false => 0,
         };
         decision.pages_left = left_over(&wishes, &verdicts);
-        let goes = verdicts.iter().any(Result::is_ok);
-        decision.arriving = goes && !little;
-        self.sweeps = match self.sweeps {
-            // Those of threads that went follow, however few.
-            _ if moving => SWEEPS,
-            _ if goes && !little => SWEEPS,
-            left if limits.evidence => left.saturating_sub(1),
-            left => left,
-        };
+        decision.arriving = verdicts.iter().any(Result::is_ok);
         decision.grant_pages(wanted, verdicts);
     }
 
@@ -148,16 +120,4 @@ fn first_of(mut ranges: Vec<Range<u64>>, mut count: u64) -> Vec<Range<u64>> {
     }
     ranges.retain(|range| !range.is_empty());
     ranges
-}
-
-/// Whether all that may go is not worth an interruption. What the budget held back counts as more.
-fn is_too_little(program: &Program<'_>, verdicts: &[Result<PageGain, Veto>]) -> bool {
-    if verdicts
-        .iter()
-        .any(|verdict| matches!(verdict, Err(Veto::Budget)))
-    {
-        return false;
-    }
-    let saved: f64 = verdicts.iter().flatten().map(|gain| gain.saved).sum();
-    saved < LITTLE * cost::ways(program)
 }

@@ -175,18 +175,6 @@ impl Prices {
     }
 }
 
-/// Whether moving pages earns more within the horizon than it costs.
-///
-/// `saved` is the sum over the pages of their weight in this window times the distance they get nearer.
-#[must_use]
-pub fn page_plan_pays(prices: &Prices, saved: f64, moved_pages: usize, window: Duration) -> bool {
-    if moved_pages == 0 {
-        return saved >= 0.0;
-    }
-    let gain = prices.gain_ns(saved * prices.accesses_per_amount, window);
-    gain > moved_pages as f64 * prices.page_move_ns
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,15 +225,5 @@ mod tests {
         // A source with a true period is taken at its word.
         let sampled = Prices::default().of_window(2.0, 10);
         assert!((sampled.accesses_per_amount - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn pages_pay_by_the_accesses_that_get_nearer() {
-        let (prices, window) = (Prices::default(), Duration::from_millis(500));
-        assert!(!page_plan_pays(&prices, 20.0, 1, window));
-        assert!(page_plan_pays(&prices, 24.0, 1, window));
-        assert!(!page_plan_pays(&prices, 24.0, 2, window));
-        assert!(!page_plan_pays(&prices, -24.0, 1, window));
-        assert!(page_plan_pays(&prices, 0.0, 0, window));
     }
 }

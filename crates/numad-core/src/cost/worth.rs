@@ -30,12 +30,18 @@ impl Worth {
         }
     }
 
+    /// Whether it saves more than it costs, if what samples say is so.
+    #[must_use]
+    pub fn pays(&self) -> bool {
+        self.saved_ns > self.price_ns
+    }
+
     /// Whether it is worth its price, and surely so.
     ///
     /// # Errors
     /// Why not.
     pub fn judge(&self) -> Result<(), Veto> {
-        if self.saved_ns <= self.price_ns {
+        if !self.pays() {
             Err(Veto::DoesNotPay)
         } else if self.least_ns() <= self.price_ns {
             Err(Veto::Evidence)

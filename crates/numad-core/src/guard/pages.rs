@@ -1,0 +1,297 @@
+//! Which pages may go, and which of them aside.
+
+use std::collections::BTreeSet;
+
+use crate::cost::{Worth, way};
+use crate::engine::AttachOptions;
+use crate::evening::evened;
+use crate::evidence::{self, Certainty, Evidence, Scale};
+use crate::policy::{Page, Program, Veto};
+use crate::pressure::{Loads, PagePlan, Pressure};
+
+/// Part of the time that accesses to a page take which is expected to be saved where it goes so that nodes have alike,
+/// and how busy they are is not known: on eight machines of the simulator 3 to 8 % of all work.
+const EVENED: f64 = 0.1;
+
+/// A page and the node it is to go to.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct PageWish<'a> {
+    /// None when it is not tracked any more.
+    pub page: Option<&'a Page>,
+    /// Pages that would go, where it stands for more than itself and not all of them rest.
+    pub pages: u64,
+    /// By position.
+    pub node: usize,
+    /// It is shared memory that is not the program's alone.
+    pub barred: bool,
+    /// It was moved too recently.
+    pub held: bool,
+    /// It was moved before, and the window before did not want it on this node; nor does it follow a thread
+    /// that uses it most and has moved since.
+    pub unconfirmed: bool,
+    /// The block of memory that it is part of is sure.
+    pub backed: bool,
+    /// It stands for a part of that block, which is used as the block is: what its own samples say else is chance.
+    pub is_part: bool,
+    /// Wanted there because all use it alike, and one node has more than its part of such.
+    pub evens: bool,
+    /// The kernel's balancing is on, and moves it by itself or has done so.
+    pub by_kernel: bool,
+}
+
+/// What moving a page gains.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PageGain {
+    /// Its uses, by how much they get nearer.
+    pub scale: Scale,
+    /// How many pages may go, of those that it stands for the first.
+    pub pages: u64,
+}
+
+/// What pages are judged by.
+#[derive(Debug)]
+pub(crate) struct PageCase<'a> {
+    pub program: &'a Program<'a>,
+    pub options: &'a AttachOptions,
+    /// Most pages that may go.
+    pub moves_max: u64,
+    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once
+    /// go too far.
+    pub aside_max: u64,
+    /// Nodes that have memory and that the program may use.
+    pub allowed: &'a [bool],
+    pub evidence: bool,
+    /// Threads move in this window.
+    pub wait: bool,
+    /// How busy memory is, where that is measured.
+    pub pressure: Option<&'a Pressure>,
+    pub certainty: Certainty,
+}
+
+impl PageCase<'_> {
+    /// What becomes of each wish, in the same order: of those that are granted, what it gains. Takes what is
+    /// granted from `free`, bytes that may still be filled on each node.
+    pub(crate) fn judge<'b>(
+        &self,
+        wishes: impl Iterator<Item = &'b PageWish<'b>>,
+        free: &mut [u64],
+    ) -> Vec<Result<PageGain, Veto>> {
+        let mut taken = BTreeSet::new();
+        let (mut budget, mut aside) = (self.moves_max, self.aside_max);
+        let page_bytes = self.program.page_bytes;
+        let mut loads = self.pressure.map(Pressure::loads);
+        let wishes: Vec<&PageWish<'_>> = wishes.collect();
+        let relief = self.relief(&wishes);
+        wishes
+            .into_iter()
+            .map(|wish| {
+                let (page, mut gain) = self.alone(wish, loads.as_ref(), &relief)?;
+                let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
+                // What is too much for one window goes as far as it may, and on with the next.
+                gain.pages = wish.pages.min(*room / page_bytes);
+                if gain.pages == 0 {
+                    return Err(Veto::NoRoom);
+                }
+                gain.pages = gain.pages.min(budget);
+                let goes_aside = relief.contains(&page.slot);
+                if goes_aside {
+                    gain.pages = gain.pages.min(aside);
+                }
+                if gain.pages == 0 || !taken.insert(page.key) {
+                    return Err(Veto::Budget);
+                }
+                budget -= gain.pages;
+                if goes_aside {
+                    aside -= gain.pages;
+                }
+                *room -= gain.pages * page_bytes;
+                let part = gain.pages as f64 / wish.pages as f64;
+                if let (Some(loads), Some(home)) = (&mut loads, page.home) {
+                    let ways = (usize::from(home), wish.node);
+                    loads.moved(page.weight() as f64 * part, self.window_ns(), ways);
+                }
+                Ok(gain)
+            })
+            .collect()
+    }
+
+    /// Slots of pages that may go though they get no nearer to who uses them, so that a controller has less to do.
+    fn relief(&self, wishes: &[&PageWish<'_>]) -> BTreeSet<u32> {
+        if !self.options.require_gain {
+            return BTreeSet::new();
+        }
+        let aside = wishes.iter().filter_map(|wish| {
+            let (page, home) = self.possible(wish).ok()?;
+            let moved = (home, wish.node);
+            // Of pages that all use alike, few samples say of some that they get nearer, of others that they get
+            // farther. Those alone would seem to lose. And of a part with more users than it has places for those that
+            // it names are chosen.
+            let is_everyones = wish.is_part && page.forgotten * 2 > page.weight();
+            let is_sure = || {
+                let evidence = self.evidence(wish, &self.scale(page, moved, None));
+                evidence.is_none_or(|sure| sure.convinces())
+            };
+            let alike = (wish.evens || is_everyones) && !is_sure();
+            let nearer = !alike && self.worth(page, moved, None).pays();
+            (!nearer).then_some((page, moved, alike))
+        });
+        let Some(pressure) = self.pressure.filter(|pressure| !pressure.is_calm()) else {
+            let earns = |page, home| {
+                self.saves(page, EVENED * way(self.program, page, home))
+                    .pays()
+            };
+            let moves: Vec<(u32, usize)> = aside
+                .filter(|&(page, (home, _), _)| earns(page, home))
+                .map(|(page, (_, node), _)| (page.slot, node))
+                .collect();
+            return evened(self.program, &moves, self.allowed);
+        };
+        // Only such as are as near as they can be: others should go nearer, not aside.
+        let moves: Vec<(u32, usize)> = aside
+            .filter(|&(page, (home, _), alike)| {
+                let mut others = (0..self.allowed.len()).filter(|&node| self.allowed[node]);
+                alike
+                    || !others
+                        .any(|node| node != home && self.worth(page, (home, node), None).pays())
+            })
+            .map(|(page, (_, node), _)| (page.slot, node))
+            .collect();
+        let plan = PagePlan {
+            program: *self.program,
+            moves: &moves,
+        };
+        let count = pressure.relief(&plan);
+        moves.iter().take(count).map(|&(slot, _)| slot).collect()
+    }
+
+    const fn window_ns(&self) -> f64 {
+        self.program.window.as_nanos() as f64
+    }
+
+    fn alone<'b>(
+        &self,
+        wish: &PageWish<'b>,
+        loads: Option<&Loads<'_>>,
+        relief: &BTreeSet<u32>,
+    ) -> Result<(&'b Page, PageGain), Veto> {
+        let (page, home) = self.possible(wish)?;
+        if relief.contains(&page.slot) {
+            // Not for the sake of its own uses, which is what samples could be weighed for.
+            return Ok((page, PageGain::default()));
+        }
+        let scale = self.scale(page, (home, wish.node), loads);
+        if self.options.require_gain {
+            let worth = |loads| Worth {
+                evidence: self.evidence(wish, &scale),
+                ..self.worth(page, (home, wish.node), loads)
+            };
+            worth(loads).judge().map_err(|veto| match veto {
+                Veto::DoesNotPay if worth(None).pays() => Veto::Congested,
+                veto => veto,
+            })?;
+        }
+        Ok((page, PageGain { scale, pages: 0 }))
+    }
+
+    /// What samples say of how near a page gets; none where the block of memory that it is part of is sure.
+    fn evidence(&self, wish: &PageWish<'_>, scale: &Scale) -> Option<Evidence> {
+        // The node was chosen by the same samples that now speak for it.
+        let nodes = evidence::ln_plans(1, 1, self.allowed.len());
+        let own = if wish.is_part {
+            Scale::default()
+        } else {
+            *scale
+        };
+        (!wish.backed).then(|| self.certainty.weigh_chosen(&own, nodes))
+    }
+
+    /// The page of a wish that could be granted if it pays, and its home.
+    fn possible<'b>(&self, wish: &PageWish<'b>) -> Result<(&'b Page, usize), Veto> {
+        let page = wish.page.ok_or(Veto::Gone)?;
+        if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
+        {
+            return Err(Veto::NotAllowed);
+        }
+        // A page whose place is not known may be gone, or shared: nothing to decide by.
+        let home = usize::from(page.home.ok_or(Veto::Evidence)?);
+        if home == wish.node {
+            return Err(Veto::AlreadyThere);
+        }
+        if wish.barred {
+            return Err(Veto::Shared);
+        }
+        if wish.by_kernel {
+            return Err(Veto::Kernel);
+        }
+        if !self.evidence {
+            return Err(Veto::Evidence);
+        }
+        if wish.held {
+            return Err(Veto::MovedRecently);
+        }
+        if wish.unconfirmed || self.wait {
+            return Err(Veto::Unconfirmed);
+        }
+        Ok((page, home))
+    }
+
+    /// Visits every task that uses the page and of which it is known where it is, with its accesses and how
+    /// much sooner each reaches the page there. A distance stands for latency, and where memory is busy
+    /// latency is longer.
+    fn each_use(
+        &self,
+        page: &Page,
+        (home, node): (usize, usize),
+        loads: Option<&Loads<'_>>,
+        mut visit: impl FnMut(f64, f64),
+    ) {
+        let slowdown = |memory| loads.map_or(1.0, |loads| loads.slowdown(memory));
+        let (here, there) = (slowdown(home), slowdown(node));
+        let distances = self.program.topology.distances();
+        for accessor in page.accessors() {
+            let user = self.program.tasks.get(accessor.task as usize);
+            if let Some(from) = user.and_then(|user| user.node) {
+                let (before, after) =
+                    (distances.between(from, home), distances.between(from, node));
+                let nearer = f64::from(before) * here - f64::from(after) * there;
+                visit(f64::from(accessor.weight), nearer);
+            }
+        }
+    }
+
+    /// The samples of a page, by how much sooner each reaches it on another node.
+    pub(crate) fn scale(
+        &self,
+        page: &Page,
+        moved: (usize, usize),
+        loads: Option<&Loads<'_>>,
+    ) -> Scale {
+        let mut scale = Scale::default();
+        let uses = page.weight() as f64;
+        if uses > 0.0 {
+            let per_use = f64::from(page.samples) / uses;
+            self.each_use(page, moved, loads, |accesses, nearer| {
+                scale.put(accesses * per_use, nearer);
+            });
+        }
+        scale
+    }
+
+    /// What it is worth that a page goes, by the ways to it alone.
+    fn worth(&self, page: &Page, moved: (usize, usize), loads: Option<&Loads<'_>>) -> Worth {
+        let mut nearer = 0.0;
+        self.each_use(page, moved, loads, |accesses, by| nearer += accesses * by);
+        self.saves(page, nearer)
+    }
+
+    /// What it is worth that the uses of a page, and of all pages that it stands for, get so much nearer together.
+    fn saves(&self, page: &Page, nearer: f64) -> Worth {
+        let prices = &self.program.prices;
+        Worth {
+            saved_ns: prices.gain_ns(nearer * prices.accesses_per_amount, self.program.window),
+            price_ns: page.span as f64 * prices.page_move_ns,
+            evidence: None,
+        }
+    }
+}

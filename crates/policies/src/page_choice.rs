@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use numad_core::cost::{MachineModel, asked_gbps, live_part};
+use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Fate, Page, PageKey, Program, Proposal, Settings, Time};
 
 use crate::data_mapping::DataMapping;
@@ -109,8 +110,12 @@ fn is_everyones(page: &Page, tasks: usize) -> bool {
 }
 
 /// Has pages that are everyone's dealt out so that each node has its part, where the data mapping would take them to the
-/// node of one who used them last: of the proposals from `first` on.
+/// node of one who used them last: of the proposals from `first` on. Where no more nodes run tasks than a page remembers
+/// users, who comes again and again tells.
 fn spread_alike(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
+    if program.capacity.iter().filter(|&&room| room > 0).count() <= ACCESSORS_MAX {
+        return;
+    }
     let common: BTreeSet<PageKey> = program
         .pages
         .iter()

@@ -109,16 +109,22 @@ impl Pressure {
 
     /// What a plan for threads is worth to the full model, with pages taken to follow those who use them most; none
     /// where it has no say.
+    ///
+    /// Those pages could follow where their users are now, and nobody would have to move for that. So the plan is held
+    /// against the better of the two ways to stay: it is worth what it brings beside what its pages bring without it.
     pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Option<Worth> {
         if !self.asks_model(&plan.program) {
             return None;
         }
         let demand = Demand::with_amounts(&self.model, plan.program, self.per_amount);
         let home = |page: &Page| page.home.map(usize::from);
-        let before = demand.cost(plan.before, home).sum_ns();
-        let after = demand.cost(plan.after, |page| plan.follows(page).or(home(page)));
+        let goes = |page: &Page| plan.follows(page).or(home(page));
+        let comes = |page: &Page| plan.follows_in_place(page).or(home(page));
+        let stays = demand.cost(plan.before, home).sum_ns();
+        let before = stays.min(demand.cost(plan.before, comes).sum_ns());
+        let after = demand.cost(plan.after, goes).sum_ns();
         Some(Worth {
-            saved_ns: (before - after.sum_ns()) * windows(&plan.program),
+            saved_ns: (before - after) * windows(&plan.program),
             price_ns: plan.price_ns(),
             evidence: None,
         })
@@ -241,13 +247,23 @@ pub(crate) struct ThreadPlan<'a> {
 impl ThreadPlan<'_> {
     /// Where a page would go after the thread that uses it most, if that moves.
     fn follows(&self, page: &Page) -> Option<usize> {
+        self.leads(page)?.1
+    }
+
+    /// Where it would go after the same thread if that stayed.
+    fn follows_in_place(&self, page: &Page) -> Option<usize> {
+        self.leads(page)?.0
+    }
+
+    /// Where the thread is that uses a page most and where it would be; none if it does not move.
+    fn leads(&self, page: &Page) -> Option<(Option<usize>, Option<usize>)> {
         let most = page
             .accessors()
             .iter()
             .max_by_key(|accessor| (accessor.weight, std::cmp::Reverse(accessor.task)))?;
         let task = usize::try_from(most.task).ok()?;
         let (before, after) = (*self.before.get(task)?, *self.after.get(task)?);
-        after.filter(|_| before != after)
+        (before != after).then_some((before, after))
     }
 
     /// What moving those tasks costs, and the pages that follow them, and that these are far until they have.

@@ -244,6 +244,16 @@ fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
 }
 
 #[test]
+fn pages_that_could_follow_in_place_are_no_gain_of_a_plan() {
+    // Each has its own page, and one node has all of them: what two who change places would take away from it they can
+    // take where they are.
+    let scene = Scene::new([0, 0, 1, 1], [0; 4], 2_000_000);
+    let exchange = [(1, 1), (2, 0)];
+    let far = Err(Veto::DoesNotPay);
+    assert_eq!(scene.threads(&exchange, Some(FIRST_FULL)), [far; 2]);
+}
+
+#[test]
 fn a_saturated_controller_changes_the_verdict_about_pages() {
     // Tasks on the first node, pages on the second: home is nearer, and busier.
     let scene = Scene::new([0; 4], [1; 4], 1_000);

@@ -43,7 +43,7 @@
 use numad_core::cost::MachineModel;
 use numad_core::{
     CommMatrix, Fate, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Task, Time,
+    Settings, SettingsError, Time,
 };
 
 use crate::board::{self, Board, Plan};
@@ -245,21 +245,21 @@ impl OnDeLoc {
         let ratio = self.pages.is_some().then_some(self.pages_ratio);
         let controllers = Controllers::new(program, &model, &board);
         let busy = controllers.could_be_busy();
-        let live = counted_once(program);
-        let counted = Program {
-            live: &live,
-            ..*program
-        };
-        let forecast = busy
-            .then(|| Forecast::new(&model, &counted, ratio))
-            .flatten();
+        let live = busy.then(|| counted_once(program));
+        let counted = live.as_ref().map(|live| Program { live, ..*program });
+        let forecast = counted
+            .as_ref()
+            .and_then(|counted| Forecast::new(&model, counted, ratio));
         let gain_min = self.gain_min;
         let capacity = evened(program, &board);
         let narrow = Program {
             capacity: &capacity,
             ..*program
         };
-        let even_board = Board::new(&narrow, matrix);
+        // Plans that mind controllers are asked for only where the model has a say.
+        let spread = forecast
+            .as_ref()
+            .map(|forecast| (forecast, Board::new(&narrow, matrix)));
         let anew = match self.refine {
             true => board.sketch(board::Method::Search, &mut self.workspace),
             false => None,
@@ -267,12 +267,15 @@ impl OnDeLoc {
         let plan = board.settle(|from| {
             let mut plans = vec![in_pairs(program, matrix, &board, from)];
             if self.refine {
-                plans.push(board.refined(&plans[0], gain_min, &mut self.workspace));
+                // Where pairs leave all as it is, refining what is says it all.
+                if plans[0] != *from {
+                    plans.push(board.refined(&plans[0], gain_min, &mut self.workspace));
+                }
                 plans.push(board.refined(from, gain_min, &mut self.workspace));
                 plans.extend(anew.as_ref().map(|anew| board.named(anew, from)));
             }
             let near = board.better(from, plans, gain_min);
-            let Some(forecast) = &forecast else {
+            let Some((forecast, even_board)) = &spread else {
                 return near;
             };
             let start = near.as_ref().unwrap_or(from);
@@ -292,22 +295,9 @@ impl OnDeLoc {
 
 /// What the pass over pairs makes of a placement.
 fn in_pairs(program: &Program<'_>, matrix: &CommMatrix, board: &Board<'_>, from: &Plan) -> Plan {
-    let nodes = board.nodes(from);
-    let tasks: Vec<Task> = program
-        .tasks
-        .iter()
-        .zip(nodes)
-        .map(|(task, node)| Task {
-            node,
-            ..task.clone()
-        })
-        .collect();
-    let placed = Program {
-        tasks: &tasks,
-        ..*program
-    };
+    let places = board.nodes(from);
     let mut plan: Plan = vec![None; board.talkers.len()];
-    for decision in deloc_map::map(&placed, matrix, Method::FewMigrations) {
+    for decision in deloc_map::map_from(program, places, matrix, Method::FewMigrations) {
         if let Some(talker) = board.talker(decision.task) {
             plan[talker] = Some(decision.node);
         }

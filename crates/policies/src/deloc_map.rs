@@ -57,6 +57,17 @@ pub(crate) struct Decision {
 
 /// Places every task that talks, in the order of decision. Tasks without a place are left out.
 pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) -> Vec<Decision> {
+    let places = program.tasks.iter().map(|task| task.node).collect();
+    map_from(program, places, matrix, method)
+}
+
+/// The same when those who talk are in these places, each by position.
+pub(crate) fn map_from(
+    program: &Program<'_>,
+    places: Vec<Option<usize>>,
+    matrix: &CommMatrix,
+    method: Method,
+) -> Vec<Decision> {
     let firsts: Vec<Option<Pair>> = (0..matrix.count())
         .map(|task| first_pair(matrix, task))
         .collect();
@@ -66,7 +77,7 @@ pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) ->
         matrix,
         seats: Seats::without(program, silent),
         round_robin: 0,
-        places: program.tasks.iter().map(|task| task.node).collect(),
+        places,
         decided: vec![false; firsts.len()],
         decisions: Vec::with_capacity(firsts.len()),
     };

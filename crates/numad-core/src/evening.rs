@@ -68,17 +68,14 @@ impl Evenness {
         }
     }
 
-    /// Has a page of so much weight go to another node, if the one it is on has too much and keeps its part, and the
-    /// other has no more than its own then; says whether. One that is not used evens nothing.
+    /// Has a page of so much weight go to another node, if the one it is on has too much and the other has no more
+    /// than that then; says whether. What stands for many pages can be more than a part, and is better on an empty node
+    /// than on one with others of the kind. One that is not used evens nothing.
     pub fn moves(&mut self, weight: f64, (from, to): (usize, usize)) -> bool {
         let evens = weight > 0.0
             && self.takers.contains(&to)
             && self.parts(from) > TOO_MUCH
-            && self
-                .load
-                .get(from)
-                .is_some_and(|load| load - weight >= self.part)
-            && self.load[to] + weight <= self.part;
+            && self.load[to] + weight <= self.load[from] - weight;
         if evens {
             self.load[from] -= weight;
             self.load[to] += weight;

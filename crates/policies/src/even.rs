@@ -23,7 +23,7 @@ pub(crate) fn propose(
     (is_alike, mut free): (impl Fn(&Page) -> bool, Vec<u64>),
     out: &mut Vec<Proposal>,
 ) -> Vec<(PageKey, u32)> {
-    let mut asked = Asked::of(program);
+    let mut evenness = Evenness::of(program);
     let mut alike: Vec<&Page> = program.pages.iter().filter(|page| is_alike(page)).collect();
     // The same in each window, as long as no page comes to be used twice as much: a move that waits for a second window
     // to agree would wait for ever if chance chose.
@@ -33,18 +33,15 @@ pub(crate) fn propose(
         let Some(home) = page.home.map(usize::from) else {
             continue;
         };
-        let takers = asked.takers.iter().copied();
+        let takers = evenness.takers().iter().copied();
         let with_room = takers.filter(|&node| free[node] >= program.page_bytes);
-        let least =
-            with_room.min_by(|&one, &other| asked.parts[one].total_cmp(&asked.parts[other]));
+        let parts = |node: usize| evenness.parts(node);
+        let least = with_room.min_by(|&one, &other| parts(one).total_cmp(&parts(other)));
         let Some(node) = least else {
             break;
         };
-        let parts = (
-            asked.parts.get(home).copied().unwrap_or(0.0),
-            asked.parts[node],
-        );
-        if !asked.moves(page, (home, node)) {
+        let parts = (parts(home), parts(node));
+        if !evenness.moves(page.weight() as f64, (home, node)) {
             continue;
         }
         out.push(Proposal::MovePage {
@@ -60,49 +57,6 @@ pub(crate) fn propose(
         evened.push((page.key, page.slot));
     }
     evened
-}
-
-/// A node with so many times its part has too much, as the engine has it; see [`Evenness`].
-const TOO_MUCH: f64 = 1.15;
-
-/// How many times its part of what a program asks of memory each node is asked for.
-#[derive(Debug)]
-struct Asked {
-    takers: Vec<usize>,
-    parts: Vec<f64>,
-    /// Weight of pages that makes a part.
-    part: f64,
-}
-
-impl Asked {
-    fn of(program: &Program<'_>) -> Self {
-        let evenness = Evenness::of(program);
-        let takers = evenness.takers().to_vec();
-        let nodes = 0..program.topology.nodes().len();
-        let placed = program.pages.iter().filter(|page| page.home.is_some());
-        let all = placed.map(|page| page.weight() as f64).sum::<f64>();
-        Self {
-            part: all / takers.len().max(1) as f64,
-            parts: nodes.map(|node| evenness.parts(node)).collect(),
-            takers,
-        }
-    }
-
-    /// Has a page go to another node, if the one it is on has too much and the other has no more than that then; says
-    /// whether. What stands for many pages can be more than a part, and is better on an empty node than on one with
-    /// others of the kind.
-    fn moves(&mut self, page: &Page, (from, to): (usize, usize)) -> bool {
-        let weight = page.weight() as f64 / self.part;
-        let Some(&here) = self.parts.get(from).filter(|here| **here > TOO_MUCH) else {
-            return false;
-        };
-        let evens = weight > 0.0 && self.parts[to] + weight <= here - weight;
-        if evens {
-            self.parts[from] -= weight;
-            self.parts[to] += weight;
-        }
-        evens
-    }
 }
 
 #[expect(

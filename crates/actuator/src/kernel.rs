@@ -18,7 +18,8 @@ use crate::sys;
 /// Gives memory of large blocks back to the system when they are freed, for the whole process.
 ///
 /// glibc does so at first, but takes a freed block for a sign that more of that size will come, and
-/// from then on keeps blocks of up to 32 MiB. A fixed bound stops that; other allocators stay as they are.
+/// from then on keeps blocks of up to 32 MiB. A fixed bound stops that; other allocators stay as
+/// they are.
 pub fn give_back_blocks_from(bytes: i32) {
     #[cfg(target_env = "gnu")]
     {
@@ -44,14 +45,15 @@ pub trait Kernel: fmt::Debug {
     /// Holds a process, so that it can be told later whether it still has its number.
     type Hold: fmt::Debug;
 
-    /// Holds a process. None where the kernel has nothing to hold it by, or there are too many open files.
+    /// Holds a process. None where the kernel has nothing to hold it by, or there are too many open
+    /// files.
     ///
     /// # Errors
     /// `ESRCH` when there is no such process.
     fn hold(&mut self, pid: Pid) -> Result<Option<Self::Hold>, Errno>;
 
-    /// Whether a held process of this number lives, so that it has had the number all the time, and has a thread
-    /// of that number.
+    /// Whether a held process of this number lives, so that it has had the number all the time, and
+    /// has a thread of that number.
     ///
     /// # Errors
     /// When the kernel does not tell.
@@ -78,8 +80,8 @@ pub trait Kernel: fmt::Debug {
     /// As the kernel gives them.
     fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno>;
 
-    /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of pages that were not
-    /// tried, or not successfully, may be left as they are.
+    /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of
+    /// pages that were not tried, or not successfully, may be left as they are.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -91,8 +93,8 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
-    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that, and notes how each
-    /// ended.
+    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that,
+    /// and notes how each ended.
     fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
         for call in calls {
             call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
@@ -157,8 +159,8 @@ impl Kernel for Linux {
 
     fn has(&mut self, held: &OwnedFd, pid: Pid, tid: Tid) -> Result<bool, Errno> {
         let (pid, tid) = (number(pid.0)?, number(tid.0)?);
-        // It becomes readable when the process ends. A signal that waits for this thread ends the call, and says
-        // nothing of the process.
+        // It becomes readable when the process ends. A signal that waits for this thread ends the
+        // call, and says nothing of the process.
         let mut waiting = [PollFd::new(held.as_fd(), PollFlags::POLLIN)];
         let ended = loop {
             match poll(&mut waiting, PollTimeout::ZERO) {
@@ -244,8 +246,8 @@ fn errno_of(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-/// Longer than a thread in the midst of making another is kept from a processor, on a machine with a dozen ready
-/// threads for each: the kernel's slices are 3 to 4 ms.
+/// Longer than a thread in the midst of making another is kept from a processor, on a machine with
+/// a dozen ready threads for each: the kernel's slices are 3 to 4 ms.
 const REST: Duration = Duration::from_millis(45);
 
 /// A number of a thread or process for a call. 0 would mean "myself", and is nobody's number.

@@ -93,8 +93,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.pacer = Pacer::new(pause);
     }
 
-    /// How many calls that move pages may go on side by side; one if nothing is said. As many do as move more than
-    /// half as many did.
+    /// How many calls that move pages may go on side by side; one if nothing is said. As many do as
+    /// move more than half as many did.
     pub fn move_side_by_side(&mut self, most: usize) {
         self.movers = Movers::new(most);
     }
@@ -124,8 +124,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         std::mem::take(&mut self.pause_max)
     }
 
-    /// Processor time that moves took in threads of their own since this was asked the last time; at most, for a call
-    /// that waits counts as well.
+    /// Processor time that moves took in threads of their own since this was asked the last time;
+    /// at most, for a call that waits counts as well.
     pub fn take_beside(&mut self) -> Duration {
         std::mem::take(&mut self.beside)
     }

@@ -93,7 +93,8 @@ fn whether_a_process_lives_is_asked_of_what_holds_it_and_of_its_start() {
         ..live.held(Pid(100)).unwrap()
     };
     assert_eq!((live.lives(&held), live.lives(&unheld)), (Ok(()), Ok(())));
-    // Held, it is not looked at; and what holds it does not know it any more when its first thread has ended.
+    // Held, it is not looked at; and what holds it does not know it any more when its first thread
+    // has ended.
     bench.fake.0.borrow_mut().hidden = Some(libc::EMFILE);
     let hidden = Err(Refusal::Hidden(libc::EMFILE));
     assert_eq!((live.lives(&held), live.lives(&unheld)), (Ok(()), hidden));
@@ -139,7 +140,8 @@ fn pages_move_in_batches_and_each_has_its_fate() {
     assert_eq!(spent_ns, 980_000);
     assert_eq!(live.take_pause_max().as_micros(), 640);
     assert_eq!(live.take_pause_max().as_micros(), 0);
-    // Of the two that stay nothing is to be undone, but they were written down before they were tried.
+    // Of the two that stay nothing is to be undone, but they were written down before they were
+    // tried.
     assert_eq!(live.journal().open_rows(), 98);
     let report = live.undo(&Scope::All);
     assert_eq!((report.pages_restored, report.pages_gone), (98, 0));
@@ -174,8 +176,8 @@ fn pages_that_the_program_shares_move_when_all_who_map_them_are_of_it_and_go_bac
     assert!(bench.nodes(100).iter().all(|&node| node == 0));
 }
 
-/// Two processes that share ten pages at addresses of their own, all on node 0, and a daemon that moved the last
-/// eight to node 1 through the second.
+/// Two processes that share ten pages at addresses of their own, all on node 0, and a daemon that
+/// moved the last eight to node 1 through the second.
 fn moved_through_the_second() -> (Bench, [u64; 2]) {
     let (bench, _) = bench();
     let addresses = [0x10_0000, 0x70_0000];
@@ -214,8 +216,9 @@ fn shared_memory_goes_back_though_the_process_that_it_was_moved_through_has_ende
     }
 }
 
-/// A page may be moved as a process's own before it is seen to be shared, and then as shared memory through another,
-/// which has it elsewhere: rows of one page that have neither an address nor an owner in common.
+/// A page may be moved as a process's own before it is seen to be shared, and then as shared memory
+/// through another, which has it elsewhere: rows of one page that have neither an address nor an
+/// owner in common.
 #[test]
 fn a_page_that_was_moved_as_private_and_as_shared_goes_back_to_where_it_was_first() {
     let shared = |pid, address, node| move_shared(Pid(pid), vec![address], node);
@@ -335,8 +338,8 @@ fn a_process_that_has_something_else_there_by_now_keeps_it() {
     assert_eq!((bench.nodes(100)[0], live.journal().open_rows()), (0, 0));
 }
 
-/// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2 to node 0;
-/// everything is put back by the next daemon.
+/// One page of the first block on node 1, the others on node 0. Page 1 goes to node 1, then page 2
+/// to node 0; everything is put back by the next daemon.
 #[track_caller]
 fn check_block(huge: bool, expected: [u32; 4]) {
     let (bench, _) = bench();
@@ -395,8 +398,9 @@ fn a_page_that_two_processes_share_goes_to_where_the_first_row_says() {
     }
 }
 
-/// Three processes with a page at one address, recorded in turn as on `homes`; the first shares it with those of
-/// `sharers`, the others have copies of their own. Gives where the three are after an undo.
+/// Three processes with a page at one address, recorded in turn as on `homes`; the first shares it
+/// with those of `sharers`, the others have copies of their own. Gives where the three are after an
+/// undo.
 #[track_caller]
 fn check_three(sharers: &[u32], homes: [u32; 3], rewritten: bool) {
     let (bench, _) = bench();
@@ -466,8 +470,8 @@ fn a_copy_does_not_hide_that_two_others_share_a_page() {
     }
 }
 
-/// What a program copies while it is undone is for a moment not where it was sent, as rows that are one page. It must
-/// not have every row near it go home one by one.
+/// What a program copies while it is undone is for a moment not where it was sent, as rows that are
+/// one page. It must not have every row near it go home one by one.
 #[test]
 fn a_copy_made_meanwhile_is_not_taken_for_a_huge_page() {
     let (bench, _) = bench();
@@ -523,7 +527,8 @@ fn pages_the_kernel_tells_nothing_of_are_asked_about() {
     move_first(&mut live, 100, 64, 1);
     hold(Hold::Stuck);
     let report = live.undo(&Scope::All);
-    // One stays, is named, and stays in the journal; those behind it are put back in the next rounds.
+    // One stays, is named, and stays in the journal; those behind it are put back in the next
+    // rounds.
     assert_eq!(report.failed.len(), 1, "{report:?}");
     assert!(report.failed[0].contains("process `100`"), "{report:?}");
     assert!(live.journal().open_rows() > 0);
@@ -677,7 +682,8 @@ fn a_second_mask_never_replaces_the_first_original() {
     assert_eq!(third.start, StartTicks(3));
 }
 
-/// How long our own part of an undo takes is printed, not judged; what the kernel takes is not in it.
+/// How long our own part of an undo takes is printed, not judged; what the kernel takes is not in
+/// it.
 #[test]
 fn an_undo_of_64_threads_and_10240_pages_is_complete() {
     let bench = Bench::new();

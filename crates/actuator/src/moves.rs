@@ -1,8 +1,10 @@
-//! Moving pages. Where they are is asked first, then the journal takes all of it with one write, then they go: batch by
-//! batch, of so many actions side by side as moves more in a time ([`Movers`](crate::pacer::Movers)).
+//! Moving pages. Where they are is asked first, then the journal takes all of it with one write,
+//! then they go: batch by batch, of so many actions side by side as moves more in a time
+//! ([`Movers`](crate::pacer::Movers)).
 //!
-//! The kernel moves the pages of one call in the thread that calls. What calls share are locks that each holds shortly,
-//! and one by one they wait until every processor has let go of pages that it kept aside.
+//! The kernel moves the pages of one call in the thread that calls. What calls share are locks that
+//! each holds shortly, and one by one they wait until every processor has let go of pages that it
+//! kept aside.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -198,8 +200,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         Ok(Some(pages.iter().map(name).collect()))
     }
 
-    /// Writes where pages are that leave their nodes, unless it is known where they were at first. What cannot be
-    /// written down does not go.
+    /// Writes where pages are that leave their nodes, unless it is known where they were at first.
+    /// What cannot be written down does not go.
     fn write_down(&mut self, prepared: &mut Prepared<'_, K::Hold>) {
         let (mut rows, mut runs) = (Vec::new(), 0);
         let mut written = Vec::new();
@@ -237,8 +239,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    /// Makes one call for each batch, all at once, timed, and tells what became of each page. Journal and earlier
-    /// batches take their time, so whose number it is by now is compared first.
+    /// Makes one call for each batch, all at once, timed, and tells what became of each page.
+    /// Journal and earlier batches take their time, so whose number it is by now is compared first.
     pub(crate) fn move_batches(&mut self, batches: &[Batch<'_, K::Hold>]) -> Vec<Moved> {
         let each = batches.iter().map(|batch| self.lives(batch.held));
         let lives: Vec<Result<(), Refusal>> = each.collect();
@@ -294,8 +296,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
         moved
     }
 
-    /// The kernel stops at the first page that it cannot move and tells nothing of the rest. And of several addresses
-    /// in one huge page it moves the first, and calls the others busy although they came along. So it is asked.
+    /// The kernel stops at the first page that it cannot move and tells nothing of the rest. And of
+    /// several addresses in one huge page it moves the first, and calls the others busy although
+    /// they came along. So it is asked.
     fn ask_what_came_along(&mut self, batch: &Batch<'_, K::Hold>, statuses: &mut [i32]) {
         let node = batch.to.0;
         if statuses.iter().any(|&status| status < 0)

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 /// Sizes batches by measured time. Pure: told how long things took, it never looks.
 ///
-/// The price of a page is the dearest seen lately, forgotten by an eighth with each batch, so that one
-/// huge page among small ones makes the next batches small, and not for ever. A batch at most doubles.
+/// The price of a page is the dearest seen lately, forgotten by an eighth with each batch, so that
+/// one huge page among small ones makes the next batches small, and not for ever. A batch at most
+/// doubles.
 ///
-/// A call has a price of its own, too, whatever it moves: the kernel waits until no processor holds pages aside,
-/// and the caller for its turn. Batches that get smaller save nothing of it, so they do not get very small.
+/// A call has a price of its own, too, whatever it moves: the kernel waits until no processor holds
+/// pages aside, and the caller for its turn. Batches that get smaller save nothing of it, so they
+/// do not get very small.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     target_ns: u64,
@@ -55,9 +57,9 @@ impl Default for Pacer {
 
 /// How many calls go on side by side, learned from what they move in a time. Pure, as [`Pacer`].
 ///
-/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what is not gained then
-/// is spent by processors that wait for each other. Looks again from time to time, for the rest of the machine gets
-/// busy or idle.
+/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what
+/// is not gained then is spent by processors that wait for each other. Looks again from time to
+/// time, for the rest of the machine gets busy or idle.
 #[derive(Clone, Debug)]
 pub(crate) struct Movers {
     most: usize,
@@ -100,7 +102,8 @@ impl Movers {
         self.count
     }
 
-    /// Learns what so many calls at once moved, and how long that took. Fewer calls than go on now teach nothing.
+    /// Learns what so many calls at once moved, and how long that took. Fewer calls than go on now
+    /// teach nothing.
     pub(crate) fn note(&mut self, calls: usize, pages: usize, took: Duration) {
         if calls < self.count || pages == 0 || self.most == 1 {
             return;
@@ -150,11 +153,14 @@ const MOVERS_PAY: f64 = 1.25;
 
 /// The longest pause, where nothing else is asked for.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
-/// A call is sized to take a part of it: so many times dearer may pages become from one batch to the next.
+/// A call is sized to take a part of it: so many times dearer may pages become from one batch to
+/// the next.
 const DEARER: u64 = 5;
-/// 64 pages in one call cost 6 % more per page than 512, single pages three times (docs/decisions/0011).
+/// 64 pages in one call cost 6 % more per page than 512, single pages three times
+/// (docs/decisions/0011).
 const BATCH_START: usize = 64;
-/// As small as batches get: eight huge pages of 2 MiB, at 0.3 ms each, still take half of those 5 ms.
+/// As small as batches get: eight huge pages of 2 MiB, at 0.3 ms each, still take half of those 5
+/// ms.
 const BATCH_MIN: usize = 8;
 /// Above this nothing is gained any more.
 const BATCH_MAX: usize = 512;
@@ -203,8 +209,8 @@ mod tests {
         assert_eq!(pacer.size(), 64);
     }
 
-    /// How many calls go on side by side in each of a thousand rounds of pages that take 2 us each, where so many
-    /// move as much in a time as `worth` says of them. At most eight.
+    /// How many calls go on side by side in each of a thousand rounds of pages that take 2 us each,
+    /// where so many move as much in a time as `worth` says of them. At most eight.
     fn counts(worth: impl Fn(usize) -> f64) -> Vec<usize> {
         let mut movers = Movers::new(8);
         let each = (0..1000).map(|_| {

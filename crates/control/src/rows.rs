@@ -42,14 +42,15 @@ pub struct AttachRequest {
     /// Name of the policy; the default policy of the settings when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Settings of the policy by name, and of the engine for this program by full name, such as `engine.hold_ms`, as
-    /// text; absent ones are as in the settings file.
+    /// Settings of the policy by name, and of the engine for this program by full name, such as
+    /// `engine.hold_ms`, as text; absent ones are as in the settings file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Decide and tell, but change nothing.
     #[serde(default)]
     pub dry_run: bool,
-    /// Detach after so many milliseconds by itself, for whoever may not be there to do it; never when absent.
+    /// Detach after so many milliseconds by itself, for whoever may not be there to do it; never
+    /// when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
 }
@@ -109,10 +110,12 @@ pub struct Attachment {
     pub evidence: Evidence,
     /// What was changed and not yet undone, and what was refused.
     pub ledger: Ledger,
-    /// How far memory is that goes on moving from window to window; none where all that is to move fits into one.
+    /// How far memory is that goes on moving from window to window; none where all that is to move
+    /// fits into one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving: Option<Moving>,
-    /// Mean distance of communication in the last window, 10 is all local; none without communication.
+    /// Mean distance of communication in the last window, 10 is all local; none without
+    /// communication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<f64>,
     /// Share of tracked accesses that are local, 0 to 1; none while unknown.
@@ -133,8 +136,8 @@ pub struct Attachment {
     /// What the kernel's own balancing does beside numad; none while it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelMoves>,
-    /// Share of its memory, that of files apart, of which nothing is known because nothing but writes is seen, 0 to 1;
-    /// none where reads are seen as well.
+    /// Share of its memory, that of files apart, of which nothing is known because nothing but
+    /// writes is seen, 0 to 1; none where reads are seen as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen_share: Option<f64>,
 }
@@ -167,7 +170,8 @@ pub struct RankRow {
     pub launcher: String,
 }
 
-/// How an external policy does. Whatever is not an answer in time stands for no proposal in that window.
+/// How an external policy does. Whatever is not an answer in time stands for no proposal in that
+/// window.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct External {
     /// What it is doing, in words.
@@ -266,7 +270,8 @@ pub struct PowerRow {
 /// How sure a window is of what it shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Samples that it rests on, those included of windows before that had too few and were joined to it.
+    /// Samples that it rests on, those included of windows before that had too few and were joined
+    /// to it.
     pub samples: u64,
     /// Of these, for each thread that takes part.
     pub samples_per_task: f64,
@@ -274,7 +279,8 @@ pub struct Evidence {
     pub samples_per_page: f64,
     /// Share of samples that was lost, 0 to 1; at most, for what other programs lost counts too.
     pub lost_share: f64,
-    /// Share of the processor time of threads that take part which is of threads that were sampled, 0 to 1.
+    /// Share of the processor time of threads that take part which is of threads that were sampled,
+    /// 0 to 1.
     pub coverage: f64,
     /// Least confidence that a move needs.
     pub confidence_min: f64,
@@ -542,16 +548,16 @@ pub struct UndoReport {
     pub threads_gone: u64,
     /// Threads left alone because someone else changed them since.
     pub threads_left: u64,
-    /// Threads that have no affinity for now, because their cpuset has none of the processors of their own. They stay
-    /// in the journal, and get it back when the cpuset has one of them again.
+    /// Threads that have no affinity for now, because their cpuset has none of the processors of
+    /// their own. They stay in the journal, and get it back when the cpuset has one of them again.
     #[serde(default)]
     pub threads_parked: u64,
     /// Pages that are where they were.
     pub pages_restored: u64,
     /// Pages that are gone.
     pub pages_gone: u64,
-    /// Pages of shared memory that no process has in use now, so that nobody can move them. They stay in the journal
-    /// as long as somebody maps the memory.
+    /// Pages of shared memory that no process has in use now, so that nobody can move them. They
+    /// stay in the journal as long as somebody maps the memory.
     #[serde(default)]
     pub pages_left: u64,
     /// What could not be undone, one sentence each.
@@ -584,14 +590,16 @@ pub struct JournalReport {
 pub struct JournalRow {
     /// Its number.
     pub pid: u32,
-    /// When it began, in clock ticks since the machine started; 0 where an earlier version wrote the journal.
+    /// When it began, in clock ticks since the machine started; 0 where an earlier version wrote
+    /// the journal.
     pub start: u64,
     /// Its name; absent when it has ended or cannot be looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Threads that got a mask; of those that have ended some are counted too.
     pub threads: u64,
-    /// Those of them that have no mask for now, because their cpuset has none of the processors of their own.
+    /// Those of them that have no mask for now, because their cpuset has none of the processors of
+    /// their own.
     pub parked: u64,
     /// What they had and what they got, most threads first.
     pub masks: Vec<JournalMask>,

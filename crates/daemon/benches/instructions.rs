@@ -1,7 +1,8 @@
-//! Hot paths, one case a run, to be counted by valgrind: `scripts/instructions` runs and compares them.
+//! Hot paths, one case a run, to be counted by valgrind: `scripts/instructions` runs and compares
+//! them.
 //!
-//! Times on shared machines are noise; instructions are not. What a case prepares is not counted, only
-//! what it does within [`lens`].
+//! Times on shared machines are noise; instructions are not. What a case prepares is not counted,
+//! only what it does within [`lens`].
 
 #![forbid(unsafe_code)]
 
@@ -94,7 +95,8 @@ fn run(case: &str) -> bool {
             close(policy, &slices);
         }
         ["close", policy, "256"] => close(policy, &far(256)),
-        // A later window: some things are done not in every one. For who wants to know; the table has the second.
+        // A later window: some things are done not in every one. For who wants to know; the table
+        // has the second.
         ["close", policy, "256", window] => match window.parse() {
             Ok(window @ 1..=99) => close_nth(policy, &far(256), window),
             _ => return false,
@@ -107,7 +109,8 @@ fn run(case: &str) -> bool {
     true
 }
 
-/// A thousand samples of eight fields, as the kernel writes them into a ring, twelve of them wrapped.
+/// A thousand samples of eight fields, as the kernel writes them into a ring, twelve of them
+/// wrapped.
 fn decode() {
     const FIELDS: [Field; 8] = [
         Field::Ip,
@@ -313,7 +316,8 @@ fn machine() -> Arc<Topology> {
     Arc::new(topology::synthetic::parse("4x16@10,21").expect("a machine"))
 }
 
-/// An answer to `numadctl status` with a program of so many threads attached, as it goes over the socket.
+/// An answer to `numadctl status` with a program of so many threads attached, as it goes over the
+/// socket.
 fn status() {
     let root = Root::filled();
     let config = Config::default();

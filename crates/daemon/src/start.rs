@@ -96,8 +96,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     parts.serve()
 }
 
-/// How many calls that move pages may go on side by side: one for each node that memory comes from or goes to. What
-/// they take counts into `overhead.budget_percent` as all that we do.
+/// How many calls that move pages may go on side by side: one for each node that memory comes from
+/// or goes to. What they take counts into `overhead.budget_percent` as all that we do.
 fn movers(topology: &Topology) -> usize {
     let nodes = topology.nodes().iter();
     nodes
@@ -198,8 +198,8 @@ fn step_forward(log: &Log) {
 /// A tenfold weight against an ordinary thread (`sched_prio_to_weight` of the kernel).
 const NICE: i32 = -10;
 
-/// Tables of a program are larger than this, what lives for a window mostly smaller. With glibc's own
-/// bound forty short programs left 135 MiB resident with nothing attached; with this 13 MiB.
+/// Tables of a program are larger than this, what lives for a window mostly smaller. With glibc's
+/// own bound forty short programs left 135 MiB resident with nothing attached; with this 13 MiB.
 const BLOCK_BYTES: i32 = 1 << 20;
 
 /// This machine, with what `numadctl characterize` measured of it.

@@ -1,9 +1,9 @@
 //! The engine: folds samples, judges windows, asks policies, guards, orders.
 //!
 //! Order of calls: `handle_attach`, then any number of `handle_record`; when `deadline` has come,
-//! `wanted_pages` tells what to look up, `handle_observation` closes the window, then
-//! `poll_action` or `poll_actions` until there is none, with one `handle_outcome` after each action, in their order;
-//! `poll_event` any time.
+//! `wanted_pages` tells what to look up, `handle_observation` closes the window, then `poll_action`
+//! or `poll_actions` until there is none, with one `handle_outcome` after each action, in their
+//! order; `poll_event` any time.
 //!
 //! An observation of a program that is not due only brings its threads up to date. One right after
 //! `handle_attach` lets the first window see how busy threads are; without it the first window
@@ -56,9 +56,9 @@ const AHEAD: usize = 16;
 
 /// Tables up to this size stay in a core's own caches, and reading ahead costs more than it saves.
 ///
-/// At four times this size reading ahead costs 63 ns for 48 ns per sample in a loop that does nothing
-/// else. But a daemon sleeps between batches and finds its caches in the hands of others: then it is
-/// 108 for 166 (the sampler's example `sustained`, five runs of each in turn).
+/// At four times this size reading ahead costs 63 ns for 48 ns per sample in a loop that does
+/// nothing else. But a daemon sleeps between batches and finds its caches in the hands of others:
+/// then it is 108 for 166 (the sampler's example `sustained`, five runs of each in turn).
 const NEAR_SLOTS: usize = 16_384;
 
 /// All attached programs of one machine.
@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// Who maps threads to the last-level caches of a node, where a node has several: a policy that needs nothing but
-    /// who shares memory with whom, and remembers nothing.
+    /// Who maps threads to the last-level caches of a node, where a node has several: a policy that
+    /// needs nothing but who shares memory with whom, and remembers nothing.
     pub fn map_within_nodes(&mut self, policy: Box<dyn Policy>) {
         self.within = Within::new(&self.topology, policy);
     }
@@ -167,7 +167,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Forgets a program; true if there was one. What it changed is undone by whoever keeps the journal.
+    /// Forgets a program; true if there was one. What it changed is undone by whoever keeps the
+    /// journal.
     pub fn handle_detach(&mut self, _now: Time, attachment: AttachmentId) -> bool {
         let Some(place) = self.by_id.remove(&attachment) else {
             return false;
@@ -183,8 +184,9 @@ impl Engine {
         true
     }
 
-    /// A process takes part in a program from now on, as those do that it was attached with; false when there is no
-    /// such program, the process takes part in one, or the program has as many as it can.
+    /// A process takes part in a program from now on, as those do that it was attached with; false
+    /// when there is no such program, the process takes part in one, or the program has as many as
+    /// it can.
     pub fn handle_joining(&mut self, attachment: AttachmentId, pid: Pid) -> bool {
         if pid.0 == 0 || self.attachment_of(pid).is_some() {
             return false;
@@ -196,9 +198,9 @@ impl Engine {
         }
     }
 
-    /// A process takes no further part in its program: its threads and pages are forgotten, and what is
-    /// recorded of it from now on is ignored. What was changed of it is undone by whoever keeps the
-    /// journal.
+    /// A process takes no further part in its program: its threads and pages are forgotten, and
+    /// what is recorded of it from now on is ignored. What was changed of it is undone by whoever
+    /// keeps the journal.
     pub fn handle_parting(&mut self, pid: Pid) {
         let Some(process) = self.registry.processes.find(pid.0) else {
             return;
@@ -218,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// Takes what processes sent each other since the last time, each pair once. What is not between two processes of
-    /// one program is ignored.
+    /// Takes what processes sent each other since the last time, each pair once. What is not
+    /// between two processes of one program is ignored.
     pub fn handle_messages(&mut self, sent: &[Sent]) {
         for sent in sent {
             let place = |pid: Pid| Some(self.registry.processes.find(pid.0)?.place);
@@ -235,7 +237,8 @@ impl Engine {
         }
     }
 
-    /// Takes a batch of records in order; the same as [`Self::handle_record`] for each, only faster.
+    /// Takes a batch of records in order; the same as [`Self::handle_record`] for each, only
+    /// faster.
     ///
     /// Where pages are many, folding a sample is waiting for far memory. So the lines that the next
     /// few samples need are read ahead, all at once instead of one after the other.
@@ -291,8 +294,8 @@ impl Engine {
     /// Closes the window of every program in the observation that is due, and decides.
     ///
     /// Programs are judged by ascending number, each with what the ones before were granted taken
-    /// off the machine. A program that is not due is brought up to date and goes on. Programs that the
-    /// observation does not have, or that do not exist, are left alone.
+    /// off the machine. A program that is not due is brought up to date and goes on. Programs that
+    /// the observation does not have, or that do not exist, are left alone.
     pub fn handle_observation(&mut self, now: Time, observation: &Observation) {
         self.stream.lost = self.stream.lost.saturating_add(observation.lost);
         let topology = Arc::clone(&self.topology);
@@ -348,8 +351,8 @@ impl Engine {
         self.actions.pop_front()
     }
 
-    /// The next things to do that do not wait for each other: one, or up to so many that move pages of one program.
-    /// None when there is nothing to do.
+    /// The next things to do that do not wait for each other: one, or up to so many that move pages
+    /// of one program. None when there is nothing to do.
     pub fn poll_actions(&mut self, most: usize) -> Vec<Action> {
         let mut polled: Vec<Action> = self.poll_action().into_iter().collect();
         while let Some(Action::MovePages { attachment, .. }) = polled.first()

@@ -1,23 +1,25 @@
-//! Pages that all use alike, and the node they are on: where memory is not busy, or nothing is known of that.
+//! Pages that all use alike, and the node they are on: where memory is not busy, or nothing is
+//! known of that.
 //!
-//! Such a page is as near wherever it is, so distance has nothing to say of it. What a program asks of each
-//! controller has: the more even, the later any of them becomes a bottleneck. How busy they are only counters
-//! or a measured machine can tell ([`crate::pressure`]), and then these decide. Without, a page may leave
-//! a node that has more than its part for one that has less, as long as all that go get no farther from those who
-//! use them.
+//! Such a page is as near wherever it is, so distance has nothing to say of it. What a program asks
+//! of each controller has: the more even, the later any of them becomes a bottleneck. How busy they
+//! are only counters or a measured machine can tell ([`crate::pressure`]), and then these decide.
+//! Without, a page may leave a node that has more than its part for one that has less, as long as
+//! all that go get no farther from those who use them.
 
 use std::collections::BTreeSet;
 
 use crate::cost::way;
 use crate::policy::Program;
 
-/// A node with so many times its part has too much; less is left as it is, for it would be as uneven again by the next
-/// samples.
+/// A node with so many times its part has too much; less is left as it is, for it would be as
+/// uneven again by the next samples.
 const TOO_MUCH: f64 = 1.15;
 
-/// How much longer, all together, the ways to pages that go may become. Who uses a page is known from a few
-/// samples, and of a page that all use alike these favour one node by chance: mostly the one it is on, for they had it
-/// put there. Pages that two of four nodes use alike would get farther by a third.
+/// How much longer, all together, the ways to pages that go may become. Who uses a page is known
+/// from a few samples, and of a page that all use alike these favour one node by chance: mostly the
+/// one it is on, for they had it put there. Pages that two of four nodes use alike would get
+/// farther by a third.
 const FARTHER: f64 = 0.25;
 
 /// What a program asks of the memory of each node, in weights of pages, and what would be even.
@@ -29,8 +31,8 @@ pub struct Evenness {
 }
 
 impl Evenness {
-    /// As pages are now. Those that take part are nodes with memory beside processors on which some task may run:
-    /// memory without is farther from all, and a matter of bandwidth.
+    /// As pages are now. Those that take part are nodes with memory beside processors on which some
+    /// task may run: memory without is farther from all, and a matter of bandwidth.
     #[must_use]
     pub fn of(program: &Program<'_>) -> Self {
         let nodes = program.topology.nodes().iter().enumerate();
@@ -68,9 +70,10 @@ impl Evenness {
         }
     }
 
-    /// Has a page of so much weight go to another node, if the one it is on has too much and the other has no more
-    /// than that then; says whether. What stands for many pages can be more than a part, and is better on an empty node
-    /// than on one with others of the kind. One that is not used evens nothing.
+    /// Has a page of so much weight go to another node, if the one it is on has too much and the
+    /// other has no more than that then; says whether. What stands for many pages can be more than
+    /// a part, and is better on an empty node than on one with others of the kind. One that is not
+    /// used evens nothing.
     pub fn moves(&mut self, weight: f64, (from, to): (usize, usize)) -> bool {
         let evens = weight > 0.0
             && self.takers.contains(&to)
@@ -84,8 +87,9 @@ impl Evenness {
     }
 }
 
-/// Which of these moves even out what the program asks of nodes, by slot. Moves are slots with the node that the
-/// page would go to, by position, in the order in which they are granted; `allowed` are nodes that may take pages.
+/// Which of these moves even out what the program asks of nodes, by slot. Moves are slots with the
+/// node that the page would go to, by position, in the order in which they are granted; `allowed`
+/// are nodes that may take pages.
 pub(crate) fn evened(
     program: &Program<'_>,
     moves: &[(u32, usize)],

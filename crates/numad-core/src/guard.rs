@@ -1,28 +1,29 @@
 //! Mechanism overrules policy: what of its wishes a program gets.
 //!
-//! Threads are judged together, because they form one placement: two that change places between full
-//! nodes are no trouble, and whether a plan pays is a question about all of it. In this order: is it
-//! possible and allowed, is it so already, is there evidence, did it move too recently, did two
-//! windows agree, is there budget, is there room in the placement that comes out, does it pay, and could
-//! it be chance.
+//! Threads are judged together, because they form one placement: two that change places between
+//! full nodes are no trouble, and whether a plan pays is a question about all of it. In this order:
+//! is it possible and allowed, is it so already, is there evidence, did it move too recently, did
+//! two windows agree, is there budget, is there room in the placement that comes out, does it pay,
+//! and could it be chance.
 //!
-//! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that we
-//! placed before moves again only when two judged windows in a row want it on the same other node, or when
-//! both want a plan and the earlier one would still gain by what the later one saw: of many plans that
-//! are as good a policy may find another in each window. A page moves a first time on one window's
-//! evidence, and again only when two agree or when it follows a thread that uses it and has moved since. So
-//! a change of phase that lasts is followed in its second window.
+//! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that
+//! we placed before moves again only when two judged windows in a row want it on the same other
+//! node, or when both want a plan and the earlier one would still gain by what the later one saw:
+//! of many plans that are as good a policy may find another in each window. A page moves a first
+//! time on one window's evidence, and again only when two agree or when it follows a thread that
+//! uses it and has moved since. So a change of phase that lasts is followed in its second window.
 //!
-//! *Chance.* For those who seek a gain, what is left of a plan must be more than the best of all plans that
-//! move as many threads would show by chance, and a page's accesses more than a coin would; see
-//! [`crate::evidence`]. Threads are judged by the pages that they share.
+//! *Chance.* For those who seek a gain, what is left of a plan must be more than the best of all
+//! plans that move as many threads would show by chance, and a page's accesses more than a coin
+//! would; see [`crate::evidence`]. Threads are judged by the pages that they share.
 //!
-//! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the policy saw
-//! threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`] windows in a row, so that a
-//! program whose threads never settle does not keep its pages where they were for ever. In the first windows of a
-//! program pages wait too if something, but not yet enough, speaks for moving a thread that uses them: it shows
-//! sooner whose a page is than who shares it, and they would go twice. They wait for a plan that would save little as
-//! well, since nearer may be slower: a program that takes all the bandwidth it gets would crowd one controller.
+//! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
+//! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`]
+//! windows in a row, so that a program whose threads never settle does not keep its pages where
+//! they were for ever. In the first windows of a program pages wait too if something, but not yet
+//! enough, speaks for moving a thread that uses them: it shows sooner whose a page is than who
+//! shares it, and they would go twice. They wait for a plan that would save little as well, since
+//! nearer may be slower: a program that takes all the bandwidth it gets would crowd one controller.
 
 use std::collections::BTreeSet;
 
@@ -65,8 +66,8 @@ pub(crate) struct ThreadCase<'a> {
     pub evidence: bool,
     /// An earlier placement is put back: neither agreement nor rest nor a gain is asked for.
     pub reverting: bool,
-    /// The plan of the window before would still gain: windows agree that threads are misplaced, if not
-    /// about the node of each.
+    /// The plan of the window before would still gain: windows agree that threads are misplaced, if
+    /// not about the node of each.
     pub agreed: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
@@ -80,12 +81,14 @@ pub(crate) struct ThreadCase<'a> {
 pub(crate) struct ThreadVerdicts {
     /// For each wish, in the same order.
     pub each: Vec<Result<(), Veto>>,
-    /// How sure the plan as a whole is; none when it moves nobody from a node that is known, or fell before.
+    /// How sure the plan as a whole is; none when it moves nobody from a node that is known, or
+    /// fell before.
     pub plan: Option<Evidence>,
     /// The plan could be chance, and is worth more windows that tell.
     pub is_open: bool,
-    /// Tasks of a plan that could be chance or would crowd a controller, and the nodes that they are on: there they are
-    /// placed, for the policy wants them bound, and half a plan leaves the others to wander.
+    /// Tasks of a plan that could be chance or would crowd a controller, and the nodes that they
+    /// are on: there they are placed, for the policy wants them bound, and half a plan leaves the
+    /// others to wander.
     pub kept: Vec<TaskWish>,
     /// How sure each move is by itself, by task; empty when nobody moves.
     pub each_sure: Vec<Option<Evidence>>,
@@ -127,7 +130,8 @@ impl ThreadCase<'_> {
             weighed = self.weigh(&before, &after);
             if let Err(veto) = weighed.verdict {
                 self.drop_moves(wishes, &mut verdicts, veto);
-                // Near enough, but for chance, what it costs or a controller: the next plan would be dropped as well.
+                // Near enough, but for chance, what it costs or a controller: the next plan would
+                // be dropped as well.
                 if weighed.worth.saved_ns > 0.0 {
                     kept = self.keep_where_they_are(wishes, &verdicts, veto);
                 }
@@ -142,8 +146,8 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// The position of the plan that leaves the fewest tasks without a core of their own and is worth most of those,
-    /// staying being worth nothing; the first of equals.
+    /// The position of the plan that leaves the fewest tasks without a core of their own and is
+    /// worth most of those, staying being worth nothing; the first of equals.
     pub(crate) fn best(&self, plans: &[Plan]) -> usize {
         if plans.len() < 2 || !self.evidence {
             return 0;
@@ -165,7 +169,8 @@ impl ThreadCase<'_> {
             let standing = self.standing(&after);
             let (least, most) = best.1;
             if standing < least || standing == least && net_ns > most {
-                // Between plans of which one is hardly better than the other, the first guess decides.
+                // Between plans of which one is hardly better than the other, the first guess
+                // decides.
                 let doubt_ns = if at == 0 { self.doubt_ns() } else { 0.0 };
                 best = (at, (standing, net_ns.max(0.0) + doubt_ns));
             }
@@ -225,9 +230,9 @@ impl ThreadCase<'_> {
         .collect()
     }
 
-    /// Drops every wish that changes a node; those that stay are kept as far as there is room. So is who leaves
-    /// a node that has more tasks than places for one that has a place: a core of its own is worth more than what
-    /// any plan saves.
+    /// Drops every wish that changes a node; those that stay are kept as far as there is room. So
+    /// is who leaves a node that has more tasks than places for one that has a place: a core of its
+    /// own is worth more than what any plan saves.
     fn drop_moves(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>], veto: Veto) {
         let capacity = self.program.capacity;
         let mut on = vec![0usize; capacity.len()];
@@ -266,9 +271,9 @@ impl ThreadCase<'_> {
         (before, after)
     }
 
-    /// What is left of the plan is worth: how much nearer it brings who shares pages or sends messages, what it costs,
-    /// and how sure that is of all and of each task by itself. A plan that moves nobody of whom it is known where he is
-    /// costs nothing.
+    /// What is left of the plan is worth: how much nearer it brings who shares pages or sends
+    /// messages, what it costs, and how sure that is of all and of each task by itself. A plan that
+    /// moves nobody of whom it is known where he is costs nothing.
     fn weigh(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Weighed {
         let moves = |task: usize| before[task].is_some() && before[task] != after[task];
         let movers = (0..before.len()).filter(|&task| moves(task)).count();
@@ -329,7 +334,8 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// Accesses that a sample stands for: in pages, or, where nothing but messages is known, in those.
+    /// Accesses that a sample stands for: in pages, or, where nothing but messages is known, in
+    /// those.
     fn amount_per_sample(&self) -> f64 {
         let pages = self.program.pages.iter();
         let (weight, samples) = pages.fold((0.0, 0.0), |(weight, samples), page| {
@@ -414,9 +420,9 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// Drops wishes, the last first, until the placement that comes out fits. A dropped task stays on
-    /// the node it was placed on, which may push out another: hence the rounds, each of which drops
-    /// at least one. A node that was over-full before gets nobody, but nobody is driven away.
+    /// Drops wishes, the last first, until the placement that comes out fits. A dropped task stays
+    /// on the node it was placed on, which may push out another: hence the rounds, each of which
+    /// drops at least one. A node that was over-full before gets nobody, but nobody is driven away.
     fn make_room(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
         let capacity = self.program.capacity;
         let mut on = vec![0usize; capacity.len()];
@@ -450,10 +456,10 @@ impl ThreadCase<'_> {
     }
 }
 
-/// Visits every two users of a page with the samples that speak for their sharing it, and for how many each of these
-/// stands. Samples are as many as the one has who used it less: one who strayed there once says next to nothing,
-/// however often the other comes, while the matrix counts each of those accesses. Of a page that many use, those of
-/// the few who are remembered stand for all.
+/// Visits every two users of a page with the samples that speak for their sharing it, and for how
+/// many each of these stands. Samples are as many as the one has who used it less: one who strayed
+/// there once says next to nothing, however often the other comes, while the matrix counts each of
+/// those accesses. Of a page that many use, those of the few who are remembered stand for all.
 fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64)) {
     let users = page.accessors();
     let (uses, own) = (page.weight() as f64, page.remembered());

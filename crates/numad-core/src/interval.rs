@@ -6,8 +6,9 @@ use std::time::Duration;
 /// How the length of windows follows what happens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IntervalLaw {
-    /// Ours: a sixteenth of the time since something changed. So what a change costs until it is seen is the same
-    /// part of the time that it lasts, however long that is, and a program that stands still is hardly looked at.
+    /// Ours: a sixteenth of the time since something changed. So what a change costs until it is
+    /// seen is the same part of the time that it lasts, however long that is, and a program that
+    /// stands still is hardly looked at.
     Calm {
         /// Shortest, and the first.
         min: Duration,
@@ -110,10 +111,12 @@ pub enum Change {
     Same,
     /// A thread was ordered to another node.
     Changed,
-    /// The program does something else, and threads are wanted elsewhere: the length begins anew, whatever the
-    /// law, so that what is to be done about it is not put off by a length that fitted what was before.
+    /// The program does something else, and threads are wanted elsewhere: the length begins anew,
+    /// whatever the law, so that what is to be done about it is not put off by a length that fitted
+    /// what was before.
     Anew,
-    /// A move waits for a second window to agree; the length stays, so that the answer is not put off.
+    /// A move waits for a second window to agree, or pages went, which others may follow; the length
+    /// stays, so that neither is put off.
     Undecided,
 }
 
@@ -126,7 +129,8 @@ pub struct Interval {
     calm: Duration,
 }
 
-/// Windows in the time since something changed, under [`IntervalLaw::Calm`]. docs/measurements.md has half and double.
+/// Windows in the time since something changed, under [`IntervalLaw::Calm`]. docs/measurements.md
+/// has half and double.
 const CALM_WINDOWS: u32 = 16;
 /// What LAPT adds.
 const LAPT_STEP: Duration = Duration::from_millis(50);
@@ -175,7 +179,8 @@ impl Interval {
         self.current
     }
 
-    /// Makes the present window no longer than this, and gives its length. It is never shorter than the law allows.
+    /// Makes the present window no longer than this, and gives its length. It is never shorter than
+    /// the law allows.
     pub fn shorten(&mut self, most: Duration) -> Duration {
         let (IntervalLaw::Calm { min, .. }
         | IntervalLaw::Lapt { min, .. }
@@ -184,7 +189,8 @@ impl Interval {
         self.current
     }
 
-    /// Ends a window that lasted so long, which may be longer than it should have, and gives the length of the next.
+    /// Ends a window that lasted so long, which may be longer than it should have, and gives the
+    /// length of the next.
     pub fn next(&mut self, change: Change, lasted: Duration) -> Duration {
         self.calm = match change {
             Change::Same => self.calm.saturating_add(lasted),

@@ -13,14 +13,16 @@ use crate::time::Time;
 
 /// Decides where the threads and pages of one program should be.
 ///
-/// One value per attachment, made by a [`PolicyFactory`]. It may keep what it learned between calls.
-/// It must not depend on anything but its arguments, so that the same calls give the same proposals.
+/// One value per attachment, made by a [`PolicyFactory`]. It may keep what it learned between
+/// calls. It must not depend on anything but its arguments, so that the same calls give the same
+/// proposals.
 pub trait Policy: Send + fmt::Debug {
     /// Appends proposals for this window, best first. Nothing to say is a good answer.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>);
 
-    /// Appends whole plans for this window, each instead of the others, without a price: the engine takes the one
-    /// that is worth most, the first of equals, and the first where none is worth its price. Most policies have one.
+    /// Appends whole plans for this window, each instead of the others, without a price: the engine
+    /// takes the one that is worth most, the first of equals, and the first where none is worth its
+    /// price. Most policies have one.
     fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
         let mut plan = Plan::new();
         self.propose(now, program, &mut plan);
@@ -33,8 +35,9 @@ pub trait Policy: Send + fmt::Debug {
     /// Reports what became of an earlier proposal. The default ignores it.
     fn on_fate(&mut self, _now: Time, _proposal: &Proposal, _fate: Fate) {}
 
-    /// The core that a task is to run on, on the node where the last proposals place it. None, as most policies
-    /// say, leaves the task all processors of the node, or the core that the engine picks.
+    /// The core that a task is to run on, on the node where the last proposals place it. None, as
+    /// most policies say, leaves the task all processors of the node, or the core that the engine
+    /// picks.
     fn core_of(&self, _task: TaskKey) -> Option<CoreId> {
         None
     }
@@ -63,9 +66,9 @@ pub trait PolicyFactory: Sync + fmt::Debug {
         None
     }
 
-    /// Whether the order in which tasks are listed is what it goes by, as for a baseline that fills node after
-    /// node. For all others listing the same tasks in another order must not change what the placement
-    /// costs, as far as tasks can be told apart by what they do.
+    /// Whether the order in which tasks are listed is what it goes by, as for a baseline that fills
+    /// node after node. For all others listing the same tasks in another order must not change what
+    /// the placement costs, as far as tasks can be told apart by what they do.
     fn goes_by_order(&self) -> bool {
         false
     }
@@ -103,29 +106,30 @@ pub struct Program<'a> {
     pub window: Duration,
     /// Samples behind all this.
     pub samples: u64,
-    /// What moves cost and how many accesses a unit of weight stands for, as far as that is known by
-    /// now: the cost of a page is what the host measured once it has moved some.
+    /// What moves cost and how many accesses a unit of weight stands for, as far as that is known
+    /// by now: the cost of a page is what the host measured once it has moved some.
     pub prices: Prices,
-    /// Communication by accesses that another core's cache answered, in all windows, older ones counting
-    /// less; none where the source does not tell what answered.
+    /// Communication by accesses that another core's cache answered, in all windows, older ones
+    /// counting less; none where the source does not tell what answered.
     pub handed: Option<&'a CommMatrix>,
     /// Instructions per cycle in this window; none where they are not counted.
     pub ipc: Option<f64>,
     /// What others take of each node's memory, in GB/s by position; empty where that is not known.
     pub others_gbps: &'a [f64],
-    /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as published.
+    /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as
+    /// published.
     pub records: &'a [PageRecord],
-    /// Goes up when the program begins to do something else: when those who talk are others than before, as far as that
-    /// is no chance. What was found out in another era is of a program that is no more; what was decided in this one
-    /// needs no other look at whether the program changed.
+    /// Goes up when the program begins to do something else: when those who talk are others than
+    /// before, as far as that is no chance. What was found out in another era is of a program that
+    /// is no more; what was decided in this one needs no other look at whether the program changed.
     pub era: u32,
 }
 
 /// What papers keep of a page, without a limit to how many use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRecord {
-    /// LAPT's communication vector: tasks by their last accesses, the most recent first; one that came twice in a row
-    /// stands there twice. Its length is at most [`ACCESSORS_MAX`].
+    /// LAPT's communication vector: tasks by their last accesses, the most recent first; one that
+    /// came twice in a row stands there twice. Its length is at most [`ACCESSORS_MAX`].
     pub vector: Vec<u32>,
     /// Accesses in this window by task, each task once: a row of PTB's histogram.
     pub uses: Vec<(u32, u64)>,
@@ -149,8 +153,8 @@ pub struct Task {
     pub samples: u64,
 }
 
-/// Which page: a space and a page in it. The space is that of a process, or of an object that processes share,
-/// which has one page wherever it is mapped.
+/// Which page: a space and a page in it. The space is that of a process, or of an object that
+/// processes share, which has one page wherever it is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageKey {
     /// The address space.
@@ -159,7 +163,8 @@ pub struct PageKey {
     pub page: u64,
 }
 
-/// An address space or a shared object, numbered by the engine: process numbers come back, these do not.
+/// An address space or a shared object, numbered by the engine: process numbers come back, these do
+/// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u32);
 
@@ -173,17 +178,19 @@ pub struct Page {
     pub slot: u32,
     /// The node it is on, by position; none while unknown.
     pub home: Option<u16>,
-    /// Its last distinct accessors, most recent first; only the first [`Self::accessor_count`] count.
+    /// Its last distinct accessors, most recent first; only the first [`Self::accessor_count`]
+    /// count.
     pub recent: [Accessor; ACCESSORS_MAX],
     /// How many of `recent` there are.
     pub accessor_count: u8,
     /// Samples of it in this window and, decayed, before.
     pub samples: u32,
-    /// Part of [`Self::weight`] that is of tasks that used it and are not remembered. Those that are stand for them:
-    /// their weights hold it, so that what many use is not taken for what few do.
+    /// Part of [`Self::weight`] that is of tasks that used it and are not remembered. Those that
+    /// are stand for them: their weights hold it, so that what many use is not taken for what few
+    /// do.
     pub forgotten: u64,
-    /// Pages that it stands for: 1, or more where memory is seen in pieces because single pages are sampled too
-    /// seldom. All of them go where it goes, in more than one window if they are many.
+    /// Pages that it stands for: 1, or more where memory is seen in pieces because single pages are
+    /// sampled too seldom. All of them go where it goes, in more than one window if they are many.
     pub span: u64,
 }
 
@@ -324,7 +331,8 @@ pub enum Reason {
     },
     /// Another core of the same node has fewer threads. Never a policy's reason: the engine's own.
     Crowded,
-    /// It shares memory with a thread on the same node, and its last-level cache from now on. The engine's own.
+    /// It shares memory with a thread on the same node, and its last-level cache from now on. The
+    /// engine's own.
     Cache {
         /// That thread.
         with: TaskKey,
@@ -431,7 +439,8 @@ pub enum Veto {
     HandsOff,
     /// Others than the program map the page, or may do so, or it belongs to a file.
     Shared,
-    /// One thread alone uses the page, or the kernel moved it where it is: with its balancing on that is the kernel's.
+    /// One thread alone uses the page, or the kernel moved it where it is: with its balancing on
+    /// that is the kernel's.
     Kernel,
 }
 

@@ -1,26 +1,30 @@
 //! What bandwidth says of a decision: near the limit of a controller, near is not fast.
 //!
-//! What memory delivers is counted by the machine, or follows from samples that tell what memory answered: their
-//! number times their period times a cache line is what the program took. Where neither is known there is no
-//! [`Pressure`], and everything is judged by distance alone.
+//! What memory delivers is counted by the machine, or follows from samples that tell what memory
+//! answered: their number times their period times a cache line is what the program took. Where
+//! neither is known there is no [`Pressure`], and everything is judged by distance alone.
 
 use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Worth, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
 
-/// Share of a controller's bandwidth above which plans for threads are asked of the full model. At half
-/// of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could be judged by.
+/// Share of a controller's bandwidth above which plans for threads are asked of the full model. At
+/// half of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could
+/// be judged by.
 const NEAR_LIMIT: f64 = 0.5;
 
-/// Nodes times nodes and tasks up to which the full model is asked: 8 nodes with 500 tasks. It takes about
-/// 5 us for each, so 20 ms at the most; at 64 nodes with 1,024 tasks it took half a second, and the
-/// engine's thread reads samples too. Larger machines judge threads by distance, and pages by load.
+/// Nodes times nodes and tasks up to which the full model is asked: 8 nodes with 500 tasks. It
+/// takes about 5 us for each, so 20 ms at the most; at 64 nodes with 1,024 tasks it took half a
+/// second, and the engine's thread reads samples too. Larger machines judge threads by distance,
+/// and pages by load.
 const MODEL_SIZE_MAX: usize = 4096;
 
-/// Share of the time that a program takes by which the full model may err, which knows less than it says. A window
-/// moves only some of many pages, so that each step gains less; what is left to gain when this stops nobody notices.
+/// Share of the time that a program takes by which the full model may err, which knows less than it
+/// says. A window moves only some of many pages, so that each step gains less; what is left to gain
+/// when this stops nobody notices.
 pub(crate) const DOUBT: f64 = 0.01;
 
-/// The same of a plan that brings what belongs together no nearer: who is asked for how much is known from samples.
+/// The same of a plan that brings what belongs together no nearer: who is asked for how much is
+/// known from samples.
 const FASTER: f64 = 0.05;
 
 /// Time in which those who moved use pages that have not followed yet: two of the shortest windows.
@@ -43,8 +47,8 @@ pub(crate) struct Pressure {
 impl Pressure {
     /// From what was counted, in GB/s by position, less what this program is seen to ask for.
     ///
-    /// What others cause is never less than nothing: a sampled program may be seen to ask for more than
-    /// was counted.
+    /// What others cause is never less than nothing: a sampled program may be seen to ask for more
+    /// than was counted.
     pub(crate) fn counted(
         model: &MachineModel,
         gbps: &[Option<f64>],
@@ -68,7 +72,8 @@ impl Pressure {
         }
     }
 
-    /// From what the samples of this program tell, beside what those of others told, in GB/s by position.
+    /// From what the samples of this program tell, beside what those of others told, in GB/s by
+    /// position.
     pub(crate) fn sampled(
         model: &MachineModel,
         others: &[f64],
@@ -100,18 +105,20 @@ impl Pressure {
         self.used.iter().all(|used| *used <= NEAR_LIMIT)
     }
 
-    /// Whether the full model has a say: near the limit of a controller, where it is not too much to ask.
+    /// Whether the full model has a say: near the limit of a controller, where it is not too much
+    /// to ask.
     fn asks_model(&self, program: &Program<'_>) -> bool {
         let nodes = self.used.len();
         let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
         size <= MODEL_SIZE_MAX && !self.is_calm()
     }
 
-    /// What a plan for threads is worth to the full model, with pages taken to follow those who use them most; none
-    /// where it has no say.
+    /// What a plan for threads is worth to the full model, with pages taken to follow those who use
+    /// them most; none where it has no say.
     ///
-    /// Those pages could follow where their users are now, and nobody would have to move for that. So the plan is held
-    /// against the better of the two ways to stay: it is worth what it brings beside what its pages bring without it.
+    /// Those pages could follow where their users are now, and nobody would have to move for that.
+    /// So the plan is held against the better of the two ways to stay: it is worth what it brings
+    /// beside what its pages bring without it.
     pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Option<Worth> {
         if !self.asks_model(&plan.program) {
             return None;
@@ -130,9 +137,9 @@ impl Pressure {
         })
     }
 
-    /// Judges a plan for threads of which it is known what it is worth by distance and to the full model: what that
-    /// finds slower is dropped though it pays, and near the limit of a controller what it finds faster may be done
-    /// though it does not.
+    /// Judges a plan for threads of which it is known what it is worth by distance and to the full
+    /// model: what that finds slower is dropped though it pays, and near the limit of a controller
+    /// what it finds faster may be done though it does not.
     pub(crate) fn judge(
         &self,
         plan: &ThreadPlan<'_>,
@@ -152,11 +159,11 @@ impl Pressure {
         }
     }
 
-    /// How many pages, the first of a plan that takes them farther from who uses them, may go for the sake
-    /// of those that stay: so many that all get on faster, by more than the moves cost.
+    /// How many pages, the first of a plan that takes them farther from who uses them, may go for
+    /// the sake of those that stay: so many that all get on faster, by more than the moves cost.
     ///
-    /// One page alone looks at it otherwise. It is slower to reach over there until the wait here is longer
-    /// than the way; but with every page that goes, all others wait less.
+    /// One page alone looks at it otherwise. It is slower to reach over there until the wait here
+    /// is longer than the way; but with every page that goes, all others wait less.
     pub(crate) fn relief(&self, plan: &PagePlan<'_>) -> usize {
         if plan.moves.is_empty() || !self.asks_model(&plan.program) {
             return 0;
@@ -206,8 +213,8 @@ pub(crate) fn windows(program: &Program<'_>) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PagePlan<'a> {
     pub program: Program<'a>,
-    /// Slots of pages, each with the node it would go to, by position; in the order in which they are
-    /// granted.
+    /// Slots of pages, each with the node it would go to, by position; in the order in which they
+    /// are granted.
     pub moves: &'a [(u32, usize)],
 }
 
@@ -266,7 +273,8 @@ impl ThreadPlan<'_> {
         (before != after).then_some((before, after))
     }
 
-    /// What moving those tasks costs, and the pages that follow them, and that these are far until they have.
+    /// What moving those tasks costs, and the pages that follow them, and that these are far until
+    /// they have.
     pub(crate) fn price_ns(&self) -> f64 {
         let tasks = self.before.iter().zip(self.after);
         let tasks = tasks.filter(|(before, after)| before != after).count();
@@ -284,7 +292,8 @@ impl ThreadPlan<'_> {
             + self.farther() * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
     }
 
-    /// How much farther those who move are from the pages that they use, in a window in which these stay.
+    /// How much farther those who move are from the pages that they use, in a window in which these
+    /// stay.
     fn farther(&self) -> f64 {
         let distances = self.program.topology.distances();
         let mut farther = 0.0;

@@ -100,7 +100,8 @@ impl Scene {
         self.judged_threads(wishes, gbps, 0).each
     }
 
-    /// The same and how sure it is, where of four uses of what the first two share so many are of others.
+    /// The same and how sure it is, where of four uses of what the first two share so many are of
+    /// others.
     fn judged_threads(
         &self,
         wishes: &[(usize, usize)],
@@ -110,7 +111,8 @@ impl Scene {
         self.with_case(&[4; 2], gbps, forgotten, |case| case.judge(wishes))
     }
 
-    /// The one of several plans that is taken, each of tasks with their nodes, on nodes with so many places.
+    /// The one of several plans that is taken, each of tasks with their nodes, on nodes with so
+    /// many places.
     fn best(&self, capacity: &[usize], plans: &[&[(usize, usize)]]) -> usize {
         let place = |&(task, node): &(usize, usize)| Proposal::PlaceTask {
             task,
@@ -245,8 +247,8 @@ fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
 
 #[test]
 fn pages_that_could_follow_in_place_are_no_gain_of_a_plan() {
-    // Each has its own page, and one node has all of them: what two who change places would take away from it they can
-    // take where they are.
+    // Each has its own page, and one node has all of them: what two who change places would take
+    // away from it they can take where they are.
     let scene = Scene::new([0, 0, 1, 1], [0; 4], 2_000_000);
     let exchange = [(1, 1), (2, 0)];
     let far = Err(Veto::DoesNotPay);
@@ -333,7 +335,8 @@ fn pages_that_leave_a_saturated_controller_are_judged_together() {
     let full = crowd(11.9);
     assert_eq!(relieved(&full, 72, [0.0; 2]), 72);
     assert_eq!(relieved(&full, 0, [0.0; 2]), 0);
-    // All of them would saturate the second instead, from farther; of half of them all would be well.
+    // All of them would saturate the second instead, from farther; of half of them all would be
+    // well.
     assert_eq!(relieved(&full, 192, [0.0; 2]), 96);
     // Others saturate the second.
     assert_eq!(relieved(&full, 72, [0.0, 12.0]), 0);
@@ -356,8 +359,8 @@ fn a_page_goes_with_its_plan_though_it_alone_would_not() {
     assert_eq!(with(&many, None), [Err(Veto::DoesNotPay); 72]);
 }
 
-/// Four pages that a task on each of two nodes uses alike, on these nodes, and those of the first moves that even
-/// out what is asked.
+/// Four pages that a task on each of two nodes uses alike, on these nodes, and those of the first
+/// moves that even out what is asked.
 #[track_caller]
 fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
     let mut scene = Scene::new([0, 1, 0, 1], homes, 10);
@@ -418,8 +421,8 @@ fn nobody_saves_more_of_waiting_than_he_runs() {
         let prices = Prices::default().of_program(&scene.program(), Duration::ZERO);
         prices.access_saving_ns_per_distance
     };
-    // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each, 50,000,000 are ten times
-    // that.
+    // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each,
+    // 50,000,000 are ten times that.
     assert!((saving(5_000_000) - 9.0).abs() < 1e-9);
     assert!((saving(50_000_000) - 1.0).abs() < 1e-9);
 }

@@ -1,11 +1,14 @@
-//! The choice of a policy: several are asked in each window, and the engine takes the plan that is worth most.
+//! The choice of a policy: several are asked in each window, and the engine takes the plan that is
+//! worth most.
 //!
-//! The papers choose once, by a decision tree (`DeLocProf`; ALGORITHMS 10): whether a program can gain at all, and
-//! whether it is static. What a plan saves and costs says both: where memory takes little time nothing is worth its
-//! price, and a program that changes gets another plan when one is worth it.
+//! The papers choose once, by a decision tree (`DeLocProf`; ALGORITHMS 10): whether a program can
+//! gain at all, and whether it is static. What a plan saves and costs says both: where memory takes
+//! little time nothing is worth its price, and a program that changes gets another plan when one is
+//! worth it.
 //!
-//! The first of `among` is followed as if it were alone, its page moves included, unless another one's plan for
-//! threads is worth more. So `auto` is what the first is, and better where another sees more.
+//! The first of `among` is followed as if it were alone, its page moves included, unless another
+//! one's plan for threads is worth more. So `auto` is what the first is, and better where another
+//! sees more.
 
 use numad_core::{
     Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError,

@@ -2,31 +2,34 @@
 //! taken only if it is worth it.
 //!
 //! Mapped are tasks that talk; the others stay and keep their places. A plan is found by a
-//! [`crate::kernel`], which knows nothing of masks, and [`Board::fit`] makes it one that is allowed.
+//! [`crate::kernel`], which knows nothing of masks, and [`Board::fit`] makes it one that is
+//! allowed.
 //!
 //! # What is worth it
 //!
-//! A plan replaces what is when what becomes nearer by it is at least `gain_min` of all that the moved tasks say, at
-//! the distance that nodes are apart on average ([`Board::is_worth`]); and each task that moves has to pay that share
-//! of what it says as its price when plans are compared. Besides, the gain has to be more than chance gives: with `W`
-//! events spread evenly over the pairs of `T` tasks the best partition still finds about `0.54 sqrt(W T)` more of
-//! them within its parts than a blind one (the ground state of Sherrington and Kirkpatrick's spin glass, 0.7632, in
-//! which every bisection of a random graph ends: Dembo, Montanari and Sen 2017). A plan that moves `m` tasks is one
-//! of some `T^m`, the best of which is off by at most `sqrt(2 m log2 T)` deviations of the events that it brings
-//! together or tears apart: where that is less, it is what counts, so that one pair can be told from a crowd. A
-//! placement that is no proper one, with somebody who has no seat, is replaced whenever that seats more.
+//! A plan replaces what is when what becomes nearer by it is at least `gain_min` of all that the
+//! moved tasks say, at the distance that nodes are apart on average ([`Board::is_worth`]); and each
+//! task that moves has to pay that share of what it says as its price when plans are compared.
+//! Besides, the gain has to be more than chance gives: with `W` events spread evenly over the pairs
+//! of `T` tasks the best partition still finds about `0.54 sqrt(W T)` more of them within its parts
+//! than a blind one (the ground state of Sherrington and Kirkpatrick's spin glass, 0.7632, in which
+//! every bisection of a random graph ends: Dembo, Montanari and Sen 2017). A plan that moves `m`
+//! tasks is one of some `T^m`, the best of which is off by at most `sqrt(2 m log2 T)` deviations of
+//! the events that it brings together or tears apart: where that is less, it is what counts, so
+//! that one pair can be told from a crowd. A placement that is no proper one, with somebody who has
+//! no seat, is replaced whenever that seats more.
 //!
 //! # Standing still
 //!
-//! [`Board::settle`] asks again with the plan as what is, until that stands. So the next window, if it is
-//! like this one, changes nothing.
+//! [`Board::settle`] asks again with the plan as what is, until that stands. So the next window, if
+//! it is like this one, changes nothing.
 //!
 //! # Hybrid programs
 //!
-//! Where tasks of several processes take part, those of one process are drawn together a little, as if
-//! a twentieth of what a task says on average went to others of its process. Communication that says
-//! otherwise outweighs it; between places that are equal for communication it decides, and keeps the
-//! threads of a rank, who share its heap and page tables, near each other.
+//! Where tasks of several processes take part, those of one process are drawn together a little, as
+//! if a twentieth of what a task says on average went to others of its process. Communication that
+//! says otherwise outweighs it; between places that are equal for communication it decides, and
+//! keeps the threads of a rank, who share its heap and page tables, near each other.
 
 use std::cmp::Reverse;
 
@@ -43,8 +46,8 @@ mod naming;
 
 /// What a plan must bring near; shared by all policies that gather threads.
 ///
-/// What separates noise from partners: of 64 tasks on 4 and on 8 nodes that talk by chance, 5 sightings
-/// for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
+/// What separates noise from partners: of 64 tasks on 4 and on 8 nodes that talk by chance, 5
+/// sightings for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
 pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
     kind: SettingKind::Float {
@@ -69,17 +72,17 @@ pub(crate) enum Method {
     Search,
 }
 
-/// Steps a kernel may take in one call, each a few nanoseconds: about a tenth of a second, ten times what
-/// 1,024 tasks need online.
+/// Steps a kernel may take in one call, each a few nanoseconds: about a tenth of a second, ten
+/// times what 1,024 tasks need online.
 const STEPS_MAX: u64 = 20_000_000;
 const EFFORT: Effort = Effort::ONLINE.within(STEPS_MAX);
 
-/// Refining what is gets more care than planning anew: what swaps alone cannot mend would else be mended by a
-/// plan from nothing, which moves more tasks. A few milliseconds for 256 tasks.
+/// Refining what is gets more care than planning anew: what swaps alone cannot mend would else be
+/// mended by a plan from nothing, which moves more tasks. A few milliseconds for 256 tasks.
 const CARE: Effort = Effort::THOROUGH.within(STEPS_MAX / 10);
 
-/// Tasks up to which it does: of 128, phases gain 2.7 % by it; of 256 and 288, plans are the same to the bit without
-/// it, at a quarter of the instructions of a whole window.
+/// Tasks up to which it does: of 128, phases gain 2.7 % by it; of 256 and 288, plans are the same
+/// to the bit without it, at a quarter of the instructions of a whole window.
 const CARE_TASKS_MAX: usize = 128;
 
 /// Plans in a row, each worth it to the one before.
@@ -91,7 +94,8 @@ const PROCESS_SHARE: f64 = 0.05;
 /// Others of its process that draw a task, when there are more: those next to it in order.
 const PROCESS_PARTNERS: usize = 16;
 
-/// Amounts are this many times finer where processes draw, so that a twentieth of little is not nothing.
+/// Amounts are this many times finer where processes draw, so that a twentieth of little is not
+/// nothing.
 const FINER: u64 = 256;
 
 /// Excess of the best of all partitions over a blind one when amounts are chance, in units of
@@ -109,8 +113,9 @@ const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
     matrix: &'a CommMatrix,
-    /// Positions of the tasks that talk and could be placed. Their order is their number here: the loudest
-    /// first, so that it does not depend on how tasks are listed but for those who say the same in all.
+    /// Positions of the tasks that talk and could be placed. Their order is their number here: the
+    /// loudest first, so that it does not depend on how tasks are listed but for those who say the
+    /// same in all.
     pub(crate) talkers: Vec<usize>,
     numbers: Vec<Option<usize>>,
     /// Places for them on each node.
@@ -123,8 +128,8 @@ pub(crate) struct Board<'a> {
     pairs: Vec<(u32, u32, u64)>,
     /// What each says in all.
     said: Vec<f64>,
-    /// In which order talkers are seated where places are few: those with the fewest nodes to choose from
-    /// first, of those the loudest, of those the first.
+    /// In which order talkers are seated where places are few: those with the fewest nodes to
+    /// choose from first, of those the loudest, of those the first.
     order: Vec<usize>,
     /// Every talker may have every place, and there are enough.
     is_easy: bool,
@@ -192,11 +197,11 @@ impl<'a> Board<'a> {
         self.numbers.get(task).copied().flatten()
     }
 
-    /// Lets pages count as well, which stay where they are: a talker that goes away from its memory pays for
-    /// that.
+    /// Lets pages count as well, which stay where they are: a talker that goes away from its memory
+    /// pays for that.
     ///
-    /// An access to a page that several use stands in the matrix once for each of them; it counts for that
-    /// often here.
+    /// An access to a page that several use stands in the matrix once for each of them; it counts
+    /// for that often here.
     pub(crate) fn anchored(mut self, program: &Program<'_>) -> Self {
         let nodes = self.capacity.len();
         self.anchors = vec![0.0; self.talkers.len() * nodes];
@@ -281,8 +286,8 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Where talkers have seats now. On a node with more of them than it takes, the first in `order`
-    /// have them.
+    /// Where talkers have seats now. On a node with more of them than it takes, the first in
+    /// `order` have them.
     fn seated(&self) -> Plan {
         let mut free = self.capacity.clone();
         let mut plan = vec![None; self.talkers.len()];
@@ -328,7 +333,8 @@ impl<'a> Board<'a> {
         sum
     }
 
-    /// How much farther two nodes are from each other than a node from itself, both ways on average.
+    /// How much farther two nodes are from each other than a node from itself, both ways on
+    /// average.
     fn apart(&self, one: usize, other: usize) -> f64 {
         let nodes = self.capacity.len();
         let between = |one: usize, other: usize| f64::from(self.distance[one * nodes + other]);
@@ -371,8 +377,8 @@ impl<'a> Board<'a> {
         picked.min(self.noise)
     }
 
-    /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come first, the
-    /// first of equals.
+    /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come
+    /// first, the first of equals.
     fn best(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
         let value = |plan: &Plan| {
             let standing = plan.iter().filter(|seat| seat.is_none()).count();
@@ -504,7 +510,8 @@ impl<'a> Board<'a> {
         Seats::of(&self.capacity)
     }
 
-    /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs nothing.
+    /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs
+    /// nothing.
     pub(crate) fn is_evener(&self, from: &Plan, to: &Plan) -> bool {
         let loudest = |plan: &Plan| {
             let mut loads = vec![0.0; self.capacity.len()];
@@ -523,7 +530,8 @@ impl<'a> Board<'a> {
         loudest(from) - loudest(to) > EVENER * mean && self.cost(to) <= self.cost(from)
     }
 
-    /// Appends where every talker with a seat is to be, the loudest pairs first, and for whose sake.
+    /// Appends where every talker with a seat is to be, the loudest pairs first, and for whose
+    /// sake.
     pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
         let mut order: Vec<(u64, usize, usize, usize)> = Vec::with_capacity(plan.len());
         for talker in 0..plan.len() {

@@ -8,8 +8,8 @@ use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
 use crate::data_mapping::is_enough;
 
-/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each. Of
-/// larger machines nothing is foretold.
+/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
+/// Of larger machines nothing is foretold.
 const MODEL_SIZE_MAX: usize = 2048;
 
 /// An accessor that used a page this many times less than another did is overlooked, as by the data
@@ -21,15 +21,15 @@ const OUTWEIGHED: u32 = 4;
 pub(crate) struct Forecast<'a> {
     demand: Demand<'a>,
     program: Program<'a>,
-    /// Where pages go when they follow their threads: how much more often than on average they must be
-    /// used from there. None where they stay.
+    /// Where pages go when they follow their threads: how much more often than on average they must
+    /// be used from there. None where they stay.
     pages_ratio: Option<f64>,
     runners: usize,
 }
 
 impl<'a> Forecast<'a> {
-    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the machine and the program
-    /// are too large to be asked about in a window.
+    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the
+    /// machine and the program are too large to be asked about in a window.
     pub(crate) fn new(
         model: &'a MachineModel,
         program: &Program<'a>,
@@ -55,7 +55,8 @@ impl<'a> Forecast<'a> {
         self.demand.cost(nodes, |page| self.home(page, nodes))
     }
 
-    /// How long the program takes when its tasks stay and these pages go, in nanoseconds of all tasks together.
+    /// How long the program takes when its tasks stay and these pages go, in nanoseconds of all
+    /// tasks together.
     pub(crate) fn of_pages(&self, moves: &[Proposal]) -> f64 {
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
         let nodes: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
@@ -100,9 +101,10 @@ const fn page_move(proposal: &Proposal) -> Option<(PageKey, usize)> {
     }
 }
 
-/// How often an access to memory that several tasks use stands in the matrix, on average: once for each of the
-/// others that used it since the task did last, though only one of them can have had the line. Of two who use a
-/// page at random, one did with the probability that its part of what both use has.
+/// How often an access to memory that several tasks use stands in the matrix, on average: once for
+/// each of the others that used it since the task did last, though only one of them can have had
+/// the line. Of two who use a page at random, one did with the probability that its part of what
+/// both use has.
 pub(crate) fn times_counted(program: &Program<'_>) -> f64 {
     let (mut times, mut all) = (0.0, 0.0);
     for page in program.pages.iter().filter(|page| page.accessor_count > 1) {

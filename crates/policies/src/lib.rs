@@ -1,10 +1,11 @@
 //! One file per policy, and the registry.
 //!
-//! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a [`PolicyFactory`] and
-//! its [`Policy`] in a file of its own, and name both under `policies!` below. From then on the daemon, the command
-//! line and the simulator know it, the tests of this crate bring it before `testkit::jury`, and they fail until
-//! `docs/policies.md` has its page. The other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`,
-//! `rounds`, `clusters` and others) hold a method that several policies share.
+//! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a
+//! [`PolicyFactory`] and its [`Policy`] in a file of its own, and name both under `policies!`
+//! below. From then on the daemon, the command line and the simulator know it, the tests of this
+//! crate bring it before `testkit::jury`, and they fail until `docs/policies.md` has its page. The
+//! other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`, `rounds`,
+//! `clusters` and others) hold a method that several policies share.
 //!
 //! Nothing here reads a clock, a file or the environment, and nothing iterates in hash order: the
 //! same calls give the same proposals.
@@ -84,8 +85,8 @@ pub fn find(name: &str) -> Result<&'static dyn PolicyFactory, UnknownPolicy> {
     })
 }
 
-/// Who maps threads to the caches within a node: by who shares memory with whom alone, without pages and without memory
-/// of its own.
+/// Who maps threads to the caches within a node: by who shares memory with whom alone, without
+/// pages and without memory of its own.
 #[must_use]
 pub fn within_nodes() -> Box<dyn Policy> {
     Box::new(gather::Gather::threads_alone())

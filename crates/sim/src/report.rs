@@ -175,8 +175,8 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     })
 }
 
-/// The policy that stands for the kernel's own balancing, which is modelled for it, and beside others where the
-/// scenario says so.
+/// The policy that stands for the kernel's own balancing, which is modelled for it, and beside
+/// others where the scenario says so.
 pub(crate) const LINUX: &str = "linux";
 
 /// What came of a run, of the world, and whether undo put everything back.

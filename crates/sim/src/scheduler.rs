@@ -5,11 +5,11 @@ use topology::{CpuSet, Topology};
 
 /// Puts threads on processors.
 ///
-/// A thread keeps its processor while it may; else, and at first, it goes to the least loaded processor it may run
-/// on, on the least loaded node, as the kernel's slow path does. When a processor idles while another has two
-/// threads, one of those that may moves over; where none may, one that may gives up its processor to one of them, as
-/// the kernel does where masks keep a group of processors crowded (`group_imbalanced` in kernel/sched/fair.c). Ties
-/// go to the lowest number.
+/// A thread keeps its processor while it may; else, and at first, it goes to the least loaded
+/// processor it may run on, on the least loaded node, as the kernel's slow path does. When a
+/// processor idles while another has two threads, one of those that may moves over; where none may,
+/// one that may gives up its processor to one of them, as the kernel does where masks keep a group
+/// of processors crowded (`group_imbalanced` in kernel/sched/fair.c). Ties go to the lowest number.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
     /// Position of the node of each processor; processors of no node share one bucket.
@@ -97,8 +97,8 @@ impl Scheduler {
         changed
     }
 
-    /// Moves a thread that shares its processor, and for which none idles, to that of another, which goes to an idle
-    /// one.
+    /// Moves a thread that shares its processor, and for which none idles, to that of another,
+    /// which goes to an idle one.
     fn relieve(&mut self, threads: &mut [&mut Runnable], crowded: usize) -> bool {
         let Some(from) = threads[crowded].cpu.filter(|&cpu| self.load[cpu] > 1) else {
             return false;
@@ -202,7 +202,8 @@ mod tests {
         let here = vec![true, true, false, false];
         let mut threads = vec![free(4); 3];
         assert_eq!(place(&mut scheduler, &mut threads), [0, 2, 1]);
-        // The last goes to the first node, whose processors both have a thread; the first could be anywhere.
+        // The last goes to the first node, whose processors both have a thread; the first could be
+        // anywhere.
         threads[1].allowed.clone_from(&here);
         threads[2].allowed.clone_from(&here);
         threads[0].cpu = Some(0);

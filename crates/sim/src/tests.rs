@@ -129,8 +129,9 @@ fn nothing_gets_much_worse_where_nothing_can_be_gained() {
     }
 }
 
-/// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until the program has stood
-/// for long enough to earn it; and of memory that all use, what few samples say of a part of it moves nothing.
+/// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until
+/// the program has stood for long enough to earn it; and of memory that all use, what few samples
+/// say of a part of it moves nothing.
 #[test]
 fn memory_of_any_size_is_moved_where_that_pays() {
     let gain_of = |topology: &str, workload: &str, policy: &str, memory: &str| {
@@ -153,9 +154,9 @@ fn memory_of_any_size_is_moved_where_that_pays() {
     assert!(shared.iter().all(|&gain| gain > 0.0), "{shared:.1?}");
 }
 
-/// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from takes 3.6 s. A program
-/// that is expected to go on for long enough has them nearly all, by the oracle's share of accesses, within half as
-/// long again and three windows.
+/// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from
+/// takes 3.6 s. A program that is expected to go on for long enough has them nearly all, by the
+/// oracle's share of accesses, within half as long again and three windows.
 #[test]
 fn much_memory_comes_home_nearly_as_fast_as_it_can_be_copied() {
     let mut scenario = Scenario {
@@ -173,9 +174,9 @@ fn much_memory_comes_home_nearly_as_fast_as_it_can_be_copied() {
     assert!(home_ms.is_some_and(|ms| ms < 5_850), "{home_ms:?}");
 }
 
-/// Pages alone may go to where most of a split group is, and then the others of it hold up the rest: `data-only` in
-/// `octets` is at -5.3 % in the worst of 20 seeds, and at +0.9 % in their mean. So of it the mean is asked, and that no
-/// seed is far below.
+/// Pages alone may go to where most of a split group is, and then the others of it hold up the
+/// rest: `data-only` in `octets` is at -5.3 % in the worst of 20 seeds, and at +0.9 % in their
+/// mean. So of it the mean is asked, and that no seed is far below.
 #[test]
 fn policies_that_seek_gain_do_no_harm_in_any_scenario() {
     for (policy, least) in [("deloc", -3.0), ("data-only", -6.0)] {
@@ -196,8 +197,8 @@ fn policies_that_seek_gain_do_no_harm_in_any_scenario() {
     }
 }
 
-/// Eight threads of a second program hold all cores of one node, not all its hardware threads. The other
-/// program's 24 once went to the other node, all of them, and lost a fifth of their speed.
+/// Eight threads of a second program hold all cores of one node, not all its hardware threads. The
+/// other program's 24 once went to the other node, all of them, and lost a fifth of their speed.
 #[test]
 fn a_program_beside_another_is_not_crowded_onto_what_is_left() {
     for seed in [1, 2, 7] {
@@ -208,8 +209,8 @@ fn a_program_beside_another_is_not_crowded_onto_what_is_left() {
     }
 }
 
-/// Pairs that take all the bandwidth they get, on half of the cores: gathered on two of four nodes they once lost a
-/// fifth, and on eight 43 %.
+/// Pairs that take all the bandwidth they get, on half of the cores: gathered on two of four nodes
+/// they once lost a fifth, and on eight 43 %.
 #[test]
 fn where_bandwidth_is_unknown_threads_are_not_gathered_on_a_few_nodes() {
     for (topology, threads) in [("4x18@10,21", 36), ("2x16@10,21", 16)] {
@@ -234,8 +235,8 @@ fn partners_that_change_are_followed() {
     assert!(gains.iter().sum::<f64>() / 3.0 > 10.0, "{gains:.1?}");
 }
 
-/// Windows are short as long as the program changes, whatever law the papers have; on two nodes they once came so
-/// late that 6 % were lost.
+/// Windows are short as long as the program changes, whatever law the papers have; on two nodes
+/// they once came so late that 6 % were lost.
 #[test]
 fn partners_that_change_fast_are_followed_better_than_by_the_papers_law() {
     let with = |settings: &[(&str, &str)]| {

@@ -1,7 +1,7 @@
 //! The comparison: workloads against everything that places memory or threads, by the ground truth.
 //!
-//! A run is one workload under one contestant with one seed, a guest of its own. What it gave is kept in the
-//! kit, so that a comparison that was stopped goes on where it was.
+//! A run is one workload under one contestant with one seed, a guest of its own. What it gave is
+//! kept in the kit, so that a comparison that was stopped goes on where it was.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ use crate::rivals::{self, Need, RIVALS};
 use crate::truth::{Figures, Truth};
 use experiment::student::{Spread, spread};
 
-/// What is run, in the order of the tables: name, arguments of numad-workload, and guest seconds that are counted,
-/// of which the last quarter is the steady one. The user's own programs come after them.
+/// What is run, in the order of the tables: name, arguments of numad-workload, and guest seconds
+/// that are counted, of which the last quarter is the steady one. The user's own programs come
+/// after them.
 const WORKLOADS: [(&str, &str, u32); 8] = [
     ("slices", "slices --region-kib 1024", SECONDS),
     ("pairs", "pairs --region-kib 1024", SECONDS),
@@ -37,8 +38,8 @@ const WORKLOADS: [(&str, &str, u32); 8] = [
     (PLACED, "pairs --region-kib 1024", SECONDS),
 ];
 
-/// Programs as large as those that people run, where there is much to gain: kind, size of a thread's or a group's
-/// memory, and huge pages. `--workloads real` stands for all of them.
+/// Programs as large as those that people run, where there is much to gain: kind, size of a
+/// thread's or a group's memory, and huge pages. `--workloads real` stands for all of them.
 const REAL: [&str; 7] = [
     "slices@4M",
     "slices@32M",
@@ -49,8 +50,8 @@ const REAL: [&str; 7] = [
     "slices@4M/always",
 ];
 
-/// The workload that has nothing to gain: it binds its threads to where the oracle would put them. Left free, the
-/// kernel's scheduler would move them away.
+/// The workload that has nothing to gain: it binds its threads to where the oracle would put them.
+/// Left free, the kernel's scheduler would move them away.
 const PLACED: &str = "placed";
 
 const SECONDS: u32 = 60;
@@ -162,7 +163,8 @@ fn chosen(machine: &Machine, names: &[String]) -> Result<Vec<Workload>> {
 pub(crate) enum Source {
     /// Page faults, as on a machine without hardware counters.
     Faults,
-    /// The plugin's sampler, as on a machine that has them: one of so many accesses that leave the processors' caches.
+    /// The plugin's sampler, as on a machine that has them: one of so many accesses that leave the
+    /// processors' caches.
     Sampler(u64),
 }
 
@@ -218,7 +220,8 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
     Ok(ours.into_iter().chain(own).collect())
 }
 
-/// Who places: name, what is done before the program starts, in front of its command, and when it runs.
+/// Who places: name, what is done before the program starts, in front of its command, and when it
+/// runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Contestant {
     pub(crate) name: String,
@@ -233,7 +236,8 @@ pub(crate) struct Contestant {
     after: String,
 }
 
-/// Everybody who takes part; `policies` are ours, `all` for every one there is, each once for each of these sources.
+/// Everybody who takes part; `policies` are ours, `all` for every one there is, each once for each
+/// of these sources.
 pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec<Contestant>> {
     let policies: Vec<&str> = if policies.iter().any(|name| name == "all") {
         let every = policies::registry().iter();
@@ -373,8 +377,8 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
     Ok(cells)
 }
 
-/// What is kept of one run, or else what it gives now; none if it fails, which is said and keeps no other from
-/// being run.
+/// What is kept of one run, or else what it gives now; none if it fails, which is said and keeps no
+/// other from being run.
 fn one_run(
     kit: &Kit,
     wanted: &Wanted,
@@ -416,7 +420,8 @@ fn one_run(
         .map(Some)
 }
 
-/// The machine, and the kernel unless it is the usual one, whose runs have the name of the machine alone.
+/// The machine, and the kernel unless it is the usual one, whose runs have the name of the machine
+/// alone.
 fn kept_for(machine: &str, kernel: Option<&str>) -> String {
     kernel.map_or_else(
         || machine.to_owned(),
@@ -438,7 +443,8 @@ fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Mac
     if workload.kind == Of::Placed || contestant.oracle {
         command += &format!(" --oracle {}", node_lists(machine));
     }
-    // What numad costs is asked of its shipped settings, what it brings of those that suit so slow a machine.
+    // What numad costs is asked of its shipped settings, what it brings of those that suit so slow
+    // a machine.
     let settings = match workload.kind {
         Of::Placed => "settings </dev/null",
         Of::Ours | Of::Theirs => "",

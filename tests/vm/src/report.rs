@@ -166,8 +166,8 @@ fn table(cells: &[Cell]) -> String {
     text
 }
 
-/// Seconds until a cell's local share was 95 % of the oracle's for good, with the oracle's taken from its own runs,
-/// or as all where it took no part; not a number where that never came.
+/// Seconds until a cell's local share was 95 % of the oracle's for good, with the oracle's taken
+/// from its own runs, or as all where it took no part; not a number where that never came.
 fn near_oracle(cell: &Cell, cells: &[Cell]) -> Spread {
     let oracle = cells
         .iter()

@@ -1,8 +1,9 @@
 //! The ground truth: what the plugin counted, and what a model makes of it.
 //!
-//! Counts are facts: which thread, running on which node, fetched how many lines from which memory in which
-//! 20 ms. Times are a model: QEMU runs remote accesses as fast as local ones, so what they would have cost is
-//! computed here, with latencies that stand in [`Latencies`] and with waiting at busy memory controllers.
+//! Counts are facts: which thread, running on which node, fetched how many lines from which memory
+//! in which 20 ms. Times are a model: QEMU runs remote accesses as fast as local ones, so what they
+//! would have cost is computed here, with latencies that stand in [`Latencies`] and with waiting at
+//! busy memory controllers.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +53,8 @@ struct Row {
     instructions: f64,
     last_cache: f64,
     invalidations: f64,
-    /// Lines from each node's memory, of these the sequential ones, lines from each node's caches, and
-    /// lines written back to each node's memory.
+    /// Lines from each node's memory, of these the sequential ones, lines from each node's caches,
+    /// and lines written back to each node's memory.
     memory: Vec<f64>,
     sequential: Vec<f64>,
     other_cache: Vec<f64>,
@@ -91,14 +92,15 @@ pub(crate) struct Figures {
     pub(crate) kernel: f64,
     /// Instructions of the program itself, in millions a second of the guest's time.
     pub(crate) work: f64,
-    /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors from a program
-    /// leaves it less to do, and less to wait for.
+    /// Modelled nanoseconds per instruction, over the whole run. Not seconds: who takes processors
+    /// from a program leaves it less to do, and less to wait for.
     pub(crate) whole_ns: f64,
-    /// The same if in each second every thread had got as far as the others, which the emulation does not see to: who
-    /// of them gets how much time, and so what is fetched from where, is chance.
+    /// The same if in each second every thread had got as far as the others, which the emulation
+    /// does not see to: who of them gets how much time, and so what is fetched from where, is
+    /// chance.
     pub(crate) even_ns: f64,
-    /// Instructions in user mode that are not the program's, and those of the kernel, in millions a second of the
-    /// guest's time.
+    /// Instructions in user mode that are not the program's, and those of the kernel, in millions a
+    /// second of the guest's time.
     pub(crate) others: f64,
     pub(crate) system: f64,
 }
@@ -376,8 +378,9 @@ impl Row {
 
 /// How long an access waits at each controller.
 ///
-/// A window lasts as long as its threads need on average, and they need longer the shorter it is, because
-/// the same accesses come closer together: the length at which both agree is found by halving.
+/// A window lasts as long as its threads need on average, and they need longer the shorter it is,
+/// because the same accesses come closer together: the length at which both agree is found by
+/// halving.
 fn solve(rows: &[Row], traffic: &[f64], machine: &Machine) -> Vec<f64> {
     let service = LATENCIES.service;
     let waits = |length: f64| -> Vec<f64> {

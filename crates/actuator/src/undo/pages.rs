@@ -4,17 +4,18 @@
 //! has it in its page table: those that it was moved through may have ended.
 //!
 //! Two rows of the journal may be one page: addresses of a huge page, which moves as a whole with
-//! any of them; the same address of several processes, which children of one process share until one
-//! of them writes; and a place in shared memory that was moved as one process's own before it was
-//! seen to be shared. Each is recorded when it is moved first, and one that came along with
+//! any of them; the same address of several processes, which children of one process share until
+//! one of them writes; and a place in shared memory that was moved as one process's own before it
+//! was seen to be shared. Each is recorded when it is moved first, and one that came along with
 //! another before was somewhere else in the beginning than its own row says. What is one page the
 //! kernel tells nobody who has no more rights than we have. But of rows that are one page and say
 //! different homes, at most one stays where it was sent. So each is sent home; where one went and
 //! is not there afterwards, it and what it may be one page with (see [`Spot`]) are sent home again,
 //! the last row first: whatever is one page ends where the first row says.
 //!
-//! Millions of pages are put back part by part, for each takes a hundred bytes on its way. Rows that may be one page
-//! are of one part: shared memory by where pages are in it, private memory by address.
+//! Millions of pages are put back part by part, for each takes a hundred bytes on its way. Rows
+//! that may be one page are of one part: shared memory by where pages are in it, private memory by
+//! address.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +32,8 @@ use crate::moves::Batch;
 use crate::refusal;
 use crate::residency::{PageStatus, residency};
 
-/// Where memory is, whoever has it: the same for all rows that may be one page. A place in shared memory, or an
-/// address.
+/// Where memory is, whoever has it: the same for all rows that may be one page. A place in shared
+/// memory, or an address.
 type Spot = (Option<ObjectId>, u64);
 
 /// Shared memory in which processes have rows of their own.
@@ -246,7 +247,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         living
     }
 
-    /// Shared memory in which these processes have rows of their own, of before it was seen to be shared.
+    /// Shared memory in which these processes have rows of their own, of before it was seen to be
+    /// shared.
     fn aliases(&self, living: &[ProcessKey]) -> Aliases {
         let mut aliases = Aliases::new();
         for &process in living {
@@ -297,8 +299,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         pages
     }
 
-    /// Shared memory of which pages were moved and that processes of the scope map, with those that do. Of everything
-    /// forgets what nobody maps.
+    /// Shared memory of which pages were moved and that processes of the scope map, with those that
+    /// do. Of everything forgets what nobody maps.
     fn mapped_objects(
         &mut self,
         scope: &Scope,
@@ -329,8 +331,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         mappings
     }
 
-    /// Rows of shared memory from one place in it to before another, each with a process that has the page. Counts
-    /// those that no process has, which stay in the journal.
+    /// Rows of shared memory from one place in it to before another, each with a process that has
+    /// the page. Counts those that no process has, which stay in the journal.
     fn shared_pages(
         &mut self,
         (object, places): (ObjectId, (u64, u64)),
@@ -574,7 +576,8 @@ const HUGE_BITS: u32 = 21;
 const ROUNDS_MAX: usize = 3;
 /// Pages that are put back at once: 26 MB on their way.
 pub(crate) const AT_ONCE: usize = 1 << 18;
-/// Where there are more, memory of 256 MiB at a time; more than a huge page, so that all rows of one are in one part.
+/// Where there are more, memory of 256 MiB at a time; more than a huge page, so that all rows of
+/// one are in one part.
 const PART_BITS: u32 = 28;
 /// Pages that are asked about before others may have their turn: about a millisecond.
 const LOOK_BATCH: usize = 4096;

@@ -1,9 +1,10 @@
-//! Who shares which memory: the shared mappings of attached processes, and whether anybody else has them.
+//! Who shares which memory: the shared mappings of attached processes, and whether anybody else has
+//! them.
 //!
-//! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory map, and which is
-//! long for some programs. So maps are read when a process has more or less mapped than before, and now and then for
-//! what was put in the place of something as large. Each look reads a bounded number of lines, and what it does not
-//! come to is read by a later one.
+//! Both are read from `/proc/PID/maps`, which the kernel writes while it holds the process's memory
+//! map, and which is long for some programs. So maps are read when a process has more or less
+//! mapped than before, and now and then for what was put in the place of something as large. Each
+//! look reads a bounded number of lines, and what it does not come to is read by a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +12,21 @@ use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedShari
 use procfs::{Mapping, Presence, Process, Reader, SharedKind, SharedMaps};
 use topology::{Pid, StartTicks};
 
-/// Lines of maps of one program that a look reads, over time; one file may be longer, and then the next ones
-/// wait. A line takes about half a microsecond, so this is a millisecond of a window of 500.
+/// Lines of maps of one program that a look reads, over time; one file may be longer, and then the
+/// next ones wait. A line takes about half a microsecond, so this is a millisecond of a window of
+/// 500.
 const LINES_PER_LOOK: usize = 2_000;
 
-/// Looks after which maps are read again though a process has as much mapped as before. One that maps something else at
-/// the same place meanwhile is not moved wrongly: who moves shared memory looks first whether it is there.
+/// Looks after which maps are read again though a process has as much mapped as before. One that
+/// maps something else at the same place meanwhile is not moved wrongly: who moves shared memory
+/// looks first whether it is there.
 const UNCHANGED_LOOKS: u64 = 16;
 
 /// What a file is taken to be long before it was read.
 const LINES_UNREAD: usize = 100;
 
-/// Processes of the machine that one look reads for mappings of objects that attached programs share: some
-/// 3 ms. A machine with a thousand processes is looked through in 16 looks.
+/// Processes of the machine that one look reads for mappings of objects that attached programs
+/// share: some 3 ms. A machine with a thousand processes is looked through in 16 looks.
 const SCANNED_PER_LOOK: usize = 64;
 
 /// Looks between two rounds through all processes.
@@ -123,8 +126,8 @@ impl Program {
         all.copied().collect()
     }
 
-    /// Reads maps that may have changed, those first that were not read for the longest time, as far as the budget
-    /// goes.
+    /// Reads maps that may have changed, those first that were not read for the longest time, as
+    /// far as the budget goes.
     fn read_some(&mut self, reader: &Reader, present: &[Present]) -> Vec<ObservedMaps> {
         self.look += 1;
         let starts: BTreeMap<Pid, StartTicks> = present

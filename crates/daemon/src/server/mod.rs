@@ -58,7 +58,8 @@ pub struct Gate {
 pub struct Limits {
     /// From the connection, or the last answer, to the end of a request's header.
     pub header_wait: Duration,
-    /// From the end of the header to the answer, the request's body included; an undo may take longer.
+    /// From the end of the header to the answer, the request's body included; an undo may take
+    /// longer.
     pub answer_wait: Duration,
     /// Without a byte in either direction; longer than `answer_wait`.
     pub idle: Duration,
@@ -148,8 +149,8 @@ struct Shared {
 }
 
 impl Server {
-    /// Serves until dropped: everyone on `listener`, and admins on a socket of their own, which users
-    /// cannot crowd.
+    /// Serves until dropped: everyone on `listener`, and admins on a socket of their own, which
+    /// users cannot crowd.
     pub async fn serve(self, listener: UnixListener, admins: Option<UnixListener>) {
         let connections = Arc::new(Connections::default());
         let router = routes::router(
@@ -174,8 +175,8 @@ impl Server {
     }
 }
 
-/// Connections that are turned away for their haste between two rests: 4,000 a second. Each takes 25 to 50 us of a
-/// processor, so that 10,000 took 25 to 55 % of one.
+/// Connections that are turned away for their haste between two rests: 4,000 a second. Each takes
+/// 25 to 50 us of a processor, so that 10,000 took 25 to 55 % of one.
 const HURRIED_AT_ONCE: u32 = 100;
 /// The time that these take, rest included.
 const HURRIED_REST: Duration = Duration::from_millis(25);

@@ -5,8 +5,8 @@ use numad_core::{Action, Outcome, Refusal};
 use super::Steward;
 
 impl Steward {
-    /// Does what the engine orders. Pages whose turn has not come when somebody wants something changed stay where
-    /// they are: the next window wants them again.
+    /// Does what the engine orders. Pages whose turn has not come when somebody wants something
+    /// changed stay where they are: the next window wants them again.
     pub(super) fn carry_out(&mut self) {
         let mut waited_for = false;
         loop {

@@ -87,8 +87,8 @@ pub struct Orders {
     bell: Arc<Bell>,
 }
 
-/// What was ordered. Behind a lock, though the engine thread alone takes from it: both its loop and the undo that the
-/// loop is in do.
+/// What was ordered. Behind a lock, though the engine thread alone takes from it: both its loop and
+/// the undo that the loop is in do.
 struct Inbox {
     admins: Receiver<Order>,
     users: Receiver<Order>,
@@ -301,8 +301,8 @@ impl Orders {
         }
     }
 
-    /// What is done again and again in the midst of long work: the service manager is told, and who only looks is
-    /// answered.
+    /// What is done again and again in the midst of long work: the service manager is told, and who
+    /// only looks is answered.
     fn between(&self, notifier: &Notifier, now: Time) -> Between {
         let inbox = Arc::clone(&self.inbox);
         let mut pulse = Pulse::new(notifier, now);
@@ -350,8 +350,8 @@ impl Orders {
     }
 }
 
-/// Gives threads their own masks back that wait for them, while nothing is attached: with a source open every turn of
-/// the steward sees to that.
+/// Gives threads their own masks back that wait for them, while nothing is attached: with a source
+/// open every turn of the steward sees to that.
 struct Idle {
     next: Time,
 }
@@ -382,7 +382,8 @@ impl Idle {
     }
 }
 
-/// The watchdog's messages. They come from the engine thread, since it is the one that must not hang.
+/// The watchdog's messages. They come from the engine thread, since it is the one that must not
+/// hang.
 struct Pulse {
     notifier: Notifier,
     every: Option<Duration>,

@@ -53,7 +53,8 @@ pub(super) struct Program {
     /// Share of accesses that were local in the first window that told, in thousandths.
     local_first: Option<u32>,
     local_last: Option<u32>,
-    /// Who shared with whom before the window that is judged now: a program's last window finds no thread of it.
+    /// Who shared with whom before the window that is judged now: a program's last window finds no
+    /// thread of it.
     pub(super) matrix: Option<MatrixDraft>,
     pub(super) windows: u64,
     pub(super) samples: u64,
@@ -89,8 +90,8 @@ struct Wanted {
     pages: u64,
 }
 
-/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a program is lively. Of
-/// the pages of a service a few are always moved for little.
+/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a
+/// program is lively. Of the pages of a service a few are always moved for little.
 const LIVELY_PAGES: u64 = 100;
 
 /// What an attachment begins with.
@@ -121,7 +122,8 @@ impl Program {
         acts(&self.policy, self.recorder.is_some())
     }
 
-    /// Whether the kernel is to balance because of it: as was asked for at its attach, else as is `usual`.
+    /// Whether the kernel is to balance because of it: as was asked for at its attach, else as is
+    /// `usual`.
     pub(super) fn wants_balancing(&self, usual: bool) -> bool {
         let asked = self.settings.get(BALANCING);
         asked.map_or(usual && self.acts(), |how| how == "cooperate") && self.recorder.is_none()
@@ -177,8 +179,8 @@ impl Program {
         }
     }
 
-    /// Learns from a look who is alive, and the name of the first: what `numadctl run` starts gets its own after the
-    /// attach.
+    /// Learns from a look who is alive, and the name of the first: what `numadctl run` starts gets
+    /// its own after the attach.
     pub(super) fn note_processes(&mut self, tasks: &[ObservedTask]) {
         self.members.keep(tasks);
         let alive: BTreeSet<Pid> = tasks.iter().map(|task| task.key.pid).collect();
@@ -241,7 +243,8 @@ impl Program {
         self.history.take(self.since, event)
     }
 
-    /// Notes how much a window left to be moved. One that had too little to go by says nothing of that.
+    /// Notes how much a window left to be moved. One that had too little to go by says nothing of
+    /// that.
     fn plan_on(&mut self, now: Time, summary: &WindowSummary, page_bytes: u64) {
         let left = summary.pages_left.saturating_mul(page_bytes);
         match &mut self.plan {
@@ -405,8 +408,8 @@ mod tests {
         })
     }
 
-    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so many milliseconds, in
-    /// which the policy wanted these.
+    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so
+    /// many milliseconds, in which the policy wanted these.
     #[track_caller]
     fn check(next_ms: u64, wanted: Vec<EventKind>, expected: bool) {
         let mut program = program();

@@ -1,8 +1,9 @@
 //! What is judged of a program, from window to window, and what it makes of the wishes of a policy.
 //!
-//! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the policy saw comes with the
-//! wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the [`trial`] of a placement, how fast the program gets
-//! on ([`pace`]), how often it began to do something else ([`era`]), and what is left to the kernel ([`ally`]).
+//! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the
+//! policy saw comes with the wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the
+//! [`trial`] of a placement, how fast the program gets on ([`pace`]), how often it began to do
+//! something else ([`era`]), and what is left to the kernel ([`ally`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -72,13 +73,14 @@ pub(super) struct Judgement {
 /// A move that there is nothing to hold against leads to Starting.
 #[derive(Debug)]
 enum Regime {
-    /// A new program, or threads that moved and cannot be tried, and so many judged windows without a move: pages wait
-    /// for a plan that could still be chance, and what was placed moves again when two windows agree.
+    /// A new program, or threads that moved and cannot be tried, and so many judged windows without
+    /// a move: pages wait for a plan that could still be chance, and what was placed moves again
+    /// when two windows agree.
     Starting(u32),
     /// The last placement is on probation; else as above.
     Trying(Trial),
-    /// Pages wait for no plan that could be chance. When another era begins, one window is enough to move what was
-    /// placed.
+    /// Pages wait for no plan that could be chance. When another era begins, one window is enough
+    /// to move what was placed.
     Settled,
     /// The last placement had to be put back, and until then no thread moves.
     Held(Time),
@@ -150,11 +152,12 @@ pub(super) struct Remedy {
     reason: Reason,
 }
 
-/// Holds that a program is left alone after threads were put back, unless it does something else before, and twice as
-/// long after each time: the same plan would be found again. As many as forgive a thread its going back and forth.
+/// Holds that a program is left alone after threads were put back, unless it does something else
+/// before, and twice as long after each time: the same plan would be found again. As many as
+/// forgive a thread its going back and forth.
 const REST_HOLDS: u32 = 16;
-/// Judged windows in a row without a move of a thread from which a program that is not tried is settled: as many as a
-/// trial takes.
+/// Judged windows in a row without a move of a thread from which a program that is not tried is
+/// settled: as many as a trial takes.
 const SETTLED_MIN: u32 = trial::WINDOWS;
 
 impl Judgement {
@@ -187,8 +190,8 @@ impl Judgement {
         self.interval.calm()
     }
 
-    /// Ends a window: says how fast the program got on and what it does, which the policy is told. A sample counted
-    /// so much.
+    /// Ends a window: says how fast the program got on and what it does, which the policy is told.
+    /// A sample counted so much.
     pub(super) fn look_at(&mut self, program: &mut Program<'_>, evidence: bool, sample: f64) {
         program.ipc = self.pace.close();
         if evidence {
@@ -301,7 +304,8 @@ impl Judgement {
             self.pace.begin_anew();
         }
         if options.method == Method::Published {
-            // The papers ask whether the mapping that was worked out is another than the one before.
+            // The papers ask whether the mapping that was worked out is another than the one
+            // before.
             return if bound { Change::Changed } else { Change::Same };
         }
         if (moved || decision.undecided) && self.era.is_unlike() {

@@ -1,9 +1,11 @@
-//! Which last-level cache of its node a thread gets: the question of nodes once more, on a smaller machine.
+//! Which last-level cache of its node a thread gets: the question of nodes once more, on a smaller
+//! machine.
 //!
-//! A node whose cores meet in several caches is itself a machine: its caches are the nodes, and a line from another
-//! of them comes no sooner than from memory. Once it is known who is on the node, a policy of the engine's own is
-//! asked about that machine, and what it wants is judged as any plan of threads. Only threads that were placed on the
-//! node take part, and only for those who seek a gain. What is not sure keeps the mask of the whole node.
+//! A node whose cores meet in several caches is itself a machine: its caches are the nodes, and a
+//! line from another of them comes no sooner than from memory. Once it is known who is on the node,
+//! a policy of the engine's own is asked about that machine, and what it wants is judged as any
+//! plan of threads. Only threads that were placed on the node take part, and only for those who
+//! seek a gain. What is not sure keeps the mask of the whole node.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +33,9 @@ pub(super) struct Within {
     machines: Vec<Option<Topology>>,
 }
 
-/// How far a line from another cache of the node is, where one from the own cache is as near as can be: it takes as
-/// long as one from memory (see [`crate::cost`]), which is twice as long and a little more.
+/// How far a line from another cache of the node is, where one from the own cache is as near as can
+/// be: it takes as long as one from memory (see [`crate::cost`]), which is twice as long and a
+/// little more.
 const ACROSS: u32 = LOCAL + 6;
 
 /// A task that gets another cache of its node, and why.
@@ -111,7 +114,8 @@ fn machine(topology: &Topology, node: &Node) -> Option<Topology> {
 }
 
 impl Context<'_> {
-    /// The part of a node's processors that a cache of it has; all of them where none is named, or nothing is left.
+    /// The part of a node's processors that a cache of it has; all of them where none is named, or
+    /// nothing is left.
     pub(super) fn part_of(
         &self,
         whole: &CpuSet,

@@ -9,8 +9,9 @@ use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure};
 
-/// Part of the time that accesses to a page take which is expected to be saved where it goes so that nodes have alike,
-/// and how busy they are is not known: on eight machines of the simulator 3 to 8 % of all work.
+/// Part of the time that accesses to a page take which is expected to be saved where it goes so
+/// that nodes have alike, and how busy they are is not known: on eight machines of the simulator 3
+/// to 8 % of all work.
 const EVENED: f64 = 0.1;
 
 /// A page and the node it is to go to.
@@ -27,12 +28,13 @@ pub(crate) struct PageWish<'a> {
     pub barred: bool,
     /// It was moved too recently.
     pub held: bool,
-    /// It was moved before, and the window before did not want it on this node; nor does it follow a thread
-    /// that uses it most and has moved since.
+    /// It was moved before, and the window before did not want it on this node; nor does it follow
+    /// a thread that uses it most and has moved since.
     pub unconfirmed: bool,
     /// The block of memory that it is part of is sure.
     pub backed: bool,
-    /// It stands for a part of that block, which is used as the block is: what its own samples say else is chance.
+    /// It stands for a part of that block, which is used as the block is: what its own samples say
+    /// else is chance.
     pub is_part: bool,
     /// Wanted there because all use it alike, and one node has more than its part of such.
     pub evens: bool,
@@ -56,8 +58,8 @@ pub(crate) struct PageCase<'a> {
     pub options: &'a AttachOptions,
     /// Most pages that may go.
     pub moves_max: u64,
-    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are there: many at once
-    /// go too far.
+    /// Of these, pages that go aside and not nearer. How busy memory is then shows when they are
+    /// there: many at once go too far.
     pub aside_max: u64,
     /// Nodes that have memory and that the program may use.
     pub allowed: &'a [bool],
@@ -70,8 +72,8 @@ pub(crate) struct PageCase<'a> {
 }
 
 impl PageCase<'_> {
-    /// What becomes of each wish, in the same order: of those that are granted, what it gains. Takes what is
-    /// granted from `free`, bytes that may still be filled on each node.
+    /// What becomes of each wish, in the same order: of those that are granted, what it gains.
+    /// Takes what is granted from `free`, bytes that may still be filled on each node.
     pub(crate) fn judge<'b>(
         &self,
         wishes: impl Iterator<Item = &'b PageWish<'b>>,
@@ -116,7 +118,8 @@ impl PageCase<'_> {
             .collect()
     }
 
-    /// Slots of pages that may go though they get no nearer to who uses them, so that a controller has less to do.
+    /// Slots of pages that may go though they get no nearer to who uses them, so that a controller
+    /// has less to do.
     fn relief(&self, wishes: &[&PageWish<'_>]) -> BTreeSet<u32> {
         if !self.options.require_gain {
             return BTreeSet::new();
@@ -124,9 +127,9 @@ impl PageCase<'_> {
         let aside = wishes.iter().filter_map(|wish| {
             let (page, home) = self.possible(wish).ok()?;
             let moved = (home, wish.node);
-            // Of pages that all use alike, few samples say of some that they get nearer, of others that they get
-            // farther. Those alone would seem to lose. And of a part with more users than it has places for those that
-            // it names are chosen.
+            // Of pages that all use alike, few samples say of some that they get nearer, of others
+            // that they get farther. Those alone would seem to lose. And of a part with more users
+            // than it has places for those that it names are chosen.
             let is_everyones = wish.is_part && page.forgotten * 2 > page.weight();
             let is_sure = || {
                 let evidence = self.evidence(wish, &self.scale(page, moved, None));
@@ -194,7 +197,8 @@ impl PageCase<'_> {
         Ok((page, PageGain { scale, pages: 0 }))
     }
 
-    /// What samples say of how near a page gets; none where the block of memory that it is part of is sure.
+    /// What samples say of how near a page gets; none where the block of memory that it is part of
+    /// is sure.
     fn evidence(&self, wish: &PageWish<'_>, scale: &Scale) -> Option<Evidence> {
         // The node was chosen by the same samples that now speak for it.
         let nodes = evidence::ln_plans(1, 1, self.allowed.len());
@@ -236,9 +240,9 @@ impl PageCase<'_> {
         Ok((page, home))
     }
 
-    /// Visits every task that uses the page and of which it is known where it is, with its accesses and how
-    /// much sooner each reaches the page there. A distance stands for latency, and where memory is busy
-    /// latency is longer.
+    /// Visits every task that uses the page and of which it is known where it is, with its accesses
+    /// and how much sooner each reaches the page there. A distance stands for latency, and where
+    /// memory is busy latency is longer.
     fn each_use(
         &self,
         page: &Page,
@@ -285,7 +289,8 @@ impl PageCase<'_> {
         self.saves(page, nearer)
     }
 
-    /// What it is worth that the uses of a page, and of all pages that it stands for, get so much nearer together.
+    /// What it is worth that the uses of a page, and of all pages that it stands for, get so much
+    /// nearer together.
     fn saves(&self, page: &Page, nearer: f64) -> Worth {
         let prices = &self.program.prices;
         Worth {

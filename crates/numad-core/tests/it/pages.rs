@@ -184,8 +184,8 @@ fn only_moves_that_pay_for_those_who_seek_gain() {
     assert_eq!(seen.vetoes(), [("1 pages".to_owned(), Veto::DoesNotPay)]);
 }
 
-/// Pages that a thread on node 1 touched this often, on node 0 until they move, for a policy that seeks a gain and
-/// wants them on node 1.
+/// Pages that a thread on node 1 touched this often, on node 0 until they move, for a policy that
+/// seeks a gain and wants them on node 1.
 fn piece(confidence_min: f64, touched: &[(u64, u32)]) -> (World, Arc<Mutex<Script>>) {
     let mut world = World::new("2x4@10,20");
     let gain = AttachOptions {

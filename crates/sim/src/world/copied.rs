@@ -55,8 +55,8 @@ impl Copied {
         (0..self.nodes).filter(|&node| self.of(node) > 0).count()
     }
 
-    /// How long it takes at the least, in nanoseconds: at full bandwidth of each link and each memory, as if nobody
-    /// else used them. Who copies runs where the copy is.
+    /// How long it takes at the least, in nanoseconds: at full bandwidth of each link and each
+    /// memory, as if nobody else used them. Who copies runs where the copy is.
     pub(super) fn least_ns(&self, model: &MachineModel) -> f64 {
         let mut least = 0.0_f64;
         for node in 0..self.nodes {

@@ -1,10 +1,11 @@
 //! What is left to the kernel's own balancing while it is on.
 //!
-//! It sees reads as well, moves a page in the thread that uses it, and knows sooner than any window of ours where a
-//! thread runs that shares nothing. So as long as it brings home what single threads use by themselves, that is not
-//! moved, and threads that share next to nothing are not bound before they and their memory have come together. What
-//! several share, or is to be spread, it cannot place well, and numad does. Nobody moves a page back that the other
-//! moved: one that is found elsewhere than we put it stays there until a thread that uses it moves.
+//! It sees reads as well, moves a page in the thread that uses it, and knows sooner than any window
+//! of ours where a thread runs that shares nothing. So as long as it brings home what single
+//! threads use by themselves, that is not moved, and threads that share next to nothing are not
+//! bound before they and their memory have come together. What several share, or is to be spread,
+//! it cannot place well, and numad does. Nobody moves a page back that the other moved: one that is
+//! found elsewhere than we put it stays there until a thread that uses it moves.
 
 use super::Judgement;
 use crate::policy::{Page, Program, Task};
@@ -12,11 +13,12 @@ use crate::policy::{Page, Program, Task};
 /// How many times less than who uses it most a task must use memory for it to have strayed there.
 const STRAYED: u32 = 8;
 
-/// Share of accesses that says nothing: of a thread's to what it shares, or of all to what single threads use to what
-/// is far.
+/// Share of accesses that says nothing: of a thread's to what it shares, or of all to what single
+/// threads use to what is far.
 const FEW: f64 = 0.05;
 
-/// Part of what was far in the judged window before that must have come home for the kernel to be at it.
+/// Part of what was far in the judged window before that must have come home for the kernel to be
+/// at it.
 const PROGRESS: f64 = 0.1;
 
 /// What is the kernel's in a window.

@@ -6,9 +6,9 @@
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
 //! is all its pages, whether anybody has seen them or not.
 //!
-//! A block ends where memory does, and that is not known: of what lies between two sampled pages nobody may have any.
-//! So only gaps as they are in the same neighbourhood are filled ([`GAP`]), and of them nothing that may be others'
-//! as well: a library between two heaps, or shared memory.
+//! A block ends where memory does, and that is not known: of what lies between two sampled pages
+//! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]),
+//! and of them nothing that may be others' as well: a library between two heaps, or shared memory.
 
 use std::ops::Range;
 
@@ -123,8 +123,8 @@ impl Pieces {
         scale
     }
 
-    /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be of several that the
-    /// samples do not tell apart yet.
+    /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be
+    /// of several that the samples do not tell apart yet.
     pub(in crate::engine) fn own_saving(
         &self,
         tag: Tag,
@@ -187,8 +187,8 @@ impl Seen {
             extents.add(points, &block, self.shares.foreign(space))
         });
         let places: Vec<Range<usize>> = places.collect();
-        // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of large programs are
-        // cut more coarsely.
+        // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of
+        // large programs are cut more coarsely.
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
@@ -359,7 +359,8 @@ impl Seen {
         bench.parts.sort_unstable_by_key(|part| part.tag.word());
     }
 
-    /// Looks up where the sampled pages of a piece are; samples on pages of which that is not known.
+    /// Looks up where the sampled pages of a piece are; samples on pages of which that is not
+    /// known.
     fn look_at(&self, points: &[Point], bench: &mut Bench, inside: &mut Bits) -> f64 {
         bench.parts.clear();
         bench.votes.clear();
@@ -625,8 +626,8 @@ struct Extents {
 }
 
 impl Extents {
-    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that were sampled are of
-    /// them.
+    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that
+    /// were sampled are of them.
     fn add(&mut self, all: &[Point], block: &Block<'_>, foreign: &[Range<u64>]) -> Range<usize> {
         let filled = self.fill(all, block);
         let (first, end) = (

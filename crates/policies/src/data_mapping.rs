@@ -166,7 +166,8 @@ impl DataMapping {
         }
         // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
         if self.even && !moved {
-            let alike = |page: &Page| self.table.is_used_alike(page, self.ratio);
+            let everyones = even::everyones(program);
+            let alike = |page: &Page| everyones(page) || self.table.is_used_alike(page, self.ratio);
             let evened = even::propose(program, (alike, free), out);
             self.proposed.extend(evened);
         }
@@ -223,11 +224,15 @@ impl DataMapping {
             .filter(|node| !node.cpus.is_empty());
         self.table.runners = homes.count().max(1);
         self.table.firsts = program.prices.accesses_per_busy_second > 0.0;
+        let everyones = even::everyones(program);
         let mut candidates = Vec::new();
         for page in program.pages {
             let Some(row) = self.table.count(page, self.call, seats) else {
                 continue;
             };
+            if self.even && everyones(page) {
+                continue;
+            }
             let mean = row.mean();
             let Some(node) = row.best(page.home) else {
                 continue;

@@ -1,12 +1,14 @@
 //! Pages that all use alike, dealt out so that each node has its part.
 //!
-//! The data mapping leaves a page where it is that no node uses much more than others: it would be no nearer anywhere.
-//! But where such pages came to be, one controller may have most of them, since memory lies where it was touched
-//! first. So the policies that mind controllers spread them: from nodes that are asked for more than their part
-//! of what the program asks, to those asked for least, the most used pages first, and no more than it takes.
+//! The data mapping leaves a page where it is that no node uses much more than others: it would be
+//! no nearer anywhere. But where such pages came to be, one controller may have most of them, since
+//! memory lies where it was touched first. So the policies that mind controllers spread them: from
+//! nodes that are asked for more than their part of what the program asks, to those asked for
+//! least, the most used pages first, and no more than it takes.
 
 use std::cmp::Reverse;
 
+use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
 /// Whether pages that all use alike are spread.
@@ -16,8 +18,21 @@ pub(crate) const EVEN: SettingSpec = SettingSpec {
     help: "Spread pages that all nodes use alike, so that no memory controller has most of them.",
 };
 
-/// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is what nodes have
-/// left, in bytes.
+/// Which pages are everyone's: if those who are not remembered use them as those who are do, half
+/// of all tasks use them or more. Where the few are who are remembered says nothing of where they
+/// belong then. Where no more nodes run tasks than a page remembers users, who comes again and
+/// again tells.
+pub(crate) fn everyones(program: &Program<'_>) -> impl Fn(&Page) -> bool + use<> {
+    let homes = program.capacity.iter().filter(|&&room| room > 0).count();
+    let tasks = program.tasks.len() as f64;
+    move |page| {
+        let known = page.accessors().len() as f64;
+        homes > ACCESSORS_MAX && page.forgotten > 0 && known * 2.0 >= page.remembered() * tasks
+    }
+}
+
+/// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is
+/// what nodes have left, in bytes.
 pub(crate) fn propose(
     program: &Program<'_>,
     (is_alike, mut free): (impl Fn(&Page) -> bool, Vec<u64>),
@@ -25,8 +40,8 @@ pub(crate) fn propose(
 ) -> Vec<(PageKey, u32)> {
     let mut evenness = Evenness::of(program);
     let mut alike: Vec<&Page> = program.pages.iter().filter(|page| is_alike(page)).collect();
-    // The same in each window, as long as no page comes to be used twice as much: a move that waits for a second window
-    // to agree would wait for ever if chance chose.
+    // The same in each window, as long as no page comes to be used twice as much: a move that waits
+    // for a second window to agree would wait for ever if chance chose.
     alike.sort_unstable_by_key(|page| (Reverse(page.samples.checked_ilog2()), page.key));
     let mut evened = Vec::new();
     for page in alike {

@@ -4,14 +4,11 @@
 //! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
 //! program get on faster. Only once threads are where they are to be, for both go by that.
 
-use std::collections::BTreeSet;
-
 use numad_core::cost::{MachineModel, asked_gbps, live_part};
-use numad_core::policy::ACCESSORS_MAX;
-use numad_core::{Fate, Page, PageKey, Program, Proposal, Settings, Time};
+use numad_core::{Fate, Program, Proposal, Settings, Time};
 
 use crate::data_mapping::DataMapping;
-use crate::even::{self, EVEN};
+use crate::even::EVEN;
 use crate::forecast::{Forecast, counted_once};
 use crate::ptb::PagePhase;
 
@@ -32,8 +29,6 @@ pub(crate) struct PageChoice {
     near: DataMapping,
     wide: PagePhase,
     goes_wide: bool,
-    /// Whether pages that all use alike are spread.
-    evens: bool,
 }
 
 impl PageChoice {
@@ -43,7 +38,6 @@ impl PageChoice {
             near: DataMapping::new(settings).evening(settings.bool(EVEN.name)),
             wide: PagePhase::default(),
             goes_wide: false,
-            evens: settings.bool(EVEN.name),
         }
     }
 
@@ -52,9 +46,6 @@ impl PageChoice {
         let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
         self.near.propose(program, out);
-        if self.evens {
-            spread_alike(program, first, out);
-        }
         let model = machine(program);
         if !stands || !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);
@@ -100,44 +91,6 @@ impl PageChoice {
             false => near > wide * SLOWER,
         }
     }
-}
-
-/// Whether a page is everyone's: if those who are not remembered use it as those who are do, half of all tasks use it
-/// or more. Where the few are who are remembered says nothing of where it belongs then.
-fn is_everyones(page: &Page, tasks: usize) -> bool {
-    let known = page.accessors().len() as f64;
-    page.forgotten > 0 && known * 2.0 >= page.remembered() * tasks as f64
-}
-
-/// Has pages that are everyone's dealt out so that each node has its part, where the data mapping would take them to the
-/// node of one who used them last: of the proposals from `first` on. Where no more nodes run tasks than a page remembers
-/// users, who comes again and again tells.
-fn spread_alike(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
-    if program.capacity.iter().filter(|&&room| room > 0).count() <= ACCESSORS_MAX {
-        return;
-    }
-    let common: BTreeSet<PageKey> = program
-        .pages
-        .iter()
-        .filter(|page| is_everyones(page, program.tasks.len()))
-        .map(|page| page.key)
-        .collect();
-    if common.is_empty() {
-        return;
-    }
-    let moves = out.split_off(first);
-    let (of_all, others): (Vec<Proposal>, Vec<Proposal>) =
-        moves.into_iter().partition(|one| match one {
-            Proposal::MovePage { page, .. } => common.contains(page),
-            Proposal::PlaceTask { .. } => false,
-        });
-    out.extend(others);
-    if of_all.is_empty() {
-        return;
-    }
-    let free = program.free_bytes.to_vec();
-    let alike = |page: &Page| common.contains(&page.key);
-    even::propose(program, (alike, free), out);
 }
 
 /// Whether a proposal takes a task to another node.

@@ -95,3 +95,35 @@ pub(crate) fn way(program: &Program<'_>, page: &Page, there: usize) -> f64 {
     });
     users.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{Certainty, Scale};
+
+    #[test]
+    fn a_plan_is_worth_it_if_it_surely_saves_more_than_its_price() {
+        let judge = |saved_ns, evidence| {
+            let worth = Worth {
+                saved_ns,
+                price_ns: 100.0,
+                evidence,
+            };
+            worth.judge()
+        };
+        let samples = |good, bad| {
+            let mut scale = Scale::default();
+            scale.put(good, 1.0);
+            scale.put(bad, -1.0);
+            Some(Certainty::of(0.9).weigh(&scale))
+        };
+        assert_eq!(judge(100.0, None), Err(Veto::DoesNotPay));
+        assert_eq!(judge(101.0, None), Ok(()));
+        assert_eq!(judge(-101.0, None), Err(Veto::DoesNotPay));
+        // Chance alone may explain it.
+        assert_eq!(judge(1000.0, samples(1.0, 0.0)), Err(Veto::Evidence));
+        assert_eq!(judge(1000.0, samples(60.0, 40.0)), Ok(()));
+        // It is no chance that something is saved, but it may be less than the price.
+        assert_eq!(judge(101.0, samples(60.0, 40.0)), Err(Veto::Evidence));
+    }
+}

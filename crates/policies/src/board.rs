@@ -466,8 +466,9 @@ impl<'a> Board<'a> {
         workspace: &mut Workspace,
     ) -> Plan {
         self.warm(from, gain_min, |problem| {
-            let (mapping, _) = relieve(problem, bandwidths, EFFORT, workspace);
-            mapping.node_of.to_vec()
+            relieve(problem, bandwidths, EFFORT, workspace)
+                .node_of
+                .to_vec()
         })
     }
 

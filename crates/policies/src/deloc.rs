@@ -410,7 +410,6 @@ impl Controllers {
         Bandwidths {
             demand: &self.demand,
             controllers: &self.gives,
-            links: &[],
             most_permille: RELIEF_PERMILLE,
         }
     }

@@ -325,8 +325,6 @@ impl Level {
                 *place += 1;
             }
         }
-        self.size.resize(tasks, 1);
-        self.bias.resize(tasks, 0);
     }
 }
 

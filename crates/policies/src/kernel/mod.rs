@@ -17,7 +17,7 @@
 //! | [`drb`] | dual recursive bipartitioning by Fiduccia-Mattheyses with terminal bias |
 //! | [`kl()`] | recursive Kernighan-Lin |
 //! | [`refine`] | swaps and moves from a given mapping until none helps |
-//! | [`relieve()`] | the same, with bounds on the load of controllers and links |
+//! | [`relieve()`] | the same, with bounds on the load of controllers |
 //! | [`cost`] | the cost of a mapping |
 //!
 //! ```
@@ -44,7 +44,6 @@
 
 mod attempt;
 mod bisect;
-mod buckets;
 mod communities;
 mod exact;
 mod few;
@@ -52,6 +51,7 @@ mod fm;
 mod graph;
 mod halve;
 mod halves;
+mod heaps;
 mod kicks;
 mod kl;
 mod layout;
@@ -63,14 +63,13 @@ mod relieve;
 mod search;
 mod sparsify;
 mod table;
-mod tiers;
 mod treematch;
 mod warm;
 
 pub use graph::Edges;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
-pub use relieve::{Bandwidths, Loads, loads, relieve};
+pub use relieve::{Bandwidths, relieve};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 

@@ -117,8 +117,6 @@ impl Sparsifier {
             }
         }
         self.unite(level);
-        level.size.resize(tasks, 1);
-        level.bias.resize(tasks, 0);
     }
 
     /// Makes one entry of two for the same pair, with the mean of both, and sorts the rows.

@@ -608,6 +608,6 @@ fn seats(mapping: &[u16]) -> Plan {
     clippy::cast_sign_loss,
     reason = "amounts are not negative; `as` saturates"
 )]
-fn rounded(amount: f64) -> u64 {
+pub(crate) fn rounded(amount: f64) -> u64 {
     (amount + 0.5) as u64
 }

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
 use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Level, Names, Steps};
+use super::graph::{Canon, Csr, Dice, Edges, Level, Names, Steps};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
@@ -38,7 +38,7 @@ pub struct Workspace {
     layout: Layout,
     exact: Exact,
     /// The tasks in the order of `canon`, and who talks to whom of them.
-    ours: Level,
+    ours: Edges,
     table: Table,
     full: Level,
     prices: Vec<i32>,
@@ -280,7 +280,7 @@ impl Workspace {
         // With much free room it is no matter of course how many tasks a node gets, so what all say
         // to all is no constant.
         let dense = rows.entries() > DENSE * tasks && room - tasks <= tasks / 8;
-        self.canon.sort(rows, None, if dense { 1 } else { 3 });
+        self.canon.sort(rows, if dense { 1 } else { 3 });
         let shift = self.shift(problem, 0);
         self.rename(rows, shift, dense);
         let _ = steps.spend(rows.entries());
@@ -346,7 +346,7 @@ impl Workspace {
             self.sparsifier.run(rows, names, KEPT, &mut self.ours);
             self.ours.limit(TABLE_MAX / far);
         } else {
-            self.ours.renamed(rows, names, shift);
+            self.ours.rename(rows, names, shift);
         }
     }
 

@@ -53,8 +53,8 @@ pub struct Workspace {
 /// Finds a mapping: the one kernel to use when nothing speaks for another.
 ///
 /// With a current mapping the search starts there and a task moves only if that saves more than the
-/// price. Without, tasks and machine are halved together on a coarse scale, and the result is refined
-/// on every scale up to single tasks.
+/// price. Without, tasks and machine are halved together, on several scales, and single tasks then trade
+/// places until no trade helps.
 pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
     run(problem, effort, workspace, Method::Map)
 }
@@ -247,7 +247,7 @@ impl Workspace {
         let mut local = freely(field, &self.start, (&mut self.table, steps));
         let tasks = rows.tasks();
         if effort.level == problem::Level::Thorough
-            && self.exact.solve(&mut local, exact::ROWS_MAX) == Verdict::Unknown
+            && self.exact.settle(&mut local) == Verdict::Unknown
             && tasks <= KICKED_MAX
         {
             // Of few tasks, none that stands badly is missed for long.

@@ -33,6 +33,8 @@ pub(super) struct Plan {
     kicks: usize,
     /// How often communities of few tasks are tried on other nodes.
     regroups: usize,
+    /// Kicks of the best mapping at the end.
+    last_kicks: usize,
 }
 
 impl Plan {
@@ -74,6 +76,7 @@ impl Plan {
             by_chance: tasks <= FEW,
             kicks,
             regroups: tasks / 2,
+            last_kicks: 0,
         }
     }
 
@@ -84,7 +87,7 @@ impl Plan {
             ..=FEW => (40, 8, [1; 6], 2 * tasks),
             17..=32 => (40, 6, [1, 2, 1, 1, 1, 1], 24),
             33..=64 => (48, 6, [1; 6], 24),
-            65..=256 => (10, 4, careful, 0),
+            65..=256 => (8, 3, careful, 0),
             257..=1024 => (5, 3, careful, 0),
             _ => (3, 2, careful, 0),
         };
@@ -97,6 +100,7 @@ impl Plan {
             by_chance: tasks <= FEW,
             kicks,
             regroups: 512,
+            last_kicks: if (65..=256).contains(&tasks) { 4 * tasks } else { 0 },
         }
     }
 }
@@ -205,6 +209,11 @@ impl Attempt<'_> {
             local.regroup(self.communities, self.plan.regroups);
             best.clone_from(&self.table.node);
         }
+        if self.plan.last_kicks > 0 {
+            self.table.node.clone_from(best);
+            self.refine(luck, self.plan.last_kicks);
+            best.clone_from(&self.table.node);
+        }
     }
 
     /// A mapping from nothing, refined; its cost.
@@ -214,7 +223,7 @@ impl Attempt<'_> {
         } else {
             self.halve(luck);
         }
-        self.refine(luck)
+        self.refine(luck, self.plan.kicks)
     }
 
     /// Looks for communities where they may matter; what stays inside of them, in percent.
@@ -238,7 +247,7 @@ impl Attempt<'_> {
         {
             return None;
         }
-        let cost = self.refine(luck);
+        let cost = self.refine(luck, self.plan.kicks);
         let decides = self.field.rows.tasks() > GROWN_MAX && self.torn() >= TORN_PERCENT;
         Some((cost, decides))
     }
@@ -282,12 +291,12 @@ impl Attempt<'_> {
         node.truncate(self.field.rows.tasks());
     }
 
-    /// Descends from the mapping at hand, with the kicks of the plan; the cost then.
-    fn refine(&mut self, luck: &mut Luck<'_>) -> i64 {
+    /// Descends from the mapping at hand, with so many kicks; the cost then.
+    fn refine(&mut self, luck: &mut Luck<'_>, kicks: usize) -> i64 {
         let mut local = Local::new(self.field, self.table, luck.steps);
         local.descend(0..self.field.rows.tasks(), false);
-        if self.plan.kicks > 0 {
-            local.kicks(luck.dice, self.plan.kicks, self.plan.kicks);
+        if kicks > 0 {
+            local.kicks(luck.dice, kicks, kicks);
         }
         local.cost
     }

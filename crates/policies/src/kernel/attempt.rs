@@ -100,7 +100,11 @@ impl Plan {
             by_chance: tasks <= FEW,
             kicks,
             regroups: 512,
-            last_kicks: if (65..=256).contains(&tasks) { 4 * tasks } else { 0 },
+            last_kicks: if (65..=256).contains(&tasks) {
+                4 * tasks
+            } else {
+                0
+            },
         }
     }
 }

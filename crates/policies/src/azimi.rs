@@ -13,14 +13,13 @@
 //! dealt out. Then the plan competes with what is, see [`crate::board`]; pages stay, and a task that would
 //! leave its memory behind pays for that.
 
-use std::cmp::Reverse;
-
 use numad_core::{
     Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
     Time,
 };
 
-use crate::board::{self, Board, Plan};
+use crate::board::{self, Board};
+use crate::published::azimi::{deal, grow};
 
 /// Makes the policy `azimi`.
 #[derive(Clone, Copy, Debug)]
@@ -74,76 +73,24 @@ impl Policy for Clustered {
             return;
         };
         let board = Board::new(program, handed).anchored(program);
-        let clusters = self.clusters(&board);
+        let room: Vec<usize> = board.capacity.iter().map(|&room| room as usize).collect();
+        let talkers = board.talkers.len();
+        let partners = |talker| {
+            let partners = board.edges.partners(talker);
+            partners.map(|(other, amount)| (other, u64::from(amount)))
+        };
+        let largest = room.iter().copied().max().unwrap_or(0);
+        let clusters = grow(talkers, partners, self.similar_min, largest);
         let plan = board.settle(|from| {
-            let wish = deal(&board, &clusters, from);
+            let there = |talkers: &[usize], node| {
+                let on_it = talkers.iter().filter(|&&one| from[one] == Some(node));
+                on_it.count()
+            };
+            let wish = deal(clusters.clone(), room.clone(), talkers, there);
             board.better(from, vec![board.named_plan(&wish, from)], self.gain_min)
         });
         board.propose(&plan, out);
     }
-}
-
-impl Clustered {
-    /// Talkers in clusters.
-    fn clusters(self, board: &Board<'_>) -> Vec<Vec<usize>> {
-        let largest = board.capacity.iter().copied().max().unwrap_or(0) as usize;
-        let count = board.talkers.len();
-        let said = |talker: usize| -> u64 {
-            let partners = board.edges.partners(talker);
-            partners.map(|(_, amount)| u64::from(amount)).sum()
-        };
-        let totals: Vec<u64> = (0..count).map(said).collect();
-        let mut order: Vec<usize> = (0..count).collect();
-        order.sort_by_key(|&talker| Reverse(totals[talker]));
-        let mut cluster_of: Vec<Option<usize>> = vec![None; count];
-        let mut clusters: Vec<Vec<usize>> = Vec::new();
-        for talker in order {
-            let mut heard = vec![0_u64; clusters.len()];
-            for (other, amount) in board.edges.partners(talker) {
-                if let Some(cluster) = cluster_of[other] {
-                    heard[cluster] += u64::from(amount);
-                }
-            }
-            let open = (0..clusters.len()).filter(|&cluster| clusters[cluster].len() < largest);
-            let loudest = open.max_by_key(|&cluster| (heard[cluster], Reverse(cluster)));
-            let near = loudest.filter(|&cluster| {
-                heard[cluster] > 0
-                    && heard[cluster] as f64 >= self.similar_min * totals[talker] as f64
-            });
-            let cluster = near.unwrap_or(clusters.len());
-            if cluster == clusters.len() {
-                clusters.push(Vec::new());
-            }
-            clusters[cluster].push(talker);
-            cluster_of[talker] = Some(cluster);
-        }
-        clusters.sort_by_key(|cluster| Reverse(cluster.len()));
-        clusters
-    }
-}
-
-/// Clusters on nodes.
-fn deal(board: &Board<'_>, clusters: &[Vec<usize>], from: &Plan) -> Plan {
-    let mut free: Vec<usize> = board.capacity.iter().map(|&room| room as usize).collect();
-    let mut plan: Plan = vec![None; board.talkers.len()];
-    for cluster in clusters {
-        let mut rest = cluster.as_slice();
-        while !rest.is_empty() {
-            let there = |node: usize| rest.iter().filter(|&&one| from[one] == Some(node)).count();
-            let open = (0..free.len()).filter(|&node| free[node] > 0);
-            let Some(node) = open.max_by_key(|&node| (free[node], there(node), Reverse(node)))
-            else {
-                break;
-            };
-            let (now, later) = rest.split_at(rest.len().min(free[node]));
-            for &talker in now {
-                plan[talker] = Some(node);
-            }
-            free[node] -= now.len();
-            rest = later;
-        }
-    }
-    plan
 }
 
 #[cfg(test)]

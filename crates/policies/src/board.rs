@@ -472,8 +472,9 @@ impl<'a> Board<'a> {
         workspace: &mut Workspace,
     ) -> Plan {
         self.warm(from, gain_min, |problem| {
-            let (mapping, _) = relieve(problem, bandwidths, EFFORT, workspace);
-            mapping.node_of.to_vec()
+            relieve(problem, bandwidths, EFFORT, workspace)
+                .node_of
+                .to_vec()
         })
     }
 
@@ -615,6 +616,6 @@ fn seats(mapping: &[u16]) -> Plan {
     clippy::cast_sign_loss,
     reason = "amounts are not negative; `as` saturates"
 )]
-fn rounded(amount: f64) -> u64 {
+pub(crate) fn rounded(amount: f64) -> u64 {
     (amount + 0.5) as u64
 }

@@ -400,7 +400,6 @@ impl Controllers {
         Bandwidths {
             demand: &self.demand,
             controllers: &self.gives,
-            links: &[],
             most_permille: RELIEF_PERMILLE,
         }
     }

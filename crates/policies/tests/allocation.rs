@@ -88,12 +88,11 @@ fn round(far: fn(usize, usize) -> u32, tasks: u32, kept: &mut (Workspace, Edges)
     let mut dice = Dice::new(u64::from(tasks));
     let distance: Vec<u32> = (0..64).map(|at| far(at / 8, at % 8)).collect();
     let capacity = [tasks.div_ceil(8); 8];
-    // Too little for one node and for every link, so that there is something to relieve.
+    // Too little for one node, so that there is something to relieve.
     let demand: Vec<u32> = (0..tasks).map(|task| 50 + task % 7).collect();
     let bandwidths = Bandwidths {
         demand: &demand,
         controllers: &[100; 8],
-        links: &[500; 64],
         most_permille: 900,
     };
     let mut allocated = 0;

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use policies::kernel::{Bandwidths, Edges, Effort, Loads, Problem, Workspace, loads, map, relieve};
+use policies::kernel::{Bandwidths, Edges, Effort, Problem, Workspace, map, relieve};
 use testkit::Dice;
 
 const CASES: u64 = 2000;
@@ -191,14 +191,19 @@ fn larger_problems_are_nearly_solved() {
     }
 }
 
-/// By how much the heaviest controller or link carries more than it may.
-fn overload(loads: Loads, most_permille: u64) -> u64 {
-    let heaviest = loads.controller_permille.max(loads.link_permille);
-    heaviest.saturating_sub(most_permille)
+/// By how much the heaviest controller carries more than it may.
+fn overload(bandwidths: &Bandwidths<'_>, node_of: &[u16]) -> u64 {
+    let mut asked = vec![0; bandwidths.controllers.len()];
+    for (&demand, &node) in bandwidths.demand.iter().zip(node_of) {
+        asked[usize::from(node)] += u64::from(demand) * 1000;
+    }
+    let loads = asked.iter().zip(bandwidths.controllers);
+    let heaviest = loads.map(|(load, gives)| load / gives).max().unwrap_or(0);
+    heaviest.saturating_sub(bandwidths.most_permille)
 }
 
-/// Where some mapping keeps every controller and link within bounds, relief finds one in nearly all cases (549
-/// of 553), mostly the cheapest of them (522): its trades do not lead everywhere.
+/// Where some mapping keeps every controller within bounds, relief finds one in nearly all cases (577
+/// of 579), mostly the cheapest of them (551): its trades do not lead everywhere.
 #[test]
 fn relief_keeps_bounds_that_can_be_kept() {
     let mut workspace = Workspace::default();
@@ -210,26 +215,22 @@ fn relief_keeps_bounds_that_can_be_kept() {
         let demand: Vec<u32> = (0..case.tasks).map(|_| below(20)).collect();
         let nodes = case.capacity.len();
         let controllers: Vec<u64> = (0..nodes).map(|_| u64::from(10 + below(50))).collect();
-        let links: Vec<u64> = (0..nodes * nodes)
-            .map(|_| u64::from(20 + below(200)))
-            .collect();
         let bandwidths = Bandwidths {
             demand: &demand,
             controllers: &controllers,
-            links: if seed % 3 == 0 { &[] } else { &links },
             most_permille: 900,
         };
         let edges = Edges::from_pairs(case.tasks, &case.pairs);
         let problem = Problem::new(&edges, &case.distance, &case.capacity).expect("it has room");
         let least = case.least(&mut |node_of| {
-            let over = overload(loads(&problem, &bandwidths, node_of), 900);
+            let over = overload(&bandwidths, node_of);
             (over, policies::kernel::cost(&problem, node_of))
         });
         let (least, cheapest) = least.expect("there is a mapping");
-        let (mapping, found) = relieve(&problem, &bandwidths, Effort::THOROUGH, &mut workspace);
+        let mapping = relieve(&problem, &bandwidths, Effort::THOROUGH, &mut workspace);
         if least == 0 {
             possible += 1;
-            if overload(found, 900) == 0 {
+            if overload(&bandwidths, mapping.node_of) == 0 {
                 kept += 1;
                 ratios.push(mapping.cost.max(1) as f64 / cheapest.max(1) as f64);
             }

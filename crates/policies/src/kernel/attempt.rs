@@ -4,14 +4,12 @@ use super::bisect::{Luck, Tuning};
 use super::communities::Communities;
 use super::fm;
 use super::graph::Dice;
-use super::halves::{Halves, Job};
-use super::kicks::Kicks;
+use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::Machine;
 use super::problem::{self, Effort};
 use super::search::Method;
 use super::table::{Field, Local, Table};
-use super::tiers::{Pairing, Tier};
 
 /// What is tried, and how often.
 ///
@@ -31,16 +29,12 @@ pub(super) struct Plan {
     tuning: Tuning,
     /// Whether all mappings but the first begin by chance.
     by_chance: bool,
-    /// Whether to go down and up the tiers of pairs once more.
-    cycle: bool,
     /// Kicks after each mapping from nothing.
-    kicks: Kicks,
+    kicks: usize,
     /// How often communities of few tasks are tried on other nodes.
     regroups: usize,
-    /// Length of the ejection chains that polish the best mapping; none when zero.
-    chain: usize,
     /// Kicks of the best mapping at the end.
-    last_kicks: Kicks,
+    last_kicks: usize,
 }
 
 impl Plan {
@@ -50,7 +44,7 @@ impl Plan {
             problem::Level::Thorough => Self::thorough(tasks),
         };
         if method == Method::Drb {
-            (plan.by_chance, plan.cycle) = (false, false);
+            plan.by_chance = false;
             // Without chance there is little to choose from.
             plan.settled = plan.settled.min(3);
         }
@@ -60,7 +54,7 @@ impl Plan {
     /// One mapping; more cuts where the machine is no tree, because a cut then fits it less well.
     fn online(tasks: usize, machine: &Machine) -> Self {
         let starts = match (tasks, machine.is_tree()) {
-            (..=32, _) => [4, 2, 1, 1, 1, 1],
+            (..=32, _) => [6, 3, 2, 1, 1, 1],
             (33..=64, _) => [4, 2, 2, 1, 1, 1],
             (65..=256, true) => [3, 3, 2, 1, 1, 1],
             (257..=1024, true) => [2, 2, 2, 1, 1, 1],
@@ -71,7 +65,7 @@ impl Plan {
         if tasks <= 32 {
             tuning.coarsest = 12;
         }
-        let (restarts, settled, kicks) = if tasks <= FEW { (12, 4, 2) } else { (1, 1, 0) };
+        let (restarts, settled, kicks) = if tasks <= FEW { (16, 5, 2) } else { (1, 1, 0) };
         Self {
             restarts,
             settled,
@@ -80,11 +74,9 @@ impl Plan {
             sure: if tasks <= GROWN_MAX { 3 } else { usize::MAX },
             tuning,
             by_chance: tasks <= FEW,
-            cycle: true,
-            kicks: Kicks::all(kicks),
+            kicks,
             regroups: tasks / 2,
-            chain: 0,
-            last_kicks: Kicks::NONE,
+            last_kicks: 0,
         }
     }
 
@@ -94,15 +86,10 @@ impl Plan {
         let (restarts, settled, starts, kicks) = match tasks {
             ..=FEW => (40, 8, [1; 6], 2 * tasks),
             17..=32 => (40, 6, [1, 2, 1, 1, 1, 1], 24),
-            33..=64 => (36, 4, [1; 6], 24),
-            65..=256 => (6, 3, careful, 0),
-            257..=1024 => (3, 3, careful, 0),
-            _ => (2, 2, careful, 0),
-        };
-        let (chain, last_kicks) = match tasks {
-            ..=64 => (3, 0),
-            65..=256 => (8, 4 * tasks),
-            _ => (8, 0),
+            33..=64 => (48, 6, [1; 6], 24),
+            65..=256 => (8, 3, careful, 0),
+            257..=1024 => (5, 3, careful, 0),
+            _ => (3, 2, careful, 0),
         };
         Self {
             restarts,
@@ -111,11 +98,13 @@ impl Plan {
             sure: usize::MAX,
             tuning: tuning(tasks),
             by_chance: tasks <= FEW,
-            cycle: true,
-            kicks: Kicks::all(kicks),
+            kicks,
             regroups: 512,
-            chain,
-            last_kicks: Kicks::all(last_kicks),
+            last_kicks: if (65..=256).contains(&tasks) {
+                4 * tasks
+            } else {
+                0
+            },
         }
     }
 }
@@ -164,15 +153,13 @@ fn tuning(tasks: usize) -> Tuning {
     }
 }
 
-/// Mappings from nothing, on the first tier.
+/// Mappings from nothing. The one at hand is in the table.
 #[derive(Debug)]
 pub(super) struct Attempt<'a> {
-    pub(super) machine: &'a Machine,
+    pub(super) field: Field<'a>,
     pub(super) halves: &'a mut Halves,
     pub(super) communities: &'a mut Communities,
     pub(super) layout: &'a mut Layout,
-    pub(super) pairing: &'a mut Pairing,
-    pub(super) tiers: &'a mut Vec<Tier>,
     pub(super) table: &'a mut Table,
     pub(super) plan: Plan,
     /// Partners kept of each task, where a dense matrix was thinned out.
@@ -180,8 +167,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Puts the best of the mappings that the plan asks for into `best`, by its cost on the first tier
-    /// unless `judge` knows better.
+    /// Puts the best of the mappings that the plan asks for into `best`, by its cost unless `judge` knows
+    /// better.
     pub(super) fn run(
         &mut self,
         luck: &mut Luck<'_>,
@@ -200,8 +187,8 @@ impl Attempt<'_> {
         // Growing starts as it would have without, so that it never ends worse.
         *luck.dice = dice;
         if let Some((cost, decides)) = laid {
-            least = judge(&self.tiers[0].node).unwrap_or(cost);
-            best.clone_from(&self.tiers[0].node);
+            least = judge(&self.table.node).unwrap_or(cost);
+            best.clone_from(&self.table.node);
             restarts -= usize::from(decides);
         }
         let mut found = 0;
@@ -212,54 +199,40 @@ impl Attempt<'_> {
             }
             let mut cost = self.attempt(luck, round);
             if restarts > 1 || laid.is_some() {
-                cost = judge(&self.tiers[0].node).unwrap_or(cost);
+                cost = judge(&self.table.node).unwrap_or(cost);
             }
             if cost < least {
                 (least, found) = (cost, 0);
-                best.clone_from(&self.tiers[0].node);
+                best.clone_from(&self.table.node);
             }
             found += usize::from(cost == least);
         }
         if inside >= REGROUPED_PERCENT && best.len() <= GROWN_MAX {
-            self.tiers[0].node.clone_from(best);
-            let communities = std::mem::take(self.communities);
-            let tries = self.plan.regroups;
-            self.search(0, luck, |local, _| local.regroup(&communities, tries));
-            *self.communities = communities;
-            best.clone_from(&self.tiers[0].node);
+            self.table.node.clone_from(best);
+            let mut local = Local::new(self.field, self.table, luck.steps);
+            local.regroup(self.communities, self.plan.regroups);
+            best.clone_from(&self.table.node);
         }
-        if self.plan.chain > 0 {
-            self.tiers[0].node.clone_from(best);
-            self.cycle(luck, self.plan.chain);
-            let kicks = self.plan.last_kicks;
-            if kicks != Kicks::NONE {
-                self.search(0, luck, |local, dice| local.kicks(dice, kicks));
-            }
-            best.clone_from(&self.tiers[0].node);
+        if self.plan.last_kicks > 0 {
+            self.table.node.clone_from(best);
+            self.refine(luck, self.plan.last_kicks);
+            best.clone_from(&self.table.node);
         }
     }
 
-    /// A mapping of the first tier from nothing, refined; its cost.
+    /// A mapping from nothing, refined; its cost.
     fn attempt(&mut self, luck: &mut Luck<'_>, round: usize) -> i64 {
-        let mut cost;
         if self.plan.by_chance && round > 0 {
-            cost = self.scatter(luck);
+            self.scatter(luck.dice);
         } else {
-            cost = self.first(luck);
-            if self.plan.cycle && !luck.steps.is_out() {
-                cost = self.cycle(luck, 0);
-            }
+            self.halve(luck);
         }
-        let kicks = self.plan.kicks;
-        if kicks != Kicks::NONE {
-            cost = self.search(0, luck, |local, dice| local.kicks(dice, kicks));
-        }
-        cost
+        self.refine(luck, self.plan.kicks)
     }
 
     /// Looks for communities where they may matter; what stays inside of them, in percent.
     fn look(&mut self) -> u64 {
-        let rows = self.tiers[0].graph.rows();
+        let rows = self.field.rows;
         let thin = rows.tasks() <= GROWN_MAX && rows.entries() <= THIN * rows.tasks();
         if rows.tasks() <= LAID_MIN || thin {
             return 0;
@@ -267,34 +240,31 @@ impl Attempt<'_> {
         self.communities.find(rows)
     }
 
-    /// A mapping of the first tier with communities side by side, refined; its cost, and whether what
-    /// was torn apart makes most of it. Nothing when they are too thin.
+    /// A mapping with communities side by side, refined; its cost, and whether what was torn apart makes
+    /// most of it. Nothing when they are too thin.
     fn lay(&mut self, luck: &mut Luck<'_>) -> Option<(i64, bool)> {
-        let tier = &mut self.tiers[0];
-        let rows = tier.graph.rows();
-        let few = rows.tasks() <= GROWN_MAX;
-        let machine = (self.machine, tier.capacity.as_slice());
+        let found = (self.field.rows, &*self.communities, self.kept);
         let luck_of = (&mut *luck.dice, &mut *luck.steps);
-        let found = (rows, &*self.communities, self.kept);
-        if !self.layout.run(found, machine, luck_of, &mut tier.node) {
+        if !self
+            .layout
+            .run(found, self.field.machine, luck_of, &mut self.table.node)
+        {
             return None;
         }
-        self.climb(0, luck, 0);
-        let cost = self.cycle(luck, 0);
-        let decides = !few && self.torn() >= TORN_PERCENT;
+        let cost = self.refine(luck, self.plan.kicks);
+        let decides = self.field.rows.tasks() > GROWN_MAX && self.torn() >= TORN_PERCENT;
         Some((cost, decides))
     }
 
     /// The share of the cost, in percent, that pairs of one community make.
     fn torn(&self) -> i64 {
-        let tier = &self.tiers[0];
-        let rows = tier.graph.rows();
         let (mut inside, mut all) = (0, 0);
-        for task in 0..rows.tasks() {
+        let node = &self.table.node;
+        for task in 0..self.field.rows.tasks() {
             let label = self.communities.label(task);
-            let far = self.machine.from(usize::from(tier.node[task]));
-            for (other, weight) in rows.row(task) {
-                let cost = i64::from(weight) * i64::from(far[usize::from(tier.node[other])]);
+            let far = self.field.machine.from(usize::from(node[task]));
+            for (other, weight) in self.field.rows.row(task) {
+                let cost = i64::from(weight) * i64::from(far[usize::from(node[other])]);
                 all += cost;
                 if self.communities.label(other) == label {
                     inside += cost;
@@ -304,108 +274,34 @@ impl Attempt<'_> {
         inside * 100 / all.max(1)
     }
 
-    /// A mapping of the first tier by halving tasks and machine; its cost.
-    fn first(&mut self, luck: &mut Luck<'_>) -> i64 {
-        let tier = &mut self.tiers[0];
-        let job = Job {
-            graph: &tier.graph,
-            machine: self.machine,
-            capacity: &tier.capacity,
-            node: &mut tier.node,
-        };
+    /// A mapping by halving tasks and machine.
+    fn halve(&mut self, luck: &mut Luck<'_>) {
         let plan = self.plan;
         let care = |depth: usize| Tuning {
             starts: plan.starts.get(depth).copied().unwrap_or(1),
             settled: if depth < SETTLES_FROM { plan.sure } else { 2 },
             ..plan.tuning
         };
-        self.halves.map(job, &care, luck);
-        self.climb(0, luck, 0)
+        let field = (self.field.rows, self.field.machine);
+        self.halves.map(field, &care, luck, &mut self.table.node);
     }
 
-    /// A mapping of the first tier by chance, refined; its cost. Halves of a machine whose nodes differ
-    /// much lead every mapping the same wrong way.
-    fn scatter(&mut self, luck: &mut Luck<'_>) -> i64 {
-        let tier = &mut self.tiers[0];
-        tier.node.clear();
-        for (node, &room) in tier.capacity.iter().enumerate() {
-            let node = u16::try_from(node).unwrap_or(u16::MAX);
-            tier.node.extend((0..room).map(|_| node));
+    /// A mapping by chance. Halves of a machine whose nodes differ much lead every mapping the same wrong
+    /// way.
+    fn scatter(&mut self, dice: &mut Dice) {
+        let node = &mut self.table.node;
+        self.field.machine.slots(node);
+        dice.shuffle(node);
+        node.truncate(self.field.rows.tasks());
+    }
+
+    /// Descends from the mapping at hand, with so many kicks; the cost then.
+    fn refine(&mut self, luck: &mut Luck<'_>, kicks: usize) -> i64 {
+        let mut local = Local::new(self.field, self.table, luck.steps);
+        local.descend(0..self.field.rows.tasks(), false);
+        if kicks > 0 {
+            local.kicks(luck.dice, kicks, kicks);
         }
-        luck.dice.shuffle(&mut tier.node);
-        tier.node.truncate(tier.graph.count());
-        self.climb(0, luck, 0)
-    }
-
-    /// Down the tiers along the mapping and up again, with ejection chains of that length on each tier;
-    /// the cost then.
-    fn cycle(&mut self, luck: &mut Luck<'_>, chain: usize) -> i64 {
-        let mut depth = 0;
-        while self.tiers[depth].graph.count() > self.machine.nodes() {
-            if !self.halve(depth, luck.dice) {
-                break;
-            }
-            depth += 1;
-        }
-        self.climb(depth, luck, chain)
-    }
-
-    /// Searches from the mapping of a tier; the cost then.
-    fn search(
-        &mut self,
-        depth: usize,
-        luck: &mut Luck<'_>,
-        search: impl FnOnce(&mut Local<'_>, &mut Dice),
-    ) -> i64 {
-        let tier = &mut self.tiers[depth];
-        std::mem::swap(&mut self.table.node, &mut tier.node);
-        let field = Field {
-            rows: tier.graph.rows(),
-            machine: self.machine,
-            capacity: &tier.capacity,
-            linear: &tier.linear,
-        };
-        let mut local = Local::new(field, self.table, luck.steps);
-        search(&mut local, luck.dice);
-        let cost = local.cost;
-        std::mem::swap(&mut self.table.node, &mut tier.node);
-        cost
-    }
-
-    fn halve(&mut self, depth: usize, dice: &mut Dice) -> bool {
-        if self.tiers.len() < depth + 2 {
-            self.tiers.push(Tier::default());
-        }
-        let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
-        self.pairing
-            .halve((&mut fine[depth], &mut coarse[0]), self.machine, dice)
-    }
-
-    /// Refines the mapping of a tier, hands it to the finer one, and so on; the cost at the end.
-    fn climb(&mut self, from: usize, luck: &mut Luck<'_>, chain: usize) -> i64 {
-        let mut cost = 0;
-        for depth in (0..=from).rev() {
-            if depth < from {
-                let (fine, coarse) = self.tiers.split_at_mut(depth + 1);
-                hand_down(&mut fine[depth], &coarse[0]);
-            }
-            cost = self.search(depth, luck, |local, dice| {
-                local.descend(0..local.field.rows.tasks(), false);
-                if chain > 0 {
-                    local.chain_all(chain, dice);
-                }
-            });
-        }
-        cost
-    }
-}
-
-/// The mapping of a coarse tier becomes that of the finer one; fixed tasks stay.
-fn hand_down(fine: &mut Tier, coarse: &Tier) {
-    fine.node.resize(fine.graph.count(), 0);
-    for (node, &vertex) in fine.node.iter_mut().zip(&fine.graph.coarse) {
-        if let Some(&there) = coarse.node.get(vertex as usize) {
-            *node = there;
-        }
+        local.cost
     }
 }

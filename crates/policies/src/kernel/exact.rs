@@ -1,9 +1,9 @@
 //! The best of all mappings, where few tasks leave few of them worth a look.
 //!
 //! Branch and bound: tasks are placed one after the other, each on its cheapest node first. What is spent,
-//! what each task that is left pays at least to those placed, and what those that are left pay at least
-//! among themselves bounds what can come of it. With a good mapping to beat, some hundred rows of the table
-//! settle eight tasks on four nodes; kicks take ten times that, and never know that there is no better one.
+//! and what each task that is left pays at least to those placed, bounds what can come of it. With a good
+//! mapping to beat, some hundred rows of the table settle eight tasks on four nodes; kicks take ten times
+//! that, and never know that there is no better one.
 
 use super::graph::{Csr, id};
 use super::machine::Machine;
@@ -42,7 +42,6 @@ pub(super) struct Exact {
     free: Vec<u32>,
     /// [`FULL`] for each node that is, else nothing.
     closed: Vec<i32>,
-    among: Among,
     now: Vec<u16>,
     best: Vec<u16>,
     pulls: Vec<i64>,
@@ -78,7 +77,7 @@ impl Exact {
     /// Replaces a mapping by the best of all, unless none is cheaper; or by the best so far when that takes
     /// more than so many rows.
     pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> Verdict {
-        let verdict = self.search(local, local.field, local.cost, rows_max);
+        let (verdict, _) = self.search(local, (local.field, local.cost), rows_max);
         if !self.best.is_empty() {
             local.table.node.copy_from_slice(&self.best);
             local.load();
@@ -98,57 +97,47 @@ impl Exact {
             linear: &[],
             ..local.field
         };
-        let least = local.cost - paid;
-        if self.search(local, free, least, ROWS_MAX) == Verdict::Unknown {
-            return Verdict::Unknown;
-        }
-        let saved = if self.best.is_empty() {
-            0
-        } else {
-            least - self.least(free)
-        };
+        let cost = local.cost - paid;
+        let (verdict, least) = self.search(local, (free, cost), ROWS_MAX);
         // If nothing is saved, fewer moves to a mapping as good are all that may be left.
-        if saved == 0 || saved + paid <= i64::from(price) {
-            return Verdict::Best;
+        let saved = cost - least;
+        if verdict == Verdict::Unknown || saved == 0 || saved + paid <= i64::from(price) {
+            return verdict;
         }
         self.solve(local, ROWS_MAX)
     }
 
-    /// Looks for a mapping that costs less than `least`; it is in `best` then.
+    /// Looks for a mapping that costs less than that much; what it costs, and it is in `best` then.
     fn search(
         &mut self,
         local: &mut Local<'_>,
-        field: Field<'_>,
-        least: i64,
+        (field, cost): (Field<'_>, i64),
         rows_max: usize,
-    ) -> Verdict {
+    ) -> (Verdict, i64) {
         self.best.clear();
         if !is_worth_it(field.rows.tasks(), field.machine.nodes()) {
-            return Verdict::Unknown;
+            return (Verdict::Unknown, cost);
         }
         let rows_max =
             usize::try_from(local.steps.left()).map_or(rows_max, |left| left.min(rows_max));
         self.line_up(field.rows);
         self.fill(field);
         self.find_twins(field);
-        let (weights, tasks) = (&self.weights, self.order.len());
-        self.among
-            .find(weights, tasks, (field.machine, field.capacity));
         let mut branches = Branches {
             machine: field.machine,
-            capacity: field.capacity,
             memory: self,
-            least,
+            least: cost,
             left: rows_max,
         };
         branches.grow(0, 0);
-        let left = branches.left;
+        let (least, left) = (branches.least, branches.left);
         let goes_on = local.steps.spend(rows_max - left);
-        if left > 0 && goes_on {
+        let verdict = if left > 0 && goes_on {
             Verdict::Best
         } else {
             Verdict::Unknown
-        }
+        };
+        (verdict, least)
     }
 
     /// Whoever says most to those before comes next, so that much is known early; the loudest is first.
@@ -197,16 +186,14 @@ impl Exact {
         self.now.clear();
         self.now.resize(tasks, 0);
         self.free.clear();
-        self.free.extend_from_slice(field.capacity);
+        self.free.extend_from_slice(field.machine.capacity());
         self.closed.clear();
         self.closed.resize(pitch, 0);
     }
 
     fn find_twins(&mut self, field: Field<'_>) {
-        let Field {
-            machine, capacity, ..
-        } = field;
-        let nodes = machine.nodes();
+        let machine = field.machine;
+        let (nodes, capacity) = (machine.nodes(), machine.capacity());
         let alike = |one: usize, other: usize| {
             let (far, there) = (machine.from(one), machine.from(other));
             let same = |third: usize| third == one || third == other || far[third] == there[third];
@@ -221,107 +208,10 @@ impl Exact {
             self.twin.push(u16::try_from(first).unwrap_or(u16::MAX));
         }
     }
-
-    /// What the best mapping of a search costs.
-    fn least(&self, field: Field<'_>) -> i64 {
-        let mut twice = 0;
-        for (task, &node) in self.best.iter().enumerate() {
-            let far = field.machine.from(usize::from(node));
-            for (other, weight) in field.rows.row(task) {
-                twice += i64::from(weight) * i64::from(far[usize::from(self.best[other])]);
-            }
-        }
-        twice / 2
-    }
-}
-
-/// What those that are not placed yet pay at least among themselves.
-///
-/// Of the free places a task has one, and each of its partners another: the loudest of them the nearest,
-/// at best. Half of that is the task's, since its partners count it as well.
-#[derive(Debug, Default)]
-struct Among {
-    /// By the place in the order from which on tasks are left, then by the free places of the node that has
-    /// most.
-    bounds: Vec<i64>,
-    /// Free places of one node, at the most.
-    most: usize,
-    /// How far the places beside one's own are, nearest first, by the free places of the node that has most.
-    nearest: Vec<i32>,
-    /// What each task says to those left, the most first.
-    loudest: Vec<i32>,
-    slots: Vec<i32>,
-}
-
-impl Among {
-    fn find(&mut self, weights: &[i32], tasks: usize, (machine, capacity): (&Machine, &[u32])) {
-        self.most = capacity.iter().copied().max().unwrap_or(0) as usize;
-        self.find_nearest(tasks, machine, capacity);
-        let wide = self.most + 1;
-        self.bounds.clear();
-        self.bounds.resize((tasks + 1) * wide, 0);
-        self.loudest.clear();
-        self.loudest.resize(tasks * tasks, 0);
-        for place in (0..tasks).rev() {
-            let others = tasks - place - 1;
-            for other in place + 1..tasks {
-                let weight = weights[place * tasks + other];
-                if weight > 0 {
-                    insert(&mut self.loudest[other * tasks..][..others], weight);
-                    insert(&mut self.loudest[place * tasks..][..others], weight);
-                }
-            }
-            for room in 1..wide {
-                let near = &self.nearest[room * tasks..][..others];
-                let rows = self.loudest.chunks_exact(tasks).skip(place);
-                let pairs = rows.flat_map(|row| row.iter().zip(near));
-                let twice: i64 = pairs
-                    .map(|(&weight, &far)| i64::from(weight) * i64::from(far))
-                    .sum();
-                self.bounds[place * wide + room] = (twice + 1) / 2;
-            }
-        }
-    }
-
-    fn find_nearest(&mut self, tasks: usize, machine: &Machine, capacity: &[u32]) {
-        self.nearest.clear();
-        self.nearest.resize((self.most + 1) * tasks, i32::MAX);
-        for (room, row) in self.nearest.chunks_exact_mut(tasks).enumerate().skip(1) {
-            for node in 0..machine.nodes() {
-                self.slots.clear();
-                for (other, &far) in machine.from(node)[..machine.nodes()].iter().enumerate() {
-                    let count = (capacity[other] as usize).min(room) - usize::from(other == node);
-                    self.slots.extend((0..count).map(|_| far));
-                }
-                self.slots.sort_unstable();
-                for (near, &far) in row.iter_mut().zip(&self.slots) {
-                    *near = (*near).min(far);
-                }
-            }
-            // Where there are not so many places, there are not so many tasks left.
-            for near in row.iter_mut().filter(|near| **near == i32::MAX) {
-                *near = 0;
-            }
-        }
-    }
-
-    fn bound(&self, place: usize, room: usize) -> i64 {
-        self.bounds[place * (self.most + 1) + room]
-    }
-}
-
-/// Puts a number into a row that falls; what was last falls out.
-fn insert(row: &mut [i32], number: i32) {
-    let place = row.iter().position(|&other| other < number);
-    if let Some(place) = place {
-        row[place..].rotate_right(1);
-        row[place] = number;
-    }
 }
 
 struct Branches<'a> {
     machine: &'a Machine,
-    capacity: &'a [u32],
     memory: &'a mut Exact,
     least: i64,
     /// Rows that may still be filled.
@@ -348,7 +238,7 @@ impl Branches<'_> {
             if spent >= self.least || self.left == 0 {
                 return;
             }
-            if self.memory.free[node] == self.capacity[node] {
+            if self.memory.free[node] == self.machine.capacity()[node] {
                 let twins = 1 << self.memory.twin[node];
                 if tried_twins & twins != 0 {
                     continue;
@@ -389,13 +279,10 @@ impl Branches<'_> {
             weights,
             order,
             closed,
-            among,
-            free,
             ..
         } = &mut *self.memory;
         let (tasks, pitch) = (order.len(), self.machine.pitch());
-        let room = free.iter().copied().max().unwrap_or(0) as usize;
-        let mut least = among.bound(place + 1, room);
+        let mut least = 0;
         let far = self.machine.from(node);
         let (before, after) = gains.split_at_mut((place + 1) * tasks * pitch);
         let before = before[(place * tasks + place + 1) * pitch..].chunks_exact(pitch);

@@ -154,9 +154,9 @@ impl Sides for Few {
 
 #[cfg(test)]
 mod tests {
-    use super::super::buckets::Buckets;
     use super::super::fm::Sides;
     use super::super::graph::{Dice, Level, id};
+    use super::super::heaps::Heaps;
     use super::{FEW, Few};
 
     /// A graph of chance in which one pair in `rare` talks, with some that care from outside.
@@ -192,7 +192,7 @@ mod tests {
         let mut dice = Dice::new(count as u64);
         let graph = graph(count, rare, &mut dice);
         let side: Vec<u8> = (0..count).map(|_| u8::from(dice.below(2) == 1)).collect();
-        let (mut few, mut many) = (Few::default(), Buckets::default());
+        let (mut few, mut many) = (Few::default(), Heaps::default());
         few.take(&graph);
         many.take(&graph);
         assert_eq!(few.start(&graph, &side), many.start(&graph, &side));

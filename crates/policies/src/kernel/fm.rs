@@ -1,8 +1,8 @@
 //! Fiduccia-Mattheyses: passes of single moves over a cut, each undone to its best point.
 
-use super::buckets::Buckets;
 use super::few::{FEW, Few};
 use super::graph::{Level, Steps, id};
+use super::heaps::Heaps;
 
 /// How many tasks side 0 may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) trait Sides {
 #[derive(Debug, Default)]
 pub(super) struct Fm {
     few: Passes<Few>,
-    many: Passes<Buckets>,
+    many: Passes<Heaps>,
 }
 
 impl Fm {

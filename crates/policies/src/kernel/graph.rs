@@ -188,6 +188,45 @@ impl Edges {
             weights: &self.weights,
         }
     }
+
+    /// Halves all amounts until no row sums up to more than `most`; none becomes zero.
+    pub(super) fn limit(&mut self, most: u64) {
+        let mut shift = 0;
+        while self.heaviest >> shift > most / 2 {
+            shift += 1;
+        }
+        for weight in &mut self.weights {
+            *weight = (*weight >> shift).max(1);
+        }
+    }
+
+    /// Becomes `rows` with the tasks renamed by `rank` (`order` is its inverse), each weight
+    /// shifted right but not to zero. Rows come out sorted, because they are filled by
+    /// ascending partner.
+    pub(super) fn rename(&mut self, rows: Csr<'_>, names: Names<'_>, shift: u32) {
+        let tasks = rows.tasks();
+        self.begin(tasks, 0);
+        self.cursor.clear();
+        for &old in names.order {
+            let start = self.starts[self.cursor.len()];
+            self.cursor.push(start);
+            self.starts.push(start + id(rows.range(old as usize).len()));
+        }
+        self.partners.resize(rows.entries(), 0);
+        self.weights.resize(rows.entries(), 0);
+        for (new, &old) in (0..).zip(names.order) {
+            let range = rows.range(old as usize);
+            let row = rows.partners[range.clone()]
+                .iter()
+                .zip(&rows.weights[range]);
+            for (&other, &weight) in row {
+                let place = &mut self.cursor[names.rank[other as usize] as usize];
+                self.partners[*place as usize] = new;
+                self.weights[*place as usize] = (weight >> shift).max(1);
+                *place += 1;
+            }
+        }
+    }
 }
 
 /// Rows borrowed from wherever they are kept. Weights are below 2^31.
@@ -281,53 +320,6 @@ impl Level {
             weights: &self.weights,
         }
     }
-
-    /// Halves all weights until no row sums up to more than `most`; none becomes zero.
-    pub(super) fn limit(&mut self, most: u64) {
-        let sum = |row: &[u32]| row.iter().map(|&weight| u64::from(weight)).sum::<u64>();
-        let starts = self.starts.windows(2);
-        let rows = starts.map(|pair| sum(&self.weights[pair[0] as usize..pair[1] as usize]));
-        let largest = rows.max().unwrap_or(0);
-        let shift = (0..64)
-            .find(|&shift| largest >> shift <= most / 2)
-            .unwrap_or(63);
-        if shift > 0 {
-            for weight in &mut self.weights {
-                *weight = (u64::from(*weight) >> shift).max(1).try_into().unwrap_or(1);
-            }
-        }
-    }
-
-    /// Becomes `rows` with the tasks renamed by `rank` (`order` is its inverse), each weight
-    /// shifted right but not to zero. Rows come out sorted, because they are filled by
-    /// ascending partner.
-    pub(super) fn renamed(&mut self, rows: Csr<'_>, names: Names<'_>, shift: u32) {
-        self.clear();
-        let tasks = rows.tasks();
-        self.coarse.resize(tasks, 0);
-        for new in 0..tasks {
-            let old = names.order[new] as usize;
-            let end = self.starts[new] + (rows.starts[old + 1] - rows.starts[old]);
-            self.coarse[new] = self.starts[new];
-            self.starts.push(end);
-        }
-        self.partners.resize(rows.entries(), 0);
-        self.weights.resize(rows.entries(), 0);
-        for new in 0..tasks {
-            let range = rows.range(names.order[new] as usize);
-            let row = rows.partners[range.clone()]
-                .iter()
-                .zip(&rows.weights[range]);
-            for (&other, &weight) in row {
-                let place = &mut self.coarse[names.rank[other as usize] as usize];
-                self.partners[*place as usize] = id(new);
-                self.weights[*place as usize] = (weight >> shift).max(1);
-                *place += 1;
-            }
-        }
-        self.size.resize(tasks, 1);
-        self.bias.resize(tasks, 0);
-    }
 }
 
 /// Two names for each task: the caller's, and the one that does not depend on the caller's order.
@@ -364,15 +356,10 @@ impl Canon {
     /// Colour refinement: a task's colour is made of its partners' colours and the amounts, `rounds`
     /// times; tasks are then sorted by colour. What is still equal after that keeps the caller's
     /// order: only such ties can make the answer depend on it.
-    pub(super) fn sort(&mut self, rows: Csr<'_>, current: Option<&[u16]>, rounds: usize) {
+    pub(super) fn sort(&mut self, rows: Csr<'_>, rounds: usize) {
         let tasks = rows.tasks();
         self.colour.clear();
-        match current {
-            Some(nodes) => self
-                .colour
-                .extend(nodes.iter().map(|&node| mix(u64::from(node) + 2))),
-            None => self.colour.resize(tasks, 1),
-        }
+        self.colour.resize(tasks, 1);
         for _ in 0..rounds {
             self.next.clear();
             for task in 0..tasks {

@@ -1,13 +1,7 @@
 //! Where a machine falls in two: along its tree where it is one, else with the least distance inside.
 
 /// Reorders `part` so that two parts that belong together stand side by side; where the second begins.
-/// `cut` are the parts that were halved before at the same depth.
-pub(super) fn halve(
-    table: &[i64],
-    capacity: &[u32],
-    cut: &[(&[usize], &[usize])],
-    part: &mut [usize],
-) -> usize {
+pub(super) fn halve(table: &[i64], capacity: &[u32], part: &mut [usize]) -> usize {
     let nodes = capacity.len();
     part.sort_unstable();
     let between = |one: usize, other: usize| table[one * nodes + other];
@@ -30,7 +24,7 @@ pub(super) fn halve(
     if groups.len() > 1 && narrow {
         return split_families(part, &groups, capacity);
     }
-    best_cut(part, cut, between)
+    best_cut(part, between)
 }
 
 /// Connected groups, by lowest member.
@@ -80,25 +74,13 @@ fn split_families(part: &mut [usize], groups: &[Vec<usize>], capacity: &[u32]) -
 /// Two halves with the least distance inside.
 ///
 /// Each start takes the half that is nearer to one node than to another, which is a box on a torus
-/// and a ball elsewhere; the best few starts are then swapped until no swap helps. Of equals the one
-/// that lies most along the parts that were `cut` before wins: where those were halved north and
-/// south, halving this one east and west would tear apart what is cut between them.
-fn best_cut(
-    part: &mut [usize],
-    cut: &[(&[usize], &[usize])],
-    between: impl Fn(usize, usize) -> i64,
-) -> usize {
+/// and a ball elsewhere; the best few starts are then swapped until no swap helps.
+fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize {
     const SEEDS_MAX: usize = 4;
     const STARTS_MAX: usize = 6;
     let half = part.len() / 2;
-    let rate = |order: &[usize]| {
-        let (first, second) = order.split_at(half);
-        (
-            inside(order, half, &between),
-            -along((first, second), cut, &between),
-        )
-    };
-    let mut starts: Vec<((i64, i64), Vec<usize>)> = Vec::new();
+    let rate = |order: &[usize]| inside(order, half, &between);
+    let mut starts: Vec<(i64, Vec<usize>)> = Vec::new();
     for &seed in part.iter().take(SEEDS_MAX) {
         for &rival in part.iter() {
             let near = |node: usize| {
@@ -128,24 +110,6 @@ fn best_cut(
         part.copy_from_slice(order);
     }
     half
-}
-
-/// How much nearer the halves are to one half each of the parts that were cut before than to the other.
-fn along(
-    (first, second): (&[usize], &[usize]),
-    cut: &[(&[usize], &[usize])],
-    between: &impl Fn(usize, usize) -> i64,
-) -> i64 {
-    let sum = |one: &[usize], other: &[usize]| -> i64 {
-        let pairs = one
-            .iter()
-            .flat_map(|&one| other.iter().map(move |&other| (one, other)));
-        pairs.map(|(one, other)| between(one, other)).sum()
-    };
-    let lean = |&(zero, one): &(&[usize], &[usize])| {
-        (sum(first, zero) + sum(second, one) - sum(first, one) - sum(second, zero)).abs()
-    };
-    cut.iter().map(lean).sum()
 }
 
 /// Distances between nodes of the same half.

@@ -2,7 +2,7 @@
 
 use super::bisect::{Bisector, Luck, Tuning};
 use super::fm::Room;
-use super::graph::{Csr, Level, id};
+use super::graph::{Csr, id};
 use super::machine::{Halving, Machine};
 
 /// Memory of the recursion.
@@ -28,25 +28,22 @@ pub(super) struct Halves {
 struct Part {
     first: usize,
     last: usize,
-    from: usize,
-    to: usize,
 }
 
 /// Which cut gets how much care: by depth of the recursion.
 pub(super) type Care<'a> = &'a dyn Fn(usize) -> Tuning;
 
 impl Halves {
-    /// Writes into `node` where each task goes. `sizes` counts the tasks that each vertex stands for.
-    ///
-    /// Capacities are kept when all sizes are one; else they may be missed by less than the largest.
-    pub(super) fn map(&mut self, job: Job<'_>, care: Care<'_>, luck: &mut Luck<'_>) {
-        let Job {
-            graph,
-            machine,
-            capacity,
-            node,
-        } = job;
-        let count = graph.count();
+    /// Writes into `node` where each task goes.
+    pub(super) fn map(
+        &mut self,
+        field: (Csr<'_>, &Machine),
+        care: Care<'_>,
+        luck: &mut Luck<'_>,
+        node: &mut Vec<u16>,
+    ) {
+        let (rows, machine) = field;
+        let count = rows.tasks();
         let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
         self.from.clear();
         self.from.resize(count, 0);
@@ -58,17 +55,7 @@ impl Halves {
         self.tasks.extend((0..count).map(id));
         self.parts.clear();
         self.parts.resize(machine.nodes(), Part::default());
-        self.parts[0] = Part {
-            first: 0,
-            last: count,
-            from: 0,
-            to: machine.nodes(),
-        };
-        let field = Field {
-            graph,
-            machine,
-            capacity,
-        };
+        self.parts[0].last = count;
         for same in machine
             .halvings()
             .chunk_by(|one, other| one.depth == other.depth)
@@ -83,16 +70,17 @@ impl Halves {
     /// it; so the next is always the part that says most to those that are cut already.
     fn cut_all(
         &mut self,
-        field: Field<'_>,
+        field: (Csr<'_>, &Machine),
         halvings: &[Halving],
         tuning: Tuning,
         luck: &mut Luck<'_>,
     ) {
+        let (rows, machine) = field;
         self.open.clear();
         self.open.extend_from_slice(halvings);
         self.pull.clear();
-        self.pull.resize(field.machine.nodes(), 0);
-        let ordered = !field.machine.is_tree() && halvings.len() > 2;
+        self.pull.resize(machine.nodes(), 0);
+        let ordered = !machine.is_tree() && halvings.len() > 2;
         while !self.open.is_empty() {
             let pull = |&(_, halving): &(usize, &Halving)| {
                 (self.pull[halving.from], std::cmp::Reverse(halving.from))
@@ -106,7 +94,7 @@ impl Halves {
                 continue;
             }
             for index in part.first..part.last {
-                for (other, weight) in field.graph.rows().row(self.tasks[index] as usize) {
+                for (other, weight) in rows.row(self.tasks[index] as usize) {
                     self.pull[usize::from(self.from[other])] += i64::from(weight);
                 }
             }
@@ -115,7 +103,7 @@ impl Halves {
 
     fn cut(
         &mut self,
-        field: Field<'_>,
+        (rows, machine): (Csr<'_>, &Machine),
         (part, halving): (Part, Halving),
         tuning: Tuning,
         luck: &mut Luck<'_>,
@@ -123,19 +111,12 @@ impl Halves {
         let Halving {
             from, middle, to, ..
         } = halving;
-        debug_assert!(
-            part.from == from && part.to == to,
-            "halvings come in breadth"
-        );
-        self.extract(field.graph, field.machine, part, halving);
+        self.extract(rows, machine, part, halving);
         let hold = |range: std::ops::Range<usize>| -> i64 {
-            field.capacity[range]
-                .iter()
-                .map(|&count| i64::from(count))
-                .sum()
+            let rooms = machine.capacity()[range].iter();
+            rooms.map(|&room| i64::from(room)).sum()
         };
-        let sizes = &self.bisector.graph().size;
-        let total: i64 = sizes.iter().map(|&size| i64::from(size)).sum();
+        let total = i64::try_from(part.last - part.first).unwrap_or(i64::MAX);
         let (zero, one) = (hold(from..middle), hold(middle..to));
         let room = Room {
             least: (total - one).max(0).min(zero),
@@ -159,24 +140,18 @@ impl Halves {
             }
         }
         self.tasks[place..part.last].copy_from_slice(&self.spare);
-        self.parts[from] = Part {
-            last: place,
-            to: middle,
-            ..part
-        };
+        self.parts[from].last = place;
         self.parts[middle] = Part {
             first: place,
-            from: middle,
-            ..part
+            last: part.last,
         };
     }
 
     /// The graph of the tasks of a part, with what pulls them to either half from outside.
-    fn extract(&mut self, graph: &Level, machine: &Machine, part: Part, halving: Halving) {
+    fn extract(&mut self, rows: Csr<'_>, machine: &Machine, part: Part, halving: Halving) {
         let Halving {
             from, middle, to, ..
         } = halving;
-        let rows: Csr<'_> = graph.rows();
         let tasks = &self.tasks[part.first..part.last];
         for (place, &task) in tasks.iter().enumerate() {
             self.local[task as usize] = id(place);
@@ -201,7 +176,7 @@ impl Halves {
             }
             let bias = (bias / apart).clamp(-(1 << 29), 1 << 29);
             level.bias.push(i32::try_from(bias).unwrap_or(0));
-            level.size.push(graph.size[task as usize]);
+            level.size.push(1);
             level.end_row();
         }
     }
@@ -221,21 +196,4 @@ fn apart(machine: &Machine, zero: (usize, usize), one: (usize, usize)) -> i64 {
     let inside = |half| machine.between_parts(half, half) * cells(zero, one) / cells(half, half);
     let between = machine.between_parts(zero, one);
     (between - (inside(zero) + inside(one)) / 4).max(1)
-}
-
-/// What is mapped where.
-#[derive(Debug)]
-pub(super) struct Job<'a> {
-    pub(super) graph: &'a Level,
-    pub(super) machine: &'a Machine,
-    /// How many tasks each node takes.
-    pub(super) capacity: &'a [u32],
-    pub(super) node: &'a mut Vec<u16>,
-}
-
-#[derive(Clone, Copy)]
-struct Field<'a> {
-    graph: &'a Level,
-    machine: &'a Machine,
-    capacity: &'a [u32],
 }

@@ -11,30 +11,10 @@ const MOVES_MAX: usize = 3;
 const FEW: usize = 16;
 const MOVES_MAX_OF_FEW: usize = 6;
 
-/// How often to kick.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kicks {
-    /// At the most.
-    pub(super) rounds: usize,
-    /// And how often in a row without finding anything better.
-    pub(super) idle: usize,
-}
-
-impl Kicks {
-    pub(super) const NONE: Self = Self::all(0);
-
-    /// So many, whatever they find.
-    pub(super) const fn all(rounds: usize) -> Self {
-        Self {
-            rounds,
-            idle: rounds,
-        }
-    }
-}
-
 impl Local<'_> {
-    /// Kicks and descends; ends at the best mapping that was seen.
-    pub(super) fn kicks(&mut self, dice: &mut Dice, Kicks { rounds, idle }: Kicks) {
+    /// Kicks and descends so often, but no more once that found nothing better for `idle` rounds; ends at the
+    /// best mapping that was seen.
+    pub(super) fn kicks(&mut self, dice: &mut Dice, rounds: usize, idle: usize) {
         let tasks = self.field.rows.tasks();
         if tasks < 2 {
             return;
@@ -58,7 +38,7 @@ impl Local<'_> {
                 self.table.best.clone_from(&self.table.node);
             }
             if self.cost > before + heat {
-                self.undo(0);
+                self.undo();
             }
         }
         self.table.log.clear();

@@ -48,18 +48,18 @@ impl Layout {
     pub(super) fn run(
         &mut self,
         (rows, communities, kept): (Csr<'_>, &Communities, usize),
-        (machine, capacity): (&Machine, &[u32]),
+        machine: &Machine,
         (dice, steps): (&mut Dice, &mut Steps),
         node: &mut Vec<u16>,
     ) -> bool {
         if !self.gather(rows, communities, kept) {
             return false;
         }
-        self.search((machine, capacity), dice);
+        self.search(machine, dice);
         let _ = steps.spend(rows.entries() + self.order.len());
         node.clear();
         node.resize(rows.tasks(), 0);
-        let mut walk = Walk::new(capacity, rows.tasks());
+        let mut walk = Walk::new(machine.capacity(), rows.tasks());
         for &group in &self.order {
             let Group { first, size, .. } = self.groups[group as usize];
             walk.place(size, &mut self.pieces);
@@ -146,7 +146,7 @@ impl Layout {
     }
 
     /// Finds an order by inserting communities elsewhere, while that parts less, with kicks.
-    fn search(&mut self, field: (&Machine, &[u32]), dice: &mut Dice) {
+    fn search(&mut self, machine: &Machine, dice: &mut Dice) {
         let count = self.groups.len();
         // These change places, so each must be large enough.
         for order in [&mut self.order, &mut self.trial, &mut self.best] {
@@ -158,14 +158,14 @@ impl Layout {
         self.order
             .sort_unstable_by_key(|&group| (std::cmp::Reverse(groups[group as usize].size), group));
         let mut left = ORDERS_MAX.min(ORDERS_EACH * self.tasks.len());
-        let mut cost = self.descend(field, &mut left);
+        let mut cost = self.descend(machine, &mut left);
         self.best.clone_from(&self.order);
         while left > 0 && cost > 0 && count > 2 {
             for _ in 0..3 {
                 let (one, other) = (dice.below(count), dice.below(count));
                 self.order.swap(one, other);
             }
-            let next = self.descend(field, &mut left);
+            let next = self.descend(machine, &mut left);
             if next < cost {
                 cost = next;
                 self.best.clone_from(&self.order);
@@ -177,11 +177,11 @@ impl Layout {
     }
 
     /// Exchanges two communities or inserts one elsewhere until none of that helps; the cost then.
-    fn descend(&mut self, field: (&Machine, &[u32]), left: &mut usize) -> i64 {
+    fn descend(&mut self, machine: &Machine, left: &mut usize) -> i64 {
         let count = self.order.len();
         let mut order = std::mem::take(&mut self.order);
         let mut trial = std::mem::take(&mut self.trial);
-        let mut cost = self.cost(field, &order);
+        let mut cost = self.cost(machine, &order);
         let (mut turn, mut quiet) = (0, 0);
         while quiet < 2 * count * count && *left > 0 && cost > 0 {
             let (one, other) = (turn / 2 / count % count, turn / 2 % count);
@@ -201,7 +201,7 @@ impl Layout {
                 trial.swap(one, other);
             }
             *left -= 1;
-            let next = self.cost(field, &trial);
+            let next = self.cost(machine, &trial);
             if next < cost {
                 cost = next;
                 std::mem::swap(&mut order, &mut trial);
@@ -214,8 +214,8 @@ impl Layout {
     }
 
     /// What pairs of one community cost when communities are laid out in that order.
-    fn cost(&mut self, (machine, capacity): (&Machine, &[u32]), order: &[u32]) -> i64 {
-        let mut walk = Walk::new(capacity, self.tasks.len());
+    fn cost(&mut self, machine: &Machine, order: &[u32]) -> i64 {
+        let mut walk = Walk::new(machine.capacity(), self.tasks.len());
         let mut cost = 0;
         for &group in order {
             let Group { size, density, .. } = self.groups[group as usize];
@@ -310,7 +310,7 @@ mod tests {
         let mut node = Vec::new();
         let laid = Layout::default().run(
             (edges.rows(), &communities, usize::MAX),
-            (&machine, machine.capacity()),
+            &machine,
             (&mut Dice::new(1), &mut Steps::new(u64::MAX)),
             &mut node,
         );

@@ -79,19 +79,7 @@ impl Machine {
         let mut parts = std::collections::VecDeque::from([(0, groups.len(), 0)]);
         while let Some((from, to, depth)) = parts.pop_front() {
             if to - from > 1 {
-                let (done, rest) = order.split_at_mut(from);
-                let cut: Vec<(&[usize], &[usize])> = self
-                    .halvings
-                    .iter()
-                    .filter(|other| other.depth == depth)
-                    .map(|other| {
-                        (
-                            &done[other.from..other.middle],
-                            &done[other.middle..other.to],
-                        )
-                    })
-                    .collect();
-                let middle = from + halve(&table, &counts, &cut, &mut rest[..to - from]);
+                let middle = from + halve(&table, &counts, &mut order[from..to]);
                 self.halvings.push(Halving {
                     from,
                     middle,
@@ -208,6 +196,14 @@ impl Machine {
 
     pub(super) fn capacity(&self) -> &[u32] {
         &self.capacity
+    }
+
+    /// The node of each place for a task, node after node.
+    pub(super) fn slots(&self, node_of: &mut Vec<u16>) {
+        node_of.clear();
+        for (node, &room) in (0..).zip(&self.capacity) {
+            node_of.extend((0..room).map(|_| node));
+        }
     }
 
     pub(super) fn halvings(&self) -> &[Halving] {

@@ -17,7 +17,7 @@
 //! | [`drb`] | dual recursive bipartitioning by Fiduccia-Mattheyses with terminal bias |
 //! | [`kl()`] | recursive Kernighan-Lin |
 //! | [`refine`] | swaps and moves from a given mapping until none helps |
-//! | [`relieve()`] | the same, with bounds on the load of controllers and links |
+//! | [`relieve()`] | the same, with bounds on the load of controllers |
 //! | [`cost`] | the cost of a mapping |
 //!
 //! ```
@@ -38,13 +38,15 @@
 //! answer only where tasks cannot be told apart by their communication, and then by which of them goes
 //! where. Between equals the lower position wins.
 //!
+//! [`map`], [`refine`] and [`relieve()`] start from the current mapping where there is one; the other methods begin
+//! from nothing.
+//!
 //! A [`Workspace`] that is kept makes [`map`], [`drb`], [`refine`] and [`relieve()`] free of allocation: on the same
 //! machine, a problem that was mapped before is mapped again without any, and a new one with no more than
 //! what it is larger by. A machine is looked at once; that allocates, as the methods for plans do.
 
 mod attempt;
 mod bisect;
-mod buckets;
 mod communities;
 mod exact;
 mod few;
@@ -52,6 +54,7 @@ mod fm;
 mod graph;
 mod halve;
 mod halves;
+mod heaps;
 mod kicks;
 mod kl;
 mod layout;
@@ -63,14 +66,13 @@ mod relieve;
 mod search;
 mod sparsify;
 mod table;
-mod tiers;
 mod treematch;
 mod warm;
 
 pub use graph::Edges;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
-pub use relieve::{Bandwidths, Loads, loads, relieve};
+pub use relieve::{Bandwidths, relieve};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 

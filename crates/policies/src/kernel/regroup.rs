@@ -40,7 +40,7 @@ impl Local<'_> {
     /// Lists the nodes that could hold a group and do not hold all of it, by what going there would cost its tasks.
     fn rate(&self, group: &[u32], goals: &mut Vec<(i32, u32)>) {
         goals.clear();
-        for (to, &room) in self.field.capacity.iter().enumerate() {
+        for (to, &room) in self.field.machine.capacity().iter().enumerate() {
             if group.len() > room as usize {
                 continue;
             }
@@ -85,7 +85,7 @@ impl Local<'_> {
         }
         self.settle();
         if self.cost >= before {
-            self.undo(0);
+            self.undo();
         }
         self.cost < before
     }
@@ -114,7 +114,6 @@ mod tests {
         let field = Field {
             rows: edges.rows(),
             machine: &machine,
-            capacity: machine.capacity(),
             linear: &[],
         };
         let mut table = Table::default();

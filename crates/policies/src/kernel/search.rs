@@ -4,16 +4,13 @@ use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
 use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Level, Names, Steps, id};
+use super::graph::{Canon, Csr, Dice, Edges, Level, Names, Steps};
 use super::halves::Halves;
-use super::kicks::Kicks;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
 use super::problem::{self, Effort, Mapping, Problem, cost};
-use super::relieve::Memory;
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
-use super::tiers::{Pairing, Tier};
 use super::warm::freely;
 
 /// Where chance starts from: any number will do, as long as it is always the same.
@@ -23,8 +20,8 @@ const SEED: u64 = 0x6E75_6D61_6400_0001;
 const DENSE: usize = 48;
 /// Partners kept of each row of a dense matrix.
 const KEPT: usize = 20;
-/// Kicks of a thorough warm start; beyond, they cost more than starting over.
-const KICKS_MAX: usize = 2048;
+/// Tasks up to which a thorough warm start is kicked; of more, kicks find next to nothing.
+const KICKED_MAX: usize = 128;
 /// Row sums times distances stay below this, so that 32-bit tables cannot overflow.
 const TABLE_MAX: u64 = 1 << 29;
 
@@ -39,27 +36,25 @@ pub struct Workspace {
     halves: Halves,
     communities: Communities,
     layout: Layout,
-    pairing: Pairing,
     exact: Exact,
-    tiers: Vec<Tier>,
-    /// The table of each tier, so that none has to be allocated again.
+    /// The tasks in the order of `canon`, and who talks to whom of them.
+    ours: Edges,
     table: Table,
     full: Level,
     prices: Vec<i32>,
     start: Vec<u16>,
-    seats: Vec<u16>,
     result: Vec<u16>,
     free: Vec<u32>,
     by_name: Vec<u16>,
     best: Vec<u16>,
-    relief: Memory,
+    carried: Vec<u64>,
 }
 
 /// Finds a mapping: the one kernel to use when nothing speaks for another.
 ///
 /// With a current mapping the search starts there and a task moves only if that saves more than the
-/// price. Without, tasks and machine are halved together on a coarse scale, and the result is refined
-/// on every scale up to single tasks.
+/// price. Without, tasks and machine are halved together, on several scales, and single tasks then trade
+/// places until no trade helps.
 pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
     run(problem, effort, workspace, Method::Map)
 }
@@ -94,85 +89,42 @@ fn run<'w>(
     method: Method,
 ) -> Mapping<'w> {
     let warm = method == Method::Refine || (problem.current.is_some() && method == Method::Map);
-    if !warm {
-        return workspace.scratch(problem, effort, |workspace, steps| {
-            workspace.cold(problem, effort, steps, method);
-        });
-    }
     let mut steps = Steps::new(effort.steps_max);
     workspace.seat(problem);
     if workspace.is_open(&steps) {
-        workspace.warm(problem, effort, &mut steps);
+        if warm {
+            workspace.warm(problem, effort, &mut steps);
+        } else {
+            workspace.cold(problem, effort, &mut steps, method);
+        }
     }
     workspace.answer(problem, &steps)
 }
 
 impl Workspace {
-    /// Runs a method that fills the start from scratch and refines what it found. Where something is
-    /// placed already, what is there is refined too, and the better of both is kept.
+    /// Runs a method that fills the start from nothing, and refines what it found.
     pub(super) fn with_start<'w>(
         &'w mut self,
         problem: &Problem<'_>,
         effort: Effort,
         method: impl FnOnce(&Machine, &mut Steps, &mut [u16]),
     ) -> Mapping<'w> {
-        self.scratch(problem, effort, |workspace, steps| {
-            method(&workspace.machine, steps, &mut workspace.start);
-            workspace.warm(problem, effort, steps);
-        })
-    }
-
-    fn scratch<'w>(
-        &'w mut self,
-        problem: &Problem<'_>,
-        effort: Effort,
-        method: impl FnOnce(&mut Self, &mut Steps),
-    ) -> Mapping<'w> {
         let mut steps = Steps::new(effort.steps_max);
         self.seat(problem);
-        if self.is_open(&steps) && problem.current.is_some() {
-            self.seats.clone_from(&self.start);
-            method(self, &mut steps);
+        if self.is_open(&steps) {
+            method(&self.machine, &mut steps, &mut self.start);
             self.warm(problem, effort, &mut steps);
-            std::mem::swap(&mut self.best, &mut self.start);
-            self.start.clone_from(&self.seats);
-            self.warm(problem, effort, &mut steps);
-            let (found, kept) = (&self.best, &self.start);
-            let memory = (&mut self.result, &mut self.free);
-            let found = Self::objective(&self.machine, problem, found, memory);
-            let memory = (&mut self.result, &mut self.free);
-            if found < Self::objective(&self.machine, problem, kept, memory) {
-                std::mem::swap(&mut self.best, &mut self.start);
-            }
-        } else if self.is_open(&steps) {
-            method(self, &mut steps);
         }
         self.answer(problem, &steps)
     }
 
-    /// Cost and price of moves of a mapping in our nodes.
-    fn objective(
-        machine: &Machine,
-        problem: &Problem<'_>,
-        node_of: &[u16],
-        (named, free): (&mut Vec<u16>, &mut Vec<u32>),
-    ) -> u64 {
-        name(machine, problem, node_of, (named, free));
-        let current = problem.current.unwrap_or(named);
-        let moved = named
-            .iter()
-            .zip(current)
-            .filter(|(one, other)| one != other)
-            .count() as u64;
-        cost(problem, named).saturating_add(moved.saturating_mul(problem.move_price))
-    }
-
-    /// Hands the field of single tasks, started at the last answer, to a search of its own.
+    /// Hands the field of single tasks, started at the last answer, to a search of its own, with memory for
+    /// what nodes carry.
     pub(super) fn improve(
         &mut self,
         problem: &Problem<'_>,
         steps: &mut Steps,
-        search: impl FnOnce((Field<'_>, u32), (&mut Table, &mut Memory), &mut Steps),
+        search: impl FnOnce(Field<'_>, &mut Table, &mut Vec<u64>, &mut Steps),
     ) {
         // A search of its own may care which of several like nodes a task gets.
         self.prepare(problem, Fold::Never);
@@ -183,12 +135,11 @@ impl Workspace {
         let field = Field {
             rows: scaled(problem.edges.rows(), shift, &mut self.full),
             machine: &self.machine,
-            capacity: self.machine.capacity(),
             linear: &self.prices,
         };
         self.table.node.clone_from(&self.start);
         if !steps.is_out() {
-            search((field, shift), (&mut self.table, &mut self.relief), steps);
+            search(field, &mut self.table, &mut self.carried, steps);
         }
         self.start.clone_from(&self.table.node);
     }
@@ -291,32 +242,16 @@ impl Workspace {
         let field = Field {
             rows,
             machine: &self.machine,
-            capacity: self.machine.capacity(),
             linear: &self.prices,
         };
-        let dense = rows.entries() > DENSE * rows.tasks();
-        let mut local;
-        if dense {
-            local = Local::new(field, &mut self.table, steps);
-            let mut order = std::mem::take(&mut local.table.order);
-            order.clear();
-            order.extend((0..rows.tasks()).map(id));
-            local.sweeps(&order, 20, 0);
-            local.table.order = order;
-        } else {
-            local = freely(field, &self.start, (&mut self.table, steps));
-        }
-        let is_thorough = effort.level == problem::Level::Thorough;
-        if is_thorough && self.exact.settle(&mut local) == Verdict::Unknown {
-            let tasks = rows.tasks();
+        let mut local = freely(field, &self.start, (&mut self.table, steps));
+        let tasks = rows.tasks();
+        if effort.level == problem::Level::Thorough
+            && self.exact.settle(&mut local) == Verdict::Unknown
+            && tasks <= KICKED_MAX
+        {
             // Of few tasks, none that stands badly is missed for long.
-            let (length, rounds, idle) = match tasks {
-                ..=32 => (4, 3 * tasks, tasks),
-                33..=64 => (8, 2 * tasks, tasks),
-                _ => (8, (8 * tasks).min(KICKS_MAX), 2 * tasks),
-            };
-            local.chain_all(length, &mut Dice::new(SEED));
-            local.kicks(&mut Dice::new(SEED), Kicks { rounds, idle });
+            local.kicks(&mut Dice::new(SEED), 3 * tasks, tasks);
         }
         self.start.clone_from(&self.table.node);
     }
@@ -345,9 +280,9 @@ impl Workspace {
         // With much free room it is no matter of course how many tasks a node gets, so what all say
         // to all is no constant.
         let dense = rows.entries() > DENSE * tasks && room - tasks <= tasks / 8;
-        self.canon.sort(rows, None, if dense { 1 } else { 3 });
+        self.canon.sort(rows, if dense { 1 } else { 3 });
         let shift = self.shift(problem, 0);
-        self.first_tier(rows, shift, dense);
+        self.rename(rows, shift, dense);
         let _ = steps.spend(rows.entries());
         if method == Method::Map && self.settle(effort, steps) == Verdict::Best {
             return;
@@ -358,12 +293,14 @@ impl Workspace {
         };
         let plan = Plan::new(effort, tasks, &self.machine, method);
         let mut attempt = Attempt {
-            machine: &self.machine,
+            field: Field {
+                rows: self.ours.rows(),
+                machine: &self.machine,
+                linear: &[],
+            },
             halves: &mut self.halves,
             communities: &mut self.communities,
             layout: &mut self.layout,
-            pairing: &mut self.pairing,
-            tiers: &mut self.tiers,
             table: &mut self.table,
             plan,
             kept: if dense { KEPT } else { usize::MAX },
@@ -375,27 +312,22 @@ impl Workspace {
         });
         names.hand_back(&self.best, &mut self.start);
         if dense {
-            self.finish_dense(rows, shift, effort, steps);
+            self.finish_dense(rows, shift, steps);
         }
     }
 
-    /// Looks for the best mapping of the first tier from any, where its tasks are few enough.
+    /// Looks for the best mapping of all from any, where tasks are few enough.
     fn settle(&mut self, effort: Effort, steps: &mut Steps) -> Verdict {
         let names = self.canon.names();
         let tasks = names.order.len();
         if !exact::is_worth_it(tasks, self.machine.nodes()) {
             return Verdict::Unknown;
         }
-        let tier = &self.tiers[0];
-        self.table.node.clear();
-        for (node, &room) in (0..).zip(&tier.capacity) {
-            self.table.node.extend((0..room).map(|_| node));
-        }
+        self.machine.slots(&mut self.table.node);
         self.table.node.truncate(tasks);
         let field = Field {
-            rows: tier.graph.rows(),
+            rows: self.ours.rows(),
             machine: &self.machine,
-            capacity: &tier.capacity,
             linear: &[],
         };
         let mut local = Local::new(field, &mut self.table, steps);
@@ -406,70 +338,44 @@ impl Workspace {
         verdict
     }
 
-    /// Fills the first tier with the tasks in the order of `canon`.
-    fn first_tier(&mut self, rows: Csr<'_>, shift: u32, dense: bool) {
+    /// Fills `ours` with the tasks in the order of `canon`.
+    fn rename(&mut self, rows: Csr<'_>, shift: u32, dense: bool) {
         let names = self.canon.names();
-        if self.tiers.is_empty() {
-            self.tiers.push(Tier::default());
-        }
-        let tier = &mut self.tiers[0];
         if dense {
             let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
-            self.sparsifier.run(rows, names, KEPT, &mut tier.graph);
-            tier.graph.limit(TABLE_MAX / far);
+            self.sparsifier.run(rows, names, KEPT, &mut self.ours);
+            self.ours.limit(TABLE_MAX / far);
         } else {
-            tier.graph.renamed(rows, names, shift);
+            self.ours.rename(rows, names, shift);
         }
-        tier.capacity.clear();
-        tier.capacity.extend_from_slice(self.machine.capacity());
-        tier.linear.clear();
     }
 
-    /// The background comes back: a few sweeps over the whole matrix.
-    fn finish_dense(&mut self, rows: Csr<'_>, shift: u32, effort: Effort, steps: &mut Steps) {
+    /// The background comes back: a descent over the whole matrix.
+    fn finish_dense(&mut self, rows: Csr<'_>, shift: u32, steps: &mut Steps) {
         let rows = scaled(rows, shift, &mut self.full);
         self.table.node.clone_from(&self.start);
         let field = Field {
             rows,
             machine: &self.machine,
-            capacity: self.machine.capacity(),
             linear: &[],
         };
         let mut local = Local::new(field, &mut self.table, steps);
-        let (sweeps, least) = match effort.level {
-            problem::Level::Online => (2, 10),
-            problem::Level::Thorough => (12, 2),
-        };
-        local.sweeps(self.canon.names().order, sweeps, least);
+        let order = self.canon.names().order.iter();
+        local.descend(order.map(|&task| task as usize), false);
         self.start.clone_from(&self.table.node);
     }
 
     pub(super) fn answer(&mut self, problem: &Problem<'_>, steps: &Steps) -> Mapping<'_> {
-        self.answer_and_memory(problem, steps).0
-    }
-
-    /// The answer, and what measures its loads.
-    pub(super) fn answer_and_memory(
-        &mut self,
-        problem: &Problem<'_>,
-        steps: &Steps,
-    ) -> (Mapping<'_>, &mut Memory) {
         let named = (&mut self.result, &mut self.free);
         name(&self.machine, problem, &self.start, named);
         let current = problem.current.unwrap_or(&self.result);
-        let moved = self
-            .result
-            .iter()
-            .zip(current)
-            .filter(|(one, other)| one != other)
-            .count();
-        let mapping = Mapping {
+        let both = self.result.iter().zip(current);
+        Mapping {
             node_of: &self.result,
             cost: cost(problem, &self.result),
-            moved,
+            moved: both.filter(|(one, other)| one != other).count(),
             steps: steps.spent(),
-        };
-        (mapping, &mut self.relief)
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::graph::{Dice, id};
 use super::{
-    Bandwidths, Edges, Effort, Mapping, Problem, ProblemError, Workspace, cost, drb, kl, loads,
-    map, refine, relieve, treematch,
+    Bandwidths, Edges, Effort, Mapping, Problem, ProblemError, Workspace, cost, drb, kl, map,
+    refine, relieve, treematch,
 };
 
 type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> Mapping<'w>;
@@ -146,7 +146,8 @@ proptest! {
         let start = random_mapping(&world, seed);
         let warm = cold.warm(&start, price).unwrap();
         let mut workspace = Workspace::default();
-        for (name, kernel) in KERNELS {
+        // The others start from nothing.
+        for (name, kernel) in KERNELS.into_iter().filter(|it| ["map", "refine"].contains(&it.0)) {
             let mapping = kernel(&warm, Effort::ONLINE, &mut workspace);
             prop_assert!(world.fits(mapping.node_of));
             let moved = mapping.node_of.iter().zip(&start).filter(|(one, other)| one != other);
@@ -232,21 +233,17 @@ proptest! {
         let bandwidths = Bandwidths {
             demand: &demand,
             controllers: &vec![bound; world.capacity.len()],
-            links: &vec![bound * 2; world.distance.len()],
             most_permille: 900,
         };
         let mut workspace = Workspace::default();
         let before = map(&problem, Effort::ONLINE, &mut workspace).node_of.to_vec();
-        let before = loads(&problem, &bandwidths, &before);
-        let (mapping, after) = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
+        let mapping = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
         prop_assert!(world.fits(mapping.node_of));
-        prop_assert_eq!(after, loads(&problem, &bandwidths, mapping.node_of));
-        let overload = |one: u64| one.saturating_sub(900);
+        let overload = |node_of| heaviest_permille(&bandwidths, node_of).saturating_sub(900);
         let nodes = world.capacity.len() as u64;
         // The sum of squares falls, so the largest can rise by no more than the root of the count.
-        let worst = overload(before.controller_permille.max(before.link_permille));
-        let now = overload(after.controller_permille.max(after.link_permille));
-        prop_assert!(now * now <= worst * worst * (nodes + nodes * nodes), "{before:?} {after:?}");
+        let (worst, now) = (overload(&before), overload(mapping.node_of));
+        prop_assert!(now * now <= worst * worst * nodes, "{worst} {now}");
     }
 
     #[test]
@@ -267,6 +264,16 @@ proptest! {
         // Equal but for ties among tasks that cannot be told apart.
         prop_assert!(one.abs_diff(other) * 20 <= one.max(other), "{one} {other}");
     }
+}
+
+/// The heaviest load of a controller, in thousandths of what it gives.
+fn heaviest_permille(bandwidths: &Bandwidths<'_>, node_of: &[u16]) -> u64 {
+    let mut asked = vec![0; bandwidths.controllers.len()];
+    for (&demand, &node) in bandwidths.demand.iter().zip(node_of) {
+        asked[usize::from(node)] += u64::from(demand) * 1000;
+    }
+    let loads = asked.iter().zip(bandwidths.controllers);
+    loads.map(|(load, gives)| load / gives).max().unwrap_or(0)
 }
 
 fn random_mapping(world: &World, seed: u64) -> Vec<u16> {
@@ -623,19 +630,21 @@ fn relief_spreads_what_one_controller_cannot_carry() {
     let bandwidths = Bandwidths {
         demand: &demand,
         controllers: &[30, 30],
-        links: &[],
         most_permille: 1000,
     };
-    assert!(loads(&problem, &bandwidths, near.node_of).controller_permille > 1000);
-    let (mapping, loads) = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
-    assert!(loads.controller_permille <= 1000, "{mapping:?} {loads:?}");
+    assert!(heaviest_permille(&bandwidths, near.node_of) > 1000);
+    let mapping = relieve(&problem, &bandwidths, Effort::ONLINE, &mut workspace);
+    assert!(
+        heaviest_permille(&bandwidths, mapping.node_of) <= 1000,
+        "{mapping:?}"
+    );
     // One of four is away: that is the least that keeps the bound.
     assert_eq!(mapping.cost, 3 * 10 * 10 + 3 * 10 * 20);
     let wide = Bandwidths {
         controllers: &[90, 90],
         ..bandwidths
     };
-    let (mapping, _) = relieve(&problem, &wide, Effort::ONLINE, &mut workspace);
+    let mapping = relieve(&problem, &wide, Effort::ONLINE, &mut workspace);
     assert_eq!(
         mapping.cost,
         6 * 10 * 10,

@@ -9,9 +9,6 @@ const CHANGED_PERCENT: usize = 12;
 const CHANGED_MAX: usize = 128;
 /// Rounds of that; a third finds next to nothing.
 const ROUNDS_MAX: usize = 3;
-/// Ejection chains, and their length: what a descent leaves undone is little.
-const REPAIRS_MAX: usize = 8;
-const REPAIR_LENGTH: usize = 4;
 
 /// Descends from the start as if moves were free, then lets those go back that are not worth their
 /// price. Prices from the beginning would keep tasks from making room for each other. Where this ends
@@ -40,7 +37,6 @@ pub(super) fn freely<'a>(
         }
     }
     local.descend(moved.iter().map(|&task| task as usize), false);
-    repair(&mut local, &moved);
     local.table.kicked = moved;
     if local.cost >= before {
         local.table.node.copy_from_slice(start);
@@ -113,27 +109,4 @@ fn best_partner(local: &Local<'_>, task: usize, among: &[(i32, u32)]) -> Option<
         }
     }
     best.1
-}
-
-/// Chains from those that moved and would still rather be elsewhere.
-fn repair(local: &mut Local<'_>, moved: &[u32]) {
-    let mut left = REPAIRS_MAX;
-    let mut woken = std::mem::take(&mut local.table.order);
-    for &task in moved {
-        let task = task as usize;
-        if local.least_delta(task) == 0 || local.steps.is_out() {
-            continue;
-        }
-        if left == 0 {
-            break;
-        }
-        left -= 1;
-        if local.chain(task, REPAIR_LENGTH) {
-            woken.clear();
-            woken.extend(local.table.log.iter().map(|entry| entry.0));
-            local.descend(woken.iter().map(|&task| task as usize), false);
-        }
-        local.table.log.clear();
-    }
-    local.table.order = woken;
 }

@@ -1,13 +1,12 @@
 //! How alike the pages are that two threads use, computed sparsely: a pair that shares no page costs
 //! nothing.
 
+use std::collections::BTreeMap;
+
 use numad_core::{Accessor, Page};
 
 /// Up to this many tasks sums are kept in a triangle: 4 MiB.
 const TRIANGLE_TASKS_MAX: usize = 1024;
-
-/// Products of pairs that are kept before they are summed up; 64 MiB.
-const PRODUCTS_MAX: usize = 1 << 22;
 
 /// Cosines of pairs of tasks that share a page.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,11 +43,14 @@ impl Similarity {
             }
         }
         let lengths: Vec<f64> = squares.iter().map(|square: &f64| square.sqrt()).collect();
-        let pairs = sums.into_pairs().filter_map(|(one, other, sum)| {
-            let cosine = sum / (lengths[one as usize] * lengths[other as usize]);
-            // Sums of roots are not exact, and nothing is more alike than equal.
-            (cosine > 0.0).then_some((one, other, cosine.min(1.0)))
-        });
+        let pairs = sums
+            .into_pairs()
+            .into_iter()
+            .filter_map(|((one, other), sum)| {
+                let cosine = sum / (lengths[one as usize] * lengths[other as usize]);
+                // Sums of roots are not exact, and nothing is more alike than equal.
+                (cosine > 0.0).then_some((one, other, cosine.min(1.0)))
+            });
         Self {
             pairs: pairs.collect(),
             seen: squares.iter().map(|&square| square > 0.0).collect(),
@@ -60,11 +62,8 @@ impl Similarity {
 enum Sums {
     /// Of few tasks: a place for every pair.
     Triangle(Vec<f64>),
-    /// Of many: products by pair, summed up when there are too many of them.
-    List {
-        products: Vec<(u64, f64)>,
-        compact_at: usize,
-    },
+    /// Of many: those pairs that there are.
+    Map(BTreeMap<(u32, u32), f64>),
 }
 
 impl Sums {
@@ -72,10 +71,7 @@ impl Sums {
         if tasks <= TRIANGLE_TASKS_MAX {
             Self::Triangle(vec![0.0; tasks * tasks.saturating_sub(1) / 2])
         } else {
-            Self::List {
-                products: Vec::new(),
-                compact_at: PRODUCTS_MAX,
-            }
+            Self::Map(BTreeMap::new())
         }
     }
 
@@ -89,61 +85,23 @@ impl Sums {
                 let high = high as usize;
                 sums[high * (high - 1) / 2 + low as usize] += product;
             }
-            Self::List {
-                products,
-                compact_at,
-            } => {
-                products.push((u64::from(low) << 32 | u64::from(high), product));
-                if products.len() >= *compact_at {
-                    sum_up(products);
-                    *compact_at = products.len() + PRODUCTS_MAX;
-                }
-            }
+            Self::Map(sums) => *sums.entry((low, high)).or_default() += product,
         }
     }
 
-    fn into_pairs(self) -> impl Iterator<Item = (u32, u32, f64)> {
-        let list = match self {
+    /// Pairs, ascending, with what they come to.
+    fn into_pairs(self) -> Vec<((u32, u32), f64)> {
+        match self {
             Self::Triangle(sums) => {
                 let places = (1_u32..).flat_map(|high| (0..high).map(move |low| (low, high)));
-                let mut list: Vec<(u32, u32, f64)> = places
-                    .zip(sums)
-                    .filter(|&(_, sum)| sum > 0.0)
-                    .map(|((low, high), sum)| (low, high, sum))
-                    .collect();
-                list.sort_unstable_by_key(|&(low, high, _)| (low, high));
-                list
+                let pairs = places.zip(sums).filter(|&(_, sum)| sum > 0.0);
+                let mut pairs: Vec<((u32, u32), f64)> = pairs.collect();
+                pairs.sort_unstable_by_key(|&(pair, _)| pair);
+                pairs
             }
-            Self::List { mut products, .. } => {
-                sum_up(&mut products);
-                let halves = |pair: u64| (low_half(pair >> 32), low_half(pair));
-                let pairs = products.into_iter().map(|(pair, sum)| {
-                    let (low, high) = halves(pair);
-                    (low, high, sum)
-                });
-                pairs.collect()
-            }
-        };
-        list.into_iter()
-    }
-}
-
-const fn low_half(word: u64) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    let half = word as u32;
-    half
-}
-
-/// Joins products of the same pair. Stable, so that sums come out the same every time.
-fn sum_up(products: &mut Vec<(u64, f64)>) {
-    products.sort_by_key(|&(pair, _)| pair);
-    products.dedup_by(|later, kept| {
-        let same = later.0 == kept.0;
-        if same {
-            kept.1 += later.1;
+            Self::Map(sums) => sums.into_iter().collect(),
         }
-        same
-    });
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use numad_core::{Program, Proposal, Reason};
 
 use super::order;
 use super::similarity::Similarity;
+use crate::board::rounded;
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
 use crate::seats::{Seats, may_run};
 
@@ -161,7 +162,7 @@ fn links(
     }
     let pairs = similarity.pairs.iter().filter_map(|&(one, other, cosine)| {
         let (one, other) = (place[one as usize]?, place[other as usize]?);
-        let amount = whole(cosine * factor((one, other)) * ONE);
+        let amount = rounded(cosine * factor((one, other)) * ONE);
         Some((one, other, amount))
     });
     pairs.collect()
@@ -259,7 +260,7 @@ fn is_enough(sizes: impl Iterator<Item = u32>, rooms: impl Iterator<Item = u32>)
 /// to nothing, of what it would share with one that is wholly alike: there chance alone speaks.
 fn price(share: f64, total: u64, tasks: usize) -> u64 {
     let mean = 2.0 * total as f64 / tasks.max(1) as f64;
-    whole(share * mean.max(ONE))
+    rounded(share * mean.max(ONE))
 }
 
 /// For each task, the one on the same node that it is most similar to.
@@ -279,17 +280,8 @@ fn closest(similarity: &Similarity, nodes: &[Option<usize>]) -> Vec<Option<(usiz
     closest
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, and `as` saturates"
-)]
-fn whole(figure: f64) -> u64 {
-    (figure + 0.5) as u64
-}
-
 fn percent(cosine: f64) -> u32 {
-    u32::try_from(whole(cosine * 100.0)).unwrap_or(100)
+    u32::try_from(rounded(cosine * 100.0)).unwrap_or(100)
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! CDSM (Diener and others 2015): the matrix of the whole run, which never forgets, and groups from the leaves of the
 //! machine up; every thread counts, pages stay.
 
-use std::collections::BTreeMap;
-
 use numad_core::{
     Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Cores, Tree, WholeRun, differs, every, partner};
+use super::{Places, Tree, WholeRun, differs, every};
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "CDSM (Diener, Cruz, Navaux, Busse, Heiss 2015)",
@@ -42,32 +40,18 @@ fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
 #[derive(Debug, Default)]
 struct Cdsm {
     all: WholeRun,
-    places: BTreeMap<TaskKey, CoreId>,
+    places: Places,
 }
 
 impl Policy for Cdsm {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let key = |task: usize| program.tasks[task].key;
         let matrix = self.all.with(program);
-        if matrix.pairs().next().is_none() {
-            return;
-        }
-        let cores = Cores::of(program.topology);
-        self.places.clear();
-        let plan = cores.map(program, &matrix, Tree::Groups);
-        for (task, core) in plan.into_iter().enumerate() {
-            if let Some((node, core)) = core.map(|core| cores.all[core]) {
-                self.places.insert(key(task), core);
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: partner(program, &matrix, task),
-                });
-            }
+        if matrix.pairs().next().is_some() {
+            self.places.map(program, &matrix, Tree::Groups, out);
         }
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
-        self.places.get(&task).copied()
+        self.places.core_of(task)
     }
 }

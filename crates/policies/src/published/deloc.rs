@@ -11,13 +11,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use numad_core::{
-    Bind, CommMatrix, Difference, IntervalLaw, Policy, Program, Proposal, Published, Settings,
-    SettingsError, Task, Time,
+    Bind, Difference, IntervalLaw, Policy, Program, Proposal, Published, Settings, SettingsError,
+    Task, Time,
 };
 use topology::TaskKey;
 
-use super::{Profile, differs, fill, partner, place};
-use crate::history::{Count, Group, History};
+use super::{Once, differs, partner, place};
+use crate::history::{Count, Group};
 use crate::rounds;
 use crate::seats::Seats;
 
@@ -161,11 +161,7 @@ impl Policy for OnDeLoc {
 }
 
 #[derive(Debug, Default)]
-struct DeLoc {
-    profile: Profile,
-    history: History,
-    plan: BTreeMap<TaskKey, usize>,
-}
+struct DeLoc(Once);
 
 /// Groups by load, in them pairs by load.
 fn sort_by_load(groups: &mut [Group]) {
@@ -187,34 +183,8 @@ pub(crate) fn deloc_map(tasks: &[Task], seats: Seats, groups: &mut [Group]) -> V
 
 impl Policy for DeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        if !self.profile.done {
-            self.history.note(now, program);
-        }
-        if self.profile.ends(now, program.window) {
-            let mut groups = self.history.groups(program, Count::Criterion);
-            let mut nodes = deloc_map(program.tasks, Seats::new(program), &mut groups);
-            fill(program, &mut nodes);
-            let keys = program.tasks.iter().map(|task| task.key);
-            self.plan = keys
-                .zip(nodes)
-                .filter_map(|(key, node)| Some((key, node?)))
-                .collect();
-        }
-        propose_plan(&self.plan, program, program.decayed, out);
+        let map =
+            |mut groups: Vec<Group>| deloc_map(program.tasks, Seats::new(program), &mut groups);
+        self.0.propose(now, program, (Count::Criterion, map), out);
     }
-}
-
-/// Asks for a plan that stands.
-pub(super) fn propose_plan(
-    plan: &BTreeMap<TaskKey, usize>,
-    program: &Program<'_>,
-    matrix: &CommMatrix,
-    out: &mut Vec<Proposal>,
-) {
-    let nodes = program
-        .tasks
-        .iter()
-        .map(|task| plan.get(&task.key).copied());
-    let nodes: Vec<Option<usize>> = nodes.collect();
-    place(&nodes, out, |task| partner(program, matrix, task));
 }

@@ -10,7 +10,7 @@ use numad_core::{
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Cores, Tree, WholeRun, differs, partner};
+use super::{Places, Tree, WholeRun, differs};
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "LAPT (Cruz, Diener, Navaux)",
@@ -65,7 +65,7 @@ const PAGES_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 struct Lapt {
     matrix: WholeRun,
-    places: BTreeMap<TaskKey, CoreId>,
+    places: Places,
     table: AccessTable,
     last: Option<Time>,
     nodes: BTreeMap<TaskKey, usize>,
@@ -75,20 +75,7 @@ impl Policy for Lapt {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.with(program);
         if matrix.pairs().next().is_some() {
-            let cores = Cores::of(program.topology);
-            let plan = cores.map(program, &matrix, Tree::Bisection);
-            self.places.clear();
-            for (task, core) in plan.into_iter().enumerate() {
-                let Some((node, core)) = core.map(|core| cores.all[core]) else {
-                    continue;
-                };
-                self.places.insert(program.tasks[task].key, core);
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: partner(program, &matrix, task),
-                });
-            }
+            self.places.map(program, &matrix, Tree::Bisection, out);
         }
         let nodes = program.tasks.iter();
         let nodes: BTreeMap<TaskKey, usize> = nodes
@@ -109,7 +96,7 @@ impl Policy for Lapt {
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
-        self.places.get(&task).copied()
+        self.places.core_of(task)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
 use topology::{CoreId, TaskKey, Topology};
 
+use crate::history::{Count, Group, History};
 use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
 use crate::rounds;
 use crate::seats::may_run;
@@ -71,6 +72,40 @@ impl Profile {
         let ends = !self.done && now.since(began) >= PROFILE;
         self.done |= ends;
         ends
+    }
+}
+
+/// A mapping that is made once, of a profile, and stands.
+#[derive(Debug, Default)]
+struct Once {
+    profile: Profile,
+    history: History,
+    plan: BTreeMap<TaskKey, usize>,
+}
+
+impl Once {
+    /// Goes on with the profile, maps its groups of pairs at its end, and asks for what was mapped.
+    fn propose(
+        &mut self,
+        now: Time,
+        program: &Program<'_>,
+        (count, map): (Count, impl FnOnce(Vec<Group>) -> Vec<Option<usize>>),
+        out: &mut Vec<Proposal>,
+    ) {
+        if !self.profile.done {
+            self.history.note(now, program);
+        }
+        let keys = program.tasks.iter().map(|task| task.key);
+        if self.profile.ends(now, program.window) {
+            let mut nodes = map(self.history.groups(program, count));
+            fill(program, &mut nodes);
+            let placed = keys.clone().zip(nodes);
+            self.plan = placed
+                .filter_map(|(key, node)| Some((key, node?)))
+                .collect();
+        }
+        let nodes: Vec<Option<usize>> = keys.map(|key| self.plan.get(&key).copied()).collect();
+        place(&nodes, out, |task| partner(program, program.decayed, task));
     }
 }
 
@@ -137,6 +172,36 @@ enum Tree {
     Bisection,
     /// Groups from the leaves up.
     Groups,
+}
+
+/// The core of each task.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<TaskKey, CoreId>);
+
+impl Places {
+    /// Maps the tasks to cores by the method, and asks for the nodes of those; that of a task that may not run there
+    /// is not asked for.
+    fn map(
+        &mut self,
+        program: &Program<'_>,
+        matrix: &CommMatrix,
+        tree: Tree,
+        out: &mut Vec<Proposal>,
+    ) {
+        let cores = Cores::of(program.topology);
+        let plan = cores.map(program, matrix, tree);
+        let at = |core: &Option<usize>| core.map(|core| cores.all[core]);
+        let tasks = program.tasks.iter().zip(&plan);
+        self.0 = tasks
+            .filter_map(|(task, core)| Some((task.key, at(core)?.1)))
+            .collect();
+        let nodes: Vec<Option<usize>> = plan.iter().map(|core| Some(at(core)?.0)).collect();
+        place(&nodes, out, |task| partner(program, matrix, task));
+    }
+
+    fn core_of(&self, task: TaskKey) -> Option<CoreId> {
+        self.0.get(&task).copied()
+    }
 }
 
 /// Cores with the nodes that they are on, and how far apart two of them are.

@@ -17,6 +17,7 @@ use numad_core::{
 };
 
 use super::{differs, every, place};
+use crate::board::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
 use crate::seats::may_run;
 
@@ -233,7 +234,7 @@ impl Ptb {
         let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&tasks) {
             for (other, &partner) in (0_u32..).zip(&tasks).skip(one as usize + 1) {
-                let amount = whole(all[task * now.len() + partner] * ONE);
+                let amount = rounded(all[task * now.len() + partner] * ONE);
                 if amount > 0 {
                     pairs.push((one, other, amount));
                 }
@@ -314,8 +315,8 @@ impl Policy for Ptb {
                 Choice::Best(node, there, here) => (
                     node,
                     Reason::Bandwidth {
-                        there_mbps: whole(there * 1000.0),
-                        here_mbps: whole(here * 1000.0),
+                        there_mbps: rounded(there * 1000.0),
+                        here_mbps: rounded(here * 1000.0),
                     },
                 ),
                 Choice::Interleaved(node) => (node, Reason::Interleave),
@@ -333,13 +334,4 @@ impl Policy for Ptb {
             }
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative, and `as` saturates"
-)]
-fn whole(figure: f64) -> u64 {
-    (figure + 0.5) as u64
 }

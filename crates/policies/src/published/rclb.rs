@@ -1,16 +1,12 @@
 //! RCLB (Upadhyay and Singh 2020): pairs by eq. 11, groups by eq. 12, buckets in turn; mapped once, here after a
 //! profile of the start.
 
-use std::collections::BTreeMap;
-
 use numad_core::{
     Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
 };
-use topology::TaskKey;
 
-use super::deloc::propose_plan;
-use super::{PROFILE_LAW, Profile, differs, fill};
-use crate::history::{Count, Group, History, Spoken};
+use super::{Once, PROFILE_LAW, differs};
+use crate::history::{Count, Group, Spoken};
 use crate::rounds;
 use crate::seats::Seats;
 
@@ -50,9 +46,7 @@ fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> 
         alpha: settings.float("alpha"),
         fit: settings.float("fit"),
         ascending: settings.text("order") == "ascending",
-        profile: Profile::default(),
-        history: History::default(),
-        plan: BTreeMap::new(),
+        once: Once::default(),
     }))
 }
 
@@ -61,9 +55,7 @@ struct Rclb {
     alpha: f64,
     fit: f64,
     ascending: bool,
-    profile: Profile,
-    history: History,
-    plan: BTreeMap<TaskKey, usize>,
+    once: Once,
 }
 
 /// Brings groups, and pairs in them, into the order of `W = alpha m / sum m + (1 - alpha) s / sum s` over all groups.
@@ -90,21 +82,13 @@ fn sort_by_weight(groups: &mut [Group], alpha: f64, ascending: bool) {
 
 impl Policy for Rclb {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        if !self.profile.done {
-            self.history.note(now, program);
-        }
-        if self.profile.ends(now, program.window) {
-            let mut groups = self.history.groups(program, Count::Fit(self.fit));
-            sort_by_weight(&mut groups, self.alpha, self.ascending);
+        let (alpha, ascending) = (self.alpha, self.ascending);
+        let map = |mut groups: Vec<Group>| {
+            sort_by_weight(&mut groups, alpha, ascending);
             let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let mut nodes = rounds::deal(program.tasks, Seats::new(program), pairs);
-            fill(program, &mut nodes);
-            let keys = program.tasks.iter().map(|task| task.key);
-            self.plan = keys
-                .zip(nodes)
-                .filter_map(|(key, node)| Some((key, node?)))
-                .collect();
-        }
-        propose_plan(&self.plan, program, program.decayed, out);
+            rounds::deal(program.tasks, Seats::new(program), pairs)
+        };
+        let how = (Count::Fit(self.fit), map);
+        self.once.propose(now, program, how, out);
     }
 }

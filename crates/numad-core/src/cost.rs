@@ -165,13 +165,15 @@ impl Prices {
     /// `saved` is accesses times distance per window; negative when the plan makes things worse.
     #[must_use]
     pub fn gain_ns(&self, saved: f64, window: Duration) -> f64 {
-        let window_ns = window.as_nanos() as f64;
-        if window_ns <= 0.0 {
+        if window.is_zero() {
             return 0.0;
         }
-        // A window longer than the horizon still promises itself once.
-        let windows = (self.horizon_ns / window_ns).max(1.0);
-        saved * self.access_saving_ns_per_distance * windows
+        saved * self.access_saving_ns_per_distance * self.windows(window)
+    }
+
+    /// Windows of the horizon. One that is longer than that still promises itself once.
+    pub(crate) fn windows(&self, window: Duration) -> f64 {
+        (self.horizon_ns / window.as_nanos() as f64).max(1.0)
     }
 }
 

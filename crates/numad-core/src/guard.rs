@@ -24,6 +24,7 @@
 //! enough, speaks for moving a thread that uses them: it shows sooner whose a page is than who
 //! shares it, and they would go twice. They wait for a plan that would save little as well, since
 //! nearer may be slower: a program that takes all the bandwidth it gets would crowd one controller.
+//! But none waits where one window of that costs more than its move.
 
 use std::collections::BTreeSet;
 

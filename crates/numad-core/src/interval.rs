@@ -109,6 +109,9 @@ impl std::error::Error for IntervalError {}
 pub enum Change {
     /// Nothing.
     Same,
+    /// Nothing, and more samples would tell of more pages where they should be: the next window is twice as long, but no
+    /// longer than the time since something changed, for samples of many short ones are forgotten before they tell.
+    Unsure,
     /// A thread was ordered to another node.
     Changed,
     /// The program does something else, and threads are wanted elsewhere: the length begins anew,
@@ -193,17 +196,22 @@ impl Interval {
     /// length of the next.
     pub fn next(&mut self, change: Change, lasted: Duration) -> Duration {
         self.calm = match change {
-            Change::Same => self.calm.saturating_add(lasted),
+            Change::Same | Change::Unsure => self.calm.saturating_add(lasted),
             Change::Undecided => self.calm,
             Change::Changed | Change::Anew => Duration::ZERO,
         };
         self.current = match (self.law, change) {
             (_, Change::Undecided) => self.current,
+            (IntervalLaw::Calm { min, max }, Change::Unsure) => {
+                (self.current * 2).min(self.calm).max(min).min(max)
+            }
             (IntervalLaw::Calm { min, max }, _) => (self.calm / CALM_WINDOWS).max(min).min(max),
             (IntervalLaw::Lapt { min, .. } | IntervalLaw::OnDeLoc { min, .. }, Change::Anew) => min,
-            (IntervalLaw::Lapt { max, .. }, Change::Same) => (self.current + LAPT_STEP).min(max),
+            (IntervalLaw::Lapt { max, .. }, Change::Same | Change::Unsure) => {
+                (self.current + LAPT_STEP).min(max)
+            }
             (IntervalLaw::Lapt { min, .. }, Change::Changed) => (self.current / 2).max(min),
-            (IntervalLaw::OnDeLoc { max, factor, .. }, Change::Same) => {
+            (IntervalLaw::OnDeLoc { max, factor, .. }, Change::Same | Change::Unsure) => {
                 scaled(self.current, factor, max).min(max)
             }
             (IntervalLaw::OnDeLoc { min, factor, .. }, Change::Changed) => {
@@ -237,7 +245,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// Feeds `s`ame, `c`hanged, `a`new and `u`ndecided windows.
+    /// Feeds `s`ame, u`n`sure, `c`hanged, `a`new and `u`ndecided windows.
     #[track_caller]
     fn check(law: IntervalLaw, windows: &str, expected: &[u64]) {
         let mut interval = Interval::new(law).unwrap();
@@ -246,6 +254,7 @@ mod tests {
             .map(|window| {
                 let change = match window {
                     's' => Change::Same,
+                    'n' => Change::Unsure,
                     'c' => Change::Changed,
                     'a' => Change::Anew,
                     _ => Change::Undecided,
@@ -260,6 +269,7 @@ mod tests {
     #[test]
     fn both_laws_follow_their_papers() {
         check(IntervalLaw::LAPT, "ssccs", &[350, 400, 200, 100, 150]);
+        check(IntervalLaw::LAPT, "nc", &[350, 175]);
         check(IntervalLaw::LAPT, "cccc", &[150, 75, 50, 50]);
         check(IntervalLaw::LAPT, "sssssu", &[350, 400, 450, 500, 500, 500]);
         let windows = [1000, 2000, 4000, 8000, 8000, 4000];
@@ -286,6 +296,7 @@ mod tests {
             max: ms(250),
         };
         check(calm, "ssuscs", &[100; 6]);
+        check(calm, "nnnns", &[100, 200, 250, 250, 100]);
         let mut late = Interval::new(calm).unwrap();
         assert_eq!(
             late.next(Change::Same, ms(3200)),

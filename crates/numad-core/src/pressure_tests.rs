@@ -192,6 +192,7 @@ impl Scene {
                 barred: false,
                 held: false,
                 unconfirmed: false,
+                unsettled: false,
                 backed: false,
                 is_part: false,
                 evens,

@@ -96,6 +96,8 @@ pub(super) struct Limits<'a> {
     pub pressure: Option<&'a Pressure>,
     /// Enough samples stand behind the window, or the policy asks for none.
     pub evidence: bool,
+    /// A decision could use more samples than the window has.
+    pub more_tells: bool,
     /// Nodes that have memory and that the program may use.
     pub nodes_allowed: &'a [bool],
     /// Bytes that may still be filled on each node.
@@ -126,6 +128,8 @@ pub(super) struct Decision {
     pub undecided: bool,
     /// Pages go.
     pub arriving: bool,
+    /// See [`Change::Unsure`].
+    pub unsure: bool,
     /// Pages that may go, and are too many for this window.
     pub pages_left: u64,
     /// How sure the thread moves are that were wanted.
@@ -308,14 +312,14 @@ impl Judgement {
             // before.
             return if bound { Change::Changed } else { Change::Same };
         }
-        if (moved || decision.undecided) && self.era.is_unlike() {
-            Change::Anew
-        } else if moved {
-            Change::Changed
-        } else if decision.undecided || decision.arriving {
-            Change::Undecided
-        } else {
-            Change::Same
+        match (moved, self.era.is_unlike()) {
+            (true, true) => Change::Anew,
+            (true, false) => Change::Changed,
+            // They do not tell either whether the program does something else.
+            (false, _) if decision.unsure => Change::Unsure,
+            (false, true) if decision.undecided => Change::Anew,
+            _ if decision.undecided || decision.arriving => Change::Undecided,
+            _ => Change::Same,
         }
     }
 

@@ -283,6 +283,11 @@ impl Seen {
         self.live.answered
     }
 
+    /// Whether a decision could use more samples than the window has.
+    pub(super) const fn more_tells(&self) -> bool {
+        self.thin.keeps_all()
+    }
+
     /// Samples of the window.
     pub(super) const fn samples(&self) -> u64 {
         self.window.samples

@@ -19,6 +19,7 @@ use crate::action::Action;
 use crate::capacity::spread;
 use crate::cost::Prices;
 use crate::event::{EventKind, WindowSummary};
+use crate::interval::Change;
 use crate::policy::{Fate, PageKey, Program, Proposal, Task, Veto};
 use crate::pressure::Pressure;
 use crate::published::Method;
@@ -140,7 +141,8 @@ impl Attachment {
         // What is left goes on as soon as these have gone.
         let going = decision.pages.iter().flat_map(|grant| &grant.ranges);
         let going = going.map(|range| range.end - range.start).sum();
-        if let Some(takes) = self.totals.takes(going).filter(|_| decision.pages_left > 0) {
+        let goes_on = decision.pages_left > 0 && change != Change::Unsure;
+        if let Some(takes) = self.totals.takes(going).filter(|_| goes_on) {
             next = self.judged.shorten_window(takes);
         }
         let times = next.as_secs_f64() / last.as_secs_f64().max(0.001);
@@ -216,6 +218,7 @@ impl Attachment {
             certainty: self.certainty,
             pressure: pressure.as_ref(),
             evidence,
+            more_tells: self.seen.more_tells(),
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),
             page_moves_max,

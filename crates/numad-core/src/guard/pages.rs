@@ -31,6 +31,8 @@ pub(crate) struct PageWish<'a> {
     /// It was moved before, and the window before did not want it on this node; nor does it follow
     /// a thread that uses it most and has moved since.
     pub unconfirmed: bool,
+    /// A thread that uses it may go elsewhere: what speaks for that is not enough yet.
+    pub unsettled: bool,
     /// The block of memory that it is part of is sure.
     pub backed: bool,
     /// It stands for a part of that block, which is used as the block is: what its own samples say
@@ -125,7 +127,7 @@ impl PageCase<'_> {
             return BTreeSet::new();
         }
         let aside = wishes.iter().filter_map(|wish| {
-            let (page, home) = self.possible(wish).ok()?;
+            let (page, home) = self.possible(wish).ok().filter(|_| !wish.unsettled)?;
             let moved = (home, wish.node);
             // Of pages that all use alike, few samples say of some that they get nearer, of others
             // that they get farther. Those alone would seem to lose. And of a part with more users
@@ -185,6 +187,9 @@ impl PageCase<'_> {
         }
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
+            if wish.unsettled && !self.cannot_wait(page, (home, wish.node)) {
+                return Err(Veto::Unconfirmed);
+            }
             let worth = |loads| Worth {
                 evidence: self.evidence(wish, &scale),
                 ..self.worth(page, (home, wish.node), loads)
@@ -195,6 +200,13 @@ impl PageCase<'_> {
             })?;
         }
         Ok((page, PageGain { scale, pages: 0 }))
+    }
+
+    /// Whether a window in which a page stays costs more than that it goes, which it perhaps does a second time.
+    fn cannot_wait(&self, page: &Page, moved: (usize, usize)) -> bool {
+        let worth = self.worth(page, moved, None);
+        let windows = self.program.prices.windows(self.program.window);
+        worth.saved_ns > worth.price_ns * windows
     }
 
     /// What samples say of how near a page gets; none where the block of memory that it is part of

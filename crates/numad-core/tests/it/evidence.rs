@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use numad_core::cost::Prices;
-use numad_core::{Action, AttachOptions, Evidence, Record, Veto};
+use numad_core::{Action, AttachOptions, Evidence, IntervalLaw, Record, Veto};
 use topology::NodeId;
 
 use crate::world::{Script, Seen, World, options};
@@ -118,7 +118,12 @@ fn a_program_that_does_something_else_is_not_at_rest() {
 
 #[test]
 fn pages_wait_at_first_for_a_plan_that_could_still_be_chance() {
-    assert_eq!(page_goes(45), [false, false, true]);
+    assert_eq!(page_goes(45, 1e5), [false, false, true]);
+}
+
+#[test]
+fn a_page_does_not_wait_where_a_window_costs_more_than_that_it_goes_twice() {
+    assert_eq!(page_goes(45, 1.0), [true, false, false]);
 }
 
 #[test]
@@ -132,9 +137,11 @@ fn pages_of_threads_that_went_follow_however_few() {
     assert_eq!(world.window().orders(), "p900>1");
 }
 
-/// In which windows a page goes to the node that its user is to leave.
-fn page_goes(with_old: u64) -> [bool; 3] {
-    let (mut world, script) = exchange(with_old, gain());
+/// In which windows a page, whose move costs so much, goes to the node that its user is to leave.
+fn page_goes(with_old: u64, page_move_ns: f64) -> [bool; 3] {
+    let mut options = gain();
+    options.prices.page_move_ns = page_move_ns;
+    let (mut world, script) = exchange(with_old, options);
     // Thread 12 is to leave node 1, to which its page is to go.
     script.lock().unwrap().pages = vec![(900, 1)];
     [(); 3].map(|()| {
@@ -153,16 +160,22 @@ fn those_who_seek_no_gain_are_not_asked() {
     assert_eq!(seen.summary().plan, None);
 }
 
-#[track_caller]
-fn page(uses: &[(u32, u32)], confidence_min: f64, expected: &str) -> Seen {
+/// Threads 10 and 11 are on node 0, 12 on node 1; page 1 is on node 0 and wanted on node 1. Page 2 makes the window.
+fn page_wanted(confidence_min: f64) -> (World, Arc<Mutex<Script>>) {
     let mut world = World::new("2x4@10,20");
     let options = AttachOptions {
         confidence_min,
+        interval: IntervalLaw::CALM,
         ..gain()
     };
-    // Threads 10 and 11 are on node 0, 12 on node 1; page 1 is on node 0. Page 2 makes the window.
     let (_, script) = world.attach(10, &[0, 1, 4], options);
     script.lock().unwrap().pages = vec![(1, 1)];
+    (world, script)
+}
+
+#[track_caller]
+fn page(uses: &[(u32, u32)], confidence_min: f64, expected: &str) -> Seen {
+    let (mut world, _) = page_wanted(confidence_min);
     world.touch(10, 2, 20);
     for &(tid, times) in uses {
         world.touch(tid, 1, times);
@@ -170,6 +183,23 @@ fn page(uses: &[(u32, u32)], confidence_min: f64, expected: &str) -> Seen {
     let seen = world.window();
     assert_eq!(seen.orders(), expected, "{uses:?}");
     seen
+}
+
+#[test]
+fn windows_grow_while_more_samples_would_tell_where_pages_should_be() {
+    let lengths = |uses: [(u32, u32); 2]| {
+        let (mut world, _) = page_wanted(0.9);
+        [(); 3].map(|()| {
+            world.touch(10, 2, 20);
+            uses.iter()
+                .for_each(|&(tid, times)| world.touch(tid, 1, times));
+            world.window().summary().next_ms
+        })
+    };
+    // As many samples as tell nothing when half of those before are forgotten each time.
+    assert_eq!(lengths([(12, 5), (10, 4)]), [125, 250, 500]);
+    // Nothing speaks for it.
+    assert_eq!(lengths([(12, 5), (10, 6)]), [125; 3]);
 }
 
 #[test]

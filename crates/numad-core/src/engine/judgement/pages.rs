@@ -7,7 +7,7 @@ use super::super::orders::{PageGrant, TaskGrant};
 use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Regime, ally};
 use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
-use crate::policy::{Program, Proposal, Veto};
+use crate::policy::{Page, Program, Proposal, Veto};
 use crate::published::Method;
 
 impl Judgement {
@@ -31,7 +31,7 @@ impl Judgement {
                 let mut users = asked.wish.page.into_iter().flat_map(ally::users);
                 let waits = users.any(|user| unsettled.contains(&user));
                 PageWish {
-                    unconfirmed: asked.wish.unconfirmed || waits,
+                    unsettled: waits,
                     ..asked.wish
                 }
             })
@@ -57,6 +57,7 @@ impl Judgement {
         };
         decision.pages_left = left_over(&wishes, &verdicts);
         decision.arriving = verdicts.iter().any(Result::is_ok);
+        decision.unsure = limits.more_tells && is_unsure(&wishes, &verdicts);
         decision.grant_pages(wanted, verdicts);
     }
 
@@ -99,6 +100,20 @@ impl Decision {
             }
         }
     }
+}
+
+/// Whether more accesses are to pages for which too few samples speak than to pages that may go.
+fn is_unsure(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> bool {
+    let (mut going, mut unsure) = (0, 0);
+    for (wish, verdict) in wishes.iter().zip(verdicts) {
+        let accesses = wish.page.map_or(0, Page::weight);
+        match verdict {
+            Ok(_) | Err(Veto::Budget) => going += accesses,
+            Err(Veto::Evidence) => unsure += accesses,
+            Err(_) => {}
+        }
+    }
+    unsure > going
 }
 
 /// Pages that may go, and that the budget of the window does not reach.

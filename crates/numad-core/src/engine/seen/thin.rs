@@ -46,6 +46,11 @@ impl Thin {
         self.most
     }
 
+    /// Whether all samples of the window are looked at.
+    pub(super) const fn keeps_all(&self) -> bool {
+        self.halvings == 0
+    }
+
     /// How many samples the next one stands for, if it is kept.
     #[inline]
     pub(super) const fn take(&mut self) -> Option<u32> {

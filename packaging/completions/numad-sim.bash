@@ -151,7 +151,7 @@ _numad__sim() {
             return 0
             ;;
         numad__subcmd__sim__subcmd__matrix)
-            opts="-o -h --policies --workloads --machines --memory --huge --touch --sparse --staggered --source --samples --bandwidth --seeds --windows --threads --quick --quiet --output --help"
+            opts="-o -h --policies --workloads --machines --memory --huge --touch --sparse --staggered --source --samples --bandwidth --seeds --windows --calm --threads --quick --quiet --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

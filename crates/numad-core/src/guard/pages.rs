@@ -187,9 +187,6 @@ impl PageCase<'_> {
         }
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
-            if wish.unsettled && !self.cannot_wait(page, (home, wish.node)) {
-                return Err(Veto::Unconfirmed);
-            }
             let worth = |loads| Worth {
                 evidence: self.evidence(wish, &scale),
                 ..self.worth(page, (home, wish.node), loads)
@@ -198,15 +195,14 @@ impl PageCase<'_> {
                 Veto::DoesNotPay if worth(None).pays() => Veto::Congested,
                 veto => veto,
             })?;
+            // It may have to go a second time, unless a window in which it stays costs more than that.
+            let windows = self.program.prices.windows(self.program.window);
+            let worth = worth(loads);
+            if wish.unsettled && worth.least_ns() <= worth.price_ns * windows {
+                return Err(Veto::Unconfirmed);
+            }
         }
         Ok((page, PageGain { scale, pages: 0 }))
-    }
-
-    /// Whether a window in which a page stays costs more than that it goes, which it perhaps does a second time.
-    fn cannot_wait(&self, page: &Page, moved: (usize, usize)) -> bool {
-        let worth = self.worth(page, moved, None);
-        let windows = self.program.prices.windows(self.program.window);
-        worth.saved_ns > worth.price_ns * windows
     }
 
     /// What samples say of how near a page gets; none where the block of memory that it is part of

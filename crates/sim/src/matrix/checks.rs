@@ -372,6 +372,7 @@ mod tests {
                 policies: CONTESTANTS.map(|one| one as &dyn PolicyFactory).to_vec(),
                 seeds: 1,
                 windows: 12,
+                law: numad_core::IntervalLaw::CALM,
                 jobs: Vec::new(),
             },
             cells,

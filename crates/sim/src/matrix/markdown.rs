@@ -16,9 +16,9 @@ as Linux starts them: threads spread over nodes, each page on the node of the th
 a hint fault (2.7 us) by one of its users; a page follows two faults in a row from one node, a thread goes
 to the node of most of its faults, onto an idle processor or in exchange with a thread that gains with it.
 It keeps no groups of threads. Under all other policies balancing is off. All policies run with their
-defaults; windows grow from 0.5 s to 2 s. The machine counts instructions, cycles and traffic, and what its
-memory carries was measured before; with `--bandwidth unknown` nothing of that. *Search* is the
-best of thread mappings by the kernels over the true matrix, with pages beside their users, improved by
+defaults; windows grow from 0.5 s to 2 s, or with `--calm` as they do by default. The machine counts
+instructions, cycles and traffic, and what its memory carries was measured before; with `--bandwidth unknown`
+nothing of that. *Search* is the best of thread mappings by the kernels over the true matrix, with pages beside their users, improved by
 up to 2,000 changes that the model likes; it knows everything, moves nothing, and is no upper bound.
 ";
 

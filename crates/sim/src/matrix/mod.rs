@@ -55,6 +55,8 @@ pub struct Choice {
     pub seeds: u64,
     /// How many windows a program that stands still goes through.
     pub windows: u32,
+    /// Windows are as long as programs get them by default, and not by the papers' law.
+    pub calm: bool,
 }
 
 /// The windows of a full matrix: five to settle in, and as many after the change half-way as it takes
@@ -71,9 +73,9 @@ const WINDOWS_MAX: u32 = 100;
 /// Most seeds.
 const SEEDS_MAX: u64 = 100;
 
-/// How windows get longer: by the papers' law, as figures are counted in windows. At 8 s a run would have to be minutes
-/// long to see a change followed within three of them.
-const LAW: IntervalLaw = IntervalLaw::OnDeLoc {
+/// How windows get longer unless they are as programs get them: by the papers' law, as figures are counted in windows,
+/// and five times as many take as much longer.
+const PAPERS_LAW: IntervalLaw = IntervalLaw::OnDeLoc {
     min: Duration::from_millis(500),
     max: Duration::from_secs(2),
     factor: 2.0,
@@ -88,6 +90,7 @@ pub struct Plan {
     policies: Vec<&'static dyn PolicyFactory>,
     seeds: u64,
     windows: u32,
+    law: IntervalLaw,
     jobs: Vec<Job>,
 }
 
@@ -189,6 +192,11 @@ impl Plan {
                 .collect(),
             seeds: choice.seeds,
             windows,
+            law: if choice.calm {
+                IntervalLaw::CALM
+            } else {
+                PAPERS_LAW
+            },
             jobs: Vec::new(),
         };
         plan.jobs = plan.list_jobs();
@@ -267,7 +275,7 @@ impl Plan {
             page_bytes: PAGE_BYTES,
             programs: stage.programs(),
             options: AttachOptions {
-                interval: LAW,
+                interval: self.law,
                 ..driver::attach_options_for(factory, &[], world.conditions.source)
                     .map_err(unset)?
             },

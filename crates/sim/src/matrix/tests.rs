@@ -12,6 +12,7 @@ fn choice() -> Choice {
         bandwidth: Bandwidth::Measured,
         seeds: 2,
         windows: WINDOWS_MIN,
+        calm: false,
     }
 }
 

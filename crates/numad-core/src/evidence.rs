@@ -16,6 +16,8 @@
 //! Only `+ - * /`, square roots and comparisons on `f64`, so that results are the same bits on
 //! every platform.
 
+use std::collections::BTreeSet;
+
 /// A share of samples with its bounds, and what chance explains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
@@ -206,6 +208,12 @@ pub fn ln_plans(tasks: usize, moved: usize, nodes: usize) -> f64 {
         sum += ln((tasks - step) as f64) - ln((step + 1) as f64);
     }
     sum
+}
+
+/// The same of the nodes that memory, which is here, could be wanted on by samples of users on these.
+pub(crate) fn ln_nodes(users: impl Iterator<Item = usize>, here: usize) -> f64 {
+    let nodes: BTreeSet<usize> = users.filter(|&node| node != here).collect();
+    ln_plans(1, 1, 1 + nodes.len())
 }
 
 /// Natural logarithm of a number from 1 on; 0 below that.

@@ -204,7 +204,7 @@ impl<'a> Known<'_, 'a> {
         let moved = (home, wish.node);
         let sure = *found.entry((block, home, wish.node)).or_insert_with(|| {
             let scale = self.pieces.scale(tag, program, moved);
-            let plans = evidence::ln_plans(1, 1, nodes);
+            let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
             self.certainty.weigh_chosen(&scale, plans).convinces()
         });
         sure && self.pieces.own_saving(tag, program, moved) >= 0.0

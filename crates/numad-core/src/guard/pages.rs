@@ -6,7 +6,7 @@ use crate::cost::{Worth, way};
 use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::{self, Certainty, Evidence, Scale};
-use crate::policy::{Page, Program, Veto};
+use crate::policy::{Accessor, Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure};
 
 /// Part of the time that accesses to a page take which is expected to be saved where it goes so
@@ -134,7 +134,7 @@ impl PageCase<'_> {
             // than it has places for those that it names are chosen.
             let is_everyones = wish.is_part && page.forgotten * 2 > page.weight();
             let is_sure = || {
-                let evidence = self.evidence(wish, &self.scale(page, moved, None));
+                let evidence = self.evidence(wish, (page, home), &self.scale(page, moved, None));
                 evidence.is_none_or(|sure| sure.convinces())
             };
             let alike = (wish.evens || is_everyones) && !is_sure();
@@ -188,7 +188,7 @@ impl PageCase<'_> {
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
             let worth = |loads| Worth {
-                evidence: self.evidence(wish, &scale),
+                evidence: self.evidence(wish, (page, home), &scale),
                 ..self.worth(page, (home, wish.node), loads)
             };
             worth(loads).judge().map_err(|veto| match veto {
@@ -207,15 +207,28 @@ impl PageCase<'_> {
 
     /// What samples say of how near a page gets; none where the block of memory that it is part of
     /// is sure.
-    fn evidence(&self, wish: &PageWish<'_>, scale: &Scale) -> Option<Evidence> {
-        // The node was chosen by the same samples that now speak for it.
-        let nodes = evidence::ln_plans(1, 1, self.allowed.len());
+    fn evidence(
+        &self,
+        wish: &PageWish<'_>,
+        (page, home): (&Page, usize),
+        scale: &Scale,
+    ) -> Option<Evidence> {
+        if wish.backed {
+            return None;
+        }
+        // The node was chosen by the same samples that now speak for it. Where not all users are remembered, it could
+        // have been any.
+        let node = |user: &Accessor| self.program.tasks.get(user.task as usize)?.node;
+        let nodes = match page.forgotten {
+            0 => evidence::ln_nodes(page.accessors().iter().filter_map(node), home),
+            _ => evidence::ln_plans(1, 1, self.allowed.len()),
+        };
         let own = if wish.is_part {
             Scale::default()
         } else {
             *scale
         };
-        (!wish.backed).then(|| self.certainty.weigh_chosen(&own, nodes))
+        Some(self.certainty.weigh_chosen(&own, nodes))
     }
 
     /// The page of a wish that could be granted if it pays, and its home.

@@ -186,6 +186,25 @@ fn page(uses: &[(u32, u32)], confidence_min: f64, expected: &str) -> Seen {
 }
 
 #[test]
+fn of_many_nodes_only_those_that_use_a_page_could_have_been_chosen() {
+    let goes = |uses: &[(u32, u32)]| {
+        let mut world = World::new("16x1@10,20");
+        // Thread 10 is on node 0, where page 1 is, 11 on node 5, 12 on node 6, 13 on node 7.
+        let (_, script) = world.attach(10, &[0, 5, 6, 7], gain());
+        script.lock().unwrap().pages = vec![(1, 5)];
+        world.touch(10, 2, 20);
+        uses.iter()
+            .for_each(|&(tid, times)| world.touch(tid, 1, times));
+        !world.window().orders().is_empty()
+    };
+    assert!(!goes(&[(11, 1)]));
+    assert!(goes(&[(11, 2)]));
+    assert!(!goes(&[(11, 3), (12, 1)]));
+    assert!(goes(&[(11, 4), (12, 1)]));
+    assert!(!goes(&[(11, 3), (12, 1), (13, 1)]));
+}
+
+#[test]
 fn windows_grow_while_more_samples_would_tell_where_pages_should_be() {
     let lengths = |uses: [(u32, u32); 2]| {
         let (mut world, _) = page_wanted(0.9);

@@ -123,6 +123,17 @@ impl Pieces {
         scale
     }
 
+    /// Nodes of those who use a page's block.
+    pub(in crate::engine) fn nodes(
+        &self,
+        tag: Tag,
+        program: &Program<'_>,
+    ) -> impl Iterator<Item = usize> {
+        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
+        let users = self.users[users].iter();
+        users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
+    }
+
     /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be
     /// of several that the samples do not tell apart yet.
     pub(in crate::engine) fn own_saving(

@@ -187,18 +187,19 @@ impl PageCase<'_> {
         }
         let scale = self.scale(page, (home, wish.node), loads);
         if self.options.require_gain {
+            let evidence = self.evidence(wish, (page, home), &scale);
             let worth = |loads| Worth {
-                evidence: self.evidence(wish, (page, home), &scale),
+                evidence,
                 ..self.worth(page, (home, wish.node), loads)
             };
-            worth(loads).judge().map_err(|veto| match veto {
+            let found = worth(loads);
+            found.judge().map_err(|veto| match veto {
                 Veto::DoesNotPay if worth(None).pays() => Veto::Congested,
                 veto => veto,
             })?;
             // It may have to go a second time, unless a window in which it stays costs more than that.
             let windows = self.program.prices.windows(self.program.window);
-            let worth = worth(loads);
-            if wish.unsettled && worth.least_ns() <= worth.price_ns * windows {
+            if wish.unsettled && found.least_ns() <= found.price_ns * windows {
                 return Err(Veto::Unconfirmed);
             }
         }

@@ -83,7 +83,7 @@ complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -s o -l outp
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l huge -d 'Memory is in pages of 2 MiB, which move as one'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l sparse -d 'Pieces of memory are strewn over the whole address space'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l staggered -d 'Threads start one after the other, within two seconds'
-complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l calm -d 'Windows as programs get them by default, from 125 ms on, instead of the papers\' from 0.5 to 2 s: what an administrator would see, in five times the time'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l calm -d 'Windows as programs get them by default, from 125 ms on, instead of the papers\' from 0.5 to 2 s: closer to what a machine shows, in some five times the time'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quick -d 'Two machines and fewer windows: less than a minute'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quiet -d 'Say nothing of progress'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -s h -l help -d 'Print help (see more with \'--help\')'

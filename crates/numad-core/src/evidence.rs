@@ -210,7 +210,8 @@ pub fn ln_plans(tasks: usize, moved: usize, nodes: usize) -> f64 {
     sum
 }
 
-/// The same of the nodes that memory, which is here, could be wanted on by samples of users on these.
+/// The same of the nodes that memory, which is here, could be wanted on by samples of users on
+/// these.
 pub(crate) fn ln_nodes(users: impl Iterator<Item = usize>, here: usize) -> f64 {
     let nodes: BTreeSet<usize> = users.filter(|&node| node != here).collect();
     ln_plans(1, 1, 1 + nodes.len())

@@ -109,8 +109,9 @@ impl std::error::Error for IntervalError {}
 pub enum Change {
     /// Nothing.
     Same,
-    /// Nothing, and more samples would tell of more pages where they should be: the next window is twice as long, but no
-    /// longer than the time since something changed, for samples of many short ones are forgotten before they tell.
+    /// Nothing, and more samples would tell of more pages where they should be: samples of many
+    /// short windows are forgotten before they do. The next is twice as long, but no longer than
+    /// the time since something changed.
     Unsure,
     /// A thread was ordered to another node.
     Changed,

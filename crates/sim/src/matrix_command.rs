@@ -42,8 +42,8 @@ pub(crate) struct MatrixArguments {
     /// How many windows a program that stands still goes through, from 6 [default: 12, quick 8]
     #[arg(long, value_name = "N")]
     windows: Option<u32>,
-    /// Windows as programs get them by default, from 125 ms on, instead of the papers' from 0.5 to 2 s: what an
-    /// administrator would see, in five times the time
+    /// Windows as programs get them by default, from 125 ms on, instead of the papers' from 0.5 to
+    /// 2 s: closer to what a machine shows, in some five times the time
     #[arg(long)]
     calm: bool,
     /// How many threads run it [default: one per cpu]

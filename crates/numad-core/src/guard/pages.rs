@@ -197,7 +197,7 @@ impl PageCase<'_> {
                 Veto::DoesNotPay if worth(None).pays() => Veto::Congested,
                 veto => veto,
             })?;
-            // It may have to go a second time, unless a window in which it stays costs more than that.
+            // It may have to go a second time; so it waits, unless that costs more in one window.
             let windows = self.program.prices.windows(self.program.window);
             if wish.unsettled && found.least_ns() <= found.price_ns * windows {
                 return Err(Veto::Unconfirmed);
@@ -217,8 +217,8 @@ impl PageCase<'_> {
         if wish.backed {
             return None;
         }
-        // The node was chosen by the same samples that now speak for it. Where not all users are remembered, it could
-        // have been any.
+        // The node was chosen by the same samples that now speak for it. Where not all users are
+        // remembered, it could have been any.
         let node = |user: &Accessor| self.program.tasks.get(user.task as usize)?.node;
         let nodes = match page.forgotten {
             0 => evidence::ln_nodes(page.accessors().iter().filter_map(node), home),

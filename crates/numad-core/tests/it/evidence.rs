@@ -160,7 +160,8 @@ fn those_who_seek_no_gain_are_not_asked() {
     assert_eq!(seen.summary().plan, None);
 }
 
-/// Threads 10 and 11 are on node 0, 12 on node 1; page 1 is on node 0 and wanted on node 1. Page 2 makes the window.
+/// Threads 10 and 11 are on node 0, 12 on node 1; page 1 is on node 0 and wanted on node 1. Page 2
+/// makes the window.
 fn page_wanted(confidence_min: f64) -> (World, Arc<Mutex<Script>>) {
     let mut world = World::new("2x4@10,20");
     let options = AttachOptions {

@@ -73,8 +73,8 @@ const WINDOWS_MAX: u32 = 100;
 /// Most seeds.
 const SEEDS_MAX: u64 = 100;
 
-/// How windows get longer unless they are as programs get them: by the papers' law, as figures are counted in windows,
-/// and five times as many take as much longer.
+/// How windows get longer unless they are as programs get them: by the papers' law, as figures are
+/// counted in windows, and five times as many take as much longer.
 const PAPERS_LAW: IntervalLaw = IntervalLaw::OnDeLoc {
     min: Duration::from_millis(500),
     max: Duration::from_secs(2),

@@ -99,8 +99,29 @@ pub struct Faults {
     provoker: Provoker,
     /// Samples delivered since the provoker was last told.
     faults_untold: u64,
+    brought: Brought,
     /// Why it is not known whether there are soft-dirty bits.
     probe_error: Option<String>,
+}
+
+/// How many faults clears bring: one for each page that is written, but for all of a huge page one.
+#[derive(Debug, Default)]
+struct Brought {
+    /// Since the last clear.
+    now: u64,
+    /// The most that one brought, a clear before counting half; none before there was one.
+    most: Option<u64>,
+}
+
+impl Brought {
+    /// How many faults a clear of so many pages will bring at most.
+    fn expected(&mut self, pages: u64) -> u64 {
+        let now = std::mem::take(&mut self.now);
+        let most = self.most.map(|most| now.max(most / 2));
+        self.most = Some(most.unwrap_or(pages));
+        // More may be written than lately.
+        most.map_or(pages, |most| pages.min(most.saturating_mul(2)))
+    }
 }
 
 /// A page fault says where and who, and nothing else.
@@ -201,6 +222,7 @@ impl Faults {
             mode: options.provoke,
             provoker,
             faults_untold: 0,
+            brought: Brought::default(),
             probe_error: probed.err().map(|error| error.to_string()),
         })
     }
@@ -307,10 +329,12 @@ impl Source for Faults {
         let faults = std::mem::take(&mut self.faults_untold);
         let faults = faults.saturating_mul(self.live.rate().period);
         self.provoker.faulted(now, faults);
-        let live = &mut self.live;
-        // Each page that is written faults once. Of many it is enough to see some.
+        self.brought.now += faults;
+        let (live, brought) = (&mut self.live, &mut self.brought);
+        // Of many it is enough to see some.
         self.provoker.poll(now, &mut |pages| {
-            live.enough((pages / u64::from(SAMPLES_KEPT)).max(1));
+            let faults = brought.expected(pages);
+            live.enough((faults / u64::from(SAMPLES_KEPT)).max(1));
         })
     }
 
@@ -328,5 +352,26 @@ impl Source for Faults {
 
     fn rate(&self) -> Option<RateStatus> {
         Some(self.live.rate())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clears_bring_is_learned_of_those_before() {
+        let mut brought = Brought::default();
+        let mut next = |faults: u64| {
+            brought.now += faults;
+            brought.expected(65_536)
+        };
+        // Small pages that are all written, then huge ones, of which there are 128, and small ones again.
+        let small = [0, 65_536, 65_536].map(&mut next);
+        assert_eq!(small, [65_536; 3]);
+        let huge = [128; 12].map(&mut next);
+        assert_eq!(huge[..4], [65_536, 32_768, 16_384, 8_192]);
+        assert_eq!(huge[11], 256);
+        assert_eq!(next(65_536), 65_536);
     }
 }

@@ -61,6 +61,12 @@ impl CommMatrix {
         &self.amounts[task * self.count..][..self.count]
     }
 
+    /// Whom one task said anything to, and how much, by ascending position.
+    pub fn partners(&self, task: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let row = self.row(task).iter().copied().enumerate();
+        row.filter(|&(_, amount)| amount > 0)
+    }
+
     /// Everything one task said.
     #[must_use]
     pub fn row_sum(&self, task: usize) -> u64 {
@@ -72,10 +78,9 @@ impl CommMatrix {
     /// Pairs that communicated, `(lower, higher, amount)`, by ascending position.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         (0..self.count).flat_map(move |one| {
-            let row = self.row(one);
-            (one + 1..self.count)
-                .filter(move |&other| row[other] > 0)
-                .map(move |other| (one, other, row[other]))
+            let above = self.row(one)[one + 1..].iter().enumerate();
+            let above = above.filter(|&(_, &amount)| amount > 0);
+            above.map(move |(after, &amount)| (one, one + 1 + after, amount))
         })
     }
 }

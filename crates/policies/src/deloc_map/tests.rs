@@ -155,7 +155,7 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
     let talks = |task: usize| program.live.row_sum(task) > 0;
     let mut mapper = Mapper {
         tasks: program.tasks,
-        matrix: program.live,
+        talk: &Talk::of(program.live),
         seats: Seats::without(
             &program,
             (0..program.tasks.len()).filter(|&task| !talks(task)),
@@ -170,7 +170,7 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
         .pairs()
         .map(|(low, high, amount)| Pair { low, high, amount });
     let mut pairs: Vec<Pair> = pairs.collect();
-    pairs.sort_by_key(|pair| std::cmp::Reverse(pair.amount));
+    pairs.sort_by_key(|pair| Reverse(pair.amount));
     for pair in &pairs {
         mapper.gather(pair);
     }

@@ -43,12 +43,12 @@ fn share(part: f64, whole: f64) -> Option<f64> {
 pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measure {
     let distances = program.topology.distances();
     let mut measure = Measure::default();
-    for (one, other, said) in program.live.pairs() {
+    program.live.pairs().for_each(|(one, other, said)| {
         if let (Some(here), Some(there)) = (node_of[one], node_of[other]) {
             measure.talk += said as f64;
             measure.talk_far += said as f64 * f64::from(distances.between(here, there));
         }
-    }
+    });
     for page in program.pages {
         let Some(home) = page.home.map(usize::from) else {
             continue;

@@ -61,10 +61,14 @@ impl CommMatrix {
         &self.amounts[task * self.count..][..self.count]
     }
 
-    /// Whom one task said anything to, and how much, by ascending position.
-    pub fn partners(&self, task: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let row = self.row(task).iter().copied().enumerate();
-        row.filter(|&(_, amount)| amount > 0)
+    /// Whom each task said anything to, and how much, by ascending position.
+    #[must_use]
+    pub fn partners(&self) -> Vec<Vec<(usize, u64)>> {
+        let partners = |task| {
+            let row = self.row(task).iter().copied().enumerate();
+            row.filter(|&(_, amount)| amount > 0).collect()
+        };
+        (0..self.count).map(partners).collect()
     }
 
     /// Everything one task said.

@@ -112,7 +112,8 @@ const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 #[derive(Debug)]
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
-    matrix: &'a CommMatrix,
+    /// Whom each task talks to, and how much.
+    pub(crate) partners: Vec<Vec<(usize, u64)>>,
     /// Positions of the tasks that talk and could be placed. Their order is their number here: the
     /// loudest first, so that it does not depend on how tasks are listed but for those who say the
     /// same in all.
@@ -147,11 +148,14 @@ pub(crate) struct Board<'a> {
 
 impl<'a> Board<'a> {
     /// What a program's tasks say according to a matrix.
-    pub(crate) fn new(program: &Program<'a>, matrix: &'a CommMatrix) -> Self {
+    pub(crate) fn new(program: &Program<'a>, matrix: &CommMatrix) -> Self {
         let tasks = program.tasks;
-        let totals: Vec<u64> = (0..matrix.count())
-            .map(|task| matrix.row_sum(task))
-            .collect();
+        let partners = matrix.partners();
+        let total = |partners: &Vec<(usize, u64)>| {
+            let amounts = partners.iter().map(|&(_, amount)| amount);
+            amounts.fold(0, u64::saturating_add)
+        };
+        let totals: Vec<u64> = partners.iter().map(total).collect();
         let silent = (0..totals.len()).filter(|&task| totals[task] == 0);
         let seats = Seats::without(program, silent);
         let capacity: Vec<u32> = (0..seats.nodes())
@@ -175,7 +179,7 @@ impl<'a> Board<'a> {
         let apart = apart(&distance, capacity.len(), far);
         let mut board = Self {
             tasks,
-            matrix,
+            partners,
             talkers,
             numbers,
             capacity,
@@ -243,17 +247,18 @@ impl<'a> Board<'a> {
 
     /// Lists the pairs, and the draw of processes.
     fn listen(&mut self, samples: u64) {
-        let mut total = 0.0;
+        let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&self.talkers) {
-            let row = self.matrix.row(task);
-            let later = (one + 1..).zip(&self.talkers[one as usize + 1..]);
-            for (other, amount) in later.map(|(other, &task)| (other, row[task])) {
-                if amount > 0 {
-                    total += amount as f64;
-                    self.pairs.push((one, other, amount));
-                }
-            }
+            let named = self.partners[task].iter().filter_map(|&(other, amount)| {
+                let other = u32::try_from(self.talker(other)?).ok()?;
+                (other > one).then_some((one, other, amount))
+            });
+            let begin = pairs.len();
+            pairs.extend(named);
+            pairs[begin..].sort_unstable();
         }
+        self.pairs = pairs;
+        let total: f64 = self.pairs.iter().map(|pair| pair.2 as f64).sum();
         let events = total.min(PAIRS_PER_SAMPLE * samples.max(1) as f64).max(1.0);
         let tasks = self.talkers.len() as f64;
         self.unit = total / events;
@@ -537,9 +542,8 @@ impl<'a> Board<'a> {
     pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
         let mut order: Vec<(u64, usize, usize, usize)> = Vec::with_capacity(plan.len());
         for talker in 0..plan.len() {
-            let row = self.matrix.row(self.talkers[talker]);
-            let partner = self.partner(talker, plan);
-            order.push((row[partner], self.talkers[talker], talker, partner));
+            let (partner, amount) = self.partner(talker, plan);
+            order.push((amount, self.talkers[talker], talker, partner));
         }
         order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
         for (amount, _, talker, partner) in order {
@@ -556,18 +560,18 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// The position of whom a talker says most to: of those on its node, else of all.
-    fn partner(&self, talker: usize, plan: &Plan) -> usize {
+    /// The position of whom a talker says most to, of those on its node, else of all; and how much.
+    fn partner(&self, talker: usize, plan: &Plan) -> (usize, u64) {
         let task = self.talkers[talker];
         let own = self.place(plan, talker);
         let is_near = |other: usize| {
             let other = self.talker(other);
             other.is_some_and(|other| self.place(plan, other) == own)
         };
-        let partners = self.matrix.partners(task);
+        let partners = self.partners[task].iter().copied();
         let loudest =
             partners.max_by_key(|&(other, amount)| (is_near(other), amount, Reverse(other)));
-        loudest.map_or(task, |(other, _)| other)
+        loudest.unwrap_or((task, 0))
     }
 }
 

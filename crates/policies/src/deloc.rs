@@ -264,7 +264,7 @@ impl OnDeLoc {
             true => board.sketch(board::Method::Search, &mut self.workspace),
             false => None,
         };
-        let talk = Talk::of(matrix);
+        let talk = Talk::of(&board.partners);
         let plan = board.settle(|from| {
             let mut plans = vec![in_pairs(program, &talk, &board, from)];
             if self.refine {
@@ -295,7 +295,7 @@ impl OnDeLoc {
 }
 
 /// What the pass over pairs makes of a placement.
-fn in_pairs(program: &Program<'_>, talk: &Talk, board: &Board<'_>, from: &Plan) -> Plan {
+fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Plan) -> Plan {
     let places = board.nodes(from);
     let mut plan: Plan = vec![None; board.talkers.len()];
     for decision in deloc_map::map_from(program, places, talk, Method::FewMigrations) {

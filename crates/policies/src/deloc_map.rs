@@ -60,14 +60,14 @@ pub(crate) struct Decision {
 /// Places every task that talks, in the order of decision. Tasks without a place are left out.
 pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) -> Vec<Decision> {
     let places = program.tasks.iter().map(|task| task.node).collect();
-    map_from(program, places, &Talk::of(matrix), method)
+    map_from(program, places, &Talk::of(&matrix.partners()), method)
 }
 
 /// The same when those who talk are in these places, each by position.
 pub(crate) fn map_from(
     program: &Program<'_>,
     places: Vec<Option<usize>>,
-    talk: &Talk,
+    talk: &Talk<'_>,
     method: Method,
 ) -> Vec<Decision> {
     let tasks = talk.partners.len();
@@ -99,17 +99,15 @@ struct Pair {
 }
 
 /// Who talks to whom, as the method goes through it.
-pub(crate) struct Talk {
+pub(crate) struct Talk<'a> {
     /// To whom each task talks, and how much.
-    partners: Vec<Vec<(usize, u64)>>,
+    partners: &'a [Vec<(usize, u64)>],
     /// The pair of each task that comes first of all its pairs, in order.
     firsts: Vec<Pair>,
 }
 
-impl Talk {
-    pub(crate) fn of(matrix: &CommMatrix) -> Self {
-        let partners = (0..matrix.count()).map(|task| matrix.partners(task).collect());
-        let partners: Vec<Vec<(usize, u64)>> = partners.collect();
+impl<'a> Talk<'a> {
+    pub(crate) fn of(partners: &'a [Vec<(usize, u64)>]) -> Self {
         // Of equal partners the lowest gives the pair that comes first.
         let first = |(task, partners): (usize, &Vec<(usize, u64)>)| {
             let first = partners
@@ -143,7 +141,7 @@ impl Talk {
 /// A placement in the making.
 struct Mapper<'a> {
     tasks: &'a [Task],
-    talk: &'a Talk,
+    talk: &'a Talk<'a>,
     seats: Seats,
     /// Where the search for the next node begins.
     round_robin: usize,

@@ -61,6 +61,16 @@ impl CommMatrix {
         &self.amounts[task * self.count..][..self.count]
     }
 
+    /// Whom each task said anything to, and how much, by ascending position.
+    #[must_use]
+    pub fn partners(&self) -> Vec<Vec<(usize, u64)>> {
+        let partners = |task| {
+            let row = self.row(task).iter().copied().enumerate();
+            row.filter(|&(_, amount)| amount > 0).collect()
+        };
+        (0..self.count).map(partners).collect()
+    }
+
     /// Everything one task said.
     #[must_use]
     pub fn row_sum(&self, task: usize) -> u64 {
@@ -72,10 +82,9 @@ impl CommMatrix {
     /// Pairs that communicated, `(lower, higher, amount)`, by ascending position.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         (0..self.count).flat_map(move |one| {
-            let row = self.row(one);
-            (one + 1..self.count)
-                .filter(move |&other| row[other] > 0)
-                .map(move |other| (one, other, row[other]))
+            let above = self.row(one)[one + 1..].iter().enumerate();
+            let above = above.filter(|&(_, &amount)| amount > 0);
+            above.map(move |(after, &amount)| (one, one + 1 + after, amount))
         })
     }
 }

@@ -112,7 +112,8 @@ const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 #[derive(Debug)]
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
-    matrix: &'a CommMatrix,
+    /// Whom each task talks to, and how much.
+    pub(crate) partners: Vec<Vec<(usize, u64)>>,
     /// Positions of the tasks that talk and could be placed. Their order is their number here: the
     /// loudest first, so that it does not depend on how tasks are listed but for those who say the
     /// same in all.
@@ -123,6 +124,9 @@ pub(crate) struct Board<'a> {
     /// The same, scaled up evenly if there are more talkers, as kernels want to seat everyone.
     widened: Vec<u32>,
     distance: Vec<u32>,
+    /// How much farther two nodes are from each other than a node from itself, both ways on
+    /// average; as rows, with one more of either for where no node is known.
+    apart: Vec<f64>,
     /// Mean of what nodes are farther from each other than from themselves.
     far: f64,
     pairs: Vec<(u32, u32, u64)>,
@@ -144,11 +148,14 @@ pub(crate) struct Board<'a> {
 
 impl<'a> Board<'a> {
     /// What a program's tasks say according to a matrix.
-    pub(crate) fn new(program: &Program<'a>, matrix: &'a CommMatrix) -> Self {
+    pub(crate) fn new(program: &Program<'a>, matrix: &CommMatrix) -> Self {
         let tasks = program.tasks;
-        let totals: Vec<u64> = (0..matrix.count())
-            .map(|task| matrix.row_sum(task))
-            .collect();
+        let partners = matrix.partners();
+        let total = |partners: &Vec<(usize, u64)>| {
+            let amounts = partners.iter().map(|&(_, amount)| amount);
+            amounts.fold(0, u64::saturating_add)
+        };
+        let totals: Vec<u64> = partners.iter().map(total).collect();
         let silent = (0..totals.len()).filter(|&task| totals[task] == 0);
         let seats = Seats::without(program, silent);
         let capacity: Vec<u32> = (0..seats.nodes())
@@ -169,14 +176,16 @@ impl<'a> Board<'a> {
         let widened = widened.collect();
         let said = talkers.iter().map(|&task| totals[task] as f64).collect();
         let (distance, far) = distances(program);
+        let apart = apart(&distance, capacity.len(), far);
         let mut board = Self {
             tasks,
-            matrix,
+            partners,
             talkers,
             numbers,
             capacity,
             widened,
             distance,
+            apart,
             far,
             pairs: Vec::new(),
             said,
@@ -238,17 +247,18 @@ impl<'a> Board<'a> {
 
     /// Lists the pairs, and the draw of processes.
     fn listen(&mut self, samples: u64) {
-        let mut total = 0.0;
+        let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&self.talkers) {
-            let row = self.matrix.row(task);
-            let later = (one + 1..).zip(&self.talkers[one as usize + 1..]);
-            for (other, amount) in later.map(|(other, &task)| (other, row[task])) {
-                if amount > 0 {
-                    total += amount as f64;
-                    self.pairs.push((one, other, amount));
-                }
-            }
+            let named = self.partners[task].iter().filter_map(|&(other, amount)| {
+                let other = u32::try_from(self.talker(other)?).ok()?;
+                (other > one).then_some((one, other, amount))
+            });
+            let begin = pairs.len();
+            pairs.extend(named);
+            pairs[begin..].sort_unstable();
         }
+        self.pairs = pairs;
+        let total: f64 = self.pairs.iter().map(|pair| pair.2 as f64).sum();
         let events = total.min(PAIRS_PER_SAMPLE * samples.max(1) as f64).max(1.0);
         let tasks = self.talkers.len() as f64;
         self.unit = total / events;
@@ -309,44 +319,40 @@ impl<'a> Board<'a> {
         plan[talker].or(self.tasks[self.talkers[talker]].node)
     }
 
+    /// Where all talkers are under a plan; the number of nodes where that is not known.
+    fn places(&self, plan: &Plan) -> Vec<usize> {
+        let nodes = self.capacity.len();
+        let place = |talker| {
+            self.place(plan, talker)
+                .map_or(nodes, |node| node.min(nodes))
+        };
+        (0..plan.len()).map(place).collect()
+    }
+
     /// Communication times distance, and that of accesses where pages count.
     fn cost(&self, plan: &Plan) -> f64 {
-        let nodes = self.capacity.len();
+        let (nodes, places) = (self.capacity.len(), self.places(plan));
         let mut sum = 0.0;
         for &(one, other, amount) in &self.pairs {
-            let far = match (
-                self.place(plan, one as usize),
-                self.place(plan, other as usize),
-            ) {
-                (Some(one), Some(other)) if one < nodes && other < nodes => self.apart(one, other),
-                _ => self.far,
-            };
-            sum += amount as f64 * far;
+            sum += amount as f64 * self.apart(places[one as usize], places[other as usize]);
         }
-        if !self.anchors.is_empty() {
-            let nodes = self.capacity.len();
-            for talker in 0..plan.len() {
-                let node = self.place(plan, talker).filter(|&node| node < nodes);
-                sum += node.map_or(0.0, |node| self.anchors[talker * nodes + node]);
-            }
+        for (costs, &node) in self.anchors.chunks_exact(nodes.max(1)).zip(&places) {
+            sum += costs.get(node).copied().unwrap_or(0.0);
         }
         sum
     }
 
-    /// How much farther two nodes are from each other than a node from itself, both ways on
-    /// average.
+    /// See the table of the same name.
     fn apart(&self, one: usize, other: usize) -> f64 {
-        let nodes = self.capacity.len();
-        let between = |one: usize, other: usize| f64::from(self.distance[one * nodes + other]);
-        (between(one, other) + between(other, one) - between(one, one) - between(other, other))
-            / 2.0
+        self.apart[one * (self.capacity.len() + 1) + other]
     }
 
     /// What those say who are elsewhere in another plan.
     fn moved(&self, from: &Plan, to: &Plan) -> f64 {
-        let moved =
-            (0..to.len()).filter(|&talker| self.place(from, talker) != self.place(to, talker));
-        moved.map(|talker| self.said[talker]).sum()
+        let (from, to) = (self.places(from), self.places(to));
+        let said = self.said.iter().enumerate();
+        let moved = said.filter(|&(talker, _)| from[talker] != to[talker]);
+        moved.map(|(_, said)| said).sum()
     }
 
     /// Whether a plan is worth its moves.
@@ -364,13 +370,13 @@ impl<'a> Board<'a> {
 
     /// What chance may bring together by a plan that moves so many.
     fn chance(&self, from: &Plan, to: &Plan) -> f64 {
-        let stays = |talker: usize| self.place(from, talker) == self.place(to, talker);
-        let together = |plan: &Plan, (one, other, _): &(u32, u32, u64)| {
-            self.place(plan, *one as usize) == self.place(plan, *other as usize)
+        let (from, to) = (self.places(from), self.places(to));
+        let together = |places: &[usize], (one, other, _): &(u32, u32, u64)| {
+            places[*one as usize] == places[*other as usize]
         };
-        let moved = (0..to.len()).filter(|&talker| !stays(talker)).count();
+        let moved = from.iter().zip(&to).filter(|(from, to)| from != to).count();
         let changed = self.pairs.iter();
-        let changed = changed.filter(|pair| together(from, pair) != together(to, pair));
+        let changed = changed.filter(|pair| together(&from, pair) != together(&to, pair));
         let changed: f64 = changed.map(|pair| pair.2 as f64).sum();
         let choices = moved as f64 * f64::from(to.len().max(2).ilog2());
         let picked = (2.0 * choices * changed * self.unit).sqrt();
@@ -536,9 +542,8 @@ impl<'a> Board<'a> {
     pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
         let mut order: Vec<(u64, usize, usize, usize)> = Vec::with_capacity(plan.len());
         for talker in 0..plan.len() {
-            let row = self.matrix.row(self.talkers[talker]);
-            let partner = self.partner(talker, plan);
-            order.push((row[partner], self.talkers[talker], talker, partner));
+            let (partner, amount) = self.partner(talker, plan);
+            order.push((amount, self.talkers[talker], talker, partner));
         }
         order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
         for (amount, _, talker, partner) in order {
@@ -555,21 +560,18 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// The position of whom a talker says most to: of those on its node, else of all.
-    fn partner(&self, talker: usize, plan: &Plan) -> usize {
+    /// The position of whom a talker says most to, of those on its node, else of all; and how much.
+    fn partner(&self, talker: usize, plan: &Plan) -> (usize, u64) {
         let task = self.talkers[talker];
-        let row = self.matrix.row(task);
         let own = self.place(plan, talker);
-        let near = (0..plan.len()).filter(|&other| self.place(plan, other) == own);
-        let near = near.map(|other| self.talkers[other]);
-        let loudest = |tasks: &mut dyn Iterator<Item = usize>| {
-            tasks
-                .filter(|&other| row[other] > 0)
-                .max_by_key(|&other| (row[other], Reverse(other)))
+        let is_near = |other: usize| {
+            let other = self.talker(other);
+            other.is_some_and(|other| self.place(plan, other) == own)
         };
-        loudest(&mut { near })
-            .or_else(|| loudest(&mut (0..row.len())))
-            .unwrap_or(task)
+        let partners = self.partners[task].iter().copied();
+        let loudest =
+            partners.max_by_key(|&(other, amount)| (is_near(other), amount, Reverse(other)));
+        loudest.unwrap_or((task, 0))
     }
 }
 
@@ -593,6 +595,20 @@ fn distances(program: &Program<'_>) -> (Vec<u32>, f64) {
     }
     let far: f64 = if count > 0.0 { sum / count } else { 1.0 };
     (table, far.max(1.0))
+}
+
+/// How much farther nodes are from each other than from themselves, see [`Board`].
+fn apart(distance: &[u32], nodes: usize, far: f64) -> Vec<f64> {
+    let between = |one: usize, other: usize| f64::from(distance[one * nodes + other]);
+    let apart = |one, other| match one < nodes && other < nodes {
+        true => {
+            let both = between(one, other) + between(other, one);
+            (both - between(one, one) - between(other, other)) / 2.0
+        }
+        false => far,
+    };
+    let rows = (0..=nodes).flat_map(|one| (0..=nodes).map(move |other| (one, other)));
+    rows.map(|(one, other)| apart(one, other)).collect()
 }
 
 /// Seats as kernels have them; a node that is none for one without a seat.

@@ -48,7 +48,7 @@ use numad_core::{
 
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
-use crate::deloc_map::{self, Method};
+use crate::deloc_map::{self, Method, Talk};
 use crate::even::EVEN;
 use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
 use crate::gather;
@@ -264,8 +264,9 @@ impl OnDeLoc {
             true => board.sketch(board::Method::Search, &mut self.workspace),
             false => None,
         };
+        let talk = Talk::of(&board.partners);
         let plan = board.settle(|from| {
-            let mut plans = vec![in_pairs(program, matrix, &board, from)];
+            let mut plans = vec![in_pairs(program, &talk, &board, from)];
             if self.refine {
                 // Where pairs leave all as it is, refining what is says it all.
                 if plans[0] != *from {
@@ -294,10 +295,10 @@ impl OnDeLoc {
 }
 
 /// What the pass over pairs makes of a placement.
-fn in_pairs(program: &Program<'_>, matrix: &CommMatrix, board: &Board<'_>, from: &Plan) -> Plan {
+fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Plan) -> Plan {
     let places = board.nodes(from);
     let mut plan: Plan = vec![None; board.talkers.len()];
-    for decision in deloc_map::map_from(program, places, matrix, Method::FewMigrations) {
+    for decision in deloc_map::map_from(program, places, talk, Method::FewMigrations) {
         if let Some(talker) = board.talker(decision.task) {
             plan[talker] = Some(decision.node);
         }

@@ -33,6 +33,8 @@
 //! second to the one after it if that was the last place. The paper supposes a place for everyone;
 //! where there is none for both, each stays on its own node if that has one, else goes to the next.
 
+use std::cmp::Reverse;
+
 use numad_core::{CommMatrix, Program, Task};
 
 use crate::seats::{Seats, may_run};
@@ -58,33 +60,28 @@ pub(crate) struct Decision {
 /// Places every task that talks, in the order of decision. Tasks without a place are left out.
 pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) -> Vec<Decision> {
     let places = program.tasks.iter().map(|task| task.node).collect();
-    map_from(program, places, matrix, method)
+    map_from(program, places, &Talk::of(&matrix.partners()), method)
 }
 
 /// The same when those who talk are in these places, each by position.
 pub(crate) fn map_from(
     program: &Program<'_>,
     places: Vec<Option<usize>>,
-    matrix: &CommMatrix,
+    talk: &Talk<'_>,
     method: Method,
 ) -> Vec<Decision> {
-    let firsts: Vec<Option<Pair>> = (0..matrix.count())
-        .map(|task| first_pair(matrix, task))
-        .collect();
-    let silent = (0..firsts.len()).filter(|&task| firsts[task].is_none());
+    let tasks = talk.partners.len();
+    let silent = (0..tasks).filter(|&task| talk.partners[task].is_empty());
     let mut mapper = Mapper {
         tasks: program.tasks,
-        matrix,
+        talk,
         seats: Seats::without(program, silent),
         round_robin: 0,
         places,
-        decided: vec![false; firsts.len()],
-        decisions: Vec::with_capacity(firsts.len()),
+        decided: vec![false; tasks],
+        decisions: Vec::with_capacity(tasks),
     };
-    let mut pairs: Vec<Pair> = firsts.into_iter().flatten().collect();
-    pairs.sort_unstable_by_key(|pair| (std::cmp::Reverse(pair.amount), pair.low, pair.high));
-    pairs.dedup();
-    for pair in &pairs {
+    for pair in &talk.firsts {
         match method {
             Method::FewMigrations => mapper.gather(pair),
             Method::Listing => mapper.follow_listing(pair),
@@ -101,35 +98,50 @@ struct Pair {
     amount: u64,
 }
 
-/// The pair of this task that comes first of all its pairs; none if it says nothing.
-fn first_pair(matrix: &CommMatrix, task: usize) -> Option<Pair> {
-    let mut first: Option<(usize, u64)> = None;
-    // Of equal partners the lowest gives the pair that comes first, so only more is better.
-    for (other, &amount) in matrix.row(task).iter().enumerate() {
-        if amount > first.map_or(0, |(_, most)| most) {
-            first = Some((other, amount));
-        }
-    }
-    first.map(|(other, amount)| Pair {
-        low: task.min(other),
-        high: task.max(other),
-        amount,
-    })
+/// Who talks to whom, as the method goes through it.
+pub(crate) struct Talk<'a> {
+    /// To whom each task talks, and how much.
+    partners: &'a [Vec<(usize, u64)>],
+    /// The pair of each task that comes first of all its pairs, in order.
+    firsts: Vec<Pair>,
 }
 
-/// Two tasks, the one that says more in all first; the lower of equals.
-fn louder_first(matrix: &CommMatrix, low: usize, high: usize) -> [usize; 2] {
-    if matrix.row_sum(high) > matrix.row_sum(low) {
-        [high, low]
-    } else {
-        [low, high]
+impl<'a> Talk<'a> {
+    pub(crate) fn of(partners: &'a [Vec<(usize, u64)>]) -> Self {
+        // Of equal partners the lowest gives the pair that comes first.
+        let first = |(task, partners): (usize, &Vec<(usize, u64)>)| {
+            let first = partners
+                .iter()
+                .max_by_key(|&&(other, amount)| (amount, Reverse(other)));
+            first.map(|&(other, amount)| Pair {
+                low: task.min(other),
+                high: task.max(other),
+                amount,
+            })
+        };
+        let mut firsts: Vec<Pair> = partners.iter().enumerate().filter_map(first).collect();
+        firsts.sort_unstable_by_key(|pair| (Reverse(pair.amount), pair.low, pair.high));
+        firsts.dedup();
+        Self { partners, firsts }
+    }
+
+    /// Two tasks, the one that says more in all first; the lower of equals.
+    fn louder_first(&self, pair: &Pair) -> [usize; 2] {
+        let said = |task: usize| {
+            let amounts = self.partners[task].iter().map(|&(_, amount)| amount);
+            amounts.fold(0, u64::saturating_add)
+        };
+        match said(pair.high) > said(pair.low) {
+            true => [pair.high, pair.low],
+            false => [pair.low, pair.high],
+        }
     }
 }
 
 /// A placement in the making.
 struct Mapper<'a> {
     tasks: &'a [Task],
-    matrix: &'a CommMatrix,
+    talk: &'a Talk<'a>,
     seats: Seats,
     /// Where the search for the next node begins.
     round_robin: usize,
@@ -148,7 +160,7 @@ impl Mapper<'_> {
                     self.put(pair.high, pair, Some(node));
                 }
                 None => {
-                    let [first, second] = louder_first(self.matrix, pair.low, pair.high);
+                    let [first, second] = self.talk.louder_first(pair);
                     self.put_single(first, None, pair);
                     self.put_single(second, None, pair);
                 }
@@ -160,9 +172,8 @@ impl Mapper<'_> {
     }
 
     fn follow_listing(&mut self, pair: &Pair) {
-        let pending = louder_first(self.matrix, pair.low, pair.high)
-            .into_iter()
-            .filter(|&task| !self.decided[task]);
+        let both = self.talk.louder_first(pair).into_iter();
+        let pending = both.filter(|&task| !self.decided[task]);
         let pending: Vec<usize> = pending.collect();
         let own = |&task: &usize| self.places[task].is_some_and(|node| self.takes(task, node));
         if pending.iter().all(own) || !self.all_have_places(&pending) {
@@ -227,20 +238,11 @@ impl Mapper<'_> {
 
     /// What a pair says to the other tasks on a node.
     fn talk_with(&self, pair: &Pair, node: usize) -> u64 {
-        let rows = self
-            .matrix
-            .row(pair.low)
-            .iter()
-            .zip(self.matrix.row(pair.high));
-        let others = rows
-            .zip(&self.places)
-            .enumerate()
-            .filter(|&(task, (_, place))| {
-                *place == Some(node) && task != pair.low && task != pair.high
-            });
-        others.fold(0, |sum, (_, ((low, high), _))| {
-            sum.saturating_add(low.saturating_add(*high))
-        })
+        let both = [pair.low, pair.high].map(|task| &self.talk.partners[task]);
+        let others = both.into_iter().flatten().filter(|&&(task, _)| {
+            self.places[task] == Some(node) && task != pair.low && task != pair.high
+        });
+        others.fold(0, |sum, &(_, amount)| sum.saturating_add(amount))
     }
 
     /// Puts a task on the wished node, else leaves it on its own, else gives it the next with a place.

@@ -222,16 +222,19 @@ impl Forest {
         }
         merged.extend_from_slice(&old[at..]);
         self.fresh.clear();
-        let more_than = |least: u32| move |point: &Point| point.samples() > least;
-        let mut least = 0;
-        let mut left = merged.len();
-        while left > POINTS_MAX {
-            least = (least * 2).max(1);
-            let stay = more_than(least);
-            left = merged.iter().filter(|point| stay(point)).count();
-        }
-        if left < merged.len() {
-            merged.retain(more_than(least));
+        if merged.len() > POINTS_MAX {
+            // Those go that have no more samples than 1, 2, 4, and so on, until it is enough.
+            let rank = |point: &Point| u32::BITS - (point.samples().max(1) - 1).leading_zeros();
+            let mut counts = [0; 1 + u32::BITS as usize];
+            merged
+                .iter()
+                .for_each(|point| counts[rank(point) as usize] += 1);
+            let (mut least, mut left) = (0, merged.len());
+            while left > POINTS_MAX {
+                left -= counts[least as usize];
+                least += 1;
+            }
+            merged.retain(|point| rank(point) >= least);
         }
         self.points = merged;
     }

@@ -546,9 +546,13 @@ impl PageTable {
 
 #[inline]
 fn find(tags: &[u64], tag: u64) -> Option<usize> {
-    // Without an early exit this is a few vector compares.
-    let hits = (0..WAYS).fold(0u32, |hits, way| hits | u32::from(tags[way] == tag) << way);
-    (hits != 0).then(|| hits.trailing_zeros() as usize)
+    // Without an early exit there is no branch to be mispredicted.
+    let ways = (0..WAYS).rev();
+    let found = ways.fold(
+        WAYS,
+        |found, way| if tags[way] == tag { way } else { found },
+    );
+    (found < WAYS).then_some(found)
 }
 
 /// Where a set has the last word of an entry.

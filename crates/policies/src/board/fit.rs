@@ -51,10 +51,7 @@ impl Board<'_> {
         let partners = self.edges.partners(talker);
         partners
             .map(|(other, amount)| {
-                let far = match plan[other] {
-                    Some(there) => self.apart(node, there),
-                    None => self.far,
-                };
+                let far = self.apart(node, plan[other].unwrap_or(self.capacity.len()));
                 f64::from(amount) * far
             })
             .sum()

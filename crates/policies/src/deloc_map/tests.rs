@@ -153,9 +153,10 @@ fn the_listing_moves_only_who_has_no_place() {
 fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
     let program = scene.as_program();
     let talks = |task: usize| program.live.row_sum(task) > 0;
+    let partners = program.live.partners();
     let mut mapper = Mapper {
         tasks: program.tasks,
-        matrix: program.live,
+        talk: &Talk::of(&partners),
         seats: Seats::without(
             &program,
             (0..program.tasks.len()).filter(|&task| !talks(task)),
@@ -170,7 +171,7 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
         .pairs()
         .map(|(low, high, amount)| Pair { low, high, amount });
     let mut pairs: Vec<Pair> = pairs.collect();
-    pairs.sort_by_key(|pair| std::cmp::Reverse(pair.amount));
+    pairs.sort_by_key(|pair| Reverse(pair.amount));
     for pair in &pairs {
         mapper.gather(pair);
     }

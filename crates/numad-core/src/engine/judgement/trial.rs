@@ -43,18 +43,12 @@ fn share(part: f64, whole: f64) -> Option<f64> {
 pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measure {
     let distances = program.topology.distances();
     let mut measure = Measure::default();
-    for one in 0..program.live.count() {
-        let Some(here) = node_of[one] else { continue };
-        let row = program.live.row(one);
-        for (other, &said) in row.iter().enumerate().skip(one + 1) {
-            if said > 0
-                && let Some(there) = node_of[other]
-            {
-                measure.talk += said as f64;
-                measure.talk_far += said as f64 * f64::from(distances.between(here, there));
-            }
+    program.live.pairs().for_each(|(one, other, said)| {
+        if let (Some(here), Some(there)) = (node_of[one], node_of[other]) {
+            measure.talk += said as f64;
+            measure.talk_far += said as f64 * f64::from(distances.between(here, there));
         }
-    }
+    });
     for page in program.pages {
         let Some(home) = page.home.map(usize::from) else {
             continue;

@@ -596,7 +596,7 @@ impl<'a> Users<'a> {
             }
         } else {
             // Multiples of the golden section are spread evenly, however many there are.
-            let offset = turn as f64 * 0.618_033_988_749_894_9 % 1.0;
+            let offset = (turn as f64 * 0.618_033_988_749_894_9).fract();
             let part = 1.0 / ACCESSORS_MAX as f64;
             let mut place = offset * part;
             let mut at = 0;

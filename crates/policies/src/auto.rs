@@ -10,47 +10,35 @@
 //! one's plan for threads is worth more. So `auto` is what the first is, and better where another
 //! sees more.
 
-use numad_core::{
-    Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError,
-    Time,
-};
+use numad_core::{Fate, Plan, Policy, Program, Proposal, Time};
 
 use crate::candidates::{AMONG, Candidates};
 use crate::data_mapping;
 use crate::even::EVEN;
+use crate::factory::Factory;
 use crate::gather;
 
 /// Makes the policy `auto`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Auto;
-
-impl PolicyFactory for Auto {
-    fn name(&self) -> &'static str {
-        "auto"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Asks other policies what they would do, and does what the cost model finds best, or nothing."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                AMONG,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-                EVEN,
-            ]
-        }
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+pub(crate) static AUTO: Factory = Factory {
+    name: "auto",
+    summary: "Asks other policies what they would do, and does what the cost model finds best, \
+              or nothing.",
+    settings: &[
+        AMONG,
+        gather::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+        EVEN,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |settings, seed| {
         Ok(Box::new(Chooser {
-            candidates: Candidates::new(settings, seed, self.name())?,
+            candidates: Candidates::new(settings, seed, "auto")?,
         }))
-    }
-}
+    },
+};
 
 /// The policy `auto`.
 #[derive(Debug)]

@@ -19,17 +19,13 @@ use std::time::Duration;
 
 use numad_core::evidence::{self, Scale};
 use numad_core::{
-    Certainty, Fate, Page, PageKey, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind,
-    SettingSpec, Settings, SettingsError, Time,
+    Certainty, Fate, Page, PageKey, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
 
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
+use crate::factory::Factory;
 use crate::gather;
-
-/// Makes the policy `autopin`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Autopin;
 
 const METRIC: SettingSpec = SettingSpec {
     name: "metric",
@@ -89,43 +85,29 @@ const PINNINGS: SettingSpec = SettingSpec {
     help: "Processors by thread, pinnings with `/` between, as in 0,1,2,3/0,2,1,3; for the method as published alone.",
 };
 
-impl PolicyFactory for Autopin {
-    fn name(&self) -> &'static str {
-        "autopin"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Tries the plans of other policies one after the other, and keeps the one that runs fastest."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                AMONG,
-                METRIC,
-                WARM_UP_MS,
-                MEASURE_MS,
-                PINNINGS,
-                GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::autopin::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `autopin`.
+pub(crate) static AUTOPIN: Factory = Factory {
+    name: "autopin",
+    summary: "Tries the plans of other policies one after the other, and keeps the one that runs \
+              fastest.",
+    settings: &[
+        AMONG,
+        METRIC,
+        WARM_UP_MS,
+        MEASURE_MS,
+        PINNINGS,
+        GAIN_MIN,
+        gather::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: false,
+    goes_by_order: false,
+    published: Some(&crate::published::autopin::PUBLISHED),
+    build: |settings, seed| {
         let time = |name| Duration::from_millis(settings.integer(name).unsigned_abs());
         Ok(Box::new(Pinner {
-            candidates: Candidates::new(settings, seed, self.name())?,
+            candidates: Candidates::new(settings, seed, "autopin")?,
             by_model: settings.text(METRIC.name) == "model",
             warm_up: time(WARM_UP_MS.name),
             measure: time(MEASURE_MS.name),
@@ -136,8 +118,8 @@ impl PolicyFactory for Autopin {
             scope: None,
             regime: Regime::Watching,
         }))
-    }
-}
+    },
+};
 
 /// The policy `autopin`.
 #[derive(Debug)]

@@ -11,17 +11,11 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{
-    CommMatrix, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Time,
-};
+use numad_core::{CommMatrix, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
+use crate::factory::Factory;
 use crate::matrix_choice::MatrixChoice;
 use crate::seats::Seats;
-
-/// Makes the policy `balance`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Balance;
 
 /// How much more even a plan must be.
 const TOLERANCE: SettingSpec = SettingSpec {
@@ -35,34 +29,22 @@ const TOLERANCE: SettingSpec = SettingSpec {
            the mean load.",
 };
 
-impl PolicyFactory for Balance {
-    fn name(&self) -> &'static str {
-        "balance"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Evens out communication over the nodes: helps where one memory controller is the bottleneck."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[MatrixChoice::SPEC, TOLERANCE] }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::balance::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `balance`.
+pub(crate) static BALANCE: Factory = Factory {
+    name: "balance",
+    summary: "Evens out communication over the nodes: helps where one memory controller is the \
+              bottleneck.",
+    settings: &[MatrixChoice::SPEC, TOLERANCE],
+    seeks_gain: false,
+    goes_by_order: false,
+    published: Some(&crate::published::balance::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Balancer {
             matrix: MatrixChoice::new(settings),
             tolerance: settings.float(TOLERANCE.name),
         }))
-    }
-}
+    },
+};
 
 /// The policy `balance` with its settings.
 #[derive(Clone, Copy, Debug)]

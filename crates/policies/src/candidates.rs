@@ -264,15 +264,14 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use numad_core::{PolicyFactory, SettingValue};
+    use numad_core::SettingValue;
 
     use super::*;
-    use crate::auto::Auto;
+    use crate::auto::AUTO;
 
     fn asked(list: &str) -> Result<Candidates, SettingsError> {
-        let specs = Auto.settings();
         let among = (AMONG.name.to_owned(), SettingValue::Text(list.to_owned()));
-        Candidates::new(&Settings::with(specs, [among])?, 1, "auto")
+        Candidates::new(&Settings::with(AUTO.settings, [among])?, 1, "auto")
     }
 
     #[track_caller]

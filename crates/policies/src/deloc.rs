@@ -42,14 +42,14 @@
 
 use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Time,
+    CommMatrix, Fate, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
 };
 
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Method};
 use crate::even::EVEN;
+use crate::factory::Factory;
 use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
 use crate::gather;
 use crate::history::{Count, Group, History};
@@ -58,10 +58,6 @@ use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
 use crate::rounds;
 use crate::stay::{keep_in_place, keep_the_silent};
-
-/// Makes the policy `deloc`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deloc;
 
 const STRICT: SettingSpec = SettingSpec {
     name: "strict",
@@ -99,36 +95,26 @@ const FASTER: f64 = 0.99;
 /// How much slower than staying a plan that is nearer may look to the model, as the engine lets pass.
 const SLOWER: f64 = 1.01;
 
-impl PolicyFactory for Deloc {
-    fn name(&self) -> &'static str {
-        "deloc"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Brings threads that share memory together on a node with few moves, spreads the pairs, lets pages follow."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                MatrixChoice::SPEC,
-                STRICT,
-                GROUPS,
-                REFINE,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-                EVEN,
-            ]
-        }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::deloc::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `deloc`.
+pub(crate) static DELOC: Factory = Factory {
+    name: "deloc",
+    summary: "Brings threads that share memory together on a node with few moves, spreads the \
+              pairs, lets pages follow.",
+    settings: &[
+        MatrixChoice::SPEC,
+        STRICT,
+        GROUPS,
+        REFINE,
+        board::GAIN_MIN,
+        gather::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+        EVEN,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::deloc::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(OnDeLoc {
             matrix: MatrixChoice::new(settings),
             method: if settings.bool(STRICT.name) {
@@ -145,8 +131,8 @@ impl PolicyFactory for Deloc {
             pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
         }))
-    }
-}
+    },
+};
 
 /// The policy `deloc` with its settings and what it knows of pages.
 #[derive(Debug)]

@@ -6,42 +6,22 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, Time};
 use topology::{CoreId, TaskKey};
 
+use crate::factory::Factory;
 use crate::seats::Seats;
 
 /// Makes the policy `fixed`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fixed;
-
-impl PolicyFactory for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Binds each thread to a core of its own, in order of their numbers, once and for all."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Pinned::default()))
-    }
-}
+pub(crate) static FIXED: Factory = Factory {
+    name: "fixed",
+    summary: "Binds each thread to a core of its own, in order of their numbers, once and for all.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |_, _| Ok(Box::new(Pinned::default())),
+};
 
 /// The policy `fixed` and who has which core of which node.
 #[derive(Debug, Default)]

@@ -6,17 +6,14 @@
 //! the algorithm of one's choice, its parts named so that few tasks move. The cheaper one is taken if it
 //! is worth it, see [`crate::board`].
 
-use numad_core::{Policy, PolicyFactory, SettingKind, SettingSpec, Settings, SettingsError};
+use numad_core::{SettingKind, SettingSpec};
 
 use crate::board::{self, Method};
 use crate::data_mapping::{self, DataMapping};
+use crate::factory::Factory;
 use crate::gather::{self, Gather};
 use crate::kernel::Workspace;
 use crate::matrix_choice::MatrixChoice;
-
-/// Makes the policy `locality`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Locality;
 
 const ALGORITHM: SettingSpec = SettingSpec {
     name: "algorithm",
@@ -28,29 +25,23 @@ const ALGORITHM: SettingSpec = SettingSpec {
            threads and machine together, recursive Kernighan-Lin, or halving on several scales.",
 };
 
-impl PolicyFactory for Locality {
-    fn name(&self) -> &'static str {
-        "locality"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Brings threads that share memory as near each other as the machine allows, and pages after them."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                ALGORITHM,
-                MatrixChoice::SPEC,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `locality`.
+pub(crate) static LOCALITY: Factory = Factory {
+    name: "locality",
+    summary: "Brings threads that share memory as near each other as the machine allows, and \
+              pages after them.",
+    settings: &[
+        ALGORITHM,
+        MatrixChoice::SPEC,
+        board::GAIN_MIN,
+        gather::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
             method: match settings.text(ALGORITHM.name) {
@@ -66,8 +57,8 @@ impl PolicyFactory for Locality {
                 .then(|| DataMapping::new(settings)),
             workspace: Workspace::default(),
         }))
-    }
-}
+    },
+};
 
 #[cfg(test)]
 mod tests {

@@ -46,17 +46,13 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
 use numad_core::{
-    Page, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
+    Page, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
 };
 use topology::Topology;
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
-
-/// Makes the policy `ptb`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ptb;
+use crate::factory::Factory;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -103,24 +99,16 @@ const STRICT: SettingSpec = SettingSpec {
            for any gain; for comparison.",
 };
 
-impl PolicyFactory for Ptb {
-    fn name(&self) -> &'static str {
-        "ptb"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Groups threads that use the same pages, and gives pages out by the bandwidth that is left."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::ptb::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `ptb`.
+pub(crate) static PTB: Factory = Factory {
+    name: "ptb",
+    summary: "Groups threads that use the same pages, and gives pages out by the bandwidth that \
+              is left.",
+    settings: &[C1, C2, MIN_ACC, GAIN_MIN, STRICT],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::ptb::PUBLISHED),
+    build: |settings, _| {
         let strict = settings.bool(STRICT.name);
         let gain_min = if strict {
             0.0
@@ -136,8 +124,8 @@ impl PolicyFactory for Ptb {
                 ..PagePhase::default()
             },
         }))
-    }
-}
+    },
+};
 
 /// A number, or what the policy finds by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,16 +4,10 @@
 //! So every window shuffles alike, and a task that comes last draws without disturbing what the
 //! others drew, as it would with a shuffle by exchanges.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
+use crate::factory::Factory;
 use crate::packed;
-
-/// Makes the policy `random`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random;
 
 const SEED: SettingSpec = SettingSpec {
     name: "seed",
@@ -25,35 +19,23 @@ const SEED: SettingSpec = SettingSpec {
     help: "Where the shuffle comes from; 0 takes the process number, or the seed of the simulator.",
 };
 
-impl PolicyFactory for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Shuffles threads over the nodes once, by seed: shows whether placement matters to a program at all."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[SEED] }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `random`.
+pub(crate) static RANDOM: Factory = Factory {
+    name: "random",
+    summary: "Shuffles threads over the nodes once, by seed: shows whether placement matters to \
+              a program at all.",
+    settings: &[SEED],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |settings, seed| {
         let seed = match settings.integer(SEED.name).unsigned_abs() {
             0 => seed,
             given => given,
         };
         Ok(Box::new(Shuffled { seed }))
-    }
-}
+    },
+};
 
 /// The policy `random` with its seed.
 #[derive(Clone, Copy, Debug)]

@@ -27,21 +27,15 @@
 //! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
 //! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
-use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
 
 use crate::board::{self, Board, Plan};
 use crate::data_mapping::{self, DataMapping};
+use crate::factory::Factory;
 use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
 use crate::rounds;
 use crate::stay::keep_in_place;
-
-/// Makes the policy `rclb`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rclb;
 
 /// Equal parts are the paper's.
 const ALPHA: SettingSpec = SettingSpec {
@@ -78,34 +72,24 @@ const ORDER: SettingSpec = SettingSpec {
 /// engine may want a plan twice before it moves those who moved before.
 const YOUNG: usize = 4;
 
-impl PolicyFactory for Rclb {
-    fn name(&self) -> &'static str {
-        "rclb"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Deals pairs that talk at the same time out to all nodes, so that controllers share the load evenly."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                ALPHA,
-                FIT,
-                ORDER,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::rclb::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `rclb`.
+pub(crate) static RCLB: Factory = Factory {
+    name: "rclb",
+    summary: "Deals pairs that talk at the same time out to all nodes, so that controllers share \
+              the load evenly.",
+    settings: &[
+        ALPHA,
+        FIT,
+        ORDER,
+        board::GAIN_MIN,
+        gather::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::rclb::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Rounds {
             alpha: settings.float(ALPHA.name),
             fit: settings.float(FIT.name),
@@ -116,8 +100,8 @@ impl PolicyFactory for Rclb {
                 .bool(gather::PAGES.name)
                 .then(|| DataMapping::new(settings)),
         }))
-    }
-}
+    },
+};
 
 /// The policy `rclb` with what it remembers.
 #[derive(Debug)]

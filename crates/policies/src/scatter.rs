@@ -3,41 +3,26 @@
 //! The N nodes are those that take tasks of this program at all: a node of memory alone would only
 //! load the one after it. A task whose node is full or forbidden goes to the next that is neither.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, Time};
 
+use crate::factory::Factory;
 use crate::seats::Seats;
 
-/// Makes the policy `scatter`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scatter;
+/// Makes the policy `scatter`.
+pub(crate) static SCATTER: Factory = Factory {
+    name: "scatter",
+    summary: "Deals threads out to the nodes in turn: the most memory bandwidth for threads that \
+              share nothing.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |_, _| Ok(Box::new(Scatter)),
+};
 
-impl PolicyFactory for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Deals threads out to the nodes in turn: the most memory bandwidth for threads that share nothing."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
+/// The policy `scatter`.
+#[derive(Debug)]
+struct Scatter;
 
 impl Policy for Scatter {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 use topology::{CoreId, CpuId, TaskKey};
 
@@ -17,29 +17,27 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &["pinnings", "warm_up_ms", "measure_ms"],
     build,
-    differences: DIFFERENCES,
+    differences: &[
+        differs(
+            "pinnings",
+            "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
+            "what the policies of `among` would do, and staying",
+            "nobody has to know the machine",
+        ),
+        differs(
+            "choice",
+            "the most instructions per cycle",
+            "staying, unless another is `gain_min` faster",
+            "a difference may be chance",
+        ),
+        differs(
+            "afterwards",
+            "nothing",
+            "pages follow; a new round when threads come or go",
+            "programs change",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "pinnings",
-        "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
-        "what the policies of `among` would do, and staying",
-        "nobody has to know the machine",
-    ),
-    differs(
-        "choice",
-        "the most instructions per cycle",
-        "staying, unless another is `gain_min` faster",
-        "a difference may be chance",
-    ),
-    differs(
-        "afterwards",
-        "nothing",
-        "pages follow; a new round when threads come or go",
-        "programs change",
-    ),
-];
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
     let refused = |reason: String| SettingsError {

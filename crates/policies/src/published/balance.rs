@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Bind, CommMatrix, Difference, Policy, Program, Proposal, Published, Reason, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Bind, CommMatrix, Policy, Program, Proposal, Published, Reason, Time};
 use topology::TaskKey;
 
 use super::{PROFILE_LAW, Profile, differs, fill, place};
@@ -17,21 +14,14 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: PROFILE_LAW,
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: &DIFFERENCES,
+    build: |_, _| Ok(Box::new(Balance::default())),
+    differences: &[differs(
+        "when",
+        "once, after a profile of 2 s, whatever the placement",
+        "when that lowers the highest load of a node by `tolerance`",
+        "a placement that is even enough stays",
+    )],
 };
-
-const DIFFERENCES: [Difference; 1] = [differs(
-    "when",
-    "once, after a profile of 2 s, whatever the placement",
-    "when that lowers the highest load of a node by `tolerance`",
-    "a placement that is even enough stays",
-)];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Balance::default()))
-}
 
 #[derive(Debug, Default)]
 struct Balance {

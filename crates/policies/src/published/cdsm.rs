@@ -1,9 +1,7 @@
 //! CDSM (Diener and others 2015): the matrix of the whole run, which never forgets, and groups from the leaves of the
 //! machine up; every thread counts, pages stay.
 
-use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
-};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
 use super::{Places, Tree, WholeRun, differs, every};
@@ -13,29 +11,22 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: every(std::time::Duration::from_millis(500)),
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: DIFFERENCES,
+    build: |_, _| Ok(Box::new(Cdsm::default())),
+    differences: &[
+        differs(
+            "matrix",
+            "all windows, never forgotten",
+            "all windows, older ones counting less",
+            "what is long past would hold for ever",
+        ),
+        differs(
+            "mapping",
+            "to cores, by the tree of caches",
+            "to nodes, if it is worth its moves",
+            "the kernel balances within a node",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "matrix",
-        "all windows, never forgotten",
-        "all windows, older ones counting less",
-        "what is long past would hold for ever",
-    ),
-    differs(
-        "mapping",
-        "to cores, by the tree of caches",
-        "to nodes, if it is worth its moves",
-        "the kernel balances within a node",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Cdsm::default()))
-}
 
 #[derive(Debug, Default)]
 struct Cdsm {

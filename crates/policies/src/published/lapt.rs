@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason,
-    Settings, SettingsError, Time,
+    Bind, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason, Time,
 };
 use topology::{CoreId, TaskKey};
 
@@ -17,47 +16,40 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: IntervalLaw::LAPT,
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: DIFFERENCES,
+    build: |_, _| Ok(Box::new(Lapt::default())),
+    differences: &[
+        differs(
+            "interval",
+            "300 ms, +50 ms or half, 50 to 500 ms",
+            "a sixteenth of the time since something changed",
+            "a program that stands still costs next to nothing",
+        ),
+        differs(
+            "mapping",
+            "to cores, by the tree of caches",
+            "to nodes",
+            "the kernel balances within a node",
+        ),
+        differs(
+            "matrix",
+            "of the whole run: nothing clears it",
+            "of the last window",
+            "a change of partners would show late",
+        ),
+        differs(
+            "migrations",
+            "free",
+            "a placement stays until another is worth its moves",
+            "plans that are as good alternate",
+        ),
+        differs(
+            "page counters",
+            "saturate at 255, halved after a move",
+            "fade as well; three quarters of all uses are enough",
+            "on two nodes one old use would hold a page back for ever",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "interval",
-        "300 ms, +50 ms or half, 50 to 500 ms",
-        "a sixteenth of the time since something changed",
-        "a program that stands still costs next to nothing",
-    ),
-    differs(
-        "mapping",
-        "to cores, by the tree of caches",
-        "to nodes",
-        "the kernel balances within a node",
-    ),
-    differs(
-        "matrix",
-        "of the whole run: nothing clears it",
-        "of the last window",
-        "a change of partners would show late",
-    ),
-    differs(
-        "migrations",
-        "free",
-        "a placement stays until another is worth its moves",
-        "plans that are as good alternate",
-    ),
-    differs(
-        "page counters",
-        "saturate at 255, halved after a move",
-        "fade as well; three quarters of all uses are enough",
-        "on two nodes one old use would hold a page back for ever",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Lapt::default()))
-}
 
 /// Longest time between two calls of the data mapping.
 const PAGES_EVERY: Duration = Duration::from_millis(500);

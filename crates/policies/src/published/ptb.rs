@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel};
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 
 use super::{differs, every, place};
@@ -27,41 +27,39 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Node,
     takes: &["c1", "c2", "min_acc"],
     build,
-    differences: DIFFERENCES,
+    differences: &[
+        differs(
+            "cycle",
+            "1 s (tau), histogram begun anew",
+            "windows as they come, faded by half",
+            "samples are few",
+        ),
+        differs(
+            "histogram",
+            "all threads of a page",
+            "the last four, standing for all",
+            "a page costs 32 bytes",
+        ),
+        differs(
+            "C2 and Min_Acc",
+            "1.5 and 16",
+            "follow the measured cost of moves",
+            "at our rates most pages have fewer samples",
+        ),
+        differs(
+            "bandwidth",
+            "all unused at the start of each cycle, a row for each node (as for each processor, where a node has one)",
+            "begins with what pages take where they are; memories count too",
+            "near saturation pages would go round in circles",
+        ),
+        differs(
+            "threads",
+            "cut anew in every cycle",
+            "a plan must be worth its moves",
+            "cuts of the same size have nothing in common",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "cycle",
-        "1 s (tau), histogram begun anew",
-        "windows as they come, faded by half",
-        "samples are few",
-    ),
-    differs(
-        "histogram",
-        "all threads of a page",
-        "the last four, standing for all",
-        "a page costs 32 bytes",
-    ),
-    differs(
-        "C2 and Min_Acc",
-        "1.5 and 16",
-        "follow the measured cost of moves",
-        "at our rates most pages have fewer samples",
-    ),
-    differs(
-        "bandwidth",
-        "all unused at the start of each cycle, a row for each node (as for each processor, where a node has one)",
-        "begins with what pages take where they are; memories count too",
-        "near saturation pages would go round in circles",
-    ),
-    differs(
-        "threads",
-        "cut anew in every cycle",
-        "a plan must be worth its moves",
-        "cuts of the same size have nothing in common",
-    ),
-];
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
     let number = |name: &str, published: f64| match settings.text(name) {

@@ -1,9 +1,7 @@
 //! RCLB (Upadhyay and Singh 2020): pairs by eq. 11, groups by eq. 12, buckets in turn; mapped once, here after a
 //! profile of the start.
 
-use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
-};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 
 use super::{Once, PROFILE_LAW, differs};
 use crate::history::{Count, Group, Spoken};
@@ -15,40 +13,35 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: PROFILE_LAW,
     bind: Bind::Core,
     takes: &["alpha", "fit", "order"],
-    build,
-    differences: DIFFERENCES,
+    build: |settings, _| {
+        Ok(Box::new(Rclb {
+            alpha: settings.float("alpha"),
+            fit: settings.float("fit"),
+            ascending: settings.text("order") == "ascending",
+            once: Once::default(),
+        }))
+    },
+    differences: &[
+        differs(
+            "when",
+            "once, after a profile of 2 s",
+            "anew when what is said has changed by a fifth",
+            "programs change",
+        ),
+        differs(
+            "acceptance of a plan",
+            "always",
+            "if it is nearer, or evener and nothing farther",
+            "dealing out anew moves everyone",
+        ),
+        differs(
+            "pages",
+            "stay",
+            "follow",
+            "threads that move leave their memory behind",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "when",
-        "once, after a profile of 2 s",
-        "anew when what is said has changed by a fifth",
-        "programs change",
-    ),
-    differs(
-        "acceptance of a plan",
-        "always",
-        "if it is nearer, or evener and nothing farther",
-        "dealing out anew moves everyone",
-    ),
-    differs(
-        "pages",
-        "stay",
-        "follow",
-        "threads that move leave their memory behind",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Rclb {
-        alpha: settings.float("alpha"),
-        fit: settings.float("fit"),
-        ascending: settings.text("order") == "ascending",
-        once: Once::default(),
-    }))
-}
 
 #[derive(Debug)]
 struct Rclb {

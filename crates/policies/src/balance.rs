@@ -15,6 +15,7 @@ use numad_core::{CommMatrix, Policy, Program, Proposal, Reason, SettingKind, Set
 
 use crate::factory::Factory;
 use crate::matrix_choice::MatrixChoice;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// How much more even a plan must be.
@@ -77,15 +78,9 @@ impl Policy for Balancer {
             Some(kept) if !self.pays(&kept, &planned, program) => kept,
             _ => planned,
         };
-        out.extend(
-            wanted
-                .into_iter()
-                .map(|Placed { task, load, node }| Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: Reason::Load { amount: load },
-                }),
-        );
+        for Placed { task, load, node } in wanted {
+            out.push(place_task(task, node, Reason::Load { amount: load }));
+        }
     }
 }
 

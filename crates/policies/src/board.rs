@@ -39,6 +39,7 @@ use crate::forecast::times_counted;
 use crate::kernel::{
     Bandwidths, Edges, Effort, Problem, Workspace, drb, kl, map, refine, relieve, treematch,
 };
+use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
 
 mod fit;
@@ -543,14 +544,9 @@ impl<'a> Board<'a> {
         order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
         for (amount, _, talker, partner) in order {
             if let Some(node) = plan[talker] {
-                out.push(Proposal::PlaceTask {
-                    task: self.talkers[talker],
-                    node,
-                    reason: Reason::Partner {
-                        with: self.tasks[partner].key,
-                        amount,
-                    },
-                });
+                let with = self.tasks[partner].key;
+                let reason = Reason::Partner { with, amount };
+                out.push(place_task(self.talkers[talker], node, reason));
             }
         }
     }

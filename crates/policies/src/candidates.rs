@@ -12,6 +12,7 @@ use topology::TaskKey;
 use crate::data_mapping;
 use crate::even::EVEN;
 use crate::gather;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Who is asked, best guess first: of plans that are worth as much the first is taken.
@@ -252,11 +253,7 @@ impl Places {
     pub(crate) fn propose(&self, out: &mut Vec<Proposal>) {
         for (task, place) in self.0.iter().enumerate() {
             if let Some((node, reason)) = place {
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node: *node,
-                    reason: reason.clone(),
-                });
+                out.push(place_task(task, *node, reason.clone()));
             }
         }
     }

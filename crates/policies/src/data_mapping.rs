@@ -40,6 +40,7 @@ use numad_core::{
 use topology::TaskKey;
 
 use crate::even;
+use crate::proposals::move_page;
 
 /// How much more often than the mean the best node must use a page.
 pub(crate) const RATIO: SettingSpec = SettingSpec {
@@ -155,14 +156,9 @@ impl DataMapping {
             let bytes = found.span.saturating_mul(program.page_bytes);
             free[found.node] = free[found.node].saturating_sub(bytes);
             self.proposed.push((found.key, found.slot));
-            out.push(Proposal::MovePage {
-                page: found.key,
-                node: found.node,
-                reason: Reason::Accesses {
-                    there: u32::from(found.there),
-                    mean: found.mean,
-                },
-            });
+            let (there, mean) = (u32::from(found.there), found.mean);
+            let reason = Reason::Accesses { there, mean };
+            out.push(move_page(found.key, found.node, reason));
         }
         // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
         if self.even && !moved {

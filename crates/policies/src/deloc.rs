@@ -56,6 +56,7 @@ use crate::history::{Count, Group, History};
 use crate::kernel::{Bandwidths, Workspace};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
+use crate::proposals::place_task;
 use crate::rounds;
 use crate::stay::{keep_in_place, keep_the_silent};
 
@@ -179,15 +180,12 @@ impl Policy for OnDeLoc {
 
 /// The listing of the paper.
 fn follow_listing(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
-    let decisions = deloc_map::map(program, matrix, Method::Listing);
-    out.extend(decisions.iter().map(|decision| Proposal::PlaceTask {
-        task: decision.task,
-        node: decision.node,
-        reason: Reason::Partner {
-            with: program.tasks[decision.with].key,
-            amount: decision.amount,
-        },
-    }));
+    for decision in deloc_map::map(program, matrix, Method::Listing) {
+        let with = program.tasks[decision.with].key;
+        let amount = decision.amount;
+        let reason = Reason::Partner { with, amount };
+        out.push(place_task(decision.task, decision.node, reason));
+    }
 }
 
 /// `DeLocMap` by groups in time; the communication that it was about.

@@ -10,6 +10,7 @@ use numad_core::{Policy, Program, Proposal, Reason, Time};
 use topology::{CoreId, TaskKey};
 
 use crate::factory::Factory;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `fixed`.
@@ -43,7 +44,7 @@ impl Policy for Pinned {
             if seats.takes(node, task) {
                 seats.take(node);
                 *taken.entry(core).or_default() += 1;
-                out.push(place(position, node));
+                out.push(place_task(position, node, Reason::Order));
             } else {
                 self.places.remove(&task.key);
             }
@@ -60,7 +61,7 @@ impl Policy for Pinned {
             seats.take(node);
             *taken.entry(core).or_default() += 1;
             self.places.insert(task.key, (node, core));
-            out.push(place(position, node));
+            out.push(place_task(position, node, Reason::Order));
         }
     }
 
@@ -80,14 +81,6 @@ fn cores(program: &Program<'_>) -> Vec<(usize, CoreId)> {
         all.extend(cores.into_iter().map(|core| (position, core)));
     }
     all
-}
-
-const fn place(task: usize, node: usize) -> Proposal {
-    Proposal::PlaceTask {
-        task,
-        node,
-        reason: Reason::Order,
-    }
 }
 
 #[cfg(test)]

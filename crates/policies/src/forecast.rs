@@ -7,6 +7,7 @@ use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_p
 use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
 use crate::data_mapping::is_enough;
+use crate::proposals::page_move;
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
 /// Of larger machines nothing is foretold.
@@ -90,14 +91,6 @@ impl<'a> Forecast<'a> {
             return home;
         }
         Some(best)
-    }
-}
-
-/// The page and the node of a wish for a page.
-const fn page_move(proposal: &Proposal) -> Option<(PageKey, usize)> {
-    match proposal {
-        Proposal::MovePage { page, node, .. } => Some((*page, *node)),
-        Proposal::PlaceTask { .. } => None,
     }
 }
 

@@ -7,6 +7,7 @@
 use numad_core::{Policy, Program, Proposal, Reason, Time};
 
 use crate::factory::Factory;
+use crate::proposals::move_page;
 
 /// Makes the policy `interleave`.
 pub(crate) static INTERLEAVE: Factory = Factory {
@@ -43,11 +44,7 @@ impl Policy for Dealt {
             let bytes = program.page_bytes.saturating_mul(page.span);
             if node != home && free.get(node).is_some_and(|&free| free >= bytes) {
                 free[node] -= bytes;
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Interleave,
-                });
+                out.push(move_page(page.key, node, Reason::Interleave));
             }
         }
     }

@@ -85,10 +85,8 @@ fn first_look(
     let mut proposals = Vec::new();
     policy.propose(Time(0), &program, &mut proposals);
     let mut nodes = vec![None; tasks.len()];
-    for proposal in proposals {
-        if let Proposal::PlaceTask { task, node, .. } = proposal {
-            nodes[task] = Some(node);
-        }
+    for (task, node) in proposals.iter().filter_map(Proposal::place) {
+        nodes[task] = Some(node);
     }
     nodes
 }

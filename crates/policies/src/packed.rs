@@ -6,6 +6,7 @@
 use numad_core::{Policy, Program, Proposal, Reason, Time};
 
 use crate::factory::Factory;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `packed`.
@@ -43,11 +44,7 @@ pub(crate) fn fill(
             .find(|&node| seats.takes(node, &program.tasks[task]));
         if let Some(node) = open {
             seats.take(node);
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: reason.clone(),
-            });
+            out.push(place_task(task, node, reason.clone()));
         }
     }
 }

@@ -95,10 +95,8 @@ impl PageChoice {
 
 /// Whether a proposal takes a task to another node.
 fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
-    match proposal {
-        Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
-        Proposal::MovePage { .. } => false,
-    }
+    let place = proposal.place();
+    place.is_some_and(|(task, node)| program.tasks[task].node != Some(node))
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.

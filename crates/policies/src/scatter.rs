@@ -6,6 +6,7 @@
 use numad_core::{Policy, Program, Proposal, Reason, Time};
 
 use crate::factory::Factory;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `scatter`.
@@ -35,11 +36,7 @@ impl Policy for Scatter {
             let mut turns = turns.take(nodes.len()).copied();
             if let Some(node) = turns.find(|&node| seats.takes(node, known)) {
                 seats.take(node);
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: Reason::Order,
-                });
+                out.push(place_task(task, node, Reason::Order));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use numad_core::{CommMatrix, Page, Program, Proposal, Reason, Task};
 
+use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
 
 /// Proposes tasks that use memory and say nothing where they are, behind what was proposed for those
@@ -38,10 +39,8 @@ fn seat(
         }
     }
     let mut placed = vec![false; program.tasks.len()];
-    for proposal in &*out {
-        if let Proposal::PlaceTask { task, .. } = proposal {
-            placed[*task] = true;
-        }
+    for (task, _) in out.iter().filter_map(Proposal::place) {
+        placed[task] = true;
     }
     // Whoever is not placed and not kept stays where it is, and needs its place.
     let stays =
@@ -49,12 +48,10 @@ fn seat(
     let unplaced = (0..program.tasks.len()).filter(|&task| !placed[task]);
     let (kept, left): (Vec<usize>, Vec<usize>) = unplaced.partition(stays);
     let mut seats = Seats::without(program, left.into_iter());
-    for proposal in &*out {
+    for (_, node) in out.iter().filter_map(Proposal::place) {
         // A plan that was not taken leaves talkers where they are, places or not.
-        if let Proposal::PlaceTask { node, .. } = proposal
-            && seats.has(*node, 1)
-        {
-            seats.take(*node);
+        if seats.has(node, 1) {
+            seats.take(node);
         }
     }
     for task in kept {
@@ -62,11 +59,7 @@ fn seat(
         let own = known.node.filter(|&node| seats.takes(node, known));
         if let Some(node) = own.or_else(|| otherwise(&seats, known)) {
             seats.take(node);
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: Reason::Stay,
-            });
+            out.push(place_task(task, node, Reason::Stay));
         }
     }
 }

@@ -39,6 +39,7 @@ use topology::Topology;
 use super::appetite::Appetite;
 use super::asked::{Asked, Chance, NOWHERE, Parts};
 use super::paths::Paths;
+use crate::proposals::move_page;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
@@ -672,11 +673,7 @@ fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usiz
 
 fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {
     if out.len() - first < PROPOSALS_MAX {
-        out.push(Proposal::MovePage {
-            page: page.key,
-            node,
-            reason,
-        });
+        out.push(move_page(page.key, node, reason));
     }
 }
 

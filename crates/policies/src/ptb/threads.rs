@@ -24,6 +24,7 @@ use super::order;
 use super::similarity::Similarity;
 use crate::board::rounded;
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
+use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
 
 /// Similarity 1 in the graph: leaves room for 32,767 equal partners below the limit of a row.
@@ -91,11 +92,7 @@ impl Threads {
                 },
                 None => Reason::Stay,
             };
-            out.push(Proposal::PlaceTask {
-                task,
-                node: usize::from(node),
-                reason,
-            });
+            out.push(place_task(task, usize::from(node), reason));
         }
         nodes
     }

@@ -10,6 +10,7 @@ use numad_core::{
 use topology::{CoreId, CpuId, TaskKey};
 
 use super::{differs, every};
+use crate::proposals::place_task;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Autopin (Klug, Ott, Weidendorfer, Trinitis 2008)",
@@ -128,11 +129,7 @@ impl Policy for Autopin {
                 continue;
             };
             self.places.insert(task.key, known.core);
-            out.push(Proposal::PlaceTask {
-                task: position,
-                node,
-                reason: Reason::Order,
-            });
+            out.push(place_task(position, node, Reason::Order));
         }
     }
 

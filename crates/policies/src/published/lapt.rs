@@ -10,6 +10,7 @@ use numad_core::{
 use topology::{CoreId, TaskKey};
 
 use super::{Places, Tree, WholeRun, differs};
+use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "LAPT (Cruz, Diener, Navaux)",
@@ -135,14 +136,9 @@ impl AccessTable {
             if node != home && free[node] >= program.page_bytes {
                 free[node] -= program.page_bytes;
                 let sum: u32 = row.iter().copied().map(u32::from).sum();
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Accesses {
-                        there: u32::from(row[node]),
-                        mean: f64::from(sum) / nodes as f64,
-                    },
-                });
+                let there = u32::from(row[node]);
+                let mean = f64::from(sum) / nodes as f64;
+                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
             }
         }
     }

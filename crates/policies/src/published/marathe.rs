@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use numad_core::{Bind, PageKey, Policy, Program, Proposal, Published, Reason, Time};
 
 use super::{PROFILE_LAW, Profile, differs};
+use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Marathe and Mueller 2006, as LAPT compares itself with it",
@@ -71,11 +72,7 @@ impl Policy for Marathe {
                 continue;
             };
             if page.home.is_some_and(|home| usize::from(home) != node) {
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Accesses { there, mean },
-                });
+                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
             }
         }
     }

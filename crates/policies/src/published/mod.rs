@@ -11,6 +11,7 @@ use topology::{CoreId, TaskKey, Topology};
 
 use crate::history::{Count, Group, History};
 use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
+use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::may_run;
 
@@ -117,11 +118,7 @@ fn place(
 ) {
     for (task, node) in nodes.iter().enumerate() {
         if let Some(node) = *node {
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: reason(task),
-            });
+            out.push(place_task(task, node, reason(task)));
         }
     }
 }

@@ -19,6 +19,7 @@ use numad_core::{
 use super::{differs, every, place};
 use crate::board::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
+use crate::proposals::move_page;
 use crate::seats::may_run;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -324,11 +325,7 @@ impl Policy for Ptb {
                 && free[node] >= program.page_bytes
             {
                 free[node] -= program.page_bytes;
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason,
-                });
+                out.push(move_page(page.key, node, reason));
             }
         }
     }

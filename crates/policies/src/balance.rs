@@ -65,13 +65,9 @@ struct Placed {
 impl Policy for Balancer {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.of(program);
-        let loads: Vec<u64> = (0..matrix.count())
-            .map(|task| matrix.row_sum(task))
-            .collect();
+        let (loads, order) = loads(matrix);
         let silent = (0..loads.len()).filter(|&task| loads[task] == 0);
         let seats = Seats::without(program, silent);
-        let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
-        order.sort_by_key(|&task| Reverse(loads[task]));
         let planned = plan(program, matrix, seats.clone(), &loads, &order);
         let kept = keep(program, seats, &loads, &order);
         let wanted = match kept {
@@ -131,18 +127,24 @@ fn plan(
     placed
 }
 
-/// The mapping from nothing: each talking task and its node.
-pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<(usize, usize)> {
+/// The mapping from nothing: the node of each task that talks.
+pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<Option<usize>> {
+    let (loads, order) = loads(matrix);
+    let mut nodes = vec![None; loads.len()];
+    for placed in plan(program, matrix, Seats::new(program), &loads, &order) {
+        nodes[placed.task] = Some(placed.node);
+    }
+    nodes
+}
+
+/// What each task says in all, and those who say anything in their order.
+fn loads(matrix: &CommMatrix) -> (Vec<u64>, Vec<usize>) {
     let loads: Vec<u64> = (0..matrix.count())
         .map(|task| matrix.row_sum(task))
         .collect();
     let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
     order.sort_by_key(|&task| Reverse(loads[task]));
-    let placed = plan(program, matrix, Seats::new(program), &loads, &order);
-    placed
-        .iter()
-        .map(|placed| (placed.task, placed.node))
-        .collect()
+    (loads, order)
 }
 
 /// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.

@@ -11,10 +11,10 @@
 
 use numad_core::{SettingKind, SettingSpec};
 
-use crate::board::{self, Method};
+use crate::board;
 use crate::factory::Factory;
 use crate::gather::Gather;
-use crate::kernel::Workspace;
+use crate::kernel::{Workspace, treematch};
 use crate::matrix_choice::MatrixChoice;
 
 /// Who is a task. A twentieth of a processor is what the engine asks for as well; asking for more
@@ -41,7 +41,7 @@ pub(crate) static CDSM: Factory = Factory {
     build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::Decayed,
-            method: Method::TreeMatch,
+            kernel: treematch,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: settings.float(BUSY_MIN.name),
             pages: None,

@@ -50,14 +50,15 @@ use crate::data_mapping;
 use crate::deloc_map::{self, Method};
 use crate::even::EVEN;
 use crate::factory::Factory;
-use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
+use crate::figures::whole;
+use crate::forecast::{Forecast, counted_once, demand_mbps};
 use crate::gather;
-use crate::history::{Count, Group, History};
-use crate::kernel::{Bandwidths, Workspace};
+use crate::history::{Count, History};
+use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
 use crate::proposals::place_task;
-use crate::rounds;
+use crate::published::deloc::sort_by_load;
 use crate::stay::{keep_in_place, keep_the_silent};
 
 const STRICT: SettingSpec = SettingSpec {
@@ -191,8 +192,8 @@ fn follow_listing(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Prop
 /// `DeLocMap` by groups in time; the communication that it was about.
 ///
 /// Every pair's part of what all groups say is its load; groups by load, in them pairs by load, are dealt
-/// out in rounds ([`rounds`]). Tasks that never talked stay where they are, unlike in the paper, which maps a
-/// program before it starts.
+/// out in rounds ([`crate::rounds`]). Tasks that never talked stay where they are, unlike in the
+/// paper, which maps a program before it starts.
 fn map_groups(
     history: &History,
     program: &Program<'_>,
@@ -200,23 +201,10 @@ fn map_groups(
     out: &mut Vec<Proposal>,
 ) -> CommMatrix {
     let mut groups = history.groups(program, Count::Criterion);
-    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
-    groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
-    for group in &mut groups {
-        group
-            .pairs
-            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
-    }
+    sort_by_load(&mut groups);
     let matrix = history.matrix(&groups, program.tasks.len());
     let board = Board::new(program, &matrix);
-    let pairs = groups.iter().flat_map(|group| &group.pairs);
-    let dealt = rounds::deal(program.tasks, board.seats(), pairs);
-    let plan = board.settle(|from| {
-        let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
-        let plan = board.named_plan(&wish, from);
-        let taken = board.is_worth(from, &plan, gain_min) || board.is_evener(from, &plan);
-        (taken && plan != *from).then_some(plan)
-    });
+    let plan = board.settle_dealt(&groups, gain_min);
     board.propose(&plan, out);
     matrix
 }
@@ -245,7 +233,7 @@ impl OnDeLoc {
             .as_ref()
             .map(|forecast| (forecast, Board::new(&narrow, matrix)));
         let anew = match self.refine {
-            true => board.sketch(board::Method::Search, &mut self.workspace),
+            true => board.sketch(map, &mut self.workspace),
             false => None,
         };
         let plan = board.settle(|from| {
@@ -347,7 +335,7 @@ struct Controllers {
 impl Controllers {
     fn new(program: &Program<'_>, model: &MachineModel, board: &Board<'_>) -> Self {
         let asked = demand_mbps(program);
-        let mbps = |node: usize| u64::from(whole(model.controller_gbps(node) * 1000.0));
+        let mbps = |node: usize| whole(model.controller_gbps(node) * 1000.0).min(u32::MAX.into());
         let mut gives: Vec<u64> = (0..model.nodes()).map(mbps).collect();
         for (position, task) in program.tasks.iter().enumerate() {
             if board.talker(position).is_none()

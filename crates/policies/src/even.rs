@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
+use crate::figures::percent;
 use crate::proposals::move_page;
 
 /// Whether pages that all use alike are spread.
@@ -71,15 +72,6 @@ pub(crate) fn propose(
         evened.push((page.key, page.slot));
     }
     evened
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; `as` saturates"
-)]
-fn percent(share: f64) -> u32 {
-    (share * 100.0 + 0.5) as u32
 }
 
 #[cfg(test)]

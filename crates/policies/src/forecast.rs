@@ -7,6 +7,7 @@ use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_p
 use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
 use crate::data_mapping::is_enough;
+use crate::figures::whole;
 use crate::proposals::page_move;
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
@@ -121,7 +122,11 @@ pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
     let times = times_counted(program);
     let mut once = CommMatrix::new(program.live.count());
     for (one, other, amount) in program.live.pairs() {
-        once.add(one, other, u64::from(whole(amount as f64 / times)));
+        once.add(
+            one,
+            other,
+            whole(amount as f64 / times).min(u32::MAX.into()),
+        );
     }
     once
 }
@@ -143,14 +148,6 @@ pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
             0.0
         }
     };
-    accesses.into_iter().map(rate).map(whole).collect()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are not negative; `as` saturates"
-)]
-pub(crate) fn whole(rate: f64) -> u32 {
-    rate as u32
+    let mbps = |accesses| u32::try_from(whole(rate(accesses))).unwrap_or(u32::MAX);
+    accesses.into_iter().map(mbps).collect()
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
 
-use crate::board::{Board, Method};
+use crate::board::Board;
 use crate::data_mapping::DataMapping;
-use crate::kernel::Workspace;
+use crate::kernel::{Kernel, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::stay::keep_the_silent;
 
@@ -21,7 +21,8 @@ pub(crate) const PAGES: SettingSpec = SettingSpec {
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) matrix: MatrixChoice,
-    pub(crate) method: Method,
+    /// What finds plans from nothing.
+    pub(crate) kernel: Kernel,
     pub(crate) gain_min: f64,
     /// Share of a processor below which a thread is no task.
     pub(crate) busy_min: f64,
@@ -34,7 +35,7 @@ impl Gather {
     pub(crate) fn threads_alone() -> Self {
         Self {
             matrix: MatrixChoice::Decayed,
-            method: Method::Search,
+            kernel: map,
             gain_min: 0.05,
             busy_min: 0.0,
             pages: None,
@@ -52,9 +53,9 @@ impl Policy for Gather {
             Some(_) => board,
             None => board.anchored(program),
         };
-        let (method, gain_min) = (self.method, self.gain_min);
+        let gain_min = self.gain_min;
         let workspace = &mut self.workspace;
-        let sketch = board.sketch(method, workspace);
+        let sketch = board.sketch(self.kernel, workspace);
         let plan = board.settle(|from| {
             let refined = board.refined(from, gain_min, workspace);
             let named = sketch.as_ref().map(|sketch| board.named(sketch, from));

@@ -6,11 +6,11 @@
 //! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
 //! is the engine's: `interval = lapt`.
 
-use crate::board::{self, Method};
+use crate::board;
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 use crate::gather::Gather;
-use crate::kernel::Workspace;
+use crate::kernel::{Workspace, drb};
 use crate::matrix_choice::MatrixChoice;
 
 /// Makes the policy `lapt`.
@@ -30,7 +30,7 @@ pub(crate) static LAPT: Factory = Factory {
     build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
-            method: Method::Bisection,
+            kernel: drb,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: 0.0,
             pages: Some(DataMapping::new(settings)),

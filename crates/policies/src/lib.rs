@@ -21,6 +21,7 @@ mod data_mapping;
 mod deloc_map;
 mod even;
 mod factory;
+mod figures;
 mod forecast;
 mod gather;
 mod history;

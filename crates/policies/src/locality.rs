@@ -8,11 +8,11 @@
 
 use numad_core::{SettingKind, SettingSpec};
 
-use crate::board::{self, Method};
+use crate::board;
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 use crate::gather::{self, Gather};
-use crate::kernel::Workspace;
+use crate::kernel::{Workspace, drb, kl, map, treematch};
 use crate::matrix_choice::MatrixChoice;
 
 const ALGORITHM: SettingSpec = SettingSpec {
@@ -44,11 +44,11 @@ pub(crate) static LOCALITY: Factory = Factory {
     build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
-            method: match settings.text(ALGORITHM.name) {
-                "drb" => Method::Bisection,
-                "kl" => Method::KernighanLin,
-                "search" => Method::Search,
-                _ => Method::TreeMatch,
+            kernel: match settings.text(ALGORITHM.name) {
+                "drb" => drb,
+                "kl" => kl,
+                "search" => map,
+                _ => treematch,
             },
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: 0.0,

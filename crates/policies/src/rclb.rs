@@ -27,14 +27,13 @@
 //! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
 //! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
-use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
+use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, Time};
 
-use crate::board::{self, Board, Plan};
+use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
-use crate::rounds;
 use crate::stay::keep_in_place;
 
 /// Equal parts are the paper's.
@@ -91,9 +90,8 @@ pub(crate) static RCLB: Factory = Factory {
     published: Some(&crate::published::rclb::PUBLISHED),
     build: |settings, _| {
         Ok(Box::new(Rounds {
-            alpha: settings.float(ALPHA.name),
+            by_weight: ByWeight::new(settings),
             fit: settings.float(FIT.name),
-            ascending: settings.text(ORDER.name) == "ascending",
             gain_min: settings.float(board::GAIN_MIN.name),
             history: History::default(),
             pages: settings
@@ -103,12 +101,61 @@ pub(crate) static RCLB: Factory = Factory {
     },
 };
 
+/// How groups and pairs are brought into order: by `W`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByWeight {
+    alpha: f64,
+    ascending: bool,
+}
+
+/// Which of pairs that weigh the same counts as the heavier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ties {
+    /// The one that says more, then the one that comes first.
+    ByAmount,
+    /// The one that comes first.
+    AsListed,
+}
+
+impl ByWeight {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            alpha: settings.float(ALPHA.name),
+            ascending: settings.text(ORDER.name) == "ascending",
+        }
+    }
+
+    /// Brings groups, and pairs within them, into the order of their weights.
+    pub(crate) fn sort(self, groups: &mut [Group], ties: Ties) {
+        let all = |part: fn(&Spoken) -> f64| -> f64 { groups.iter().flatten().map(part).sum() };
+        let (windows, amounts) = (all(|pair| pair.windows), all(|pair| pair.amount));
+        let weight = |pair: &Spoken| {
+            self.alpha * pair.windows / windows.max(1.0)
+                + (1.0 - self.alpha) * pair.amount / amounts.max(1.0)
+        };
+        let total = |group: &Group| group.iter().map(weight).sum::<f64>();
+        let order = |one: f64, other: f64| match self.ascending {
+            true => one.total_cmp(&other),
+            false => other.total_cmp(&one),
+        };
+        groups.sort_by(|one, other| order(total(one), total(other)));
+        for group in groups {
+            group.sort_by(|one, other| {
+                let by_weight = order(weight(one), weight(other));
+                match ties {
+                    Ties::ByAmount => by_weight.then(order(one.amount, other.amount)),
+                    Ties::AsListed => by_weight,
+                }
+            });
+        }
+    }
+}
+
 /// The policy `rclb` with what it remembers.
 #[derive(Debug)]
 struct Rounds {
-    alpha: f64,
+    by_weight: ByWeight,
     fit: f64,
-    ascending: bool,
     gain_min: f64,
     history: History,
     pages: Option<DataMapping>,
@@ -120,18 +167,10 @@ impl Policy for Rounds {
         self.history.note(now, program);
         let mut groups = self.history.groups(program, Count::Fit(self.fit));
         let matrix = self.history.matrix(&groups, program.tasks.len());
-        self.sort(&mut groups);
+        self.by_weight.sort(&mut groups, Ties::ByAmount);
         let board = Board::new(program, &matrix);
         let plan = if self.is_open(&board) {
-            let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let dealt = rounds::deal(program.tasks, board.seats(), pairs);
-            let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
-            board.settle(|from| {
-                let plan = board.named_plan(&wish, from);
-                let taken =
-                    board.is_worth(from, &plan, self.gain_min) || board.is_evener(from, &plan);
-                (taken && plan != *from).then_some(plan)
-            })
+            board.settle_dealt(&groups, self.gain_min)
         } else {
             board.settle(|_| None)
         };
@@ -154,34 +193,6 @@ impl Rounds {
     fn is_open(&self, board: &Board<'_>) -> bool {
         let settled = self.history.count() > YOUNG;
         !settled || board.settle(|_| None).iter().any(Option::is_none)
-    }
-
-    /// Brings groups, and pairs within them, into the order of their weights; of equal pairs that which says
-    /// more counts as the heavier, then the one that comes first.
-    fn sort(&self, groups: &mut [Group]) {
-        let all = |part: fn(&Spoken) -> f64| -> f64 {
-            groups.iter().flat_map(|group| &group.pairs).map(part).sum()
-        };
-        let (windows, amounts) = (all(|pair| pair.windows), all(|pair| pair.amount));
-        let weight = |pair: &Spoken| {
-            self.alpha * pair.windows / windows.max(1.0)
-                + (1.0 - self.alpha) * pair.amount / amounts.max(1.0)
-        };
-        let total = |group: &Group| group.pairs.iter().map(weight).sum::<f64>();
-        let order = |one: f64, other: f64| {
-            if self.ascending {
-                one.total_cmp(&other)
-            } else {
-                other.total_cmp(&one)
-            }
-        };
-        groups.sort_by(|one, other| order(total(one), total(other)));
-        for group in groups {
-            group.pairs.sort_by(|one, other| {
-                let louder = order(one.amount, other.amount);
-                order(weight(one), weight(other)).then(louder)
-            });
-        }
     }
 }
 

@@ -11,22 +11,13 @@ pub(crate) struct Seats {
 impl Seats {
     /// Every place that the program has.
     pub(crate) fn new(program: &Program<'_>) -> Self {
-        Self {
-            free: program.capacity.to_vec(),
-        }
-    }
-
-    /// These many on each node, for tasks of no program.
-    pub(crate) fn free_of(cores: &[usize]) -> Self {
-        Self {
-            free: cores.to_vec(),
-        }
+        Self::of(program.capacity)
     }
 
     /// These many on each node.
-    pub(crate) fn of(places: &[u32]) -> Self {
+    pub(crate) fn of(places: &[usize]) -> Self {
         Self {
-            free: places.iter().map(|&places| places as usize).collect(),
+            free: places.to_vec(),
         }
     }
 
@@ -48,9 +39,10 @@ impl Seats {
         self.free.len()
     }
 
-    /// How many places a node has left.
-    pub(crate) fn free(&self, node: usize) -> usize {
-        self.free.get(node).copied().unwrap_or(0)
+    /// How many places each node has left, as kernels want it.
+    pub(crate) fn capacity(&self) -> Vec<u32> {
+        let places = |&free: &usize| u32::try_from(free).unwrap_or(u32::MAX);
+        self.free.iter().map(places).collect()
     }
 
     /// Whether a node has at least this many places.

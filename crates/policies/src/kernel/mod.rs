@@ -76,5 +76,8 @@ pub use relieve::{Bandwidths, relieve};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 
+/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`].
+pub type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> Mapping<'w>;
+
 #[cfg(test)]
 mod tests;

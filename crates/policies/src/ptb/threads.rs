@@ -22,7 +22,7 @@ use numad_core::{Program, Proposal, Reason};
 
 use super::order;
 use super::similarity::Similarity;
-use crate::board::rounded;
+use crate::figures::{percent, rounded};
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
 use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
@@ -180,9 +180,7 @@ impl Cut {
             (0..program.tasks.len()).partition(|task| free(task));
         let seats = Seats::without(program, staying.into_iter());
         let nodes = seats.nodes();
-        let capacity: Vec<u32> = (0..nodes)
-            .map(|node| u32::try_from(seats.free(node)).unwrap_or(u32::MAX))
-            .collect();
+        let capacity = seats.capacity();
         let room: u64 = capacity.iter().map(|&places| u64::from(places)).sum();
         if tasks.is_empty() || room < tasks.len() as u64 {
             return None;
@@ -275,10 +273,6 @@ fn closest(similarity: &Similarity, nodes: &[Option<usize>]) -> Vec<Option<(usiz
         }
     }
     closest
-}
-
-fn percent(cosine: f64) -> u32 {
-    u32::try_from(rounded(cosine * 100.0)).unwrap_or(100)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
-use super::{Places, Tree, WholeRun, differs, every};
+use super::{Places, WholeRun, differs, every};
+use crate::kernel::treematch;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "CDSM (Diener, Cruz, Navaux, Busse, Heiss 2015)",
@@ -38,7 +39,7 @@ impl Policy for Cdsm {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.all.with(program);
         if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, Tree::Groups, out);
+            self.places.map(program, &matrix, treematch, out);
         }
     }
 

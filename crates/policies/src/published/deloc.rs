@@ -156,27 +156,26 @@ impl Policy for OnDeLoc {
 struct DeLoc(Once);
 
 /// Groups by load, in them pairs by load.
-fn sort_by_load(groups: &mut [Group]) {
-    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
+pub(crate) fn sort_by_load(groups: &mut [Group]) {
+    let load = |group: &Group| group.iter().map(|pair| pair.amount).sum::<f64>();
     groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
     for group in groups {
-        group
-            .pairs
-            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
+        group.sort_by(|one, other| other.amount.total_cmp(&one.amount));
     }
 }
 
 /// The listing (Algorithm 1 of the dissertation): tasks in no pair get no node.
 pub(crate) fn deloc_map(tasks: &[Task], seats: Seats, groups: &mut [Group]) -> Vec<Option<usize>> {
     sort_by_load(groups);
-    let pairs = groups.iter().flat_map(|group| &group.pairs);
-    rounds::deal(tasks, seats, pairs)
+    rounds::deal(tasks, seats, groups)
 }
 
 impl Policy for DeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let map =
-            |mut groups: Vec<Group>| deloc_map(program.tasks, Seats::new(program), &mut groups);
-        self.0.propose(now, program, (Count::Criterion, map), out);
+        let nodes = self.0.nodes(now, program, |history| {
+            let mut groups = history.groups(program, Count::Criterion);
+            deloc_map(program.tasks, Seats::new(program), &mut groups)
+        });
+        place(&nodes, out, |task| partner(program, program.decayed, task));
     }
 }

@@ -9,7 +9,8 @@ use numad_core::{
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Places, Tree, WholeRun, differs};
+use super::{Places, WholeRun, differs};
+use crate::kernel::drb;
 use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -68,7 +69,7 @@ impl Policy for Lapt {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.with(program);
         if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, Tree::Bisection, out);
+            self.places.map(program, &matrix, drb, out);
         }
         let nodes = program.tasks.iter();
         let nodes: BTreeMap<TaskKey, usize> = nodes

@@ -9,8 +9,8 @@ use std::time::Duration;
 use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
 use topology::{CoreId, TaskKey, Topology};
 
-use crate::history::{Count, Group, History};
-use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
+use crate::history::{History, positions};
+use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
 use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::may_run;
@@ -85,28 +85,27 @@ struct Once {
 }
 
 impl Once {
-    /// Goes on with the profile, maps its groups of pairs at its end, and asks for what was mapped.
-    fn propose(
+    /// Goes on with the profile, and maps it at its end; the nodes that were mapped then.
+    fn nodes(
         &mut self,
         now: Time,
         program: &Program<'_>,
-        (count, map): (Count, impl FnOnce(Vec<Group>) -> Vec<Option<usize>>),
-        out: &mut Vec<Proposal>,
-    ) {
+        map: impl FnOnce(&History) -> Vec<Option<usize>>,
+    ) -> Vec<Option<usize>> {
         if !self.profile.done {
             self.history.note(now, program);
         }
         let keys = program.tasks.iter().map(|task| task.key);
         if self.profile.ends(now, program.window) {
-            let mut nodes = map(self.history.groups(program, count));
-            fill(program, &mut nodes);
+            let mut nodes = map(&self.history);
+            let takes = |task: usize, node: usize| may_run(&program.tasks[task], node);
+            rounds::fill(&mut nodes, program.capacity, takes);
             let placed = keys.clone().zip(nodes);
             self.plan = placed
                 .filter_map(|(key, node)| Some((key, node?)))
                 .collect();
         }
-        let nodes: Vec<Option<usize>> = keys.map(|key| self.plan.get(&key).copied()).collect();
-        place(&nodes, out, |task| partner(program, program.decayed, task));
+        keys.map(|key| self.plan.get(&key).copied()).collect()
     }
 }
 
@@ -135,10 +134,7 @@ impl WholeRun {
             let sum = self.0.entry((key(one), key(other))).or_default();
             *sum = sum.saturating_add(amount);
         }
-        let positions = program.tasks.iter().enumerate();
-        let positions: BTreeMap<TaskKey, usize> = positions
-            .map(|(position, task)| (task.key, position))
-            .collect();
+        let positions = positions(program);
         self.0
             .retain(|(one, other), _| positions.contains_key(one) && positions.contains_key(other));
         let mut matrix = CommMatrix::new(program.tasks.len());
@@ -162,31 +158,22 @@ fn partner(program: &Program<'_>, matrix: &CommMatrix, task: usize) -> Reason {
     }
 }
 
-/// How tasks are mapped to cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tree {
-    /// Scotch's dual recursive bipartitioning.
-    Bisection,
-    /// Groups from the leaves up.
-    Groups,
-}
-
 /// The core of each task.
 #[derive(Debug, Default)]
 struct Places(BTreeMap<TaskKey, CoreId>);
 
 impl Places {
-    /// Maps the tasks to cores by the method, and asks for the nodes of those; that of a task that may not run there
-    /// is not asked for.
+    /// Maps the tasks to cores by the kernel, and asks for the nodes of those; that of a task that
+    /// may not run there is not asked for.
     fn map(
         &mut self,
         program: &Program<'_>,
         matrix: &CommMatrix,
-        tree: Tree,
+        kernel: Kernel,
         out: &mut Vec<Proposal>,
     ) {
         let cores = Cores::of(program.topology);
-        let plan = cores.map(program, matrix, tree);
+        let plan = cores.map(program, matrix, kernel);
         let at = |core: &Option<usize>| core.map(|core| cores.all[core]);
         let tasks = program.tasks.iter().zip(&plan);
         self.0 = tasks
@@ -250,8 +237,14 @@ impl Cores {
         Self { all, distance }
     }
 
-    /// A core for each task, by the method; none for a task that may not run there, which stays where it is.
-    fn map(&self, program: &Program<'_>, matrix: &CommMatrix, tree: Tree) -> Vec<Option<usize>> {
+    /// A core for each task, by the kernel; none for a task that may not run there, which stays
+    /// where it is.
+    fn map(
+        &self,
+        program: &Program<'_>,
+        matrix: &CommMatrix,
+        kernel: Kernel,
+    ) -> Vec<Option<usize>> {
         let tasks = program.tasks.len();
         let mut left = program.capacity.to_vec();
         let mut capacity = vec![0_u32; self.all.len()];
@@ -273,20 +266,11 @@ impl Cores {
             return vec![None; tasks];
         };
         let mut workspace = Workspace::default();
-        let mapping = match tree {
-            Tree::Bisection => drb(&problem, Effort::ONLINE, &mut workspace),
-            Tree::Groups => treematch(&problem, Effort::ONLINE, &mut workspace),
-        };
+        let mapping = kernel(&problem, Effort::ONLINE, &mut workspace);
         let cores = mapping.node_of.iter().map(|&core| usize::from(core));
         let cores = cores.zip(program.tasks);
         cores
             .map(|(core, task)| may_run(task, self.all[core].0).then_some(core))
             .collect()
     }
-}
-
-/// Where everyone who is left without a node goes: in their order to the node with the fewest.
-fn fill(program: &Program<'_>, nodes: &mut [Option<usize>]) {
-    let takes = |task: usize, node: usize| may_run(&program.tasks[task], node);
-    rounds::fill(nodes, program.capacity, takes);
 }

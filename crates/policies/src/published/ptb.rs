@@ -17,7 +17,7 @@ use numad_core::{
 };
 
 use super::{differs, every, place};
-use crate::board::rounded;
+use crate::figures::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
 use crate::proposals::move_page;
 use crate::seats::may_run;

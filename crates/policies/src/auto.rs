@@ -16,7 +16,6 @@ use crate::candidates::{AMONG, Candidates};
 use crate::data_mapping;
 use crate::even::EVEN;
 use crate::factory::Factory;
-use crate::gather;
 
 /// Makes the policy `auto`.
 pub(crate) static AUTO: Factory = Factory {
@@ -25,7 +24,7 @@ pub(crate) static AUTO: Factory = Factory {
               or nothing.",
     settings: &[
         AMONG,
-        gather::PAGES,
+        data_mapping::PAGES,
         data_mapping::RATIO,
         data_mapping::HISTORY,
         EVEN,

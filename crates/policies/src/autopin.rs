@@ -25,7 +25,6 @@ use numad_core::{
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
-use crate::gather;
 use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
@@ -98,7 +97,7 @@ pub(crate) static AUTOPIN: Factory = Factory {
         MEASURE_MS,
         PINNINGS,
         GAIN_MIN,
-        gather::PAGES,
+        data_mapping::PAGES,
         data_mapping::RATIO,
         data_mapping::HISTORY,
     ],
@@ -113,9 +112,7 @@ pub(crate) static AUTOPIN: Factory = Factory {
             warm_up: time(WARM_UP_MS.name),
             measure: time(MEASURE_MS.name),
             gain_min: settings.float(GAIN_MIN.name),
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+            pages: DataMapping::if_wanted(settings),
             scope: None,
             regime: Regime::Watching,
         }))
@@ -156,7 +153,13 @@ struct Trials {
     places: Vec<Places>,
     /// The pace in those before this one; none where it could not be measured.
     paces: Vec<Option<f64>>,
-    /// Windows that the one being tried was waited for.
+    trial: Trial,
+}
+
+/// The placement that is tried now.
+#[derive(Debug, Default)]
+struct Trial {
+    /// Windows that it was waited for.
     waited: u32,
     /// Since when it is in effect.
     since: Option<Time>,
@@ -245,10 +248,7 @@ impl Pinner {
         Regime::Trying(Trials {
             places,
             paces: Vec::new(),
-            waited: 0,
-            since: None,
-            sum: 0.0,
-            length: Duration::ZERO,
+            trial: Trial::default(),
         })
     }
 
@@ -287,34 +287,31 @@ impl Trials {
             return;
         };
         if !places.are_taken(program) {
-            self.since = None;
-            self.waited += 1;
-            if self.waited > PATIENCE {
+            self.trial.since = None;
+            self.trial.waited += 1;
+            if self.trial.waited > PATIENCE {
                 self.next(None);
             }
             return;
         }
-        let since = *self.since.get_or_insert(now);
+        let since = *self.trial.since.get_or_insert(now);
         // The window must have begun after the warm-up.
         if now.since(since) < warm_up + program.window {
             return;
         }
         if let Some(ipc) = program.ipc {
-            self.sum += ipc * program.window.as_secs_f64();
-            self.length += program.window;
+            self.trial.sum += ipc * program.window.as_secs_f64();
+            self.trial.length += program.window;
         }
-        if self.length >= measure {
-            self.next(Some(self.sum / self.length.as_secs_f64()));
+        if self.trial.length >= measure {
+            self.next(Some(self.trial.sum / self.trial.length.as_secs_f64()));
         }
     }
 
     /// Goes to the next placement.
     fn next(&mut self, pace: Option<f64>) {
         self.paces.push(pace);
-        self.waited = 0;
-        self.since = None;
-        self.sum = 0.0;
-        self.length = Duration::ZERO;
+        self.trial = Trial::default();
     }
 
     /// The fastest placement; the first if none is clearly faster.

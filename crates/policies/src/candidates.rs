@@ -11,7 +11,6 @@ use topology::TaskKey;
 
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::gather;
 use crate::proposals::place_task;
 use crate::seats::Seats;
 
@@ -135,7 +134,7 @@ impl Candidates {
 
 /// Settings that those who are asked share with the one who chooses.
 const PASSED_ON: [&str; 4] = [
-    gather::PAGES.name,
+    data_mapping::PAGES.name,
     data_mapping::RATIO.name,
     data_mapping::HISTORY.name,
     EVEN.name,

@@ -52,13 +52,13 @@ use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
 use crate::forecast::{Forecast, counted_once, demand_mbps};
-use crate::gather;
 use crate::history::{Count, History};
 use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
 use crate::proposals::place_task;
 use crate::published::deloc::sort_by_load;
+use crate::seats::dealt_evenly;
 use crate::stay::{keep_in_place, keep_the_silent};
 
 const STRICT: SettingSpec = SettingSpec {
@@ -108,7 +108,7 @@ pub(crate) static DELOC: Factory = Factory {
         GROUPS,
         REFINE,
         board::GAIN_MIN,
-        gather::PAGES,
+        data_mapping::PAGES,
         data_mapping::RATIO,
         data_mapping::HISTORY,
         EVEN,
@@ -128,7 +128,7 @@ pub(crate) static DELOC: Factory = Factory {
             history: (settings.text(GROUPS.name) == "temporal").then(History::default),
             gain_min: settings.float(board::GAIN_MIN.name),
             pages: settings
-                .bool(gather::PAGES.name)
+                .bool(data_mapping::PAGES.name)
                 .then(|| PageChoice::new(settings)),
             pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
@@ -223,9 +223,8 @@ impl OnDeLoc {
             .as_ref()
             .and_then(|counted| Forecast::new(&model, counted, ratio));
         let gain_min = self.gain_min;
-        let capacity = evened(program, &board);
         let narrow = Program {
-            capacity: &capacity,
+            capacity: &dealt_evenly(board.talkers.len(), program.capacity),
             ..*program
         };
         // Plans that mind controllers are asked for only where the model has a say.
@@ -302,25 +301,6 @@ fn calmer(
         }
     }
     best.2
-}
-
-/// Places of nodes when talkers are spread evenly over them, as far as there are places.
-fn evened(program: &Program<'_>, board: &Board<'_>) -> Vec<usize> {
-    let mut left = board.talkers.len();
-    let mut even = vec![0; program.capacity.len()];
-    while left > 0 {
-        let before = left;
-        for (even, &capacity) in even.iter_mut().zip(program.capacity) {
-            if *even < capacity && left > 0 {
-                *even += 1;
-                left -= 1;
-            }
-        }
-        if left == before {
-            break;
-        }
-    }
-    even
 }
 
 /// What the memory of nodes gives and talkers ask.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use numad_core::{Policy, Program, Proposal, Reason, Time};
-use topology::{CoreId, TaskKey};
+use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::factory::Factory;
 use crate::proposals::place_task;
@@ -35,7 +35,7 @@ impl Policy for Pinned {
         let known = |key: &TaskKey| program.tasks.iter().any(|task| task.key == *key);
         self.places.retain(|key, _| known(key));
         let mut seats = Seats::new(program);
-        let cores = cores(program);
+        let cores = cores(program.topology);
         let mut taken: BTreeMap<CoreId, usize> = BTreeMap::new();
         for (position, task) in program.tasks.iter().enumerate() {
             let Some(&(node, core)) = self.places.get(&task.key) else {
@@ -53,9 +53,9 @@ impl Policy for Pinned {
             if self.places.contains_key(&task.key) {
                 continue;
             }
-            let open = cores.iter().filter(|(node, _)| seats.takes(*node, task));
+            let open = cores.iter().filter(|(node, ..)| seats.takes(*node, task));
             let held = |core: CoreId| taken.get(&core).copied().unwrap_or(0);
-            let Some(&(node, core)) = open.min_by_key(|(_, core)| held(*core)) else {
+            let Some(&(node, core, _)) = open.min_by_key(|(_, core, _)| held(*core)) else {
                 continue;
             };
             seats.take(node);
@@ -70,15 +70,17 @@ impl Policy for Pinned {
     }
 }
 
-/// Cores in the order of their nodes.
-fn cores(program: &Program<'_>) -> Vec<(usize, CoreId)> {
+/// Cores in the order of their nodes, each with its node and its first processor.
+pub(crate) fn cores(topology: &Topology) -> Vec<(usize, CoreId, CpuId)> {
     let mut all = Vec::new();
-    for (position, node) in program.topology.nodes().iter().enumerate() {
-        let cpus = node.cpus.iter().filter_map(|cpu| program.topology.cpu(cpu));
-        let mut cores: Vec<CoreId> = cpus.map(|cpu| cpu.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        all.extend(cores.into_iter().map(|core| (position, core)));
+    for (position, node) in topology.nodes().iter().enumerate() {
+        let mut cores: BTreeMap<CoreId, CpuId> = BTreeMap::new();
+        for cpu in node.cpus.iter() {
+            if let Some(known) = topology.cpu(cpu) {
+                cores.entry(known.core).or_insert(cpu);
+            }
+        }
+        all.extend(cores.into_iter().map(|(core, cpu)| (position, core, cpu)));
     }
     all
 }

@@ -6,17 +6,13 @@ use std::collections::BTreeMap;
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
 use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
-use crate::data_mapping::is_enough;
+use crate::data_mapping::{current, is_enough, runners};
 use crate::figures::whole;
 use crate::proposals::page_move;
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
 /// Of larger machines nothing is foretold.
 const MODEL_SIZE_MAX: usize = 2048;
-
-/// An accessor that used a page this many times less than another did is overlooked, as by the data
-/// mapping.
-const OUTWEIGHED: u32 = 4;
 
 /// The model of the machine and what a program asks of it.
 #[derive(Debug)]
@@ -42,13 +38,11 @@ impl<'a> Forecast<'a> {
         if size > MODEL_SIZE_MAX {
             return None;
         }
-        let homes = program.topology.nodes().iter();
-        let runners = homes.filter(|node| !node.cpus.is_empty()).count();
         Some(Self {
             demand: Demand::of_window(model, *program, program.prices.accesses_per_amount),
             program: *program,
             pages_ratio,
-            runners,
+            runners: runners(program),
         })
     }
 
@@ -75,10 +69,8 @@ impl<'a> Forecast<'a> {
         let Some(ratio) = self.pages_ratio else {
             return home;
         };
-        let weights = page.accessors().iter().map(|accessor| accessor.weight);
-        let least = weights.max().unwrap_or(0).div_ceil(OUTWEIGHED);
-        let weighty = page.accessors().iter().filter(|one| one.weight >= least);
-        let users = weighty.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
+        let users = current(page.accessors());
+        let users = users.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
         // A page has few accessors: to count among them is cheaper than a counter for every node.
         let uses = |node: usize| users.clone().filter(|&user| user == node).count();
         let most = users.clone().map(|node| (uses(node), Reverse(node))).max();

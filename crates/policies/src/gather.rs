@@ -2,20 +2,13 @@
 
 use std::borrow::Cow;
 
-use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
+use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, Time};
 
 use crate::board::Board;
 use crate::data_mapping::DataMapping;
 use crate::kernel::{Kernel, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::stay::keep_the_silent;
-
-/// Whether pages follow; shared by the policies that gather threads.
-pub(crate) const PAGES: SettingSpec = SettingSpec {
-    name: "pages",
-    kind: SettingKind::Bool { default: true },
-    help: "Let pages follow the threads that use them.",
-};
 
 /// Threads mapped by a kernel, and pages after them.
 #[derive(Debug)]

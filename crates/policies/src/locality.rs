@@ -11,7 +11,7 @@ use numad_core::{SettingKind, SettingSpec};
 use crate::board;
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
-use crate::gather::{self, Gather};
+use crate::gather::Gather;
 use crate::kernel::{Workspace, drb, kl, map, treematch};
 use crate::matrix_choice::MatrixChoice;
 
@@ -34,7 +34,7 @@ pub(crate) static LOCALITY: Factory = Factory {
         ALGORITHM,
         MatrixChoice::SPEC,
         board::GAIN_MIN,
-        gather::PAGES,
+        data_mapping::PAGES,
         data_mapping::RATIO,
         data_mapping::HISTORY,
     ],
@@ -52,9 +52,7 @@ pub(crate) static LOCALITY: Factory = Factory {
             },
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: 0.0,
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+            pages: DataMapping::if_wanted(settings),
             workspace: Workspace::default(),
         }))
     },

@@ -48,7 +48,6 @@ use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
 use numad_core::{
     Page, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
 };
-use topology::Topology;
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
@@ -176,7 +175,6 @@ pub(crate) struct PagePhase {
     c2: Choice,
     min_acc: Choice,
     strict: bool,
-    machine: Option<KnownMachine>,
     coverage: Coverage,
 }
 
@@ -186,7 +184,6 @@ impl Default for PagePhase {
             c2: Choice::Auto,
             min_acc: Choice::Auto,
             strict: false,
-            machine: None,
             coverage: Coverage::default(),
         }
     }
@@ -210,7 +207,7 @@ impl PagePhase {
         if covered_ns <= 0.0 || program.pages.is_empty() {
             return;
         }
-        let model = KnownMachine::of(&mut self.machine, program.topology);
+        let model = &MachineModel::new(program.topology);
         let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
         let listing = Listing::new(model, nodes, gbps_per_weight);
@@ -328,24 +325,6 @@ fn sums(pages: &[Page]) -> (f64, f64) {
         weight += page.weight();
     }
     (weight as f64, samples as f64)
-}
-
-/// The bandwidth graph of a machine, computed once.
-#[derive(Debug)]
-struct KnownMachine {
-    topology: Topology,
-    model: MachineModel,
-}
-
-impl KnownMachine {
-    fn of<'a>(known: &'a mut Option<Self>, topology: &Topology) -> &'a MachineModel {
-        let same = known.take().filter(|known| known.topology == *topology);
-        let fresh = || Self {
-            topology: topology.clone(),
-            model: MachineModel::new(topology),
-        };
-        &known.insert(same.unwrap_or_else(fresh)).model
-    }
 }
 
 /// How much time the weights of pages stand for.

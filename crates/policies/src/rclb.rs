@@ -32,7 +32,6 @@ use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Sett
 use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
-use crate::gather;
 use crate::history::{Count, Group, History, Spoken};
 use crate::stay::keep_in_place;
 
@@ -81,7 +80,7 @@ pub(crate) static RCLB: Factory = Factory {
         FIT,
         ORDER,
         board::GAIN_MIN,
-        gather::PAGES,
+        data_mapping::PAGES,
         data_mapping::RATIO,
         data_mapping::HISTORY,
     ],
@@ -94,9 +93,7 @@ pub(crate) static RCLB: Factory = Factory {
             fit: settings.float(FIT.name),
             gain_min: settings.float(board::GAIN_MIN.name),
             history: History::default(),
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+            pages: DataMapping::if_wanted(settings),
         }))
     },
 };

@@ -249,23 +249,31 @@ fn a_slot_beyond_the_limit_is_left_out() {
 
 #[test]
 fn only_so_many_pages_are_proposed_the_most_used_first() {
-    let candidate = |samples: u32| Candidate {
-        span: 1,
-        samples,
+    let page = |samples: u32| Page {
         key: PageKey {
             space: numad_core::SpaceId(0),
             page: u64::from(samples % 3),
         },
         slot: 0,
+        home: None,
+        recent: [Accessor::default(); 4],
+        accessor_count: 0,
+        samples,
+        forgotten: 0,
+        span: 1,
+    };
+    let pages = [4, 9, 1, 7, 5].map(page);
+    let candidate = |page| Candidate {
+        page,
         node: 0,
         there: 1,
         mean: 1.0,
     };
-    let mut candidates: Vec<_> = [4, 9, 1, 7, 5].map(candidate).to_vec();
+    let mut candidates: Vec<_> = pages.iter().map(candidate).collect();
     keep_hottest(&mut candidates, 3);
     let samples: Vec<u32> = candidates
         .iter()
-        .map(|candidate| candidate.samples)
+        .map(|candidate| candidate.page.samples)
         .collect();
     assert_eq!(samples, [9, 7, 5]);
 }

@@ -60,7 +60,8 @@ const PAGES_EVERY: Duration = Duration::from_millis(500);
 struct Lapt {
     matrix: WholeRun,
     places: Places,
-    table: AccessTable,
+    /// The NUMA access table: one saturating byte for each page and node.
+    table: BTreeMap<PageKey, Vec<u8>>,
     last: Option<Time>,
     nodes: BTreeMap<TaskKey, usize>,
 }
@@ -79,25 +80,19 @@ impl Policy for Lapt {
         if moved || self.last.is_none_or(|last| now.since(last) >= PAGES_EVERY) {
             self.last = Some(now);
             self.nodes = nodes;
-            self.table.call(program, out);
+            self.map_pages(program, out);
         }
     }
 
     fn on_fate(&mut self, _: Time, proposal: &Proposal, fate: Fate) {
         if let (Proposal::MovePage { page, .. }, Fate::Done) = (proposal, fate) {
-            self.table.moved(*page);
+            self.table.entry(*page).and_modify(|row| age(row));
         }
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
         self.places.core_of(task)
     }
-}
-
-/// The NUMA access table: one saturating byte for each page and node.
-#[derive(Debug, Default)]
-struct AccessTable {
-    rows: BTreeMap<PageKey, Vec<u8>>,
 }
 
 /// Counts a vector of nodes (eq. 4) and says where the page goes (eq. 5 and 6): the node with the most if that has twice
@@ -123,12 +118,12 @@ pub(crate) fn age(row: &mut [u8]) {
     }
 }
 
-impl AccessTable {
-    fn call(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+impl Lapt {
+    fn map_pages(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let nodes = program.capacity.len();
         let mut free = program.free_bytes.to_vec();
         for (page, record) in program.pages.iter().zip(program.records) {
-            let row = self.rows.entry(page.key).or_insert_with(|| vec![0; nodes]);
+            let row = self.table.entry(page.key).or_insert_with(|| vec![0; nodes]);
             let at = |task: &u32| program.tasks[*task as usize].node;
             let to = map_page(row, record.vector.iter().filter_map(at));
             let Some((node, home)) = to.zip(page.home.map(usize::from)) else {
@@ -141,12 +136,6 @@ impl AccessTable {
                 let mean = f64::from(sum) / nodes as f64;
                 out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
             }
-        }
-    }
-
-    fn moved(&mut self, page: PageKey) {
-        if let Some(row) = self.rows.get_mut(&page) {
-            age(row);
         }
     }
 }

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
-use topology::{CoreId, TaskKey, Topology};
+use topology::{CoreId, CpuId, TaskKey, Topology};
 
+use crate::fixed::cores;
 use crate::history::{History, positions};
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
 use crate::proposals::place_task;
 use crate::rounds;
-use crate::seats::may_run;
+use crate::seats::{Seats, dealt_evenly, may_run};
 
 pub(crate) mod autopin;
 pub(crate) mod azimi;
@@ -191,7 +192,7 @@ impl Places {
 /// Cores with the nodes that they are on, and how far apart two of them are.
 #[derive(Debug)]
 struct Cores {
-    all: Vec<(usize, CoreId)>,
+    all: Vec<(usize, CoreId, CpuId)>,
     distance: Vec<u32>,
 }
 
@@ -202,27 +203,16 @@ impl Cores {
     /// Distances in the tree: one for each level of caches up to the one that two cores share, and beyond
     /// those the distance of the nodes.
     fn of(topology: &Topology) -> Self {
-        let mut all: Vec<(usize, CoreId)> = Vec::new();
-        let mut cpus = Vec::new();
-        for (position, node) in topology.nodes().iter().enumerate() {
-            let mut seen: BTreeMap<CoreId, topology::CpuId> = BTreeMap::new();
-            for cpu in node.cpus.iter() {
-                if let Some(known) = topology.cpu(cpu) {
-                    seen.entry(known.core).or_insert(cpu);
-                }
-            }
-            all.extend(seen.keys().map(|&core| (position, core)));
-            cpus.extend(seen.values().copied());
-        }
+        let all = cores(topology);
         let levels = topology.caches().iter().map(|cache| u32::from(cache.level));
         let last = levels.max().unwrap_or(0) + 1;
         let nodes = topology.distances();
         let mut distance = Vec::with_capacity(all.len() * all.len());
-        for (one, (home, core)) in all.iter().enumerate() {
-            for (other, (node, partner)) in all.iter().enumerate() {
-                let shared = topology.caches().iter().filter(|cache| {
-                    cache.cpus.contains(cpus[one]) && cache.cpus.contains(cpus[other])
-                });
+        for (home, core, cpu) in &all {
+            for (node, partner, other) in &all {
+                let caches = topology.caches().iter();
+                let shared =
+                    caches.filter(|cache| cache.cpus.contains(*cpu) && cache.cpus.contains(*other));
                 let level = shared.map(|cache| u32::from(cache.level)).min();
                 distance.push(match (core == partner, home == node) {
                     (true, _) => 0,
@@ -246,20 +236,11 @@ impl Cores {
         kernel: Kernel,
     ) -> Vec<Option<usize>> {
         let tasks = program.tasks.len();
-        let mut left = program.capacity.to_vec();
-        let mut capacity = vec![0_u32; self.all.len()];
-        // As many on each core as the node takes, dealt out evenly.
-        while left.iter().any(|&room| room > 0) && !capacity.is_empty() {
-            let before: usize = left.iter().sum();
-            for (core, &(node, _)) in capacity.iter_mut().zip(&self.all) {
-                if left[node] > 0 {
-                    left[node] -= 1;
-                    *core += 1;
-                }
-            }
-            if left.iter().sum::<usize>() == before {
-                break;
-            }
+        let mut capacity = Vec::with_capacity(self.all.len());
+        for same in self.all.chunk_by(|one, other| one.0 == other.0) {
+            // As many on each core as the node takes, dealt out evenly.
+            let each = dealt_evenly(program.capacity[same[0].0], &vec![usize::MAX; same.len()]);
+            capacity.extend(Seats::of(&each).capacity());
         }
         let edges = Edges::from_matrix(matrix);
         let Ok(problem) = Problem::new(&edges, &self.distance, &capacity) else {

@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 
 use numad_core::{
-    CommMatrix, Fate, Page, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Task, Time,
+    CommMatrix, Fate, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    SettingsError, Task, Time,
 };
 
 use topology::TaskKey;
 
 use crate::data_mapping;
 use crate::even::EVEN;
+use crate::forecast::uses;
 use crate::proposals::place_task;
 use crate::seats::Seats;
 
@@ -144,12 +145,7 @@ const PASSED_ON: [&str; 4] = [
 /// listed should not matter, so they are listed by what they ask of memory, most first, then by what they
 /// say: dealt out in turn they then load nodes evenly. Such a policy looks at nothing else.
 fn ask_in_order(policy: &mut dyn Policy, now: Time, program: &Program<'_>) -> Plan {
-    let mut asked = vec![0_u64; program.tasks.len()];
-    for accessor in program.pages.iter().flat_map(Page::accessors) {
-        if let Some(sum) = asked.get_mut(accessor.task as usize) {
-            *sum += u64::from(accessor.weight);
-        }
-    }
+    let asked = uses(program);
     let mut order: Vec<usize> = (0..asked.len()).collect();
     order.sort_by_key(|&task| Reverse((asked[task], program.live.row_sum(task))));
     let tasks: Vec<Task> = order

@@ -123,6 +123,17 @@ pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
     once
 }
 
+/// How much each task was seen to use memory, in weights of pages.
+pub(crate) fn uses(program: &Program<'_>) -> Vec<u64> {
+    let mut uses = vec![0; program.tasks.len()];
+    for user in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(sum) = uses.get_mut(user.task as usize) {
+            *sum += u64::from(user.weight);
+        }
+    }
+    uses
+}
+
 /// What each task was seen to ask of memory, in MB/s.
 pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
     let mut accesses = vec![0.0; program.tasks.len()];

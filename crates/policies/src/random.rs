@@ -7,6 +7,7 @@
 use numad_core::{Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
 use crate::factory::Factory;
+use crate::kernel::mix;
 use crate::packed;
 
 const SEED: SettingSpec = SettingSpec {
@@ -59,10 +60,7 @@ impl Policy for Shuffled {
 /// (Steele, Lea and Flood 2014), of which each can be had without those before it.
 fn draw(seed: u64, place: u64) -> u64 {
     let step = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut bits = seed.wrapping_add(step);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    mix(seed.wrapping_add(step))
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@ mod treematch;
 mod warm;
 
 pub use graph::Edges;
+pub(crate) use graph::mix;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
 pub use relieve::{Bandwidths, relieve};

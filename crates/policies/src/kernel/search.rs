@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
 use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Edges, Level, Names, Steps};
+use super::graph::{Canon, Csr, Dice, Edges, Names, Steps};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
@@ -40,7 +40,8 @@ pub struct Workspace {
     /// The tasks in the order of `canon`, and who talks to whom of them.
     ours: Edges,
     table: Table,
-    full: Level,
+    /// The amounts of the caller, shifted right where they would overflow.
+    full: Vec<u32>,
     prices: Vec<i32>,
     start: Vec<u16>,
     result: Vec<u16>,
@@ -293,11 +294,7 @@ impl Workspace {
         };
         let plan = Plan::new(effort, tasks, &self.machine, method);
         let mut attempt = Attempt {
-            field: Field {
-                rows: self.ours.rows(),
-                machine: &self.machine,
-                linear: &[],
-            },
+            field: Field::free(self.ours.rows(), &self.machine),
             halves: &mut self.halves,
             communities: &mut self.communities,
             layout: &mut self.layout,
@@ -325,11 +322,7 @@ impl Workspace {
         }
         self.machine.slots(&mut self.table.node);
         self.table.node.truncate(tasks);
-        let field = Field {
-            rows: self.ours.rows(),
-            machine: &self.machine,
-            linear: &[],
-        };
+        let field = Field::free(self.ours.rows(), &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
         local.descend(0..tasks, false);
         let rows_max = exact::rows_max(tasks, self.machine.nodes(), effort.level);
@@ -354,11 +347,7 @@ impl Workspace {
     fn finish_dense(&mut self, rows: Csr<'_>, shift: u32, steps: &mut Steps) {
         let rows = scaled(rows, shift, &mut self.full);
         self.table.node.clone_from(&self.start);
-        let field = Field {
-            rows,
-            machine: &self.machine,
-            linear: &[],
-        };
+        let field = Field::free(rows, &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
         let order = self.canon.names().order.iter();
         local.descend(order.map(|&task| task as usize), false);
@@ -446,15 +435,14 @@ fn whole_cost(rows: Csr<'_>, names: Names<'_>, machine: &Machine, node_of: &[u16
 }
 
 /// The rows, each amount shifted right but not to zero.
-fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Level) -> Csr<'a> {
+fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Vec<u32>) -> Csr<'a> {
     if shift == 0 {
         return rows;
     }
-    full.weights.clear();
-    full.weights
-        .extend(rows.weights.iter().map(|&weight| (weight >> shift).max(1)));
+    full.clear();
+    full.extend(rows.weights.iter().map(|&weight| (weight >> shift).max(1)));
     Csr {
-        weights: &full.weights,
+        weights: full,
         ..rows
     }
 }

@@ -10,8 +10,6 @@
 //! one's plan for threads is worth more. So `auto` is what the first is, and better where another
 //! sees more.
 
-use numad_core::{Fate, Plan, Policy, Program, Proposal, Time};
-
 use crate::candidates::{AMONG, Candidates};
 use crate::data_mapping;
 use crate::even::EVEN;
@@ -32,36 +30,5 @@ pub(crate) static AUTO: Factory = Factory {
     seeks_gain: true,
     goes_by_order: false,
     published: None,
-    build: |settings, seed| {
-        Ok(Box::new(Chooser {
-            candidates: Candidates::new(settings, seed, "auto")?,
-        }))
-    },
+    build: |settings, seed| Ok(Box::new(Candidates::new(settings, seed, "auto")?)),
 };
-
-/// The policy `auto`.
-#[derive(Debug)]
-struct Chooser {
-    candidates: Candidates,
-}
-
-impl Policy for Chooser {
-    /// What the first wants.
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let mut plans = Vec::new();
-        self.plans(now, program, &mut plans);
-        out.extend(plans.into_iter().next().unwrap_or_default());
-    }
-
-    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        self.candidates.plans(now, program, out);
-    }
-
-    fn on_choice(&mut self, plan: usize) {
-        self.candidates.note_choice(plan);
-    }
-
-    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
-        self.candidates.note_fate(now, proposal, fate);
-    }
-}

@@ -24,7 +24,7 @@ use numad_core::{
 
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::Factory;
+use crate::factory::{Factory, share};
 use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
@@ -62,11 +62,7 @@ const MEASURE_MS: SettingSpec = SettingSpec {
 /// Two measurements of the same placement differ by about as much.
 const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.02,
-    },
+    kind: share(0.02),
     help: "Another placement than the first is kept if it is this share faster.",
 };
 
@@ -191,7 +187,7 @@ impl Policy for Pinner {
                 places.propose(out);
                 if let Some(pages) = &mut self.pages {
                     let first = out.len();
-                    pages.propose(program, out);
+                    pages.propose(now, program, out);
                     keep_sure(program, first, out);
                 }
             }
@@ -217,9 +213,9 @@ impl Policy for Pinner {
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.on_fate(now, proposal, fate);
         }
     }
 }

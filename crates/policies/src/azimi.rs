@@ -13,19 +13,15 @@
 //! dealt out. Then the plan competes with what is, see [`crate::board`]; pages stay, and a task that would
 //! leave its memory behind pays for that.
 
-use numad_core::{Policy, Program, Proposal, SettingKind, SettingSpec, Time};
+use numad_core::{Policy, Program, Proposal, SettingSpec, Time};
 
 use crate::board::{self, Board};
-use crate::factory::Factory;
+use crate::factory::{Factory, share};
 use crate::published::azimi::{deal, grow};
 
 const SIMILAR_MIN: SettingSpec = SettingSpec {
     name: "similar_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.2,
-    },
+    kind: share(0.2),
     help: "A thread joins a cluster if this share of all it says is said to threads of that.",
 };
 

@@ -33,8 +33,9 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
+use numad_core::{CommMatrix, Program, Proposal, Reason, SettingSpec, Task};
 
+use crate::factory::share;
 use crate::figures::rounded;
 use crate::forecast::times_counted;
 use crate::history::Group;
@@ -52,11 +53,7 @@ mod naming;
 /// sightings for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
 pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "Threads move only if this share of their communication becomes local.",
 };
 

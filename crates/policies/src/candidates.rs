@@ -95,9 +95,19 @@ impl Candidates {
             taken: 0,
         })
     }
+}
+
+/// As a policy they are followed as the first alone, unless the plan of another is taken.
+impl Policy for Candidates {
+    /// What the first wants.
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut plans = Vec::new();
+        self.plans(now, program, &mut plans);
+        out.extend(plans.into_iter().next().unwrap_or_default());
+    }
 
     /// Appends what everyone would do with threads now, and what the first would do with pages.
-    pub(crate) fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
         self.begin.clear();
         let own = out.len();
         for asked in &mut self.asked {
@@ -115,8 +125,7 @@ impl Candidates {
         }
     }
 
-    /// Notes which of the last plans was taken.
-    pub(crate) fn note_choice(&mut self, plan: usize) {
+    fn on_choice(&mut self, plan: usize) {
         self.taken = self
             .begin
             .iter()
@@ -127,7 +136,7 @@ impl Candidates {
     }
 
     /// Tells the one who wanted it what became of a proposal.
-    pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         let who = proposal.place().map_or(0, |_| self.taken);
         self.asked[who].policy.on_fate(now, proposal, fate);
     }

@@ -9,10 +9,10 @@
 //! (OnDeLoc-MPI, section 3.1: three times more threads than ranks). Only *tasks* take part here: threads
 //! that used `busy_min` of a processor in the window.
 
-use numad_core::{SettingKind, SettingSpec};
+use numad_core::SettingSpec;
 
 use crate::board;
-use crate::factory::Factory;
+use crate::factory::{Factory, share};
 use crate::gather::Gather;
 use crate::kernel::{Workspace, treematch};
 use crate::matrix_choice::MatrixChoice;
@@ -21,11 +21,7 @@ use crate::matrix_choice::MatrixChoice;
 /// leaves out helpers that poll.
 const BUSY_MIN: SettingSpec = SettingSpec {
     name: "busy_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "Threads that used a smaller share of a processor in the window do not count.",
 };
 

@@ -35,7 +35,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use numad_core::{
-    Accessor, Fate, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    Accessor, Fate, Page, PageKey, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Settings, Time,
 };
 use topology::TaskKey;
 
@@ -147,9 +148,11 @@ impl DataMapping {
         self.even = even;
         self
     }
+}
 
+impl Policy for DataMapping {
     /// Appends page moves, the most used pages first.
-    pub(crate) fn propose(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let (seats, moved) = self.seats(program);
         self.table.fit(program.topology.nodes().len());
         let mut candidates = self.count(program, &seats);
@@ -185,7 +188,7 @@ impl DataMapping {
     }
 
     /// Halves the counters of a page that was moved.
-    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         let Proposal::MovePage { page, .. } = proposal else {
             return;
         };
@@ -194,7 +197,9 @@ impl DataMapping {
             self.table.note_move(self.proposed[index].1);
         }
     }
+}
 
+impl DataMapping {
     /// Where tasks are, in the order of the program, and whether any is elsewhere than before.
     fn seats(&mut self, program: &Program<'_>) -> (Vec<Seat>, bool) {
         let mut moved = false;

@@ -1,7 +1,5 @@
 //! LAPT's data mapping without thread mapping; the LAPT paper compares itself with it as Marathe.
 
-use numad_core::{Fate, Policy, Program, Proposal, Time};
-
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 
@@ -14,22 +12,8 @@ pub(crate) static DATA_ONLY: Factory = Factory {
     seeks_gain: true,
     goes_by_order: false,
     published: Some(&crate::published::marathe::PUBLISHED),
-    build: |settings, _| Ok(Box::new(Pages(DataMapping::new(settings)))),
+    build: |settings, _| Ok(Box::new(DataMapping::new(settings))),
 };
-
-/// The policy `data-only`.
-#[derive(Debug)]
-struct Pages(DataMapping);
-
-impl Policy for Pages {
-    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(program, out);
-    }
-
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
-        self.0.note_fate(proposal, fate);
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -172,9 +172,9 @@ impl Policy for OnDeLoc {
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.note_fate(now, proposal, fate);
         }
     }
 }

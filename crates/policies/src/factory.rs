@@ -1,7 +1,9 @@
 //! What makes a policy, as a table.
 
 use numad_core::published::Made;
-use numad_core::{Policy, PolicyFactory, Published, SettingSpec, Settings, SettingsError};
+use numad_core::{
+    Policy, PolicyFactory, Published, SettingKind, SettingSpec, Settings, SettingsError,
+};
 
 /// Makes policies of one kind; see [`PolicyFactory`] for what each entry says.
 #[derive(Debug)]
@@ -20,6 +22,15 @@ pub struct Factory {
     pub published: Option<&'static Published>,
     /// Makes one, of settings and a seed.
     pub build: fn(&Settings, u64) -> Made,
+}
+
+/// A setting that is a share.
+pub(crate) const fn share(default: f64) -> SettingKind {
+    SettingKind::Float {
+        min: 0.0,
+        max: 1.0,
+        default,
+    }
 }
 
 impl PolicyFactory for Factory {

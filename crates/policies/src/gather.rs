@@ -39,7 +39,7 @@ impl Gather {
 
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
-    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
@@ -58,13 +58,13 @@ impl Policy for Gather {
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_the_silent(program, &matrix, out);
-            pages.propose(program, out);
+            pages.propose(now, program, out);
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.on_fate(now, proposal, fate);
         }
     }
 }

@@ -51,7 +51,7 @@ use numad_core::{
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
-use crate::factory::Factory;
+use crate::factory::{Factory, share};
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -82,11 +82,7 @@ const MIN_ACC: SettingSpec = SettingSpec {
 
 const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "A thread moves only if the similarity that this brings together is more than this share of \
            what a thread has on average, or of that with an equal if that is more.",
 };
@@ -127,9 +123,10 @@ pub(crate) static PTB: Factory = Factory {
 };
 
 /// A number, or what the policy finds by itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Choice {
     Fixed(f64),
+    #[default]
     Auto,
 }
 
@@ -170,23 +167,12 @@ impl Policy for PagesThreadsBandwidth {
 }
 
 /// The page phase: pages by the bandwidth that is left, for threads that are somewhere.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PagePhase {
     c2: Choice,
     min_acc: Choice,
     strict: bool,
     coverage: Coverage,
-}
-
-impl Default for PagePhase {
-    fn default() -> Self {
-        Self {
-            c2: Choice::Auto,
-            min_acc: Choice::Auto,
-            strict: false,
-            coverage: Coverage::default(),
-        }
-    }
 }
 
 impl PagePhase {

@@ -31,29 +31,21 @@ use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Sett
 
 use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::Factory;
+use crate::factory::{Factory, share};
 use crate::history::{Count, Group, History, Spoken};
 use crate::stay::keep_in_place;
 
 /// Equal parts are the paper's.
 const ALPHA: SettingSpec = SettingSpec {
     name: "alpha",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.5,
-    },
+    kind: share(0.5),
     help: "How much of a pair's weight is how often it talks; the rest is how much it says.",
 };
 
 /// The goodness of fit at which k-means has groups enough.
 const FIT: SettingSpec = SettingSpec {
     name: "fit",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.9,
-    },
+    kind: share(0.9),
     help: "Groups in time become more until they explain this share of the variance.",
 };
 
@@ -174,13 +166,13 @@ impl Policy for Rounds {
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_in_place(program, &matrix, out);
-            pages.propose(program, out);
+            pages.propose(now, program, out);
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.on_fate(now, proposal, fate);
         }
     }
 }

@@ -173,9 +173,8 @@ impl Policy for Pinner {
         }
         let regime = std::mem::replace(&mut self.regime, Regime::Watching);
         self.regime = match regime {
-            Regime::Watching => self.begin(now, program),
+            Regime::Watching | Regime::Offering(_) => self.begin(now, program),
             Regime::Trying(trials) => self.go_on(trials, now, program),
-            Regime::Offering(_) => self.begin(now, program),
             Regime::Keeping(places) if places.fit(program) => Regime::Keeping(places),
             Regime::Keeping(_) => Regime::Watching,
         };

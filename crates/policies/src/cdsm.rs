@@ -14,8 +14,7 @@ use numad_core::SettingSpec;
 use crate::board;
 use crate::factory::{Factory, share};
 use crate::gather::Gather;
-use crate::kernel::{Workspace, treematch};
-use crate::matrix_choice::MatrixChoice;
+use crate::kernel::treematch;
 
 /// Who is a task. A twentieth of a processor is what the engine asks for as well; asking for more
 /// leaves out helpers that poll.
@@ -36,12 +35,10 @@ pub(crate) static CDSM: Factory = Factory {
     published: Some(&crate::published::cdsm::PUBLISHED),
     build: |settings, _| {
         Ok(Box::new(Gather {
-            matrix: MatrixChoice::Decayed,
             kernel: treematch,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: settings.float(BUSY_MIN.name),
-            pages: None,
-            workspace: Workspace::default(),
+            ..Gather::threads_alone()
         }))
     },
 };

@@ -10,7 +10,7 @@ use crate::board;
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 use crate::gather::Gather;
-use crate::kernel::{Workspace, drb};
+use crate::kernel::drb;
 use crate::matrix_choice::MatrixChoice;
 
 /// Makes the policy `lapt`.
@@ -32,9 +32,8 @@ pub(crate) static LAPT: Factory = Factory {
             matrix: MatrixChoice::new(settings),
             kernel: drb,
             gain_min: settings.float(board::GAIN_MIN.name),
-            busy_min: 0.0,
             pages: Some(DataMapping::new(settings)),
-            workspace: Workspace::default(),
+            ..Gather::threads_alone()
         }))
     },
 };

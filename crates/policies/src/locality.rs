@@ -12,7 +12,7 @@ use crate::board;
 use crate::data_mapping::{self, DataMapping};
 use crate::factory::Factory;
 use crate::gather::Gather;
-use crate::kernel::{Workspace, drb, kl, map, treematch};
+use crate::kernel::{drb, kl, map, treematch};
 use crate::matrix_choice::MatrixChoice;
 
 const ALGORITHM: SettingSpec = SettingSpec {
@@ -51,9 +51,8 @@ pub(crate) static LOCALITY: Factory = Factory {
                 _ => treematch,
             },
             gain_min: settings.float(board::GAIN_MIN.name),
-            busy_min: 0.0,
             pages: DataMapping::if_wanted(settings),
-            workspace: Workspace::default(),
+            ..Gather::threads_alone()
         }))
     },
 };

@@ -26,23 +26,23 @@ struct Packed;
 
 impl Policy for Packed {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        fill(program, 0..program.tasks.len(), &Reason::Order, out);
+        let order = 0..program.tasks.len();
+        fill(program, order, |_| 0, (&Reason::Order, out));
     }
 }
 
-/// Fills node after node with tasks in the given order.
+/// Places tasks in the given order, each on the first node with room from its `start` on.
 pub(crate) fn fill(
     program: &Program<'_>,
     order: impl IntoIterator<Item = usize>,
-    reason: &Reason,
-    out: &mut Vec<Proposal>,
+    start: impl Fn(usize) -> usize,
+    (reason, out): (&Reason, &mut Vec<Proposal>),
 ) {
     let mut seats = Seats::new(program);
     for task in order {
-        let open = seats
-            .round_from(0)
-            .find(|&node| seats.takes(node, &program.tasks[task]));
-        if let Some(node) = open {
+        let known = &program.tasks[task];
+        let mut round = seats.round_from(start(task));
+        if let Some(node) = round.find(|&node| seats.takes(node, known)) {
             seats.take(node);
             out.push(place_task(task, node, reason.clone()));
         }

@@ -52,7 +52,7 @@ impl Policy for Shuffled {
             .collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, task)| task);
-        packed::fill(program, order, &Reason::Shuffle, out);
+        packed::fill(program, order, |_| 0, (&Reason::Shuffle, out));
     }
 }
 

@@ -6,8 +6,7 @@
 use numad_core::{Policy, Program, Proposal, Reason, Time};
 
 use crate::factory::Factory;
-use crate::proposals::place_task;
-use crate::seats::Seats;
+use crate::packed;
 
 /// Makes the policy `scatter`.
 pub(crate) static SCATTER: Factory = Factory {
@@ -27,18 +26,11 @@ struct Scatter;
 
 impl Policy for Scatter {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let mut seats = Seats::new(program);
-        let nodes: Vec<usize> = (0..seats.nodes())
-            .filter(|&node| seats.has(node, 1))
-            .collect();
-        for (task, known) in program.tasks.iter().enumerate() {
-            let turns = nodes.iter().cycle().skip(task % nodes.len().max(1));
-            let mut turns = turns.take(nodes.len()).copied();
-            if let Some(node) = turns.find(|&node| seats.takes(node, known)) {
-                seats.take(node);
-                out.push(place_task(task, node, Reason::Order));
-            }
-        }
+        let nodes = 0..program.capacity.len();
+        let open: Vec<usize> = nodes.filter(|&node| program.capacity[node] > 0).collect();
+        let turn = |task| open.get(task % open.len().max(1)).copied().unwrap_or(0);
+        let order = 0..program.tasks.len();
+        packed::fill(program, order, turn, (&Reason::Order, out));
     }
 }
 

@@ -92,6 +92,12 @@ pub(crate) fn dealt_evenly(tasks: usize, places: &[usize]) -> Vec<usize> {
     dealt
 }
 
+/// Whether a task may run on every node that takes tasks of the program.
+pub(crate) fn may_run_everywhere(program: &Program<'_>, task: &Task) -> bool {
+    let mut places = program.capacity.iter().enumerate();
+    places.all(|(node, &places)| places == 0 || may_run(task, node))
+}
+
 /// Whether a task may run on a node.
 pub(crate) fn may_run(task: &Task, node: usize) -> bool {
     task.allowed.get(node) == Some(&true)

@@ -57,12 +57,20 @@ pub struct Workspace {
 /// price. Without, tasks and machine are halved together, on several scales, and single tasks then trade
 /// places until no trade helps.
 pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Map)
+    workspace.solve(problem, effort, |workspace, steps| {
+        if problem.current.is_some() {
+            workspace.warm(problem, effort, steps);
+        } else {
+            workspace.cold(problem, effort, steps, Method::Map);
+        }
+    })
 }
 
 /// Dual recursive bipartitioning alone, on single tasks, then refined.
 pub fn drb<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Drb)
+    workspace.solve(problem, effort, |workspace, steps| {
+        workspace.cold(problem, effort, steps, Method::Drb);
+    })
 }
 
 /// Swaps and moves from the current mapping (or tasks in their order) until none helps.
@@ -73,50 +81,44 @@ pub fn refine<'w>(
     effort: Effort,
     workspace: &'w mut Workspace,
 ) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Refine)
+    workspace.solve(problem, effort, |workspace, steps| {
+        workspace.warm(problem, effort, steps);
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Map,
     Drb,
-    Refine,
-}
-
-fn run<'w>(
-    problem: &Problem<'_>,
-    effort: Effort,
-    workspace: &'w mut Workspace,
-    method: Method,
-) -> Mapping<'w> {
-    let warm = method == Method::Refine || (problem.current.is_some() && method == Method::Map);
-    let mut steps = Steps::new(effort.steps_max);
-    workspace.seat(problem);
-    if workspace.is_open(&steps) {
-        if warm {
-            workspace.warm(problem, effort, &mut steps);
-        } else {
-            workspace.cold(problem, effort, &mut steps, method);
-        }
-    }
-    workspace.answer(problem, &steps)
 }
 
 impl Workspace {
+    /// Starts within capacities, lets a method make something better of that, and names what it found.
+    fn solve(
+        &mut self,
+        problem: &Problem<'_>,
+        effort: Effort,
+        method: impl FnOnce(&mut Self, &mut Steps),
+    ) -> Mapping<'_> {
+        let mut steps = Steps::new(effort.steps_max);
+        self.seat(problem);
+        if !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1 {
+            method(self, &mut steps);
+        }
+        self.answer(problem, &steps)
+    }
+
     /// Runs a method that fills the start from nothing, and refines what it found.
-    pub(super) fn with_start<'w>(
-        &'w mut self,
+    pub(super) fn with_start(
+        &mut self,
         problem: &Problem<'_>,
         effort: Effort,
         method: impl FnOnce(&Machine, &mut Steps, &mut [u16]),
-    ) -> Mapping<'w> {
-        let mut steps = Steps::new(effort.steps_max);
-        self.seat(problem);
-        if self.is_open(&steps) {
-            method(&self.machine, &mut steps, &mut self.start);
-            self.warm(problem, effort, &mut steps);
-        }
-        self.answer(problem, &steps)
+    ) -> Mapping<'_> {
+        self.solve(problem, effort, |workspace, steps| {
+            method(&workspace.machine, steps, &mut workspace.start);
+            workspace.warm(problem, effort, steps);
+        })
     }
 
     /// Hands the field of single tasks, started at the last answer, to a search of its own, with memory for
@@ -143,10 +145,6 @@ impl Workspace {
             search(field, &mut self.table, &mut self.carried, steps);
         }
         self.start.clone_from(&self.table.node);
-    }
-
-    fn is_open(&self, steps: &Steps) -> bool {
-        !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1
     }
 
     /// Makes the machine that of the problem. Folded and not, both are kept: a search that wants one after

@@ -25,7 +25,7 @@ use super::similarity::Similarity;
 use crate::figures::{percent, rounded};
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
 use crate::proposals::place_task;
-use crate::seats::{Seats, may_run};
+use crate::seats::{Seats, may_run_everywhere};
 
 /// Similarity 1 in the graph: leaves room for 32,767 equal partners below the limit of a row.
 const ONE: f64 = 65_536.0;
@@ -167,17 +167,11 @@ fn links(
 
 impl Cut {
     fn of(program: &Program<'_>, similarity: &Similarity) -> Option<Self> {
-        let open: Vec<usize> = (0..program.capacity.len())
-            .filter(|&node| program.capacity[node] > 0)
-            .collect();
-        let free = |task: &usize| {
-            similarity.seen[*task]
-                && open
-                    .iter()
-                    .all(|&node| may_run(&program.tasks[*task], node))
+        let is_free = |&task: &usize| {
+            similarity.seen[task] && may_run_everywhere(program, &program.tasks[task])
         };
         let (tasks, staying): (Vec<usize>, Vec<usize>) =
-            (0..program.tasks.len()).partition(|task| free(task));
+            (0..program.tasks.len()).partition(is_free);
         let seats = Seats::without(program, staying.into_iter());
         let nodes = seats.nodes();
         let capacity = seats.capacity();

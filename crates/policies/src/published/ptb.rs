@@ -20,7 +20,7 @@ use super::{differs, every, place};
 use crate::figures::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
 use crate::proposals::move_page;
-use crate::seats::may_run;
+use crate::seats::may_run_everywhere;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "PTB (dissertation, chapters 4 and 5)",
@@ -224,11 +224,8 @@ impl Ptb {
         let open: Vec<usize> = (0..program.capacity.len())
             .filter(|&node| program.capacity[node] > 0)
             .collect();
-        let free = |task: &usize| {
-            open.iter()
-                .all(|&node| may_run(&program.tasks[*task], node))
-        };
-        let tasks: Vec<usize> = (0..now.len()).filter(free).collect();
+        let is_free = |&task: &usize| may_run_everywhere(program, &program.tasks[task]);
+        let tasks: Vec<usize> = (0..now.len()).filter(is_free).collect();
         let all = similarity(rows, &now, self.c1);
         let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&tasks) {
@@ -290,8 +287,7 @@ impl Policy for Ptb {
             return;
         }
         let nodes = self.threads(program, &rows);
-        let moves: Vec<Option<usize>> = nodes.clone();
-        place(&moves, out, |_| Reason::Order);
+        place(&nodes, out, |_| Reason::Order);
         let model = MachineModel::new(program.topology);
         let count = program.capacity.len();
         let seconds = program.window.as_secs_f64().max(f64::MIN_POSITIVE);

@@ -282,7 +282,7 @@ impl<'a> Board<'a> {
 
     /// Where talkers have seats now. On a node with more of them than it takes, the first in
     /// `order` have them.
-    fn seated(&self) -> Plan {
+    pub(crate) fn seated(&self) -> Plan {
         let mut free = self.capacity.clone();
         let mut plan = vec![None; self.talkers.len()];
         for &talker in &self.order {

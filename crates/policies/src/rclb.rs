@@ -158,10 +158,12 @@ impl Policy for Rounds {
         let matrix = self.history.matrix(&groups, program.tasks.len());
         self.by_weight.sort(&mut groups, Ties::ByAmount);
         let board = Board::new(program, &matrix);
-        let plan = if self.is_open(&board) {
+        let seated = board.seated();
+        let is_young = self.history.count() <= YOUNG;
+        let plan = if is_young || seated.iter().any(Option::is_none) {
             board.settle_dealt(&groups, self.gain_min)
         } else {
-            board.settle(|_| None)
+            seated
         };
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
@@ -174,14 +176,6 @@ impl Policy for Rounds {
         if let Some(pages) = &mut self.pages {
             pages.on_fate(now, proposal, fate);
         }
-    }
-}
-
-impl Rounds {
-    /// Whether tasks are to be dealt out anew.
-    fn is_open(&self, board: &Board<'_>) -> bool {
-        let settled = self.history.count() > YOUNG;
-        !settled || board.settle(|_| None).iter().any(Option::is_none)
     }
 }
 

@@ -209,12 +209,7 @@ impl Workspace {
 
     /// Fills the prices of leaving the current nodes; the shift of the amounts.
     fn prices(&mut self, problem: &Problem<'_>) -> u32 {
-        let price = if problem.current.is_some() {
-            problem.move_price
-        } else {
-            0
-        };
-        let price = self.machine.price(price);
+        let price = self.machine.price(problem.move_price);
         let shift = self.shift(problem, price);
         let price = i32::try_from(price >> shift)
             .unwrap_or(i32::MAX)

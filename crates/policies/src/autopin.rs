@@ -180,10 +180,10 @@ impl Policy for Pinner {
         };
         match &self.regime {
             Regime::Watching => {}
-            Regime::Trying(trials) => trials.places[trials.paces.len()].propose(out),
-            Regime::Offering(places) => places[0].propose(out),
+            Regime::Trying(trials) => out.extend(trials.places[trials.paces.len()].plan()),
+            Regime::Offering(places) => out.extend(places[0].plan()),
             Regime::Keeping(places) => {
-                places.propose(out);
+                out.extend(places.plan());
                 if let Some(pages) = &mut self.pages {
                     let first = out.len();
                     pages.propose(now, program, out);
@@ -198,11 +198,7 @@ impl Policy for Pinner {
         self.propose(now, program, &mut plan);
         out.push(plan);
         if let Regime::Offering(places) = &self.regime {
-            out.extend(places[1..].iter().map(|places| {
-                let mut plan = Plan::new();
-                places.propose(&mut plan);
-                plan
-            }));
+            out.extend(places[1..].iter().map(Places::plan));
         }
     }
 

@@ -155,10 +155,8 @@ fn keep(
     order: &[usize],
 ) -> Option<Vec<Placed>> {
     let stay = |&task: &usize| {
-        let node = program.tasks[task].node?;
-        seats
-            .takes(node, &program.tasks[task])
-            .then(|| seats.take(node))?;
+        let known = &program.tasks[task];
+        let node = known.node.filter(|&node| seats.try_take(node, known))?;
         let load = loads[task];
         Some(Placed { task, load, node })
     };

@@ -407,7 +407,8 @@ impl<'a> Board<'a> {
         plan
     }
 
-    /// The same with talkers dealt out in rounds by groups of pairs, where that is worth it or evener.
+    /// The same with talkers dealt out in rounds by groups of pairs, where that is worth it or
+    /// evener.
     pub(crate) fn settle_dealt(&self, groups: &[Group], gain_min: f64) -> Plan {
         let dealt = rounds::deal(self.tasks, self.seats.clone(), groups);
         let wish: Plan = self.talkers.iter().map(|&task| dealt[task]).collect();

@@ -221,8 +221,7 @@ impl Places {
     pub(crate) fn as_is(program: &Program<'_>) -> Self {
         let mut seats = Seats::new(program);
         let stay = |task: &Task| {
-            let node = task.node.filter(|&node| seats.takes(node, task))?;
-            seats.take(node);
+            let node = task.node.filter(|&node| seats.try_take(node, task))?;
             Some((node, Reason::Stay))
         };
         Self(program.tasks.iter().map(stay).collect())
@@ -232,34 +231,29 @@ impl Places {
     pub(crate) fn fit(&self, program: &Program<'_>) -> bool {
         let others = (0..self.0.len()).filter(|&task| self.0[task].is_none());
         let mut seats = Seats::without(program, others);
-        self.0.iter().zip(program.tasks).all(|(place, task)| {
-            let Some((node, _)) = place else {
-                return true;
-            };
-            let fits = seats.takes(*node, task);
-            if fits {
-                seats.take(*node);
-            }
-            fits
+        let mut both = self.0.iter().zip(program.tasks);
+        both.all(|(place, task)| {
+            let node = place.as_ref().map(|(node, _)| *node);
+            node.is_none_or(|node| seats.try_take(node, task))
         })
     }
 
     /// Whether everyone is there.
     pub(crate) fn are_taken(&self, program: &Program<'_>) -> bool {
-        let both = self.0.iter().zip(program.tasks);
-        both.into_iter().all(|(place, task)| match place {
-            Some((node, _)) => task.node == Some(*node),
-            None => true,
+        let mut both = self.0.iter().zip(program.tasks);
+        both.all(|(place, task)| {
+            let node = place.as_ref().map(|(node, _)| *node);
+            node.is_none_or(|node| task.node == Some(node))
         })
     }
 
-    /// Appends them.
-    pub(crate) fn propose(&self, out: &mut Vec<Proposal>) {
-        for (task, place) in self.0.iter().enumerate() {
-            if let Some((node, reason)) = place {
-                out.push(place_task(task, *node, reason.clone()));
-            }
-        }
+    /// As a plan.
+    pub(crate) fn plan(&self) -> Plan {
+        let places = self.0.iter().enumerate();
+        let places = places.filter_map(|(task, place)| Some((task, place.clone()?)));
+        places
+            .map(|(task, (node, reason))| place_task(task, node, reason))
+            .collect()
     }
 }
 

@@ -413,8 +413,8 @@ impl AccessTable {
         f64::from(self.told(slot).map(u32::from).sum::<u32>())
     }
 
-    /// The node to which the page of a slot should go, and what is told of that; none if nobody uses it, or if it
-    /// is where it should be, or if nobody knows where it is.
+    /// The node to which the page of a slot should go, and what is told of that; none if nobody
+    /// uses it, or if it is where it should be, or if nobody knows where it is.
     fn best(&self, slot: usize, home: Option<u16>) -> Option<(usize, u8)> {
         let home = usize::from(home?);
         let most = self.told(slot).max().filter(|&most| most > 0)?;

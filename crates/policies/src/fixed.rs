@@ -41,8 +41,7 @@ impl Policy for Pinned {
             let Some(&(node, core)) = self.places.get(&task.key) else {
                 continue;
             };
-            if seats.takes(node, task) {
-                seats.take(node);
+            if seats.try_take(node, task) {
                 *taken.entry(core).or_default() += 1;
                 out.push(place_task(position, node, Reason::Order));
             } else {

@@ -42,8 +42,7 @@ pub(crate) fn fill(
     for task in order {
         let known = &program.tasks[task];
         let mut round = seats.round_from(start(task));
-        if let Some(node) = round.find(|&node| seats.takes(node, known)) {
-            seats.take(node);
+        if let Some(node) = round.find(|&node| seats.try_take(node, known)) {
             out.push(place_task(task, node, reason.clone()));
         }
     }

@@ -70,6 +70,15 @@ impl Seats {
         self.free[node] -= 1;
     }
 
+    /// Uses up a place for a task if the node takes it; whether it does.
+    pub(crate) fn try_take(&mut self, node: usize, task: &Task) -> bool {
+        let takes = self.takes(node, task);
+        if takes {
+            self.take(node);
+        }
+        takes
+    }
+
     /// Nodes from this one on, round and round, once each.
     pub(crate) fn round_from(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let nodes = self.nodes();

@@ -57,10 +57,8 @@ impl Machine {
         if same && self.key.0 == distance {
             return;
         }
-        self.key.0.clear();
-        self.key.0.extend_from_slice(distance);
-        self.key.1.clear();
-        self.key.1.extend_from_slice(capacity);
+        distance.clone_into(&mut self.key.0);
+        capacity.clone_into(&mut self.key.1);
         (self.key.2, self.key.3) = (tasks, fold);
         let usable: Vec<usize> = (0..capacity.len())
             .filter(|&node| capacity[node] > 0)

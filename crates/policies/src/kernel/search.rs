@@ -93,7 +93,8 @@ pub(super) enum Method {
 }
 
 impl Workspace {
-    /// Starts within capacities, lets a method make something better of that, and names what it found.
+    /// Starts within capacities, lets a method make something better of that, and names what it
+    /// found.
     fn solve(
         &mut self,
         problem: &Problem<'_>,

@@ -49,15 +49,11 @@ fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut 
             tree.step(&vec![2; tree.groups.len() / 2]);
         }
         // One group is left; its tasks are in the order of the leaves.
-        let room = capacity[0] as usize;
-        for (place, &task) in tree.groups[0].iter().enumerate() {
-            if let Some(node) = start.get_mut(task as usize) {
-                *node = u16::try_from(place / room).unwrap_or(u16::MAX);
-            }
-        }
-        return;
+        let leaves = tree.groups[0].chunks(capacity[0] as usize);
+        tree.groups = leaves.map(<[u32]>::to_vec).collect();
+    } else {
+        place_groups(&tree.edges, machine, &mut nodes);
     }
-    place_groups(&tree.edges, machine, &mut nodes);
     for (group, &node) in tree.groups.iter().zip(&nodes) {
         for &task in group {
             if let Some(there) = start.get_mut(task as usize) {

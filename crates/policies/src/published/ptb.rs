@@ -49,7 +49,8 @@ pub(crate) const PUBLISHED: Published = Published {
         ),
         differs(
             "bandwidth",
-            "all unused at the start of each cycle, a row for each node (as for each processor, where a node has one)",
+            "all unused at the start of each cycle, a row for each node (as for each processor, \
+             where a node has one)",
             "begins with what pages take where they are; memories count too",
             "near saturation pages would go round in circles",
         ),

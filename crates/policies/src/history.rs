@@ -1,6 +1,7 @@
 //! What was said in the windows of the last while, and which of it was said at the same time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use numad_core::{CommMatrix, Program, Time};
 use topology::TaskKey;
@@ -155,6 +156,12 @@ impl History {
         };
         self.windows.iter().map(bin).collect()
     }
+}
+
+/// When a window began that ends now.
+pub(crate) fn began(now: Time, window: Duration) -> Time {
+    let length = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    Time(now.0.saturating_sub(length))
 }
 
 /// The position of each task in a program.

@@ -52,6 +52,8 @@ use numad_core::{
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
 use crate::factory::{Factory, share};
+use crate::figures::whole;
+use crate::history::began;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -150,6 +152,13 @@ impl Choice {
             }),
         }
     }
+
+    fn or(self, by_itself: impl FnOnce() -> f64) -> f64 {
+        match self {
+            Self::Fixed(number) => number,
+            Self::Auto => by_itself(),
+        }
+    }
 }
 
 /// The policy `ptb` with its settings and what it keeps between windows.
@@ -217,21 +226,12 @@ fn stickiness(
     model: &MachineModel,
 ) -> Stickiness {
     let worth = Worth::new(&program.prices, model, program.window);
-    let c2 = match c2 {
-        Choice::Fixed(c2) => c2,
-        Choice::Auto => worth.c2(program.pages),
-    };
-    let min_acc = match min_acc {
-        Choice::Fixed(least) => least,
-        Choice::Auto => worth.min_acc(program.pages),
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to 65535 by its bounds"
-    )]
-    let samples_min = min_acc as u32;
-    Stickiness { c2, samples_min }
+    let min_acc = whole(min_acc.or(|| worth.min_acc(program.pages)));
+    Stickiness {
+        c2: c2.or(|| worth.c2(program.pages)),
+        // From 1 to 65535 by its bounds.
+        samples_min: u32::try_from(min_acc).unwrap_or(u32::MAX),
+    }
 }
 
 /// What moves are worth on this machine, for `auto`.
@@ -327,7 +327,7 @@ struct Coverage {
 
 impl Coverage {
     fn until(&mut self, now: Time, window: Duration) -> Duration {
-        let began = Time(now.0.saturating_sub(nanos(window)));
+        let began = began(now, window);
         if self.began != Some(began) {
             self.began = Some(began);
             self.before = self.all / 2;
@@ -335,8 +335,4 @@ impl Coverage {
         self.all = self.before + window;
         self.all
     }
-}
-
-fn nanos(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }

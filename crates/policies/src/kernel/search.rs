@@ -405,11 +405,9 @@ fn name(
     }
     for (named, &node) in named.iter_mut().zip(node_of) {
         if *named == u16::MAX {
-            let members = machine.members(node).iter().copied();
-            let open = members
-                .into_iter()
-                .find(|&there| free[usize::from(there)] > 0);
-            *named = open.unwrap_or(machine.members(node)[0]);
+            let members = machine.members(node);
+            let open = members.iter().find(|&&there| free[usize::from(there)] > 0);
+            *named = *open.unwrap_or(&members[0]);
             free[usize::from(*named)] = free[usize::from(*named)].saturating_sub(1);
         }
     }

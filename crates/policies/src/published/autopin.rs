@@ -10,6 +10,7 @@ use numad_core::{
 use topology::{CoreId, CpuId, TaskKey};
 
 use super::{differs, every};
+use crate::history::began;
 use crate::proposals::place_task;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -101,9 +102,7 @@ impl Policy for Autopin {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         if self.paces.len() < self.pinnings.len() {
             let since = *self.since.get_or_insert(now);
-            let window_ns = u64::try_from(program.window.as_nanos()).unwrap_or(u64::MAX);
-            let began = Time(now.0.saturating_sub(window_ns));
-            if began.0 >= since.after(self.warm_up).0
+            if began(now, program.window).0 >= since.after(self.warm_up).0
                 && let Some(ipc) = program.ipc
             {
                 self.sum += ipc * program.window.as_secs_f64();

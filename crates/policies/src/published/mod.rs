@@ -10,7 +10,7 @@ use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason,
 use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::fixed::cores;
-use crate::history::{History, positions};
+use crate::history::{History, began, positions};
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
 use crate::proposals::place_task;
 use crate::rounds;
@@ -69,8 +69,7 @@ struct Profile {
 impl Profile {
     /// Whether this window is the last of the profile, after which the program is mapped.
     fn ends(&mut self, now: Time, window: Duration) -> bool {
-        let length = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-        let began = *self.began.get_or_insert(Time(now.0.saturating_sub(length)));
+        let began = *self.began.get_or_insert(began(now, window));
         let ends = !self.done && now.since(began) >= PROFILE;
         self.done |= ends;
         ends

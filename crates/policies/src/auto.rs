@@ -10,71 +10,25 @@
 //! one's plan for threads is worth more. So `auto` is what the first is, and better where another
 //! sees more.
 
-use numad_core::{
-    Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError,
-    Time,
-};
-
 use crate::candidates::{AMONG, Candidates};
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::gather;
+use crate::factory::Factory;
 
 /// Makes the policy `auto`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Auto;
-
-impl PolicyFactory for Auto {
-    fn name(&self) -> &'static str {
-        "auto"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Asks other policies what they would do, and does what the cost model finds best, or nothing."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                AMONG,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-                EVEN,
-            ]
-        }
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Chooser {
-            candidates: Candidates::new(settings, seed, self.name())?,
-        }))
-    }
-}
-
-/// The policy `auto`.
-#[derive(Debug)]
-struct Chooser {
-    candidates: Candidates,
-}
-
-impl Policy for Chooser {
-    /// What the first wants.
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let mut plans = Vec::new();
-        self.plans(now, program, &mut plans);
-        out.extend(plans.into_iter().next().unwrap_or_default());
-    }
-
-    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        self.candidates.plans(now, program, out);
-    }
-
-    fn on_choice(&mut self, plan: usize) {
-        self.candidates.note_choice(plan);
-    }
-
-    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
-        self.candidates.note_fate(now, proposal, fate);
-    }
-}
+pub(crate) static AUTO: Factory = Factory {
+    name: "auto",
+    summary: "Asks other policies what they would do, and does what the cost model finds best, \
+              or nothing.",
+    settings: &[
+        AMONG,
+        data_mapping::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+        EVEN,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |settings, seed| Ok(Box::new(Candidates::new(settings, seed, "auto")?)),
+};

@@ -19,17 +19,13 @@ use std::time::Duration;
 
 use numad_core::evidence::{self, Scale};
 use numad_core::{
-    Certainty, Fate, Page, PageKey, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind,
-    SettingSpec, Settings, SettingsError, Time,
+    Certainty, Fate, Page, PageKey, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
 
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
-use crate::gather;
-
-/// Makes the policy `autopin`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Autopin;
+use crate::factory::{Factory, share};
+use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
     name: "metric",
@@ -66,11 +62,7 @@ const MEASURE_MS: SettingSpec = SettingSpec {
 /// Two measurements of the same placement differ by about as much.
 const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.02,
-    },
+    kind: share(0.02),
     help: "Another placement than the first is kept if it is this share faster.",
 };
 
@@ -89,55 +81,39 @@ const PINNINGS: SettingSpec = SettingSpec {
     help: "Processors by thread, pinnings with `/` between, as in 0,1,2,3/0,2,1,3; for the method as published alone.",
 };
 
-impl PolicyFactory for Autopin {
-    fn name(&self) -> &'static str {
-        "autopin"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Tries the plans of other policies one after the other, and keeps the one that runs fastest."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                AMONG,
-                METRIC,
-                WARM_UP_MS,
-                MEASURE_MS,
-                PINNINGS,
-                GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::autopin::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `autopin`.
+pub(crate) static AUTOPIN: Factory = Factory {
+    name: "autopin",
+    summary: "Tries the plans of other policies one after the other, and keeps the one that runs \
+              fastest.",
+    settings: &[
+        AMONG,
+        METRIC,
+        WARM_UP_MS,
+        MEASURE_MS,
+        PINNINGS,
+        GAIN_MIN,
+        data_mapping::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: false,
+    goes_by_order: false,
+    published: Some(&crate::published::autopin::PUBLISHED),
+    build: |settings, seed| {
         let time = |name| Duration::from_millis(settings.integer(name).unsigned_abs());
         Ok(Box::new(Pinner {
-            candidates: Candidates::new(settings, seed, self.name())?,
+            candidates: Candidates::new(settings, seed, "autopin")?,
             by_model: settings.text(METRIC.name) == "model",
             warm_up: time(WARM_UP_MS.name),
             measure: time(MEASURE_MS.name),
             gain_min: settings.float(GAIN_MIN.name),
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
+            pages: DataMapping::if_wanted(settings),
             scope: None,
             regime: Regime::Watching,
         }))
-    }
-}
+    },
+};
 
 /// The policy `autopin`.
 #[derive(Debug)]
@@ -173,7 +149,13 @@ struct Trials {
     places: Vec<Places>,
     /// The pace in those before this one; none where it could not be measured.
     paces: Vec<Option<f64>>,
-    /// Windows that the one being tried was waited for.
+    trial: Trial,
+}
+
+/// The placement that is tried now.
+#[derive(Debug, Default)]
+struct Trial {
+    /// Windows that it was waited for.
     waited: u32,
     /// Since when it is in effect.
     since: Option<Time>,
@@ -191,21 +173,20 @@ impl Policy for Pinner {
         }
         let regime = std::mem::replace(&mut self.regime, Regime::Watching);
         self.regime = match regime {
-            Regime::Watching => self.begin(now, program),
+            Regime::Watching | Regime::Offering(_) => self.begin(now, program),
             Regime::Trying(trials) => self.go_on(trials, now, program),
-            Regime::Offering(_) => self.begin(now, program),
             Regime::Keeping(places) if places.fit(program) => Regime::Keeping(places),
             Regime::Keeping(_) => Regime::Watching,
         };
         match &self.regime {
             Regime::Watching => {}
-            Regime::Trying(trials) => trials.places[trials.paces.len()].propose(out),
-            Regime::Offering(places) => places[0].propose(out),
+            Regime::Trying(trials) => out.extend(trials.places[trials.paces.len()].plan()),
+            Regime::Offering(places) => out.extend(places[0].plan()),
             Regime::Keeping(places) => {
-                places.propose(out);
+                out.extend(places.plan());
                 if let Some(pages) = &mut self.pages {
                     let first = out.len();
-                    pages.propose(program, out);
+                    pages.propose(now, program, out);
                     keep_sure(program, first, out);
                 }
             }
@@ -217,11 +198,7 @@ impl Policy for Pinner {
         self.propose(now, program, &mut plan);
         out.push(plan);
         if let Regime::Offering(places) = &self.regime {
-            out.extend(places[1..].iter().map(|places| {
-                let mut plan = Plan::new();
-                places.propose(&mut plan);
-                plan
-            }));
+            out.extend(places[1..].iter().map(Places::plan));
         }
     }
 
@@ -231,9 +208,9 @@ impl Policy for Pinner {
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.on_fate(now, proposal, fate);
         }
     }
 }
@@ -262,10 +239,7 @@ impl Pinner {
         Regime::Trying(Trials {
             places,
             paces: Vec::new(),
-            waited: 0,
-            since: None,
-            sum: 0.0,
-            length: Duration::ZERO,
+            trial: Trial::default(),
         })
     }
 
@@ -304,34 +278,31 @@ impl Trials {
             return;
         };
         if !places.are_taken(program) {
-            self.since = None;
-            self.waited += 1;
-            if self.waited > PATIENCE {
+            self.trial.since = None;
+            self.trial.waited += 1;
+            if self.trial.waited > PATIENCE {
                 self.next(None);
             }
             return;
         }
-        let since = *self.since.get_or_insert(now);
+        let since = *self.trial.since.get_or_insert(now);
         // The window must have begun after the warm-up.
         if now.since(since) < warm_up + program.window {
             return;
         }
         if let Some(ipc) = program.ipc {
-            self.sum += ipc * program.window.as_secs_f64();
-            self.length += program.window;
+            self.trial.sum += ipc * program.window.as_secs_f64();
+            self.trial.length += program.window;
         }
-        if self.length >= measure {
-            self.next(Some(self.sum / self.length.as_secs_f64()));
+        if self.trial.length >= measure {
+            self.next(Some(self.trial.sum / self.trial.length.as_secs_f64()));
         }
     }
 
     /// Goes to the next placement.
     fn next(&mut self, pace: Option<f64>) {
         self.paces.push(pace);
-        self.waited = 0;
-        self.since = None;
-        self.sum = 0.0;
-        self.length = Duration::ZERO;
+        self.trial = Trial::default();
     }
 
     /// The fastest placement; the first if none is clearly faster.
@@ -349,11 +320,7 @@ impl Trials {
 /// Drops page moves, from the first of them on, that a few samples may want by chance. The engine asks that only of
 /// policies of which it wants a gain.
 fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
-    let wished = |wish: &Proposal| match wish {
-        Proposal::MovePage { page, node, .. } => Some((*page, *node)),
-        Proposal::PlaceTask { .. } => None,
-    };
-    let wishes: BTreeMap<PageKey, usize> = out[first..].iter().filter_map(wished).collect();
+    let wishes: BTreeMap<PageKey, usize> = out[first..].iter().filter_map(page_move).collect();
     let is_wanted = |page: &&Page| {
         let node = wishes.get(&page.key);
         node.is_some_and(|&node| is_sure(program, page, node))
@@ -363,7 +330,7 @@ fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
     let mut at = 0;
     out.retain(|wish| {
         at += 1;
-        at <= first || wished(wish).is_none_or(|(page, _)| sure.contains(&page))
+        at <= first || page_move(wish).is_none_or(|(page, _)| sure.contains(&page))
     });
 }
 

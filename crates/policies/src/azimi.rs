@@ -13,52 +13,34 @@
 //! dealt out. Then the plan competes with what is, see [`crate::board`]; pages stay, and a task that would
 //! leave its memory behind pays for that.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError,
-    Time,
-};
+use numad_core::{Policy, Program, Proposal, SettingSpec, Time};
 
 use crate::board::{self, Board};
+use crate::factory::{Factory, share};
 use crate::published::azimi::{deal, grow};
-
-/// Makes the policy `azimi`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Azimi;
 
 const SIMILAR_MIN: SettingSpec = SettingSpec {
     name: "similar_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.2,
-    },
+    kind: share(0.2),
     help: "A thread joins a cluster if this share of all it says is said to threads of that.",
 };
 
-impl PolicyFactory for Azimi {
-    fn name(&self) -> &'static str {
-        "azimi"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Clusters threads whose accesses other cores' caches answer; needs a source that tells what answered."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[SIMILAR_MIN, board::GAIN_MIN] }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::azimi::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `azimi`.
+pub(crate) static AZIMI: Factory = Factory {
+    name: "azimi",
+    summary: "Clusters threads whose accesses other cores' caches answer; needs a source that \
+              tells what answered.",
+    settings: &[SIMILAR_MIN, board::GAIN_MIN],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::azimi::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Clustered {
             similar_min: settings.float(SIMILAR_MIN.name),
             gain_min: settings.float(board::GAIN_MIN.name),
         }))
-    }
-}
+    },
+};
 
 /// The policy `azimi` with its settings.
 #[derive(Clone, Copy, Debug)]

@@ -11,17 +11,12 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{
-    CommMatrix, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Time,
-};
+use numad_core::{CommMatrix, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
+use crate::factory::Factory;
 use crate::matrix_choice::MatrixChoice;
+use crate::proposals::place_task;
 use crate::seats::Seats;
-
-/// Makes the policy `balance`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Balance;
 
 /// How much more even a plan must be.
 const TOLERANCE: SettingSpec = SettingSpec {
@@ -35,34 +30,22 @@ const TOLERANCE: SettingSpec = SettingSpec {
            the mean load.",
 };
 
-impl PolicyFactory for Balance {
-    fn name(&self) -> &'static str {
-        "balance"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Evens out communication over the nodes: helps where one memory controller is the bottleneck."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[MatrixChoice::SPEC, TOLERANCE] }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::balance::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `balance`.
+pub(crate) static BALANCE: Factory = Factory {
+    name: "balance",
+    summary: "Evens out communication over the nodes: helps where one memory controller is the \
+              bottleneck.",
+    settings: &[MatrixChoice::SPEC, TOLERANCE],
+    seeks_gain: false,
+    goes_by_order: false,
+    published: Some(&crate::published::balance::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Balancer {
             matrix: MatrixChoice::new(settings),
             tolerance: settings.float(TOLERANCE.name),
         }))
-    }
-}
+    },
+};
 
 /// The policy `balance` with its settings.
 #[derive(Clone, Copy, Debug)]
@@ -82,28 +65,18 @@ struct Placed {
 impl Policy for Balancer {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.of(program);
-        let loads: Vec<u64> = (0..matrix.count())
-            .map(|task| matrix.row_sum(task))
-            .collect();
+        let (loads, order) = loads(matrix);
         let silent = (0..loads.len()).filter(|&task| loads[task] == 0);
         let seats = Seats::without(program, silent);
-        let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
-        order.sort_by_key(|&task| Reverse(loads[task]));
         let planned = plan(program, matrix, seats.clone(), &loads, &order);
         let kept = keep(program, seats, &loads, &order);
         let wanted = match kept {
             Some(kept) if !self.pays(&kept, &planned, program) => kept,
             _ => planned,
         };
-        out.extend(
-            wanted
-                .into_iter()
-                .map(|Placed { task, load, node }| Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: Reason::Load { amount: load },
-                }),
-        );
+        for Placed { task, load, node } in wanted {
+            out.push(place_task(task, node, Reason::Load { amount: load }));
+        }
     }
 }
 
@@ -154,18 +127,24 @@ fn plan(
     placed
 }
 
-/// The mapping from nothing: each talking task and its node.
-pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<(usize, usize)> {
+/// The mapping from nothing: the node of each task that talks.
+pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<Option<usize>> {
+    let (loads, order) = loads(matrix);
+    let mut nodes = vec![None; loads.len()];
+    for placed in plan(program, matrix, Seats::new(program), &loads, &order) {
+        nodes[placed.task] = Some(placed.node);
+    }
+    nodes
+}
+
+/// What each task says in all, and those who say anything in their order.
+fn loads(matrix: &CommMatrix) -> (Vec<u64>, Vec<usize>) {
     let loads: Vec<u64> = (0..matrix.count())
         .map(|task| matrix.row_sum(task))
         .collect();
     let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
     order.sort_by_key(|&task| Reverse(loads[task]));
-    let placed = plan(program, matrix, Seats::new(program), &loads, &order);
-    placed
-        .iter()
-        .map(|placed| (placed.task, placed.node))
-        .collect()
+    (loads, order)
 }
 
 /// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.
@@ -176,10 +155,8 @@ fn keep(
     order: &[usize],
 ) -> Option<Vec<Placed>> {
     let stay = |&task: &usize| {
-        let node = program.tasks[task].node?;
-        seats
-            .takes(node, &program.tasks[task])
-            .then(|| seats.take(node))?;
+        let known = &program.tasks[task];
+        let node = known.node.filter(|&node| seats.try_take(node, known))?;
         let load = loads[task];
         Some(Placed { task, load, node })
     };

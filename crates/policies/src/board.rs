@@ -33,12 +33,15 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
+use numad_core::{CommMatrix, Program, Proposal, Reason, SettingSpec, Task};
 
+use crate::factory::share;
+use crate::figures::rounded;
 use crate::forecast::times_counted;
-use crate::kernel::{
-    Bandwidths, Edges, Effort, Problem, Workspace, drb, kl, map, refine, relieve, treematch,
-};
+use crate::history::Group;
+use crate::kernel::{Bandwidths, Edges, Effort, Kernel, Problem, Workspace, refine, relieve};
+use crate::proposals::place_task;
+use crate::rounds;
 use crate::seats::{Seats, may_run};
 
 mod fit;
@@ -50,27 +53,13 @@ mod naming;
 /// sightings for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
 pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "Threads move only if this share of their communication becomes local.",
 };
 
 /// Seats of the talkers, by their number: the node of each; none for one without a seat, who
 /// stays where he is.
 pub(crate) type Plan = Vec<Option<usize>>;
-
-/// How plans are found from nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    TreeMatch,
-    Bisection,
-    KernighanLin,
-    /// The best kernel there is.
-    Search,
-}
 
 /// Steps a kernel may take in one call, each a few nanoseconds: about a tenth of a second, ten
 /// times what 1,024 tasks need online.
@@ -120,8 +109,10 @@ pub(crate) struct Board<'a> {
     pub(crate) talkers: Vec<usize>,
     numbers: Vec<Option<usize>>,
     /// Places for them on each node.
+    seats: Seats,
+    /// The same as kernels want it.
     pub(crate) capacity: Vec<u32>,
-    /// The same, scaled up evenly if there are more talkers, as kernels want to seat everyone.
+    /// And scaled up evenly if there are more talkers, as kernels want to seat everyone.
     widened: Vec<u32>,
     distance: Vec<u32>,
     /// How much farther two nodes are from each other than a node from itself, both ways on
@@ -138,6 +129,8 @@ pub(crate) struct Board<'a> {
     /// Every talker may have every place, and there are enough.
     is_easy: bool,
     pub(crate) edges: Edges,
+    /// How many times finer amounts are in `edges` than in `pairs`.
+    finer: f64,
     /// What each talker's accesses to memory cost from each node, where pages stay.
     anchors: Vec<f64>,
     /// Amount of one event.
@@ -158,9 +151,7 @@ impl<'a> Board<'a> {
         let totals: Vec<u64> = partners.iter().map(total).collect();
         let silent = (0..totals.len()).filter(|&task| totals[task] == 0);
         let seats = Seats::without(program, silent);
-        let capacity: Vec<u32> = (0..seats.nodes())
-            .map(|node| u32::try_from(seats.free(node)).unwrap_or(u32::MAX))
-            .collect();
+        let capacity = seats.capacity();
         let placeable = |&task: &usize| {
             totals[task] > 0 && (0..seats.nodes()).any(|node| seats.takes(node, &tasks[task]))
         };
@@ -182,6 +173,7 @@ impl<'a> Board<'a> {
             partners,
             talkers,
             numbers,
+            seats,
             capacity,
             widened,
             distance,
@@ -192,6 +184,7 @@ impl<'a> Board<'a> {
             order: Vec::new(),
             is_easy: true,
             edges: Edges::default(),
+            finer: 1.0,
             anchors: Vec::new(),
             unit: 1.0,
             noise: 0.0,
@@ -281,6 +274,7 @@ impl<'a> Board<'a> {
         if of_process.len() < 2 {
             return;
         }
+        self.finer = FINER as f64;
         for link in &mut *links {
             link.2 = link.2.saturating_mul(FINER);
         }
@@ -298,7 +292,7 @@ impl<'a> Board<'a> {
 
     /// Where talkers have seats now. On a node with more of them than it takes, the first in
     /// `order` have them.
-    fn seated(&self) -> Plan {
+    pub(crate) fn seated(&self) -> Plan {
         let mut free = self.capacity.clone();
         let mut plan = vec![None; self.talkers.len()];
         for &talker in &self.order {
@@ -419,6 +413,18 @@ impl<'a> Board<'a> {
         plan
     }
 
+    /// The same with talkers dealt out in rounds by groups of pairs, where that is worth it or
+    /// evener.
+    pub(crate) fn settle_dealt(&self, groups: &[Group], gain_min: f64) -> Plan {
+        let dealt = rounds::deal(self.tasks, self.seats.clone(), groups);
+        let wish: Plan = self.talkers.iter().map(|&task| dealt[task]).collect();
+        self.settle(|from| {
+            let plan = self.named_plan(&wish, from);
+            let taken = self.is_worth(from, &plan, gain_min) || self.is_evener(from, &plan);
+            (taken && plan != *from).then_some(plan)
+        })
+    }
+
     /// The best of some plans if it is worth it.
     pub(crate) fn better(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
         let best = self.best(from, plans, gain_min)?;
@@ -443,19 +449,7 @@ impl<'a> Board<'a> {
     /// What one move must save, in the kernels' unit.
     fn price(&self, gain_min: f64) -> u64 {
         let mean = self.said.iter().sum::<f64>() / self.said.len().max(1) as f64;
-        let finer = if self.edges_are_finer() {
-            FINER as f64
-        } else {
-            1.0
-        };
-        rounded(gain_min * mean * self.far * finer) >> self.edges.shift()
-    }
-
-    fn edges_are_finer(&self) -> bool {
-        let pid = |task: usize| self.tasks[task].key.pid;
-        self.talkers
-            .windows(2)
-            .any(|two| pid(two[0]) != pid(two[1]))
+        rounded(gain_min * mean * self.far * self.finer) >> self.edges.shift()
     }
 
     /// What swaps and moves make of a plan.
@@ -501,20 +495,9 @@ impl<'a> Board<'a> {
     }
 
     /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].
-    pub(crate) fn sketch(&self, method: Method, workspace: &mut Workspace) -> Option<Vec<u16>> {
-        let find = match method {
-            Method::TreeMatch => treematch,
-            Method::Bisection => drb,
-            Method::KernighanLin => kl,
-            Method::Search => map,
-        };
+    pub(crate) fn sketch(&self, kernel: Kernel, workspace: &mut Workspace) -> Option<Vec<u16>> {
         let problem = self.problem()?;
-        Some(find(&problem, EFFORT, workspace).node_of.to_vec())
-    }
-
-    /// The places of the talkers.
-    pub(crate) fn seats(&self) -> Seats {
-        Seats::of(&self.capacity)
+        Some(kernel(&problem, EFFORT, workspace).node_of.to_vec())
     }
 
     /// Whether a plan lowers what is said on the loudest node by a tenth of the mean, and costs
@@ -548,14 +531,9 @@ impl<'a> Board<'a> {
         order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
         for (amount, _, talker, partner) in order {
             if let Some(node) = plan[talker] {
-                out.push(Proposal::PlaceTask {
-                    task: self.talkers[talker],
-                    node,
-                    reason: Reason::Partner {
-                        with: self.tasks[partner].key,
-                        amount,
-                    },
-                });
+                let with = self.tasks[partner].key;
+                let reason = Reason::Partner { with, amount };
+                out.push(place_task(self.talkers[talker], node, reason));
             }
         }
     }
@@ -625,13 +603,4 @@ fn seats(mapping: &[u16]) -> Plan {
         .iter()
         .map(|&node| Some(usize::from(node)))
         .collect()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "amounts are not negative; `as` saturates"
-)]
-pub(crate) fn rounded(amount: f64) -> u64 {
-    (amount + 0.5) as u64
 }

@@ -3,15 +3,16 @@
 use std::cmp::Reverse;
 
 use numad_core::{
-    CommMatrix, Fate, Page, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Task, Time,
+    CommMatrix, Fate, Plan, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    SettingsError, Task, Time,
 };
 
 use topology::TaskKey;
 
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::gather;
+use crate::forecast::uses;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Who is asked, best guess first: of plans that are worth as much the first is taken.
@@ -94,9 +95,19 @@ impl Candidates {
             taken: 0,
         })
     }
+}
+
+/// As a policy they are followed as the first alone, unless the plan of another is taken.
+impl Policy for Candidates {
+    /// What the first wants.
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut plans = Vec::new();
+        self.plans(now, program, &mut plans);
+        out.extend(plans.into_iter().next().unwrap_or_default());
+    }
 
     /// Appends what everyone would do with threads now, and what the first would do with pages.
-    pub(crate) fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
         self.begin.clear();
         let own = out.len();
         for asked in &mut self.asked {
@@ -114,8 +125,7 @@ impl Candidates {
         }
     }
 
-    /// Notes which of the last plans was taken.
-    pub(crate) fn note_choice(&mut self, plan: usize) {
+    fn on_choice(&mut self, plan: usize) {
         self.taken = self
             .begin
             .iter()
@@ -126,7 +136,7 @@ impl Candidates {
     }
 
     /// Tells the one who wanted it what became of a proposal.
-    pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         let who = proposal.place().map_or(0, |_| self.taken);
         self.asked[who].policy.on_fate(now, proposal, fate);
     }
@@ -134,7 +144,7 @@ impl Candidates {
 
 /// Settings that those who are asked share with the one who chooses.
 const PASSED_ON: [&str; 4] = [
-    gather::PAGES.name,
+    data_mapping::PAGES.name,
     data_mapping::RATIO.name,
     data_mapping::HISTORY.name,
     EVEN.name,
@@ -144,12 +154,7 @@ const PASSED_ON: [&str; 4] = [
 /// listed should not matter, so they are listed by what they ask of memory, most first, then by what they
 /// say: dealt out in turn they then load nodes evenly. Such a policy looks at nothing else.
 fn ask_in_order(policy: &mut dyn Policy, now: Time, program: &Program<'_>) -> Plan {
-    let mut asked = vec![0_u64; program.tasks.len()];
-    for accessor in program.pages.iter().flat_map(Page::accessors) {
-        if let Some(sum) = asked.get_mut(accessor.task as usize) {
-            *sum += u64::from(accessor.weight);
-        }
-    }
+    let asked = uses(program);
     let mut order: Vec<usize> = (0..asked.len()).collect();
     order.sort_by_key(|&task| Reverse((asked[task], program.live.row_sum(task))));
     let tasks: Vec<Task> = order
@@ -216,8 +221,7 @@ impl Places {
     pub(crate) fn as_is(program: &Program<'_>) -> Self {
         let mut seats = Seats::new(program);
         let stay = |task: &Task| {
-            let node = task.node.filter(|&node| seats.takes(node, task))?;
-            seats.take(node);
+            let node = task.node.filter(|&node| seats.try_take(node, task))?;
             Some((node, Reason::Stay))
         };
         Self(program.tasks.iter().map(stay).collect())
@@ -227,52 +231,42 @@ impl Places {
     pub(crate) fn fit(&self, program: &Program<'_>) -> bool {
         let others = (0..self.0.len()).filter(|&task| self.0[task].is_none());
         let mut seats = Seats::without(program, others);
-        self.0.iter().zip(program.tasks).all(|(place, task)| {
-            let Some((node, _)) = place else {
-                return true;
-            };
-            let fits = seats.takes(*node, task);
-            if fits {
-                seats.take(*node);
-            }
-            fits
+        let mut both = self.0.iter().zip(program.tasks);
+        both.all(|(place, task)| {
+            let node = place.as_ref().map(|(node, _)| *node);
+            node.is_none_or(|node| seats.try_take(node, task))
         })
     }
 
     /// Whether everyone is there.
     pub(crate) fn are_taken(&self, program: &Program<'_>) -> bool {
-        let both = self.0.iter().zip(program.tasks);
-        both.into_iter().all(|(place, task)| match place {
-            Some((node, _)) => task.node == Some(*node),
-            None => true,
+        let mut both = self.0.iter().zip(program.tasks);
+        both.all(|(place, task)| {
+            let node = place.as_ref().map(|(node, _)| *node);
+            node.is_none_or(|node| task.node == Some(node))
         })
     }
 
-    /// Appends them.
-    pub(crate) fn propose(&self, out: &mut Vec<Proposal>) {
-        for (task, place) in self.0.iter().enumerate() {
-            if let Some((node, reason)) = place {
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node: *node,
-                    reason: reason.clone(),
-                });
-            }
-        }
+    /// As a plan.
+    pub(crate) fn plan(&self) -> Plan {
+        let places = self.0.iter().enumerate();
+        let places = places.filter_map(|(task, place)| Some((task, place.clone()?)));
+        places
+            .map(|(task, (node, reason))| place_task(task, node, reason))
+            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use numad_core::{PolicyFactory, SettingValue};
+    use numad_core::SettingValue;
 
     use super::*;
-    use crate::auto::Auto;
+    use crate::auto::AUTO;
 
     fn asked(list: &str) -> Result<Candidates, SettingsError> {
-        let specs = Auto.settings();
         let among = (AMONG.name.to_owned(), SettingValue::Text(list.to_owned()));
-        Candidates::new(&Settings::with(specs, [among])?, 1, "auto")
+        Candidates::new(&Settings::with(AUTO.settings, [among])?, 1, "auto")
     }
 
     #[track_caller]

@@ -9,57 +9,39 @@
 //! (OnDeLoc-MPI, section 3.1: three times more threads than ranks). Only *tasks* take part here: threads
 //! that used `busy_min` of a processor in the window.
 
-use numad_core::{Policy, PolicyFactory, SettingKind, SettingSpec, Settings, SettingsError};
+use numad_core::SettingSpec;
 
-use crate::board::{self, Method};
+use crate::board;
+use crate::factory::{Factory, share};
 use crate::gather::Gather;
-use crate::kernel::Workspace;
-use crate::matrix_choice::MatrixChoice;
-
-/// Makes the policy `cdsm`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cdsm;
+use crate::kernel::treematch;
 
 /// Who is a task. A twentieth of a processor is what the engine asks for as well; asking for more
 /// leaves out helpers that poll.
 const BUSY_MIN: SettingSpec = SettingSpec {
     name: "busy_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "Threads that used a smaller share of a processor in the window do not count.",
 };
 
-impl PolicyFactory for Cdsm {
-    fn name(&self) -> &'static str {
-        "cdsm"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Brings busy threads that share pages together, by all windows so far, and leaves pages alone."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[BUSY_MIN, board::GAIN_MIN] }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::cdsm::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `cdsm`.
+pub(crate) static CDSM: Factory = Factory {
+    name: "cdsm",
+    summary: "Brings busy threads that share pages together, by all windows so far, and leaves \
+              pages alone.",
+    settings: &[BUSY_MIN, board::GAIN_MIN],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::cdsm::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Gather {
-            matrix: MatrixChoice::Decayed,
-            method: Method::TreeMatch,
+            kernel: treematch,
             gain_min: settings.float(board::GAIN_MIN.name),
             busy_min: settings.float(BUSY_MIN.name),
-            pages: None,
-            workspace: Workspace::default(),
+            ..Gather::threads_alone()
         }))
-    }
-}
+    },
+};
 
 #[cfg(test)]
 mod tests {

@@ -35,11 +35,20 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use numad_core::{
-    Accessor, Fate, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
+    Accessor, Fate, Page, PageKey, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Settings, Time,
 };
 use topology::TaskKey;
 
 use crate::even;
+use crate::proposals::move_page;
+
+/// Whether pages follow; shared by the policies that gather threads.
+pub(crate) const PAGES: SettingSpec = SettingSpec {
+    name: "pages",
+    kind: SettingKind::Bool { default: true },
+    help: "Let pages follow the threads that use them.",
+};
 
 /// How much more often than the mean the best node must use a page.
 pub(crate) const RATIO: SettingSpec = SettingSpec {
@@ -108,11 +117,8 @@ struct Seat {
 
 /// A page that should be elsewhere.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
-    samples: u32,
-    key: PageKey,
-    slot: u32,
-    span: u64,
+struct Candidate<'a> {
+    page: &'a Page,
     node: usize,
     there: u8,
     mean: f64,
@@ -132,14 +138,21 @@ impl DataMapping {
         }
     }
 
+    /// The same where pages are to follow threads.
+    pub(crate) fn if_wanted(settings: &Settings) -> Option<Self> {
+        settings.bool(PAGES.name).then(|| Self::new(settings))
+    }
+
     /// The same, spreading pages that all use alike, see [`crate::even`].
     pub(crate) fn evening(mut self, even: bool) -> Self {
         self.even = even;
         self
     }
+}
 
+impl Policy for DataMapping {
     /// Appends page moves, the most used pages first.
-    pub(crate) fn propose(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let (seats, moved) = self.seats(program);
         self.table.fit(program.topology.nodes().len());
         let mut candidates = self.count(program, &seats);
@@ -147,22 +160,22 @@ impl DataMapping {
         self.call = self.call.saturating_add(1);
         let mut free = program.free_bytes.to_vec();
         self.proposed.clear();
-        for found in candidates {
+        for Candidate {
+            page,
+            node,
+            there,
+            mean,
+        } in candidates
+        {
             // Of what stands for many pages as many go as there is room for.
-            if free[found.node] < program.page_bytes {
+            if free[node] < program.page_bytes {
                 continue;
             }
-            let bytes = found.span.saturating_mul(program.page_bytes);
-            free[found.node] = free[found.node].saturating_sub(bytes);
-            self.proposed.push((found.key, found.slot));
-            out.push(Proposal::MovePage {
-                page: found.key,
-                node: found.node,
-                reason: Reason::Accesses {
-                    there: u32::from(found.there),
-                    mean: found.mean,
-                },
-            });
+            let bytes = page.span.saturating_mul(program.page_bytes);
+            free[node] = free[node].saturating_sub(bytes);
+            self.proposed.push((page.key, page.slot));
+            let there = u32::from(there);
+            out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
         }
         // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
         if self.even && !moved {
@@ -175,7 +188,7 @@ impl DataMapping {
     }
 
     /// Halves the counters of a page that was moved.
-    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         let Proposal::MovePage { page, .. } = proposal else {
             return;
         };
@@ -184,7 +197,9 @@ impl DataMapping {
             self.table.note_move(self.proposed[index].1);
         }
     }
+}
 
+impl DataMapping {
     /// Where tasks are, in the order of the program, and whether any is elsewhere than before.
     fn seats(&mut self, program: &Program<'_>) -> (Vec<Seat>, bool) {
         let mut moved = false;
@@ -216,40 +231,28 @@ impl DataMapping {
     }
 
     /// Counts every page once, and returns those that should be elsewhere.
-    fn count(&mut self, program: &Program<'_>, seats: &[Seat]) -> Vec<Candidate> {
-        let homes = program
-            .topology
-            .nodes()
-            .iter()
-            .filter(|node| !node.cpus.is_empty());
-        self.table.runners = homes.count().max(1);
+    fn count<'a>(&mut self, program: &Program<'a>, seats: &[Seat]) -> Vec<Candidate<'a>> {
+        self.table.runners = runners(program).max(1);
         self.table.firsts = program.prices.accesses_per_busy_second > 0.0;
         let everyones = even::everyones(program);
         let mut candidates = Vec::new();
         for page in program.pages {
-            let Some(row) = self.table.count(page, self.call, seats) else {
+            let Some(slot) = self.table.count(page, self.call, seats) else {
                 continue;
             };
             if self.even && everyones(page) {
                 continue;
             }
-            let mean = row.mean();
-            let Some(node) = row.best(page.home) else {
+            let Some((node, there)) = self.table.best(slot, page.home) else {
                 continue;
             };
-            let Some(there) = told(row.counts, row.firsts).nth(node) else {
-                continue;
-            };
-            let room = program
-                .free_bytes
-                .get(node)
-                .is_some_and(|&free| free >= program.page_bytes);
-            if room && is_enough(f64::from(there), self.ratio * mean, row.sum()) {
+            let free = program.free_bytes.get(node);
+            let room = free.is_some_and(|&free| free >= program.page_bytes);
+            let sum = self.table.sum(slot);
+            let mean = sum / self.table.runners as f64;
+            if room && is_enough(f64::from(there), self.ratio * mean, sum) {
                 candidates.push(Candidate {
-                    samples: page.samples,
-                    key: page.key,
-                    slot: page.slot,
-                    span: page.span,
+                    page,
                     node,
                     there,
                     mean,
@@ -258,6 +261,12 @@ impl DataMapping {
         }
         candidates
     }
+}
+
+/// How many nodes have processors.
+pub(crate) fn runners(program: &Program<'_>) -> usize {
+    let nodes = program.topology.nodes().iter();
+    nodes.filter(|node| !node.cpus.is_empty()).count()
 }
 
 /// Share of all uses that is enough in any case: on two nodes twice the mean is everything, and one stray sample
@@ -283,7 +292,7 @@ fn told(counts: &[u8], firsts: bool) -> impl Iterator<Item = u8> + Clone {
 }
 
 /// The accessors that still use a page, as far as weights tell.
-fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
+pub(crate) fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
     let greatest = accessors.iter().map(|accessor| accessor.weight).max();
     let least = greatest.unwrap_or(0).div_ceil(OUTWEIGHED);
     accessors
@@ -292,8 +301,13 @@ fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor> + Clone {
 }
 
 /// Brings the most used pages to the front, in order, and drops what is beyond the limit.
-fn keep_hottest(candidates: &mut Vec<Candidate>, limit: usize) {
-    let order = |candidate: &Candidate| (std::cmp::Reverse(candidate.samples), candidate.key);
+fn keep_hottest(candidates: &mut Vec<Candidate<'_>>, limit: usize) {
+    let order = |candidate: &Candidate<'_>| {
+        (
+            std::cmp::Reverse(candidate.page.samples),
+            candidate.page.key,
+        )
+    };
     if candidates.len() > limit {
         candidates.select_nth_unstable_by_key(limit, order);
         candidates.truncate(limit);
@@ -323,14 +337,6 @@ struct Owner {
     counted: Option<NonZeroU32>,
     /// How often the page was moved; all before its threads last moved count as once.
     moves: u8,
-}
-
-/// The counters of one page.
-#[derive(Debug)]
-struct Row<'a> {
-    counts: &'a mut [u8],
-    runners: usize,
-    firsts: bool,
 }
 
 const NOBODY: Owner = Owner {
@@ -363,27 +369,20 @@ impl AccessTable {
         }
     }
 
-    /// Adds one for the node of each user of a page. None if its slot is beyond the limit.
-    fn count(&mut self, page: &Page, call: NonZeroU32, seats: &[Seat]) -> Option<Row<'_>> {
-        let seat = |user: &Accessor| seats.get(usize::try_from(user.task).ok()?);
-        let history = self.history;
-        let slot = usize::try_from(page.slot)
-            .ok()
-            .filter(|&slot| slot < SLOTS_MAX)?;
+    /// Adds one for the node of each user of a page; its slot, none if that is beyond the limit.
+    fn count(&mut self, page: &Page, call: NonZeroU32, seats: &[Seat]) -> Option<usize> {
+        let seat = |user: &Accessor| seats.get(user.task as usize);
+        let slot = Some(page.slot as usize).filter(|&slot| slot < SLOTS_MAX)?;
         if slot >= self.owners.len() {
             self.owners.resize(slot + 1, NOBODY);
             self.counts.resize((slot + 1) * self.nodes, 0);
         }
         let owner = &mut self.owners[slot];
-        let mut row = Row {
-            counts: &mut self.counts[slot * self.nodes..][..self.nodes],
-            runners: self.runners,
-            firsts: self.firsts,
-        };
+        let counts = &mut self.counts[slot * self.nodes..][..self.nodes];
         let mut seen = page.accessors().iter().filter_map(seat);
         let moved = seen.any(|user| user.since > owner.counted);
         if owner.key != page.key || moved {
-            row.counts.fill(0);
+            counts.fill(0);
         }
         let moves = match owner.key == page.key {
             true if moved => owner.moves.min(1),
@@ -397,80 +396,63 @@ impl AccessTable {
         };
         let users = current(page.accessors()).filter_map(seat);
         for node in users.filter_map(|user| user.node) {
-            if row.counts[node] >= history {
-                row.halve();
+            if counts[node] >= self.history {
+                halve(counts);
             }
-            row.counts[node] += 1;
+            counts[node] += 1;
         }
-        Some(row)
+        Some(slot)
+    }
+
+    fn told(&self, slot: usize) -> impl Iterator<Item = u8> + Clone + '_ {
+        told(&self.counts[slot * self.nodes..][..self.nodes], self.firsts)
+    }
+
+    /// All that the counters of a slot tell.
+    fn sum(&self, slot: usize) -> f64 {
+        f64::from(self.told(slot).map(u32::from).sum::<u32>())
+    }
+
+    /// The node to which the page of a slot should go, and what is told of that; none if nobody
+    /// uses it, or if it is where it should be, or if nobody knows where it is.
+    fn best(&self, slot: usize, home: Option<u16>) -> Option<(usize, u8)> {
+        let home = usize::from(home?);
+        let most = self.told(slot).max().filter(|&most| most > 0)?;
+        let stays = self.told(slot).nth(home) == Some(most);
+        let node = self.told(slot).position(|count| count == most)?;
+        (!stays).then_some((node, most))
     }
 
     /// Whether a page is used from several nodes and belongs on none of them. One that was moved again and again is
     /// left alone: what is known of it does not last.
     fn is_used_alike(&self, page: &Page, ratio: f64) -> bool {
-        let slot = usize::try_from(page.slot).ok().filter(|&slot| {
-            self.owners
-                .get(slot)
-                .is_some_and(|owner| owner.key == page.key && owner.moves < 2)
-        });
-        let Some(counts) = slot.map(|slot| &self.counts[slot * self.nodes..][..self.nodes]) else {
+        let slot = page.slot as usize;
+        let owner = self.owners.get(slot);
+        if !owner.is_some_and(|owner| owner.key == page.key && owner.moves < 2) {
             return false;
-        };
-        let told = told(counts, self.firsts);
-        let all: f64 = told.clone().map(f64::from).sum();
-        let most = told.max().map_or(0.0, f64::from);
+        }
+        let all = self.sum(slot);
+        let most = self.told(slot).max().map_or(0.0, f64::from);
         most < all && !is_enough(most, ratio * all / self.runners as f64, all)
     }
 
     /// Halves the counters of a page that was moved, if they are one or more on average. Nobody else
     /// has its slot: slots change hands only when pages are counted, and then all is proposed anew.
     fn note_move(&mut self, slot: u32) {
-        let Some(slot) = usize::try_from(slot)
-            .ok()
-            .filter(|&slot| slot < self.owners.len())
-        else {
+        let slot = slot as usize;
+        let Some(owner) = self.owners.get_mut(slot) else {
             return;
         };
-        let mut row = Row {
-            counts: &mut self.counts[slot * self.nodes..][..self.nodes],
-            runners: self.runners,
-            firsts: self.firsts,
-        };
-        row.firsts = false;
-        if row.mean() >= 1.0 {
-            row.halve();
-        }
-        let owner = &mut self.owners[slot];
         owner.moves = owner.moves.saturating_add(1);
+        let counts = &mut self.counts[slot * self.nodes..][..self.nodes];
+        if counts.iter().copied().map(usize::from).sum::<usize>() >= self.runners {
+            halve(counts);
+        }
     }
 }
 
-impl Row<'_> {
-    fn halve(&mut self) {
-        for count in &mut *self.counts {
-            *count /= 2;
-        }
-    }
-
-    fn sum(&self) -> f64 {
-        let sum: u32 = told(self.counts, self.firsts).map(u32::from).sum();
-        f64::from(sum)
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum() / self.runners as f64
-    }
-
-    /// The node a page should go to; none if nobody uses it, or if it is where it should be, or if
-    /// nobody knows where it is.
-    fn best(&self, home: Option<u16>) -> Option<usize> {
-        let home = usize::from(home?);
-        let mut told = told(self.counts, self.firsts);
-        let most = told.clone().max().filter(|&most| most > 0)?;
-        let stays = told.clone().nth(home) == Some(most);
-        let node = told.position(|count| count == most)?;
-        (!stays).then_some(node)
-    }
+fn halve(counts: &mut [u8]) {
+    counts.iter_mut().for_each(|count| *count /= 2);
 }
 
 #[cfg(test)]

@@ -1,50 +1,19 @@
 //! LAPT's data mapping without thread mapping; the LAPT paper compares itself with it as Marathe.
 
-use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
-};
-
 use crate::data_mapping::{self, DataMapping};
+use crate::factory::Factory;
 
 /// Makes the policy `data-only`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DataOnly;
-
-impl PolicyFactory for DataOnly {
-    fn name(&self) -> &'static str {
-        "data-only"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Moves pages to the node that uses them most and leaves threads alone: for threads that are pinned already."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[data_mapping::RATIO, data_mapping::HISTORY] }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::marathe::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Pages(DataMapping::new(settings))))
-    }
-}
-
-/// The policy `data-only`.
-#[derive(Debug)]
-struct Pages(DataMapping);
-
-impl Policy for Pages {
-    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.0.propose(program, out);
-    }
-
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
-        self.0.note_fate(proposal, fate);
-    }
-}
+pub(crate) static DATA_ONLY: Factory = Factory {
+    name: "data-only",
+    summary: "Moves pages to the node that uses them most and leaves threads alone: for threads \
+              that are pinned already.",
+    settings: &[data_mapping::RATIO, data_mapping::HISTORY],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::marathe::PUBLISHED),
+    build: |settings, _| Ok(Box::new(DataMapping::new(settings))),
+};
 
 #[cfg(test)]
 mod tests {

@@ -42,26 +42,24 @@
 
 use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Settings, SettingsError, Time,
+    CommMatrix, Fate, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
 };
 
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Method, Talk};
 use crate::even::EVEN;
-use crate::forecast::{Forecast, counted_once, demand_mbps, whole};
-use crate::gather;
-use crate::history::{Count, Group, History};
-use crate::kernel::{Bandwidths, Workspace};
+use crate::factory::Factory;
+use crate::figures::whole;
+use crate::forecast::{Forecast, counted_once, demand_mbps};
+use crate::history::{Count, History};
+use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
-use crate::rounds;
+use crate::proposals::place_task;
+use crate::published::deloc::sort_by_load;
+use crate::seats::dealt_evenly;
 use crate::stay::{keep_in_place, keep_the_silent};
-
-/// Makes the policy `deloc`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deloc;
 
 const STRICT: SettingSpec = SettingSpec {
     name: "strict",
@@ -99,36 +97,26 @@ const FASTER: f64 = 0.99;
 /// How much slower than staying a plan that is nearer may look to the model, as the engine lets pass.
 const SLOWER: f64 = 1.01;
 
-impl PolicyFactory for Deloc {
-    fn name(&self) -> &'static str {
-        "deloc"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Brings threads that share memory together on a node with few moves, spreads the pairs, lets pages follow."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                MatrixChoice::SPEC,
-                STRICT,
-                GROUPS,
-                REFINE,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-                EVEN,
-            ]
-        }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::deloc::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `deloc`.
+pub(crate) static DELOC: Factory = Factory {
+    name: "deloc",
+    summary: "Brings threads that share memory together on a node with few moves, spreads the \
+              pairs, lets pages follow.",
+    settings: &[
+        MatrixChoice::SPEC,
+        STRICT,
+        GROUPS,
+        REFINE,
+        board::GAIN_MIN,
+        data_mapping::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+        EVEN,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::deloc::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(OnDeLoc {
             matrix: MatrixChoice::new(settings),
             method: if settings.bool(STRICT.name) {
@@ -140,13 +128,13 @@ impl PolicyFactory for Deloc {
             history: (settings.text(GROUPS.name) == "temporal").then(History::default),
             gain_min: settings.float(board::GAIN_MIN.name),
             pages: settings
-                .bool(gather::PAGES.name)
+                .bool(data_mapping::PAGES.name)
                 .then(|| PageChoice::new(settings)),
             pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
         }))
-    }
-}
+    },
+};
 
 /// The policy `deloc` with its settings and what it knows of pages.
 #[derive(Debug)]
@@ -184,31 +172,28 @@ impl Policy for OnDeLoc {
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.note_fate(now, proposal, fate);
         }
     }
 }
 
 /// The listing of the paper.
 fn follow_listing(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
-    let decisions = deloc_map::map(program, matrix, Method::Listing);
-    out.extend(decisions.iter().map(|decision| Proposal::PlaceTask {
-        task: decision.task,
-        node: decision.node,
-        reason: Reason::Partner {
-            with: program.tasks[decision.with].key,
-            amount: decision.amount,
-        },
-    }));
+    for decision in deloc_map::map(program, matrix, Method::Listing) {
+        let with = program.tasks[decision.with].key;
+        let amount = decision.amount;
+        let reason = Reason::Partner { with, amount };
+        out.push(place_task(decision.task, decision.node, reason));
+    }
 }
 
 /// `DeLocMap` by groups in time; the communication that it was about.
 ///
 /// Every pair's part of what all groups say is its load; groups by load, in them pairs by load, are dealt
-/// out in rounds ([`rounds`]). Tasks that never talked stay where they are, unlike in the paper, which maps a
-/// program before it starts.
+/// out in rounds ([`crate::rounds`]). Tasks that never talked stay where they are, unlike in the
+/// paper, which maps a program before it starts.
 fn map_groups(
     history: &History,
     program: &Program<'_>,
@@ -216,23 +201,10 @@ fn map_groups(
     out: &mut Vec<Proposal>,
 ) -> CommMatrix {
     let mut groups = history.groups(program, Count::Criterion);
-    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
-    groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
-    for group in &mut groups {
-        group
-            .pairs
-            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
-    }
+    sort_by_load(&mut groups);
     let matrix = history.matrix(&groups, program.tasks.len());
     let board = Board::new(program, &matrix);
-    let pairs = groups.iter().flat_map(|group| &group.pairs);
-    let dealt = rounds::deal(program.tasks, board.seats(), pairs);
-    let plan = board.settle(|from| {
-        let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
-        let plan = board.named_plan(&wish, from);
-        let taken = board.is_worth(from, &plan, gain_min) || board.is_evener(from, &plan);
-        (taken && plan != *from).then_some(plan)
-    });
+    let plan = board.settle_dealt(&groups, gain_min);
     board.propose(&plan, out);
     matrix
 }
@@ -251,9 +223,8 @@ impl OnDeLoc {
             .as_ref()
             .and_then(|counted| Forecast::new(&model, counted, ratio));
         let gain_min = self.gain_min;
-        let capacity = evened(program, &board);
         let narrow = Program {
-            capacity: &capacity,
+            capacity: &dealt_evenly(board.talkers.len(), program.capacity),
             ..*program
         };
         // Plans that mind controllers are asked for only where the model has a say.
@@ -261,7 +232,7 @@ impl OnDeLoc {
             .as_ref()
             .map(|forecast| (forecast, Board::new(&narrow, matrix)));
         let anew = match self.refine {
-            true => board.sketch(board::Method::Search, &mut self.workspace),
+            true => board.sketch(map, &mut self.workspace),
             false => None,
         };
         let talk = Talk::of(&board.partners);
@@ -333,25 +304,6 @@ fn calmer(
     best.2
 }
 
-/// Places of nodes when talkers are spread evenly over them, as far as there are places.
-fn evened(program: &Program<'_>, board: &Board<'_>) -> Vec<usize> {
-    let mut left = board.talkers.len();
-    let mut even = vec![0; program.capacity.len()];
-    while left > 0 {
-        let before = left;
-        for (even, &capacity) in even.iter_mut().zip(program.capacity) {
-            if *even < capacity && left > 0 {
-                *even += 1;
-                left -= 1;
-            }
-        }
-        if left == before {
-            break;
-        }
-    }
-    even
-}
-
 /// What the memory of nodes gives and talkers ask.
 #[derive(Debug)]
 struct Controllers {
@@ -364,7 +316,7 @@ struct Controllers {
 impl Controllers {
     fn new(program: &Program<'_>, model: &MachineModel, board: &Board<'_>) -> Self {
         let asked = demand_mbps(program);
-        let mbps = |node: usize| u64::from(whole(model.controller_gbps(node) * 1000.0));
+        let mbps = |node: usize| whole(model.controller_gbps(node) * 1000.0).min(u32::MAX.into());
         let mut gives: Vec<u64> = (0..model.nodes()).map(mbps).collect();
         for (position, task) in program.tasks.iter().enumerate() {
             if board.talker(position).is_none()

@@ -11,6 +11,9 @@ use std::cmp::Reverse;
 use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
+use crate::figures::percent;
+use crate::proposals::move_page;
+
 /// Whether pages that all use alike are spread.
 pub(crate) const EVEN: SettingSpec = SettingSpec {
     name: "pages_even",
@@ -59,28 +62,16 @@ pub(crate) fn propose(
         if !evenness.moves(page.weight() as f64, (home, node)) {
             continue;
         }
-        out.push(Proposal::MovePage {
-            page: page.key,
-            node,
-            reason: Reason::Even {
-                here_percent: percent(parts.0),
-                there_percent: percent(parts.1),
-            },
-        });
+        let reason = Reason::Even {
+            here_percent: percent(parts.0),
+            there_percent: percent(parts.1),
+        };
+        out.push(move_page(page.key, node, reason));
         let bytes = page.span.saturating_mul(program.page_bytes);
         free[node] = free[node].saturating_sub(bytes);
         evened.push((page.key, page.slot));
     }
     evened
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "not negative; `as` saturates"
-)]
-fn percent(share: f64) -> u32 {
-    (share * 100.0 + 0.5) as u32
 }
 
 #[cfg(test)]

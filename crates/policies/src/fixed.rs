@@ -6,42 +6,23 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
-use topology::{CoreId, TaskKey};
+use numad_core::{Policy, Program, Proposal, Reason, Time};
+use topology::{CoreId, CpuId, TaskKey, Topology};
 
+use crate::factory::Factory;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `fixed`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fixed;
-
-impl PolicyFactory for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Binds each thread to a core of its own, in order of their numbers, once and for all."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Pinned::default()))
-    }
-}
+pub(crate) static FIXED: Factory = Factory {
+    name: "fixed",
+    summary: "Binds each thread to a core of its own, in order of their numbers, once and for all.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |_, _| Ok(Box::new(Pinned::default())),
+};
 
 /// The policy `fixed` and who has which core of which node.
 #[derive(Debug, Default)]
@@ -54,16 +35,15 @@ impl Policy for Pinned {
         let known = |key: &TaskKey| program.tasks.iter().any(|task| task.key == *key);
         self.places.retain(|key, _| known(key));
         let mut seats = Seats::new(program);
-        let cores = cores(program);
+        let cores = cores(program.topology);
         let mut taken: BTreeMap<CoreId, usize> = BTreeMap::new();
         for (position, task) in program.tasks.iter().enumerate() {
             let Some(&(node, core)) = self.places.get(&task.key) else {
                 continue;
             };
-            if seats.takes(node, task) {
-                seats.take(node);
+            if seats.try_take(node, task) {
                 *taken.entry(core).or_default() += 1;
-                out.push(place(position, node));
+                out.push(place_task(position, node, Reason::Order));
             } else {
                 self.places.remove(&task.key);
             }
@@ -72,15 +52,15 @@ impl Policy for Pinned {
             if self.places.contains_key(&task.key) {
                 continue;
             }
-            let open = cores.iter().filter(|(node, _)| seats.takes(*node, task));
+            let open = cores.iter().filter(|(node, ..)| seats.takes(*node, task));
             let held = |core: CoreId| taken.get(&core).copied().unwrap_or(0);
-            let Some(&(node, core)) = open.min_by_key(|(_, core)| held(*core)) else {
+            let Some(&(node, core, _)) = open.min_by_key(|(_, core, _)| held(*core)) else {
                 continue;
             };
             seats.take(node);
             *taken.entry(core).or_default() += 1;
             self.places.insert(task.key, (node, core));
-            out.push(place(position, node));
+            out.push(place_task(position, node, Reason::Order));
         }
     }
 
@@ -89,25 +69,19 @@ impl Policy for Pinned {
     }
 }
 
-/// Cores in the order of their nodes.
-fn cores(program: &Program<'_>) -> Vec<(usize, CoreId)> {
+/// Cores in the order of their nodes, each with its node and its first processor.
+pub(crate) fn cores(topology: &Topology) -> Vec<(usize, CoreId, CpuId)> {
     let mut all = Vec::new();
-    for (position, node) in program.topology.nodes().iter().enumerate() {
-        let cpus = node.cpus.iter().filter_map(|cpu| program.topology.cpu(cpu));
-        let mut cores: Vec<CoreId> = cpus.map(|cpu| cpu.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        all.extend(cores.into_iter().map(|core| (position, core)));
+    for (position, node) in topology.nodes().iter().enumerate() {
+        let mut cores: BTreeMap<CoreId, CpuId> = BTreeMap::new();
+        for cpu in node.cpus.iter() {
+            if let Some(known) = topology.cpu(cpu) {
+                cores.entry(known.core).or_insert(cpu);
+            }
+        }
+        all.extend(cores.into_iter().map(|(core, cpu)| (position, core, cpu)));
     }
     all
-}
-
-const fn place(task: usize, node: usize) -> Proposal {
-    Proposal::PlaceTask {
-        task,
-        node,
-        reason: Reason::Order,
-    }
 }
 
 #[cfg(test)]

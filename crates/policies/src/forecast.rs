@@ -6,15 +6,13 @@ use std::collections::BTreeMap;
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
 use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
-use crate::data_mapping::is_enough;
+use crate::data_mapping::{current, is_enough, runners};
+use crate::figures::whole;
+use crate::proposals::page_move;
 
 /// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
 /// Of larger machines nothing is foretold.
 const MODEL_SIZE_MAX: usize = 2048;
-
-/// An accessor that used a page this many times less than another did is overlooked, as by the data
-/// mapping.
-const OUTWEIGHED: u32 = 4;
 
 /// The model of the machine and what a program asks of it.
 #[derive(Debug)]
@@ -40,13 +38,11 @@ impl<'a> Forecast<'a> {
         if size > MODEL_SIZE_MAX {
             return None;
         }
-        let homes = program.topology.nodes().iter();
-        let runners = homes.filter(|node| !node.cpus.is_empty()).count();
         Some(Self {
             demand: Demand::of_window(model, *program, program.prices.accesses_per_amount),
             program: *program,
             pages_ratio,
-            runners,
+            runners: runners(program),
         })
     }
 
@@ -73,10 +69,8 @@ impl<'a> Forecast<'a> {
         let Some(ratio) = self.pages_ratio else {
             return home;
         };
-        let weights = page.accessors().iter().map(|accessor| accessor.weight);
-        let least = weights.max().unwrap_or(0).div_ceil(OUTWEIGHED);
-        let weighty = page.accessors().iter().filter(|one| one.weight >= least);
-        let users = weighty.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
+        let users = current(page.accessors());
+        let users = users.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
         // A page has few accessors: to count among them is cheaper than a counter for every node.
         let uses = |node: usize| users.clone().filter(|&user| user == node).count();
         let most = users.clone().map(|node| (uses(node), Reverse(node))).max();
@@ -90,14 +84,6 @@ impl<'a> Forecast<'a> {
             return home;
         }
         Some(best)
-    }
-}
-
-/// The page and the node of a wish for a page.
-const fn page_move(proposal: &Proposal) -> Option<(PageKey, usize)> {
-    match proposal {
-        Proposal::MovePage { page, node, .. } => Some((*page, *node)),
-        Proposal::PlaceTask { .. } => None,
     }
 }
 
@@ -128,9 +114,24 @@ pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
     let times = times_counted(program);
     let mut once = CommMatrix::new(program.live.count());
     for (one, other, amount) in program.live.pairs() {
-        once.add(one, other, u64::from(whole(amount as f64 / times)));
+        once.add(
+            one,
+            other,
+            whole(amount as f64 / times).min(u32::MAX.into()),
+        );
     }
     once
+}
+
+/// How much each task was seen to use memory, in weights of pages.
+pub(crate) fn uses(program: &Program<'_>) -> Vec<u64> {
+    let mut uses = vec![0; program.tasks.len()];
+    for user in program.pages.iter().flat_map(Page::accessors) {
+        if let Some(sum) = uses.get_mut(user.task as usize) {
+            *sum += u64::from(user.weight);
+        }
+    }
+    uses
 }
 
 /// What each task was seen to ask of memory, in MB/s.
@@ -150,14 +151,6 @@ pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
             0.0
         }
     };
-    accesses.into_iter().map(rate).map(whole).collect()
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "rates are not negative; `as` saturates"
-)]
-pub(crate) fn whole(rate: f64) -> u32 {
-    rate as u32
+    let mbps = |accesses| u32::try_from(whole(rate(accesses))).unwrap_or(u32::MAX);
+    accesses.into_iter().map(mbps).collect()
 }

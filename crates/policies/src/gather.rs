@@ -2,26 +2,20 @@
 
 use std::borrow::Cow;
 
-use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Time};
+use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, Time};
 
-use crate::board::{Board, Method};
+use crate::board::Board;
 use crate::data_mapping::DataMapping;
-use crate::kernel::Workspace;
+use crate::kernel::{Kernel, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::stay::keep_the_silent;
-
-/// Whether pages follow; shared by the policies that gather threads.
-pub(crate) const PAGES: SettingSpec = SettingSpec {
-    name: "pages",
-    kind: SettingKind::Bool { default: true },
-    help: "Let pages follow the threads that use them.",
-};
 
 /// Threads mapped by a kernel, and pages after them.
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) matrix: MatrixChoice,
-    pub(crate) method: Method,
+    /// What finds plans from nothing.
+    pub(crate) kernel: Kernel,
     pub(crate) gain_min: f64,
     /// Share of a processor below which a thread is no task.
     pub(crate) busy_min: f64,
@@ -34,7 +28,7 @@ impl Gather {
     pub(crate) fn threads_alone() -> Self {
         Self {
             matrix: MatrixChoice::Decayed,
-            method: Method::Search,
+            kernel: map,
             gain_min: 0.05,
             busy_min: 0.0,
             pages: None,
@@ -45,16 +39,16 @@ impl Gather {
 
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
-    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
             Some(_) => board,
             None => board.anchored(program),
         };
-        let (method, gain_min) = (self.method, self.gain_min);
+        let gain_min = self.gain_min;
         let workspace = &mut self.workspace;
-        let sketch = board.sketch(method, workspace);
+        let sketch = board.sketch(self.kernel, workspace);
         let plan = board.settle(|from| {
             let refined = board.refined(from, gain_min, workspace);
             let named = sketch.as_ref().map(|sketch| board.named(sketch, from));
@@ -64,13 +58,13 @@ impl Policy for Gather {
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_the_silent(program, &matrix, out);
-            pages.propose(program, out);
+            pages.propose(now, program, out);
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
+            pages.on_fate(now, proposal, fate);
         }
     }
 }

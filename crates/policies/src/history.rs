@@ -1,11 +1,13 @@
 //! What was said in the windows of the last while, and which of it was said at the same time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use numad_core::{CommMatrix, Program, Time};
 use topology::TaskKey;
 
 use crate::clusters::{Bin, Clusters};
+use crate::figures::whole;
 
 /// Windows that are remembered: a minute at intervals of a second.
 const WINDOWS_MAX: usize = 64;
@@ -43,14 +45,11 @@ pub(crate) enum Count {
     Fit(f64),
 }
 
-/// Pairs that talked in the same span of time, by position in the program: how much in all, and in how many
-/// windows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Group {
-    pub(crate) pairs: Vec<Spoken>,
-}
+/// Pairs that talked in the same span of time.
+pub(crate) type Group = Vec<Spoken>;
 
-/// What a pair said in a span of time.
+/// What a pair said in a span of time: its tasks by position in the program, how much in all, and
+/// in how many windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spoken {
     pub(crate) low: usize,
@@ -100,10 +99,7 @@ impl History {
     /// What was said, in groups by when; pairs of tasks that are gone are left out, and so are groups of
     /// nothing else.
     pub(crate) fn groups(&self, program: &Program<'_>, count: Count) -> Vec<Group> {
-        let positions = program.tasks.iter().enumerate();
-        let positions: BTreeMap<TaskKey, usize> = positions
-            .map(|(position, task)| (task.key, position))
-            .collect();
+        let positions = positions(program);
         let clusters = Clusters::new(&self.bins(), CLUSTERS_MAX);
         let lengths: f64 = self.windows.iter().map(|window| window.length_ns).sum();
         let ranges = match count {
@@ -126,18 +122,16 @@ impl History {
                 amount,
                 windows,
             });
-            Group {
-                pairs: pairs.collect(),
-            }
+            pairs.collect()
         };
         let groups = ranges.into_iter().map(group);
-        groups.filter(|group| !group.pairs.is_empty()).collect()
+        groups.filter(|group: &Group| !group.is_empty()).collect()
     }
 
     /// What was said in a window on average, in all groups together; something remains of every pair.
     pub(crate) fn matrix(&self, groups: &[Group], tasks: usize) -> CommMatrix {
         let mut sums: BTreeMap<(usize, usize), f64> = BTreeMap::new();
-        for pair in groups.iter().flat_map(|group| &group.pairs) {
+        for pair in groups.iter().flatten() {
             *sums.entry((pair.low, pair.high)).or_default() += pair.amount;
         }
         let windows = self.windows.len().max(1) as f64;
@@ -164,13 +158,16 @@ impl History {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "amounts are not negative; `as` saturates"
-)]
-fn whole(amount: f64) -> u64 {
-    amount as u64
+/// When a window began that ends now.
+pub(crate) fn began(now: Time, window: Duration) -> Time {
+    let length = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+    Time(now.0.saturating_sub(length))
+}
+
+/// The position of each task in a program.
+pub(crate) fn positions(program: &Program<'_>) -> BTreeMap<TaskKey, usize> {
+    let tasks = program.tasks.iter().enumerate();
+    tasks.map(|(position, task)| (task.key, position)).collect()
 }
 
 #[cfg(test)]
@@ -203,13 +200,7 @@ mod tests {
             let groups = history.groups(&scene.as_program(), count);
             let pairs: Vec<Vec<(usize, usize)>> = groups
                 .iter()
-                .map(|group| {
-                    group
-                        .pairs
-                        .iter()
-                        .map(|pair| (pair.low, pair.high))
-                        .collect()
-                })
+                .map(|group| group.iter().map(|pair| (pair.low, pair.high)).collect())
                 .collect();
             assert_eq!(pairs, [vec![(0, 1), (2, 3)], vec![(4, 5)]], "{count:?}");
         }
@@ -225,7 +216,7 @@ mod tests {
         let (history, scene) = noted(&windows);
         let groups = history.groups(&scene.as_program(), Count::Criterion);
         assert_eq!(groups.len(), 1);
-        assert!((groups[0].pairs[0].windows - 64.0).abs() < 1e-9);
+        assert!((groups[0][0].windows - 64.0).abs() < 1e-9);
     }
 
     #[test]
@@ -234,6 +225,6 @@ mod tests {
         scene = scene.with_tasks_on(&[0; 7]);
         let groups = history.groups(&scene.as_program(), Count::Criterion);
         assert_eq!(groups.len(), 1);
-        assert_eq!(groups[0].pairs.len(), 1);
+        assert_eq!(groups[0].len(), 1);
     }
 }

@@ -4,35 +4,21 @@
 //! A page is meant for node number `page mod N`, of the N nodes that have memory the program may use. Where that
 //! node is full the page stays. The nodes that have room at the start take turns.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, Time};
+
+use crate::factory::Factory;
+use crate::proposals::move_page;
 
 /// Makes the policy `interleave`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Interleave;
-
-impl PolicyFactory for Interleave {
-    fn name(&self) -> &'static str {
-        "interleave"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Deals pages out to all nodes in turn, whoever uses them, and leaves threads alone."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Dealt::default()))
-    }
-}
+pub(crate) static INTERLEAVE: Factory = Factory {
+    name: "interleave",
+    summary: "Deals pages out to all nodes in turn, whoever uses them, and leaves threads alone.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: false,
+    published: None,
+    build: |_, _| Ok(Box::new(Dealt::default())),
+};
 
 /// The policy `interleave` and the nodes that take turns: those that had room when it began, so that every page has
 /// one place for good.
@@ -58,11 +44,7 @@ impl Policy for Dealt {
             let bytes = program.page_bytes.saturating_mul(page.span);
             if node != home && free.get(node).is_some_and(|&free| free >= bytes) {
                 free[node] -= bytes;
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Interleave,
-                });
+                out.push(move_page(page.key, node, Reason::Interleave));
             }
         }
     }

@@ -6,53 +6,37 @@
 //! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
 //! is the engine's: `interval = lapt`.
 
-use numad_core::{Policy, PolicyFactory, SettingSpec, Settings, SettingsError};
-
-use crate::board::{self, Method};
+use crate::board;
 use crate::data_mapping::{self, DataMapping};
+use crate::factory::Factory;
 use crate::gather::Gather;
-use crate::kernel::Workspace;
+use crate::kernel::drb;
 use crate::matrix_choice::MatrixChoice;
 
 /// Makes the policy `lapt`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lapt;
-
-impl PolicyFactory for Lapt {
-    fn name(&self) -> &'static str {
-        "lapt"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Maps threads by dual recursive bipartitioning of what they share, and pages to the node that uses them most."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                MatrixChoice::SPEC,
-                board::GAIN_MIN,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::lapt::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+pub(crate) static LAPT: Factory = Factory {
+    name: "lapt",
+    summary: "Maps threads by dual recursive bipartitioning of what they share, and pages to the \
+              node that uses them most.",
+    settings: &[
+        MatrixChoice::SPEC,
+        board::GAIN_MIN,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::lapt::PUBLISHED),
+    build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
-            method: Method::Bisection,
+            kernel: drb,
             gain_min: settings.float(board::GAIN_MIN.name),
-            busy_min: 0.0,
             pages: Some(DataMapping::new(settings)),
-            workspace: Workspace::default(),
+            ..Gather::threads_alone()
         }))
-    }
-}
+    },
+};
 
 #[cfg(test)]
 mod tests {

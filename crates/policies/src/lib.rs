@@ -1,7 +1,7 @@
 //! One file per policy, and the registry.
 //!
 //! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a
-//! [`PolicyFactory`] and its [`Policy`] in a file of its own, and name both under `policies!`
+//! [`Factory`] and its [`Policy`] in a file of its own, and name both under `policies!`
 //! below. From then on the daemon, the command line and the simulator know it, the tests of this
 //! crate bring it before `testkit::jury`, and they fail until `docs/policies.md` has its page. The
 //! other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`, `rounds`,
@@ -20,6 +20,8 @@ pub mod clusters;
 mod data_mapping;
 mod deloc_map;
 mod even;
+mod factory;
+mod figures;
 mod forecast;
 mod gather;
 mod history;
@@ -27,6 +29,7 @@ pub mod kernel;
 mod matrix_choice;
 pub mod offline;
 mod page_choice;
+mod proposals;
 mod published;
 mod rounds;
 mod seats;
@@ -34,37 +37,38 @@ mod stay;
 
 use std::fmt;
 
+pub use factory::Factory;
 use numad_core::setting::nearest;
 use numad_core::{Policy, PolicyFactory};
 
 /// Declares the file of each policy as a module, and lists what makes it.
 macro_rules! policies {
-    ($($visibility:vis $file:ident::$Factory:ident,)+) => {
+    ($($visibility:vis $file:ident::$FACTORY:ident,)+) => {
         $($visibility mod $file;)+
 
-        const POLICIES: &[&dyn PolicyFactory] = &[$(&$file::$Factory),+];
+        static POLICIES: &[&dyn PolicyFactory] = &[$(&$file::$FACTORY),+];
     };
 }
 
 policies! {
-    none::None,
-    linux::Linux,
-    packed::Packed,
-    scatter::Scatter,
-    random::Random,
-    interleave::Interleave,
-    fixed::Fixed,
-    balance::Balance,
-    locality::Locality,
-    deloc::Deloc,
-    lapt::Lapt,
-    rclb::Rclb,
-    data_only::DataOnly,
-    pub ptb::Ptb,
-    cdsm::Cdsm,
-    azimi::Azimi,
-    autopin::Autopin,
-    auto::Auto,
+    none::NONE,
+    linux::LINUX,
+    packed::PACKED,
+    scatter::SCATTER,
+    random::RANDOM,
+    interleave::INTERLEAVE,
+    fixed::FIXED,
+    balance::BALANCE,
+    locality::LOCALITY,
+    deloc::DELOC,
+    lapt::LAPT,
+    rclb::RCLB,
+    data_only::DATA_ONLY,
+    pub ptb::PTB,
+    cdsm::CDSM,
+    azimi::AZIMI,
+    autopin::AUTOPIN,
+    auto::AUTO,
 }
 
 /// Every policy there is, in the order in which they are listed to people.

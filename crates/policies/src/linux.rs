@@ -5,32 +5,17 @@
 //! something only where that is on. A policy changes programs, never the machine: this one does not
 //! write `kernel.numa_balancing`, the administrator does.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
+use crate::factory::Factory;
+use crate::none::Nothing;
+
+/// Makes the policy `linux`.
+pub(crate) static LINUX: Factory = Factory {
+    name: "linux",
+    summary: "Leaves placement to the kernel's own balancing (kernel.numa_balancing, which it \
+              does not switch on).",
+    settings: &[],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |_, _| Ok(Box::new(Nothing)),
 };
-
-/// Makes the policy `linux`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Linux;
-
-impl PolicyFactory for Linux {
-    fn name(&self) -> &'static str {
-        "linux"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Leaves placement to the kernel's own balancing (kernel.numa_balancing, which it does not switch on)."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
-
-impl Policy for Linux {
-    fn propose(&mut self, _now: Time, _program: &Program<'_>, _out: &mut Vec<Proposal>) {}
-}

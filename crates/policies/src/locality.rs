@@ -6,17 +6,14 @@
 //! the algorithm of one's choice, its parts named so that few tasks move. The cheaper one is taken if it
 //! is worth it, see [`crate::board`].
 
-use numad_core::{Policy, PolicyFactory, SettingKind, SettingSpec, Settings, SettingsError};
+use numad_core::{SettingKind, SettingSpec};
 
-use crate::board::{self, Method};
+use crate::board;
 use crate::data_mapping::{self, DataMapping};
-use crate::gather::{self, Gather};
-use crate::kernel::Workspace;
+use crate::factory::Factory;
+use crate::gather::Gather;
+use crate::kernel::{drb, kl, map, treematch};
 use crate::matrix_choice::MatrixChoice;
-
-/// Makes the policy `locality`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Locality;
 
 const ALGORITHM: SettingSpec = SettingSpec {
     name: "algorithm",
@@ -28,46 +25,37 @@ const ALGORITHM: SettingSpec = SettingSpec {
            threads and machine together, recursive Kernighan-Lin, or halving on several scales.",
 };
 
-impl PolicyFactory for Locality {
-    fn name(&self) -> &'static str {
-        "locality"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Brings threads that share memory as near each other as the machine allows, and pages after them."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                ALGORITHM,
-                MatrixChoice::SPEC,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
-        }
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `locality`.
+pub(crate) static LOCALITY: Factory = Factory {
+    name: "locality",
+    summary: "Brings threads that share memory as near each other as the machine allows, and \
+              pages after them.",
+    settings: &[
+        ALGORITHM,
+        MatrixChoice::SPEC,
+        board::GAIN_MIN,
+        data_mapping::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |settings, _| {
         Ok(Box::new(Gather {
             matrix: MatrixChoice::new(settings),
-            method: match settings.text(ALGORITHM.name) {
-                "drb" => Method::Bisection,
-                "kl" => Method::KernighanLin,
-                "search" => Method::Search,
-                _ => Method::TreeMatch,
+            kernel: match settings.text(ALGORITHM.name) {
+                "drb" => drb,
+                "kl" => kl,
+                "search" => map,
+                _ => treematch,
             },
             gain_min: settings.float(board::GAIN_MIN.name),
-            busy_min: 0.0,
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
-            workspace: Workspace::default(),
+            pages: DataMapping::if_wanted(settings),
+            ..Gather::threads_alone()
         }))
-    }
-}
+    },
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,31 +1,24 @@
 //! Does nothing: the contestant that every other policy is measured against.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, SettingSpec, Settings, SettingsError, Time,
+use numad_core::{Policy, Program, Proposal, Time};
+
+use crate::factory::Factory;
+
+/// Makes the policy `none`.
+pub(crate) static NONE: Factory = Factory {
+    name: "none",
+    summary: "Watches and changes nothing: what every other policy is compared with.",
+    settings: &[],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |_, _| Ok(Box::new(Nothing)),
 };
 
-/// Makes the policy `none`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct None;
+/// A policy that wants nothing.
+#[derive(Debug)]
+pub(crate) struct Nothing;
 
-impl PolicyFactory for None {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Watches and changes nothing: what every other policy is compared with."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
-
-impl Policy for None {
+impl Policy for Nothing {
     fn propose(&mut self, _now: Time, _program: &Program<'_>, _out: &mut Vec<Proposal>) {}
 }

@@ -27,12 +27,10 @@ pub fn deloc_map(tasks: usize, groups: &[Vec<Pair>], cores: &[usize]) -> Vec<Opt
         amount: amount as f64,
         windows: 1.0,
     };
-    let group = |pairs: &Vec<Pair>| Group {
-        pairs: pairs.iter().filter(|pair| pair.2 > 0).map(spoken).collect(),
-    };
+    let group = |pairs: &Vec<Pair>| pairs.iter().filter(|pair| pair.2 > 0).map(spoken).collect();
     let mut groups: Vec<Group> = groups.iter().map(group).collect();
     let tasks = unknown(tasks, cores.len());
-    let mut nodes = deloc::deloc_map(&tasks, Seats::free_of(cores), &mut groups);
+    let mut nodes = deloc::deloc_map(&tasks, Seats::of(cores), &mut groups);
     rounds::fill(&mut nodes, cores, |_, _| true);
     nodes
 }
@@ -85,10 +83,8 @@ fn first_look(
     let mut proposals = Vec::new();
     policy.propose(Time(0), &program, &mut proposals);
     let mut nodes = vec![None; tasks.len()];
-    for proposal in proposals {
-        if let Proposal::PlaceTask { task, node, .. } = proposal {
-            nodes[task] = Some(node);
-        }
+    for (task, node) in proposals.iter().filter_map(Proposal::place) {
+        nodes[task] = Some(node);
     }
     nodes
 }

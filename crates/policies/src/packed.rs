@@ -3,67 +3,47 @@
 //! A task that is not allowed on the node being filled goes to the first later or earlier node that
 //! is allowed and has room; one that has none stays where it is.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, Time};
 
+use crate::factory::Factory;
+use crate::proposals::place_task;
 use crate::seats::Seats;
 
-/// Makes the policy `packed`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Packed;
+/// Makes the policy `packed`.
+pub(crate) static PACKED: Factory = Factory {
+    name: "packed",
+    summary: "Fills node after node with threads in id order: neighbours by id share a node.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |_, _| Ok(Box::new(Packed)),
+};
 
-impl PolicyFactory for Packed {
-    fn name(&self) -> &'static str {
-        "packed"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Fills node after node with threads in id order: neighbours by id share a node."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
+/// The policy `packed`.
+#[derive(Debug)]
+struct Packed;
 
 impl Policy for Packed {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        fill(program, 0..program.tasks.len(), &Reason::Order, out);
+        let order = 0..program.tasks.len();
+        fill(program, order, |_| 0, (&Reason::Order, out));
     }
 }
 
-/// Fills node after node with tasks in the given order.
+/// Places tasks in the given order, each on the first node with room from its `start` on.
 pub(crate) fn fill(
     program: &Program<'_>,
     order: impl IntoIterator<Item = usize>,
-    reason: &Reason,
-    out: &mut Vec<Proposal>,
+    start: impl Fn(usize) -> usize,
+    (reason, out): (&Reason, &mut Vec<Proposal>),
 ) {
     let mut seats = Seats::new(program);
     for task in order {
-        let open = seats
-            .round_from(0)
-            .find(|&node| seats.takes(node, &program.tasks[task]));
-        if let Some(node) = open {
-            seats.take(node);
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: reason.clone(),
-            });
+        let known = &program.tasks[task];
+        let mut round = seats.round_from(start(task));
+        if let Some(node) = round.find(|&node| seats.try_take(node, known)) {
+            out.push(place_task(task, node, reason.clone()));
         }
     }
 }

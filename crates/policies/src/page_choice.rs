@@ -5,7 +5,7 @@
 //! program get on faster. Only once threads are where they are to be, for both go by that.
 
 use numad_core::cost::{MachineModel, asked_gbps, live_part};
-use numad_core::{Fate, Program, Proposal, Settings, Time};
+use numad_core::{Fate, Policy, Program, Proposal, Settings, Time};
 
 use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
@@ -45,7 +45,7 @@ impl PageChoice {
     pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
-        self.near.propose(program, out);
+        self.near.propose(now, program, out);
         let model = machine(program);
         if !stands || !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);
@@ -61,8 +61,8 @@ impl PageChoice {
     }
 
     /// What became of a proposal.
-    pub(crate) fn note_fate(&mut self, proposal: &Proposal, fate: Fate) {
-        self.near.note_fate(proposal, fate);
+    pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+        self.near.on_fate(now, proposal, fate);
     }
 
     /// Whether the program gets on faster with pages where bandwidth is left; what is done goes on unless that is
@@ -95,10 +95,8 @@ impl PageChoice {
 
 /// Whether a proposal takes a task to another node.
 fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
-    match proposal {
-        Proposal::PlaceTask { task, node, .. } => program.tasks[*task].node != Some(*node),
-        Proposal::MovePage { .. } => false,
-    }
+    let place = proposal.place();
+    place.is_some_and(|(task, node)| program.tasks[task].node != Some(node))
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.

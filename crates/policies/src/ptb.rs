@@ -46,17 +46,14 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
 use numad_core::{
-    Page, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
+    Page, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
 };
-use topology::Topology;
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
-
-/// Makes the policy `ptb`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ptb;
+use crate::factory::{Factory, share};
+use crate::figures::whole;
+use crate::history::began;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -87,11 +84,7 @@ const MIN_ACC: SettingSpec = SettingSpec {
 
 const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.05,
-    },
+    kind: share(0.05),
     help: "A thread moves only if the similarity that this brings together is more than this share of \
            what a thread has on average, or of that with an equal if that is more.",
 };
@@ -103,24 +96,16 @@ const STRICT: SettingSpec = SettingSpec {
            for any gain; for comparison.",
 };
 
-impl PolicyFactory for Ptb {
-    fn name(&self) -> &'static str {
-        "ptb"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Groups threads that use the same pages, and gives pages out by the bandwidth that is left."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[C1, C2, MIN_ACC, GAIN_MIN, STRICT] }
-    }
-
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::ptb::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `ptb`.
+pub(crate) static PTB: Factory = Factory {
+    name: "ptb",
+    summary: "Groups threads that use the same pages, and gives pages out by the bandwidth that \
+              is left.",
+    settings: &[C1, C2, MIN_ACC, GAIN_MIN, STRICT],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::ptb::PUBLISHED),
+    build: |settings, _| {
         let strict = settings.bool(STRICT.name);
         let gain_min = if strict {
             0.0
@@ -136,13 +121,14 @@ impl PolicyFactory for Ptb {
                 ..PagePhase::default()
             },
         }))
-    }
-}
+    },
+};
 
 /// A number, or what the policy finds by itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Choice {
     Fixed(f64),
+    #[default]
     Auto,
 }
 
@@ -166,6 +152,13 @@ impl Choice {
             }),
         }
     }
+
+    fn or(self, by_itself: impl FnOnce() -> f64) -> f64 {
+        match self {
+            Self::Fixed(number) => number,
+            Self::Auto => by_itself(),
+        }
+    }
 }
 
 /// The policy `ptb` with its settings and what it keeps between windows.
@@ -183,25 +176,12 @@ impl Policy for PagesThreadsBandwidth {
 }
 
 /// The page phase: pages by the bandwidth that is left, for threads that are somewhere.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PagePhase {
     c2: Choice,
     min_acc: Choice,
     strict: bool,
-    machine: Option<KnownMachine>,
     coverage: Coverage,
-}
-
-impl Default for PagePhase {
-    fn default() -> Self {
-        Self {
-            c2: Choice::Auto,
-            min_acc: Choice::Auto,
-            strict: false,
-            machine: None,
-            coverage: Coverage::default(),
-        }
-    }
 }
 
 impl PagePhase {
@@ -222,7 +202,7 @@ impl PagePhase {
         if covered_ns <= 0.0 || program.pages.is_empty() {
             return;
         }
-        let model = KnownMachine::of(&mut self.machine, program.topology);
+        let model = &MachineModel::new(program.topology);
         let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
         let listing = Listing::new(model, nodes, gbps_per_weight);
@@ -246,21 +226,12 @@ fn stickiness(
     model: &MachineModel,
 ) -> Stickiness {
     let worth = Worth::new(&program.prices, model, program.window);
-    let c2 = match c2 {
-        Choice::Fixed(c2) => c2,
-        Choice::Auto => worth.c2(program.pages),
-    };
-    let min_acc = match min_acc {
-        Choice::Fixed(least) => least,
-        Choice::Auto => worth.min_acc(program.pages),
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "from 1 to 65535 by its bounds"
-    )]
-    let samples_min = min_acc as u32;
-    Stickiness { c2, samples_min }
+    let min_acc = whole(min_acc.or(|| worth.min_acc(program.pages)));
+    Stickiness {
+        c2: c2.or(|| worth.c2(program.pages)),
+        // From 1 to 65535 by its bounds.
+        samples_min: u32::try_from(min_acc).unwrap_or(u32::MAX),
+    }
 }
 
 /// What moves are worth on this machine, for `auto`.
@@ -342,24 +313,6 @@ fn sums(pages: &[Page]) -> (f64, f64) {
     (weight as f64, samples as f64)
 }
 
-/// The bandwidth graph of a machine, computed once.
-#[derive(Debug)]
-struct KnownMachine {
-    topology: Topology,
-    model: MachineModel,
-}
-
-impl KnownMachine {
-    fn of<'a>(known: &'a mut Option<Self>, topology: &Topology) -> &'a MachineModel {
-        let same = known.take().filter(|known| known.topology == *topology);
-        let fresh = || Self {
-            topology: topology.clone(),
-            model: MachineModel::new(topology),
-        };
-        &known.insert(same.unwrap_or_else(fresh)).model
-    }
-}
-
 /// How much time the weights of pages stand for.
 ///
 /// The engine halves them when a window ends, so that after many windows they hold what two of them
@@ -374,7 +327,7 @@ struct Coverage {
 
 impl Coverage {
     fn until(&mut self, now: Time, window: Duration) -> Duration {
-        let began = Time(now.0.saturating_sub(nanos(window)));
+        let began = began(now, window);
         if self.began != Some(began) {
             self.began = Some(began);
             self.before = self.all / 2;
@@ -382,8 +335,4 @@ impl Coverage {
         self.all = self.before + window;
         self.all
     }
-}
-
-fn nanos(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -4,16 +4,11 @@
 //! So every window shuffles alike, and a task that comes last draws without disturbing what the
 //! others drew, as it would with a shuffle by exchanges.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
+use crate::factory::Factory;
+use crate::kernel::mix;
 use crate::packed;
-
-/// Makes the policy `random`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random;
 
 const SEED: SettingSpec = SettingSpec {
     name: "seed",
@@ -25,35 +20,23 @@ const SEED: SettingSpec = SettingSpec {
     help: "Where the shuffle comes from; 0 takes the process number, or the seed of the simulator.",
 };
 
-impl PolicyFactory for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Shuffles threads over the nodes once, by seed: shows whether placement matters to a program at all."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        const { &[SEED] }
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
+/// Makes the policy `random`.
+pub(crate) static RANDOM: Factory = Factory {
+    name: "random",
+    summary: "Shuffles threads over the nodes once, by seed: shows whether placement matters to \
+              a program at all.",
+    settings: &[SEED],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |settings, seed| {
         let seed = match settings.integer(SEED.name).unsigned_abs() {
             0 => seed,
             given => given,
         };
         Ok(Box::new(Shuffled { seed }))
-    }
-}
+    },
+};
 
 /// The policy `random` with its seed.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +52,7 @@ impl Policy for Shuffled {
             .collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, task)| task);
-        packed::fill(program, order, &Reason::Shuffle, out);
+        packed::fill(program, order, |_| 0, (&Reason::Shuffle, out));
     }
 }
 
@@ -77,10 +60,7 @@ impl Policy for Shuffled {
 /// (Steele, Lea and Flood 2014), of which each can be had without those before it.
 fn draw(seed: u64, place: u64) -> u64 {
     let step = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut bits = seed.wrapping_add(step);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    mix(seed.wrapping_add(step))
 }
 
 #[cfg(test)]

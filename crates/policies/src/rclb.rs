@@ -27,41 +27,25 @@
 //! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
 //! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
-use numad_core::{
-    Fate, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, Time};
 
-use crate::board::{self, Board, Plan};
+use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
-use crate::gather;
+use crate::factory::{Factory, share};
 use crate::history::{Count, Group, History, Spoken};
-use crate::rounds;
 use crate::stay::keep_in_place;
-
-/// Makes the policy `rclb`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rclb;
 
 /// Equal parts are the paper's.
 const ALPHA: SettingSpec = SettingSpec {
     name: "alpha",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.5,
-    },
+    kind: share(0.5),
     help: "How much of a pair's weight is how often it talks; the rest is how much it says.",
 };
 
 /// The goodness of fit at which k-means has groups enough.
 const FIT: SettingSpec = SettingSpec {
     name: "fit",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default: 0.9,
-    },
+    kind: share(0.9),
     help: "Groups in time become more until they explain this share of the variance.",
 };
 
@@ -78,53 +62,89 @@ const ORDER: SettingSpec = SettingSpec {
 /// engine may want a plan twice before it moves those who moved before.
 const YOUNG: usize = 4;
 
-impl PolicyFactory for Rclb {
-    fn name(&self) -> &'static str {
-        "rclb"
-    }
+/// Makes the policy `rclb`.
+pub(crate) static RCLB: Factory = Factory {
+    name: "rclb",
+    summary: "Deals pairs that talk at the same time out to all nodes, so that controllers share \
+              the load evenly.",
+    settings: &[
+        ALPHA,
+        FIT,
+        ORDER,
+        board::GAIN_MIN,
+        data_mapping::PAGES,
+        data_mapping::RATIO,
+        data_mapping::HISTORY,
+    ],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: Some(&crate::published::rclb::PUBLISHED),
+    build: |settings, _| {
+        Ok(Box::new(Rounds {
+            by_weight: ByWeight::new(settings),
+            fit: settings.float(FIT.name),
+            gain_min: settings.float(board::GAIN_MIN.name),
+            history: History::default(),
+            pages: DataMapping::if_wanted(settings),
+        }))
+    },
+};
 
-    fn summary(&self) -> &'static str {
-        "Deals pairs that talk at the same time out to all nodes, so that controllers share the load evenly."
-    }
+/// How groups and pairs are brought into order: by `W`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ByWeight {
+    alpha: f64,
+    ascending: bool,
+}
 
-    fn settings(&self) -> &'static [SettingSpec] {
-        const {
-            &[
-                ALPHA,
-                FIT,
-                ORDER,
-                board::GAIN_MIN,
-                gather::PAGES,
-                data_mapping::RATIO,
-                data_mapping::HISTORY,
-            ]
+/// Which of pairs that weigh the same counts as the heavier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ties {
+    /// The one that says more, then the one that comes first.
+    ByAmount,
+    /// The one that comes first.
+    AsListed,
+}
+
+impl ByWeight {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            alpha: settings.float(ALPHA.name),
+            ascending: settings.text(ORDER.name) == "ascending",
         }
     }
 
-    fn published(&self) -> Option<&'static numad_core::Published> {
-        Some(const { &crate::published::rclb::PUBLISHED })
-    }
-
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(Rounds {
-            alpha: settings.float(ALPHA.name),
-            fit: settings.float(FIT.name),
-            ascending: settings.text(ORDER.name) == "ascending",
-            gain_min: settings.float(board::GAIN_MIN.name),
-            history: History::default(),
-            pages: settings
-                .bool(gather::PAGES.name)
-                .then(|| DataMapping::new(settings)),
-        }))
+    /// Brings groups, and pairs within them, into the order of their weights.
+    pub(crate) fn sort(self, groups: &mut [Group], ties: Ties) {
+        let all = |part: fn(&Spoken) -> f64| -> f64 { groups.iter().flatten().map(part).sum() };
+        let (windows, amounts) = (all(|pair| pair.windows), all(|pair| pair.amount));
+        let weight = |pair: &Spoken| {
+            self.alpha * pair.windows / windows.max(1.0)
+                + (1.0 - self.alpha) * pair.amount / amounts.max(1.0)
+        };
+        let total = |group: &Group| group.iter().map(weight).sum::<f64>();
+        let order = |one: f64, other: f64| match self.ascending {
+            true => one.total_cmp(&other),
+            false => other.total_cmp(&one),
+        };
+        groups.sort_by(|one, other| order(total(one), total(other)));
+        for group in groups {
+            group.sort_by(|one, other| {
+                let by_weight = order(weight(one), weight(other));
+                match ties {
+                    Ties::ByAmount => by_weight.then(order(one.amount, other.amount)),
+                    Ties::AsListed => by_weight,
+                }
+            });
+        }
     }
 }
 
 /// The policy `rclb` with what it remembers.
 #[derive(Debug)]
 struct Rounds {
-    alpha: f64,
+    by_weight: ByWeight,
     fit: f64,
-    ascending: bool,
     gain_min: f64,
     history: History,
     pages: Option<DataMapping>,
@@ -136,67 +156,25 @@ impl Policy for Rounds {
         self.history.note(now, program);
         let mut groups = self.history.groups(program, Count::Fit(self.fit));
         let matrix = self.history.matrix(&groups, program.tasks.len());
-        self.sort(&mut groups);
+        self.by_weight.sort(&mut groups, Ties::ByAmount);
         let board = Board::new(program, &matrix);
-        let plan = if self.is_open(&board) {
-            let pairs = groups.iter().flat_map(|group| &group.pairs);
-            let dealt = rounds::deal(program.tasks, board.seats(), pairs);
-            let wish: Plan = board.talkers.iter().map(|&task| dealt[task]).collect();
-            board.settle(|from| {
-                let plan = board.named_plan(&wish, from);
-                let taken =
-                    board.is_worth(from, &plan, self.gain_min) || board.is_evener(from, &plan);
-                (taken && plan != *from).then_some(plan)
-            })
+        let seated = board.seated();
+        let is_young = self.history.count() <= YOUNG;
+        let plan = if is_young || seated.iter().any(Option::is_none) {
+            board.settle_dealt(&groups, self.gain_min)
         } else {
-            board.settle(|_| None)
+            seated
         };
         board.propose(&plan, out);
         if let Some(pages) = &mut self.pages {
             keep_in_place(program, &matrix, out);
-            pages.propose(program, out);
+            pages.propose(now, program, out);
         }
     }
 
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
-            pages.note_fate(proposal, fate);
-        }
-    }
-}
-
-impl Rounds {
-    /// Whether tasks are to be dealt out anew.
-    fn is_open(&self, board: &Board<'_>) -> bool {
-        let settled = self.history.count() > YOUNG;
-        !settled || board.settle(|_| None).iter().any(Option::is_none)
-    }
-
-    /// Brings groups, and pairs within them, into the order of their weights; of equal pairs that which says
-    /// more counts as the heavier, then the one that comes first.
-    fn sort(&self, groups: &mut [Group]) {
-        let all = |part: fn(&Spoken) -> f64| -> f64 {
-            groups.iter().flat_map(|group| &group.pairs).map(part).sum()
-        };
-        let (windows, amounts) = (all(|pair| pair.windows), all(|pair| pair.amount));
-        let weight = |pair: &Spoken| {
-            self.alpha * pair.windows / windows.max(1.0)
-                + (1.0 - self.alpha) * pair.amount / amounts.max(1.0)
-        };
-        let total = |group: &Group| group.pairs.iter().map(weight).sum::<f64>();
-        let order = |one: f64, other: f64| {
-            if self.ascending {
-                one.total_cmp(&other)
-            } else {
-                other.total_cmp(&one)
-            }
-        };
-        groups.sort_by(|one, other| order(total(one), total(other)));
-        for group in groups {
-            group.pairs.sort_by(|one, other| {
-                let louder = order(one.amount, other.amount);
-                order(weight(one), weight(other)).then(louder)
-            });
+            pages.on_fate(now, proposal, fate);
         }
     }
 }

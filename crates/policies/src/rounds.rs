@@ -14,32 +14,29 @@
 
 use numad_core::Task;
 
-use crate::history::Spoken;
+use crate::history::{Group, Spoken};
 use crate::seats::{Seats, may_run};
 
 /// Places the tasks of these pairs; none for one that no node takes, and for those in no pair.
-pub(crate) fn deal<'a>(
-    tasks: &[Task],
-    mut seats: Seats,
-    pairs: impl Iterator<Item = &'a Spoken> + Clone,
-) -> Vec<Option<usize>> {
+pub(crate) fn deal(tasks: &[Task], seats: Seats, groups: &[Group]) -> Vec<Option<usize>> {
     let mut said = vec![0.0; tasks.len()];
-    for pair in pairs.clone() {
+    for pair in groups.iter().flatten() {
         said[pair.low] += pair.amount;
         said[pair.high] += pair.amount;
     }
     let mut dealer = Dealer {
         tasks,
+        seats,
         node_of: vec![None; tasks.len()],
         seen: vec![false; tasks.len()],
         said,
         current: 0,
     };
-    for pair in pairs {
+    for pair in groups.iter().flatten() {
         match (dealer.seen[pair.low], dealer.seen[pair.high]) {
-            (false, false) => dealer.both(&mut seats, pair),
-            (true, false) => dealer.one(&mut seats, pair.high, pair.low),
-            (false, true) => dealer.one(&mut seats, pair.low, pair.high),
+            (false, false) => dealer.both(pair),
+            (true, false) => dealer.one(pair.high, pair.low),
+            (false, true) => dealer.one(pair.low, pair.high),
             (true, true) => {}
         }
     }
@@ -71,6 +68,7 @@ pub(crate) fn fill(
 
 struct Dealer<'a> {
     tasks: &'a [Task],
+    seats: Seats,
     node_of: Vec<Option<usize>>,
     /// Whether a task's turn has come, with or without a place for it.
     seen: Vec<bool>,
@@ -80,52 +78,55 @@ struct Dealer<'a> {
 }
 
 impl Dealer<'_> {
-    fn both(&mut self, seats: &mut Seats, pair: &Spoken) {
+    fn both(&mut self, pair: &Spoken) {
         let tasks = [pair.low, pair.high];
-        let takes_both = |node: usize| {
-            seats.has(node, 2) && tasks.iter().all(|&task| may_run(&self.tasks[task], node))
+        let takes_both = |dealer: &Self, node| {
+            dealer.seats.has(node, 2)
+                && tasks.iter().all(|&task| may_run(&dealer.tasks[task], node))
         };
-        if let Some(node) = seats
-            .round_from(self.current)
-            .find(|&node| takes_both(node))
-        {
+        if let Some(node) = self.next_node(takes_both) {
             for task in tasks {
-                self.put(seats, task, Some(node));
+                self.put(task, Some(node));
             }
-            self.current = (node + 1) % seats.nodes();
         } else {
             let louder = self.said[pair.high] > self.said[pair.low];
             let [first, second] = if louder { [pair.high, pair.low] } else { tasks };
-            self.next(seats, first);
-            self.next(seats, second);
+            self.next(first);
+            self.next(second);
         }
     }
 
-    fn one(&mut self, seats: &mut Seats, task: usize, partner: usize) {
-        let near = self.node_of[partner];
-        match near.filter(|&node| seats.takes(node, &self.tasks[task])) {
-            Some(node) => self.put(seats, task, Some(node)),
-            None => self.next(seats, task),
+    fn one(&mut self, task: usize, partner: usize) {
+        let near = self.node_of[partner].filter(|&node| self.takes(task, node));
+        match near {
+            Some(node) => self.put(task, Some(node)),
+            None => self.next(task),
         }
     }
 
-    /// The next node with room, behind which the next search begins.
-    fn next(&mut self, seats: &mut Seats, task: usize) {
-        let known = &self.tasks[task];
-        let node = seats
-            .round_from(self.current)
-            .find(|&node| seats.takes(node, known));
-        if let Some(node) = node {
-            self.current = (node + 1) % seats.nodes();
-        }
-        self.put(seats, task, node);
+    /// Puts a task on the next node with room.
+    fn next(&mut self, task: usize) {
+        let node = self.next_node(|dealer, node| dealer.takes(task, node));
+        self.put(task, node);
     }
 
-    fn put(&mut self, seats: &mut Seats, task: usize, node: Option<usize>) {
+    fn takes(&self, task: usize, node: usize) -> bool {
+        self.seats.takes(node, &self.tasks[task])
+    }
+
+    /// The next node that is fit, behind which the next search begins.
+    fn next_node(&mut self, fit: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let mut round = self.seats.round_from(self.current);
+        let node = round.find(|&node| fit(self, node))?;
+        self.current = (node + 1) % self.seats.nodes();
+        Some(node)
+    }
+
+    fn put(&mut self, task: usize, node: Option<usize>) {
         self.seen[task] = true;
         self.node_of[task] = node;
         if let Some(node) = node {
-            seats.take(node);
+            self.seats.take(node);
         }
     }
 }
@@ -149,7 +150,7 @@ mod tests {
             .collect();
         let program = scene.as_program();
         assert_eq!(
-            deal(program.tasks, Seats::new(&program), pairs.iter()),
+            deal(program.tasks, Seats::new(&program), &[pairs]),
             expected
         );
     }

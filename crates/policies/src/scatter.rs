@@ -3,60 +3,34 @@
 //! The N nodes are those that take tasks of this program at all: a node of memory alone would only
 //! load the one after it. A task whose node is full or forbidden goes to the next that is neither.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+use numad_core::{Policy, Program, Proposal, Reason, Time};
+
+use crate::factory::Factory;
+use crate::packed;
+
+/// Makes the policy `scatter`.
+pub(crate) static SCATTER: Factory = Factory {
+    name: "scatter",
+    summary: "Deals threads out to the nodes in turn: the most memory bandwidth for threads that \
+              share nothing.",
+    settings: &[],
+    seeks_gain: false,
+    goes_by_order: true,
+    published: None,
+    build: |_, _| Ok(Box::new(Scatter)),
 };
 
-use crate::seats::Seats;
-
-/// Makes the policy `scatter`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scatter;
-
-impl PolicyFactory for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Deals threads out to the nodes in turn: the most memory bandwidth for threads that share nothing."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn seeks_gain(&self) -> bool {
-        false
-    }
-
-    fn goes_by_order(&self) -> bool {
-        true
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
+/// The policy `scatter`.
+#[derive(Debug)]
+struct Scatter;
 
 impl Policy for Scatter {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let mut seats = Seats::new(program);
-        let nodes: Vec<usize> = (0..seats.nodes())
-            .filter(|&node| seats.has(node, 1))
-            .collect();
-        for (task, known) in program.tasks.iter().enumerate() {
-            let turns = nodes.iter().cycle().skip(task % nodes.len().max(1));
-            let mut turns = turns.take(nodes.len()).copied();
-            if let Some(node) = turns.find(|&node| seats.takes(node, known)) {
-                seats.take(node);
-                out.push(Proposal::PlaceTask {
-                    task,
-                    node,
-                    reason: Reason::Order,
-                });
-            }
-        }
+        let nodes = 0..program.capacity.len();
+        let open: Vec<usize> = nodes.filter(|&node| program.capacity[node] > 0).collect();
+        let turn = |task| open.get(task % open.len().max(1)).copied().unwrap_or(0);
+        let order = 0..program.tasks.len();
+        packed::fill(program, order, turn, (&Reason::Order, out));
     }
 }
 

@@ -11,22 +11,13 @@ pub(crate) struct Seats {
 impl Seats {
     /// Every place that the program has.
     pub(crate) fn new(program: &Program<'_>) -> Self {
-        Self {
-            free: program.capacity.to_vec(),
-        }
-    }
-
-    /// These many on each node, for tasks of no program.
-    pub(crate) fn free_of(cores: &[usize]) -> Self {
-        Self {
-            free: cores.to_vec(),
-        }
+        Self::of(program.capacity)
     }
 
     /// These many on each node.
-    pub(crate) fn of(places: &[u32]) -> Self {
+    pub(crate) fn of(places: &[usize]) -> Self {
         Self {
-            free: places.iter().map(|&places| places as usize).collect(),
+            free: places.to_vec(),
         }
     }
 
@@ -48,9 +39,10 @@ impl Seats {
         self.free.len()
     }
 
-    /// How many places a node has left.
-    pub(crate) fn free(&self, node: usize) -> usize {
-        self.free.get(node).copied().unwrap_or(0)
+    /// How many places each node has left, as kernels want it.
+    pub(crate) fn capacity(&self) -> Vec<u32> {
+        let places = |&free: &usize| u32::try_from(free).unwrap_or(u32::MAX);
+        self.free.iter().map(places).collect()
     }
 
     /// Whether a node has at least this many places.
@@ -78,11 +70,41 @@ impl Seats {
         self.free[node] -= 1;
     }
 
+    /// Uses up a place for a task if the node takes it; whether it does.
+    pub(crate) fn try_take(&mut self, node: usize, task: &Task) -> bool {
+        let takes = self.takes(node, task);
+        if takes {
+            self.take(node);
+        }
+        takes
+    }
+
     /// Nodes from this one on, round and round, once each.
     pub(crate) fn round_from(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let nodes = self.nodes();
         (0..nodes).map(move |step| (start + step) % nodes)
     }
+}
+
+/// Deals out so many tasks, one after the other to each node in turn, as far as nodes take them.
+pub(crate) fn dealt_evenly(tasks: usize, places: &[usize]) -> Vec<usize> {
+    let mut left = tasks.min(places.iter().copied().fold(0, usize::saturating_add));
+    let mut dealt = vec![0; places.len()];
+    while left > 0 {
+        for (dealt, &places) in dealt.iter_mut().zip(places) {
+            if *dealt < places && left > 0 {
+                *dealt += 1;
+                left -= 1;
+            }
+        }
+    }
+    dealt
+}
+
+/// Whether a task may run on every node that takes tasks of the program.
+pub(crate) fn may_run_everywhere(program: &Program<'_>, task: &Task) -> bool {
+    let mut places = program.capacity.iter().enumerate();
+    places.all(|(node, &places)| places == 0 || may_run(task, node))
 }
 
 /// Whether a task may run on a node.

@@ -2,6 +2,7 @@
 
 use numad_core::{CommMatrix, Page, Program, Proposal, Reason, Task};
 
+use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
 
 /// Proposes tasks that use memory and say nothing where they are, behind what was proposed for those
@@ -9,25 +10,18 @@ use crate::seats::{Seats, may_run};
 ///
 /// Unbound they would wander, and their pages would come too late everywhere.
 pub(crate) fn keep_the_silent(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
-    let silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);
-    keep(program, silent, out);
+    keep(program, matrix, Seats::emptiest, out);
 }
 
 /// The same, but one whose node has no place left stays unbound: for methods that deal everyone out anew
 /// when the places of a node change.
 pub(crate) fn keep_in_place(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
-    let silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);
-    seat(program, silent, |_, _| None, out);
+    keep(program, matrix, |_, _| None, out);
 }
 
-/// As [`keep_the_silent`] for tasks of one's choice.
-pub(crate) fn keep(program: &Program<'_>, chosen: impl Fn(usize) -> bool, out: &mut Vec<Proposal>) {
-    seat(program, chosen, Seats::emptiest, out);
-}
-
-fn seat(
+fn keep(
     program: &Program<'_>,
-    chosen: impl Fn(usize) -> bool,
+    matrix: &CommMatrix,
     otherwise: impl Fn(&Seats, &Task) -> Option<usize>,
     out: &mut Vec<Proposal>,
 ) {
@@ -38,23 +32,20 @@ fn seat(
         }
     }
     let mut placed = vec![false; program.tasks.len()];
-    for proposal in &*out {
-        if let Proposal::PlaceTask { task, .. } = proposal {
-            placed[*task] = true;
-        }
+    for (task, _) in out.iter().filter_map(Proposal::place) {
+        placed[task] = true;
     }
     // Whoever is not placed and not kept stays where it is, and needs its place.
+    let is_silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);
     let stays =
-        |&task: &usize| chosen(task) && with_pages[task] && !is_misplaced(&program.tasks[task]);
+        |&task: &usize| is_silent(task) && with_pages[task] && !is_misplaced(&program.tasks[task]);
     let unplaced = (0..program.tasks.len()).filter(|&task| !placed[task]);
     let (kept, left): (Vec<usize>, Vec<usize>) = unplaced.partition(stays);
     let mut seats = Seats::without(program, left.into_iter());
-    for proposal in &*out {
+    for (_, node) in out.iter().filter_map(Proposal::place) {
         // A plan that was not taken leaves talkers where they are, places or not.
-        if let Proposal::PlaceTask { node, .. } = proposal
-            && seats.has(*node, 1)
-        {
-            seats.take(*node);
+        if seats.has(node, 1) {
+            seats.take(node);
         }
     }
     for task in kept {
@@ -62,11 +53,7 @@ fn seat(
         let own = known.node.filter(|&node| seats.takes(node, known));
         if let Some(node) = own.or_else(|| otherwise(&seats, known)) {
             seats.take(node);
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: Reason::Stay,
-            });
+            out.push(place_task(task, node, Reason::Stay));
         }
     }
 }

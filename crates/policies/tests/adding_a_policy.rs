@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use policies::Factory;
+
 #[path = "adding/owner.rs"]
 mod owner;
 
@@ -10,5 +12,5 @@ fn the_example_of_the_document_is_this_file_and_passes_the_jury() {
     let document = include_str!("../../../docs/adding-a-policy.md");
     let example = concat!("```rust\n", include_str!("adding/owner.rs"), "```\n");
     assert!(document.contains(example), "the document has another text");
-    testkit::jury::judge(&owner::Owner);
+    testkit::jury::judge(&owner::OWNER);
 }

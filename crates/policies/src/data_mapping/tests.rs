@@ -14,7 +14,7 @@ fn mapping(settings: &[(&str, i64)]) -> DataMapping {
 /// One call: the pages proposed and where to.
 fn call(mapping: &mut DataMapping, scene: &Scene) -> Vec<Proposal> {
     let mut out = Vec::new();
-    mapping.propose(&scene.as_program(), &mut out);
+    mapping.propose(Time(0), &scene.as_program(), &mut out);
     out
 }
 
@@ -53,7 +53,7 @@ fn golden_counts_move_and_halving() {
             mean: 1.0
         }
     );
-    mapping.note_fate(&proposals[0], Fate::Done);
+    mapping.on_fate(Time(0), &proposals[0], Fate::Done);
     assert_eq!(mapping.table.counts, [0, 1, 0, 0]);
 }
 
@@ -62,7 +62,7 @@ fn what_was_not_moved_is_not_halved_and_comes_again() {
     for fate in [Fate::Failed, Fate::Dropped(Veto::Budget)] {
         let mut mapping = mapping(&[]);
         let proposals = call(&mut mapping, &golden());
-        mapping.note_fate(&proposals[0], fate);
+        mapping.on_fate(Time(0), &proposals[0], fate);
         assert_eq!(mapping.table.counts, [1, 3, 0, 0]);
         assert_eq!(targets(&call(&mut mapping, &golden())), [1]);
     }
@@ -75,7 +75,7 @@ fn below_an_average_of_one_nothing_is_halved() {
         .with_page(Some(0), &[0]);
     let mut mapping = mapping(&[]);
     let proposals = call(&mut mapping, &scene);
-    mapping.note_fate(&proposals[0], Fate::Done);
+    mapping.on_fate(Time(0), &proposals[0], Fate::Done);
     assert_eq!(mapping.table.counts, [0, 1, 0, 0]);
 }
 
@@ -249,23 +249,31 @@ fn a_slot_beyond_the_limit_is_left_out() {
 
 #[test]
 fn only_so_many_pages_are_proposed_the_most_used_first() {
-    let candidate = |samples: u32| Candidate {
-        span: 1,
-        samples,
+    let page = |samples: u32| Page {
         key: PageKey {
             space: numad_core::SpaceId(0),
             page: u64::from(samples % 3),
         },
         slot: 0,
+        home: None,
+        recent: [Accessor::default(); 4],
+        accessor_count: 0,
+        samples,
+        forgotten: 0,
+        span: 1,
+    };
+    let pages = [4, 9, 1, 7, 5].map(page);
+    let candidate = |page| Candidate {
+        page,
         node: 0,
         there: 1,
         mean: 1.0,
     };
-    let mut candidates: Vec<_> = [4, 9, 1, 7, 5].map(candidate).to_vec();
+    let mut candidates: Vec<_> = pages.iter().map(candidate).collect();
     keep_hottest(&mut candidates, 3);
     let samples: Vec<u32> = candidates
         .iter()
-        .map(|candidate| candidate.samples)
+        .map(|candidate| candidate.page.samples)
         .collect();
     assert_eq!(samples, [9, 7, 5]);
 }

@@ -147,7 +147,6 @@ fn tuning(tasks: usize) -> Tuning {
     Tuning {
         starts: 1,
         settled: 1,
-        tries: 2,
         coarsest: 24,
         effort,
     }

@@ -1,11 +1,13 @@
 //! One cut of a graph in two, multilevel: coarsen, cut what is left, refine on the way back.
 
-use super::fm::{Cut, Effort, Fm, Room, Score, Seed};
+use super::fm::{Cut, Effort, Fm, Room, Score};
 use super::graph::{Dice, Level, Steps, id};
 
 /// A round of coarsening that keeps more than this share of the vertices (percent) ends it.
 const SHRINK_MAX_PERCENT: usize = 92;
-/// Vertices up to which one cut is grown.
+/// Cuts grown of the coarsest graph; the best is kept.
+const TRIES: usize = 2;
+/// Vertices up to which one is grown.
 const TINY: usize = 8;
 const NONE: u32 = u32::MAX;
 /// One, where shares of a weight are counted.
@@ -28,8 +30,6 @@ pub(super) struct Tuning {
     pub(super) starts: usize,
     /// How often the best must be found before no more are made.
     pub(super) settled: usize,
-    /// Cuts grown of the coarsest graph; the best is kept.
-    pub(super) tries: usize,
     /// Vertices at which coarsening ends.
     pub(super) coarsest: usize,
     pub(super) effort: Effort,
@@ -148,15 +148,9 @@ impl Bisector {
         let tries = if self.levels[0].count() <= TINY {
             1
         } else {
-            tuning.tries
+            TRIES
         };
         for attempt in 0..tries {
-            // With room to choose, one way is to fill side 0, the other is to fill side 1.
-            let target = if attempt % 4 < 2 {
-                room.most
-            } else {
-                room.least
-            };
             let mut vertex = luck.dice.below(graph.count());
             if attempt % 2 == 1 {
                 vertex = farthest(graph, vertex, &mut self.scratch);
@@ -166,7 +160,7 @@ impl Bisector {
             let cut = Cut {
                 graph,
                 side: &mut self.scratch.side,
-                seed: Some(Seed { vertex, target }),
+                seed: Some(vertex),
                 room,
                 exact: depth == 0,
             };

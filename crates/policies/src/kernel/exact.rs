@@ -93,10 +93,7 @@ impl Exact {
             return self.solve(local, ROWS_MAX);
         };
         let paid = local.priced(linear, &local.table.node);
-        let free = Field {
-            linear: &[],
-            ..local.field
-        };
+        let free = Field::free(local.field.rows, local.field.machine);
         let cost = local.cost - paid;
         let (verdict, least) = self.search(local, (free, cost), ROWS_MAX);
         // If nothing is saved, fewer moves to a mapping as good are all that may be left.

@@ -123,7 +123,7 @@ impl<S: Sides> Passes<S> {
         let zero = all.map(|(&side, &size)| if side == 0 { i64::from(size) } else { 0 });
         self.tasks = zero.sum();
         if let Some(seed) = seed {
-            self.grow(graph, seed);
+            self.grow(graph, seed, room.most);
         }
         let largest = i64::from(graph.size.iter().copied().max().unwrap_or(1));
         let tolerance = if exact { 1 } else { largest };
@@ -149,8 +149,8 @@ impl<S: Sides> Passes<S> {
     }
 
     /// Moves to side 0 what it talks to most, starting with one vertex, until it holds `target` tasks.
-    fn grow(&mut self, graph: &Level, Seed { vertex, target }: Seed) {
-        let mut next = Some(vertex);
+    fn grow(&mut self, graph: &Level, seed: usize, target: i64) {
+        let mut next = Some(seed);
         for _ in 0..graph.count() {
             if self.tasks >= target {
                 return;
@@ -268,22 +268,14 @@ impl<S: Sides> Passes<S> {
     }
 }
 
-/// From where a cut is grown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seed {
-    pub(super) vertex: usize,
-    /// Tasks on side 0 at which growing ends.
-    pub(super) target: i64,
-}
-
 /// What a pass works on.
 #[derive(Debug)]
 pub(super) struct Cut<'a> {
     pub(super) graph: &'a Level,
     /// 0 or 1 for each vertex.
     pub(super) side: &'a mut [u8],
-    /// Where side 0 grows first, if it does.
-    pub(super) seed: Option<Seed>,
+    /// The vertex from which side 0 is grown until it is full, if it is.
+    pub(super) seed: Option<usize>,
     pub(super) room: Room,
     pub(super) exact: bool,
 }

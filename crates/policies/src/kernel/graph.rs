@@ -260,6 +260,14 @@ impl<'a> Csr<'a> {
         pairs.map(|(&other, &weight)| (other as usize, weight.cast_signed()))
     }
 
+    /// Each pair of tasks that talk once, the lower first, and what they say to each other.
+    pub(super) fn pairs(self) -> impl Iterator<Item = (u32, u32, u64)> + 'a {
+        (0..self.tasks()).flat_map(move |task| {
+            let above = self.row(task).filter(move |&(other, _)| other > task);
+            above.map(move |(other, weight)| (id(task), id(other), weight.cast_unsigned().into()))
+        })
+    }
+
     /// What two tasks say to each other.
     #[inline]
     pub(super) fn between(self, one: usize, other: usize) -> i32 {
@@ -394,7 +402,7 @@ impl Canon {
 }
 
 /// Spreads a number over all bits (the finaliser of splitmix64).
-pub(super) const fn mix(number: u64) -> u64 {
+pub(crate) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)

@@ -5,23 +5,13 @@ pub(super) fn halve(table: &[i64], capacity: &[u32], part: &mut [usize]) -> usiz
     let nodes = capacity.len();
     part.sort_unstable();
     let between = |one: usize, other: usize| table[one * nodes + other];
-    let widest = part
-        .iter()
-        .flat_map(|&one| part.iter().map(move |&other| (one, other)));
-    let widest = widest.filter(|(one, other)| one != other);
-    let widest = widest
-        .map(|(one, other)| between(one, other))
-        .max()
-        .unwrap_or(0);
-    let groups = families(part, |one, other| between(one, other) < widest);
-    let narrow = groups.iter().all(|group| {
-        group.iter().all(|&one| {
-            group
-                .iter()
-                .all(|&other| one == other || between(one, other) < widest)
-        })
-    });
-    if groups.len() > 1 && narrow {
+    let apart = pairs(part).filter(|(one, other)| one != other);
+    let widest = apart.map(|(one, other)| between(one, other)).max();
+    let is_near = |one, other| widest.is_some_and(|widest| between(one, other) < widest);
+    let groups = families(part, is_near);
+    let narrow =
+        |group: &Vec<usize>| pairs(group).all(|(one, other)| one == other || is_near(one, other));
+    if groups.len() > 1 && groups.iter().all(narrow) {
         return split_families(part, &groups, capacity);
     }
     best_cut(part, between)
@@ -115,13 +105,14 @@ fn best_cut(part: &mut [usize], between: impl Fn(usize, usize) -> i64) -> usize 
 /// Distances between nodes of the same half.
 fn inside(order: &[usize], half: usize, between: &impl Fn(usize, usize) -> i64) -> i64 {
     let (first, second) = order.split_at(half);
-    let sum = |nodes: &[usize]| -> i64 {
-        let pairs = nodes
-            .iter()
-            .flat_map(|&one| nodes.iter().map(move |&other| (one, other)));
-        pairs.map(|(one, other)| between(one, other)).sum()
-    };
+    let sum = |nodes| -> i64 { pairs(nodes).map(|(one, other)| between(one, other)).sum() };
     sum(first) + sum(second)
+}
+
+/// Each of some nodes with each of them.
+pub(super) fn pairs(nodes: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let with_all = |&one| nodes.iter().map(move |&other| (one, other));
+    nodes.iter().flat_map(with_all)
 }
 
 fn swap_down(first: &mut [usize], second: &mut [usize], between: &impl Fn(usize, usize) -> i64) {

@@ -1,7 +1,7 @@
 //! The machine as the kernels see it: usable nodes in an order in which neighbours stand together.
 
 use super::graph::id;
-use super::halve::halve;
+use super::halve::{halve, pairs};
 use super::order;
 
 /// Largest distance inside the kernels; larger tables are scaled down to it.
@@ -57,10 +57,8 @@ impl Machine {
         if same && self.key.0 == distance {
             return;
         }
-        self.key.0.clear();
-        self.key.0.extend_from_slice(distance);
-        self.key.1.clear();
-        self.key.1.extend_from_slice(capacity);
+        distance.clone_into(&mut self.key.0);
+        capacity.clone_into(&mut self.key.1);
         (self.key.2, self.key.3) = (tasks, fold);
         let usable: Vec<usize> = (0..capacity.len())
             .filter(|&node| capacity[node] > 0)
@@ -73,7 +71,8 @@ impl Machine {
         };
         let (table, counts) = fold_up(&table, &counts, &groups);
         let ranked = order::by_distance(&table, &counts);
-        let (table, counts) = renamed(&table, &counts, &ranked);
+        let in_order: Vec<Vec<usize>> = ranked.iter().map(|&node| vec![node]).collect();
+        let (table, counts) = fold_up(&table, &counts, &in_order);
         let mut order: Vec<usize> = (0..groups.len()).collect();
         self.halvings.clear();
         let mut parts = std::collections::VecDeque::from([(0, groups.len(), 0)]);
@@ -112,39 +111,23 @@ impl Machine {
     /// Distances of the usable nodes: both directions added, less the smallest, without a common
     /// factor, and none above [`DISTANCE_MAX`].
     fn normalised(&mut self, distance: &[u32], all: usize, usable: &[usize]) -> Vec<i64> {
-        let pair = |one: usize, other: usize| {
+        let both = pairs(usable).map(|(one, other)| {
             u64::from(distance[one * all + other]) + u64::from(distance[other * all + one])
-        };
-        let mut smallest = u64::MAX;
-        let mut largest = 0;
-        let mut factor = 0;
-        for &one in usable {
-            for &other in usable {
-                smallest = smallest.min(pair(one, other));
-                largest = largest.max(pair(one, other));
-            }
-        }
-        for &one in usable {
-            for &other in usable {
-                factor = common_factor(pair(one, other) - smallest, factor);
-            }
-        }
-        let factor = factor.max(1);
-        let top = largest.saturating_sub(smallest) / factor;
-        self.unit = factor;
-        self.scale = 1;
-        if top > DISTANCE_MAX {
-            self.scale = top.div_ceil(DISTANCE_MAX);
-        }
-        let mut table = Vec::with_capacity(usable.len() * usable.len());
-        for &one in usable {
-            for &other in usable {
-                let exact = (pair(one, other) - smallest) / factor;
-                let rounded = (exact + self.scale / 2) / self.scale;
-                table.push(i64::try_from(rounded).unwrap_or(0));
-            }
-        }
-        table
+        });
+        let both: Vec<u64> = both.collect();
+        let smallest = both.iter().copied().min().unwrap_or(0);
+        let largest = both.iter().copied().max().unwrap_or(0);
+        let factor = both
+            .iter()
+            .fold(0, |factor, way| common_factor(way - smallest, factor));
+        self.unit = factor.max(1);
+        // One when all are small enough.
+        self.scale = ((largest - smallest) / self.unit)
+            .div_ceil(DISTANCE_MAX)
+            .max(1);
+        let rounded = |way| ((way - smallest) / self.unit + self.scale / 2) / self.scale;
+        let table = both.into_iter().map(rounded);
+        table.map(|way| i64::try_from(way).unwrap_or(0)).collect()
     }
 
     fn fill(&mut self, table: &[i64], order: &[usize]) {
@@ -325,16 +308,6 @@ fn fold_up(table: &[i64], capacity: &[u32], groups: &[Vec<usize>]) -> (Vec<i64>,
     }
     let sum = |group: &Vec<usize>| group.iter().map(|&node| capacity[node]).sum();
     (folded, groups.iter().map(sum).collect())
-}
-
-/// The table and the capacities with the nodes in another order.
-fn renamed(table: &[i64], capacity: &[u32], order: &[usize]) -> (Vec<i64>, Vec<u32>) {
-    let nodes = capacity.len();
-    let pairs = order
-        .iter()
-        .flat_map(|&one| order.iter().map(move |&other| table[one * nodes + other]));
-    let capacity = order.iter().map(|&node| capacity[node]);
-    (pairs.collect(), capacity.collect())
 }
 
 const fn common_factor(one: u64, other: u64) -> u64 {

@@ -70,11 +70,15 @@ mod treematch;
 mod warm;
 
 pub use graph::Edges;
+pub(crate) use graph::mix;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
 pub use relieve::{Bandwidths, relieve};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
+
+/// A kernel that begins from nothing: [`map`], [`treematch()`], [`drb`] or [`kl()`].
+pub type Kernel = for<'w> fn(&Problem<'_>, Effort, &'w mut Workspace) -> Mapping<'w>;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! Where controllers would carry too much, locality has to give way.
 
 use super::graph::Steps;
+use super::machine::Machine;
 use super::problem::{Effort, Mapping, Problem};
 use super::search::Workspace;
-use super::table::{Field, Local, Table, Trade};
+use super::table::{Local, Table, Trade};
 
 /// Rounds over all tasks; each ends when a round changes nothing.
 const ROUNDS_MAX: usize = 30;
@@ -48,7 +49,7 @@ pub fn relieve<'w>(
     let spent = super::map(problem, effort, workspace).steps;
     let mut steps = Steps::new(effort.steps_max.saturating_sub(spent));
     workspace.improve(problem, &mut steps, |field, table, carried, steps| {
-        let mut relief = Relief::new(field, bandwidths, table, carried);
+        let mut relief = Relief::new(field.machine, bandwidths, table, carried);
         let mut local = Local::new(field, table, steps);
         for _ in 0..ROUNDS_MAX {
             if !relief.round(&mut local) {
@@ -70,26 +71,26 @@ fn permille(load: u64, most: u64) -> u64 {
 
 struct Relief<'a> {
     bandwidths: &'a Bandwidths<'a>,
-    field: Field<'a>,
+    machine: &'a Machine,
     /// What is asked of each node, by our positions.
     carried: &'a mut Vec<u64>,
 }
 
 impl<'a> Relief<'a> {
     fn new(
-        field: Field<'a>,
+        machine: &'a Machine,
         bandwidths: &'a Bandwidths<'a>,
         table: &Table,
         carried: &'a mut Vec<u64>,
     ) -> Self {
         carried.clear();
-        carried.resize(field.machine.nodes(), 0);
+        carried.resize(machine.nodes(), 0);
         for (&demand, &node) in bandwidths.demand.iter().zip(&table.node) {
             carried[usize::from(node)] += u64::from(demand);
         }
         Self {
             bandwidths,
-            field,
+            machine,
             carried,
         }
     }
@@ -97,7 +98,7 @@ impl<'a> Relief<'a> {
     /// The best trade of each task in turn. True when one was made.
     fn round(&mut self, local: &mut Local<'_>) -> bool {
         let mut any = false;
-        for task in 0..self.field.rows.tasks() {
+        for task in 0..local.field.rows.tasks() {
             if local.steps.is_out() {
                 return false;
             }
@@ -116,7 +117,7 @@ impl<'a> Relief<'a> {
         let from = usize::from(local.table.node[task]);
         // Relief first, then cost.
         let mut best = ((0, 0), None);
-        for to in (0..self.field.machine.nodes()).filter(|&to| to != from) {
+        for to in (0..self.machine.nodes()).filter(|&to| to != from) {
             let members = local.table.members_of(to);
             let _ = local.steps.spend(members.len());
             let room = local.has_room(to).then_some(Trade::Move(to));
@@ -138,10 +139,10 @@ impl<'a> Relief<'a> {
             Trade::Swap(other) => {
                 let from = usize::from(local.table.node[task]);
                 let to = usize::from(local.table.node[other]);
-                let between = i64::from(self.field.rows.between(task, other));
+                let between = i64::from(local.field.rows.between(task, other));
                 i64::from(local.delta(task, to))
                     + i64::from(local.delta(other, from))
-                    + i64::from(self.field.machine.apart(from, to)) * between
+                    + i64::from(self.machine.apart(from, to)) * between
             }
         }
     }
@@ -171,7 +172,7 @@ impl<'a> Relief<'a> {
 
     fn square(&self, node: usize, load: u64) -> i128 {
         let node = u16::try_from(node).unwrap_or(u16::MAX);
-        let most = self.bandwidths.controllers[usize::from(self.field.machine.members(node)[0])];
+        let most = self.bandwidths.controllers[usize::from(self.machine.members(node)[0])];
         let over = permille(load, most).saturating_sub(self.bandwidths.most_permille);
         i128::from(over) * i128::from(over)
     }

@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
 use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Edges, Level, Names, Steps};
+use super::graph::{Canon, Csr, Dice, Edges, Names, Steps};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
@@ -40,7 +40,8 @@ pub struct Workspace {
     /// The tasks in the order of `canon`, and who talks to whom of them.
     ours: Edges,
     table: Table,
-    full: Level,
+    /// The amounts of the caller, shifted right where they would overflow.
+    full: Vec<u32>,
     prices: Vec<i32>,
     start: Vec<u16>,
     result: Vec<u16>,
@@ -56,12 +57,20 @@ pub struct Workspace {
 /// price. Without, tasks and machine are halved together, on several scales, and single tasks then trade
 /// places until no trade helps.
 pub fn map<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Map)
+    workspace.solve(problem, effort, |workspace, steps| {
+        if problem.current.is_some() {
+            workspace.warm(problem, effort, steps);
+        } else {
+            workspace.cold(problem, effort, steps, Method::Map);
+        }
+    })
 }
 
 /// Dual recursive bipartitioning alone, on single tasks, then refined.
 pub fn drb<'w>(problem: &Problem<'_>, effort: Effort, workspace: &'w mut Workspace) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Drb)
+    workspace.solve(problem, effort, |workspace, steps| {
+        workspace.cold(problem, effort, steps, Method::Drb);
+    })
 }
 
 /// Swaps and moves from the current mapping (or tasks in their order) until none helps.
@@ -72,50 +81,45 @@ pub fn refine<'w>(
     effort: Effort,
     workspace: &'w mut Workspace,
 ) -> Mapping<'w> {
-    run(problem, effort, workspace, Method::Refine)
+    workspace.solve(problem, effort, |workspace, steps| {
+        workspace.warm(problem, effort, steps);
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Map,
     Drb,
-    Refine,
-}
-
-fn run<'w>(
-    problem: &Problem<'_>,
-    effort: Effort,
-    workspace: &'w mut Workspace,
-    method: Method,
-) -> Mapping<'w> {
-    let warm = method == Method::Refine || (problem.current.is_some() && method == Method::Map);
-    let mut steps = Steps::new(effort.steps_max);
-    workspace.seat(problem);
-    if workspace.is_open(&steps) {
-        if warm {
-            workspace.warm(problem, effort, &mut steps);
-        } else {
-            workspace.cold(problem, effort, &mut steps, method);
-        }
-    }
-    workspace.answer(problem, &steps)
 }
 
 impl Workspace {
+    /// Starts within capacities, lets a method make something better of that, and names what it
+    /// found.
+    fn solve(
+        &mut self,
+        problem: &Problem<'_>,
+        effort: Effort,
+        method: impl FnOnce(&mut Self, &mut Steps),
+    ) -> Mapping<'_> {
+        let mut steps = Steps::new(effort.steps_max);
+        self.seat(problem);
+        if !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1 {
+            method(self, &mut steps);
+        }
+        self.answer(problem, &steps)
+    }
+
     /// Runs a method that fills the start from nothing, and refines what it found.
-    pub(super) fn with_start<'w>(
-        &'w mut self,
+    pub(super) fn with_start(
+        &mut self,
         problem: &Problem<'_>,
         effort: Effort,
         method: impl FnOnce(&Machine, &mut Steps, &mut [u16]),
-    ) -> Mapping<'w> {
-        let mut steps = Steps::new(effort.steps_max);
-        self.seat(problem);
-        if self.is_open(&steps) {
-            method(&self.machine, &mut steps, &mut self.start);
-            self.warm(problem, effort, &mut steps);
-        }
-        self.answer(problem, &steps)
+    ) -> Mapping<'_> {
+        self.solve(problem, effort, |workspace, steps| {
+            method(&workspace.machine, steps, &mut workspace.start);
+            workspace.warm(problem, effort, steps);
+        })
     }
 
     /// Hands the field of single tasks, started at the last answer, to a search of its own, with memory for
@@ -142,10 +146,6 @@ impl Workspace {
             search(field, &mut self.table, &mut self.carried, steps);
         }
         self.start.clone_from(&self.table.node);
-    }
-
-    fn is_open(&self, steps: &Steps) -> bool {
-        !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1
     }
 
     /// Makes the machine that of the problem. Folded and not, both are kept: a search that wants one after
@@ -210,12 +210,7 @@ impl Workspace {
 
     /// Fills the prices of leaving the current nodes; the shift of the amounts.
     fn prices(&mut self, problem: &Problem<'_>) -> u32 {
-        let price = if problem.current.is_some() {
-            problem.move_price
-        } else {
-            0
-        };
-        let price = self.machine.price(price);
+        let price = self.machine.price(problem.move_price);
         let shift = self.shift(problem, price);
         let price = i32::try_from(price >> shift)
             .unwrap_or(i32::MAX)
@@ -293,11 +288,7 @@ impl Workspace {
         };
         let plan = Plan::new(effort, tasks, &self.machine, method);
         let mut attempt = Attempt {
-            field: Field {
-                rows: self.ours.rows(),
-                machine: &self.machine,
-                linear: &[],
-            },
+            field: Field::free(self.ours.rows(), &self.machine),
             halves: &mut self.halves,
             communities: &mut self.communities,
             layout: &mut self.layout,
@@ -325,11 +316,7 @@ impl Workspace {
         }
         self.machine.slots(&mut self.table.node);
         self.table.node.truncate(tasks);
-        let field = Field {
-            rows: self.ours.rows(),
-            machine: &self.machine,
-            linear: &[],
-        };
+        let field = Field::free(self.ours.rows(), &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
         local.descend(0..tasks, false);
         let rows_max = exact::rows_max(tasks, self.machine.nodes(), effort.level);
@@ -354,11 +341,7 @@ impl Workspace {
     fn finish_dense(&mut self, rows: Csr<'_>, shift: u32, steps: &mut Steps) {
         let rows = scaled(rows, shift, &mut self.full);
         self.table.node.clone_from(&self.start);
-        let field = Field {
-            rows,
-            machine: &self.machine,
-            linear: &[],
-        };
+        let field = Field::free(rows, &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
         let order = self.canon.names().order.iter();
         local.descend(order.map(|&task| task as usize), false);
@@ -422,11 +405,9 @@ fn name(
     }
     for (named, &node) in named.iter_mut().zip(node_of) {
         if *named == u16::MAX {
-            let members = machine.members(node).iter().copied();
-            let open = members
-                .into_iter()
-                .find(|&there| free[usize::from(there)] > 0);
-            *named = open.unwrap_or(machine.members(node)[0]);
+            let members = machine.members(node);
+            let open = members.iter().find(|&&there| free[usize::from(there)] > 0);
+            *named = *open.unwrap_or(&members[0]);
             free[usize::from(*named)] = free[usize::from(*named)].saturating_sub(1);
         }
     }
@@ -446,15 +427,14 @@ fn whole_cost(rows: Csr<'_>, names: Names<'_>, machine: &Machine, node_of: &[u16
 }
 
 /// The rows, each amount shifted right but not to zero.
-fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Level) -> Csr<'a> {
+fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Vec<u32>) -> Csr<'a> {
     if shift == 0 {
         return rows;
     }
-    full.weights.clear();
-    full.weights
-        .extend(rows.weights.iter().map(|&weight| (weight >> shift).max(1)));
+    full.clear();
+    full.extend(rows.weights.iter().map(|&weight| (weight >> shift).max(1)));
     Csr {
-        weights: &full.weights,
+        weights: full,
         ..rows
     }
 }

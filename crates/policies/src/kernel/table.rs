@@ -40,6 +40,17 @@ pub(super) struct Field<'a> {
     pub(super) linear: &'a [i32],
 }
 
+impl<'a> Field<'a> {
+    /// One without prices.
+    pub(super) const fn free(rows: Csr<'a>, machine: &'a Machine) -> Self {
+        Self {
+            rows,
+            machine,
+            linear: &[],
+        }
+    }
+}
+
 /// Who changes places with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trade {

@@ -49,15 +49,11 @@ fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut 
             tree.step(&vec![2; tree.groups.len() / 2]);
         }
         // One group is left; its tasks are in the order of the leaves.
-        let room = capacity[0] as usize;
-        for (place, &task) in tree.groups[0].iter().enumerate() {
-            if let Some(node) = start.get_mut(task as usize) {
-                *node = u16::try_from(place / room).unwrap_or(u16::MAX);
-            }
-        }
-        return;
+        let leaves = tree.groups[0].chunks(capacity[0] as usize);
+        tree.groups = leaves.map(<[u32]>::to_vec).collect();
+    } else {
+        place_groups(&tree.edges, machine, &mut nodes);
     }
-    place_groups(&tree.edges, machine, &mut nodes);
     for (group, &node) in tree.groups.iter().zip(&nodes) {
         for &task in group {
             if let Some(there) = start.get_mut(task as usize) {
@@ -76,24 +72,14 @@ struct Grouping {
 
 impl Grouping {
     fn new(rows: Csr<'_>, slots: usize) -> Self {
-        let groups = (0..slots.max(rows.tasks()))
+        let groups: Vec<Vec<u32>> = (0..slots.max(rows.tasks()))
             .map(|task| vec![id(task)])
             .collect();
-        let mut pairs = Vec::with_capacity(rows.entries() / 2);
-        for task in 0..rows.tasks() {
-            let above = rows.row(task).filter(|&(other, _)| other > task);
-            pairs.extend(
-                above.map(|(other, weight)| {
-                    (id(task), id(other), u64::from(weight.cast_unsigned()))
-                }),
-            );
-        }
-        let mut grouping = Self {
+        let pairs: Vec<(u32, u32, u64)> = rows.pairs().collect();
+        Self {
+            edges: Edges::from_pairs(groups.len(), &pairs),
             groups,
-            edges: Edges::default(),
-        };
-        grouping.edges.refill(grouping.groups.len(), &pairs);
-        grouping
+        }
     }
 
     /// Joins the groups into groups of these many each, and adds up what they say.
@@ -111,14 +97,11 @@ impl Grouping {
                 part_of[member] = id(part);
             }
         }
-        let mut pairs = Vec::new();
-        for one in 0..self.groups.len() {
-            for (other, weight) in self.edges.partners(one) {
-                if one < other && part_of[one] != part_of[other] {
-                    pairs.push((part_of[one], part_of[other], u64::from(weight)));
-                }
-            }
-        }
+        // Pairs of a part with itself are left out.
+        let pairs = self.edges.rows().pairs();
+        let pairs = pairs
+            .map(|(one, other, weight)| (part_of[one as usize], part_of[other as usize], weight));
+        let pairs: Vec<(u32, u32, u64)> = pairs.collect();
         let join = |members: &Vec<usize>| -> Vec<u32> {
             members
                 .iter()
@@ -187,13 +170,11 @@ impl Grouping {
     /// takes what talks most to it. Returned in the order of `sizes`.
     fn greedy_partition(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
         let count = self.groups.len();
-        let mut pairs: Vec<(u32, usize, usize)> = Vec::new();
-        for one in 0..count {
-            let above = self.edges.partners(one).filter(|&(other, _)| other > one);
-            pairs.extend(above.map(|(other, weight)| (weight, one, other)));
-        }
-        pairs.sort_unstable_by_key(|&(weight, one, other)| (std::cmp::Reverse(weight), one, other));
-        let mut pairs = pairs.into_iter();
+        let mut pairs: Vec<(u32, u32, u64)> = self.edges.rows().pairs().collect();
+        pairs.sort_unstable_by_key(|&(one, other, weight)| (std::cmp::Reverse(weight), one, other));
+        let mut pairs = pairs
+            .into_iter()
+            .map(|(one, other, _)| (one as usize, other as usize));
         let mut open = vec![true; count];
         let mut lowest = 0;
         let mut order: Vec<usize> = (0..sizes.len()).collect();
@@ -205,9 +186,8 @@ impl Grouping {
             let mut pull = vec![0_u64; count];
             while part.len() < size {
                 let next = if part.is_empty() {
-                    pairs
-                        .find(|&(_, one, other)| open[one] && open[other])
-                        .map(|pair| pair.1)
+                    let heaviest = pairs.find(|&(one, other)| open[one] && open[other]);
+                    heaviest.map(|(one, _)| one)
                 } else {
                     let talking = (0..count).filter(|&other| open[other] && pull[other] > 0);
                     talking.max_by_key(|&other| (pull[other], std::cmp::Reverse(other)))

@@ -18,10 +18,7 @@ pub(super) fn freely<'a>(
     start: &[u16],
     (table, steps): (&'a mut Table, &'a mut Steps),
 ) -> Local<'a> {
-    let free = Field {
-        linear: &[],
-        ..field
-    };
+    let free = Field::free(field.rows, field.machine);
     let mut local = Local::new(free, table, steps);
     let before = local.cost + local.priced(field.linear, start);
     rearrange(&mut local);

@@ -8,7 +8,9 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{Page, Program};
+use numad_core::Program;
+
+use crate::forecast::uses;
 
 /// What one thread is told from another by: how similar it is to all others, what it uses, where it
 /// is, and what it says. The least comes first.
@@ -47,12 +49,7 @@ pub(super) fn by_content(
 }
 
 fn traits(program: &Program<'_>, tasks: &[usize], links: &[(u32, u32, u64)]) -> Vec<Trait> {
-    let mut used = vec![0_u64; program.tasks.len()];
-    for user in program.pages.iter().flat_map(Page::accessors) {
-        if let Some(sum) = used.get_mut(user.task as usize) {
-            *sum += u64::from(user.weight);
-        }
-    }
+    let used = uses(program);
     let mut similar = vec![0_u64; tasks.len()];
     for &(one, other, amount) in links {
         for place in [one, other] {

@@ -39,6 +39,8 @@ use topology::Topology;
 use super::appetite::Appetite;
 use super::asked::{Asked, Chance, NOWHERE, Parts};
 use super::paths::Paths;
+use crate::figures::whole;
+use crate::proposals::move_page;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
@@ -630,7 +632,7 @@ impl Listing {
         let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
         let mbps = |score: f64| {
             if all > 0.0 {
-                whole_mbps(score / all)
+                whole(score / all * 1000.0)
             } else {
                 0
             }
@@ -672,21 +674,8 @@ fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usiz
 
 fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {
     if out.len() - first < PROPOSALS_MAX {
-        out.push(Proposal::MovePage {
-            page: page.key,
-            node,
-            reason,
-        });
+        out.push(move_page(page.key, node, reason));
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates, at 0 for what is overdrawn"
-)]
-fn whole_mbps(gbps: f64) -> u64 {
-    (gbps * 1000.0) as u64
 }
 
 #[cfg(test)]

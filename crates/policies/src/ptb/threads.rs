@@ -22,9 +22,10 @@ use numad_core::{Program, Proposal, Reason};
 
 use super::order;
 use super::similarity::Similarity;
-use crate::board::rounded;
+use crate::figures::{percent, rounded};
 use crate::kernel::{self, Edges, Effort, Problem, Workspace};
-use crate::seats::{Seats, may_run};
+use crate::proposals::place_task;
+use crate::seats::{Seats, may_run_everywhere};
 
 /// Similarity 1 in the graph: leaves room for 32,767 equal partners below the limit of a row.
 const ONE: f64 = 65_536.0;
@@ -91,11 +92,7 @@ impl Threads {
                 },
                 None => Reason::Stay,
             };
-            out.push(Proposal::PlaceTask {
-                task,
-                node: usize::from(node),
-                reason,
-            });
+            out.push(place_task(task, usize::from(node), reason));
         }
         nodes
     }
@@ -170,22 +167,14 @@ fn links(
 
 impl Cut {
     fn of(program: &Program<'_>, similarity: &Similarity) -> Option<Self> {
-        let open: Vec<usize> = (0..program.capacity.len())
-            .filter(|&node| program.capacity[node] > 0)
-            .collect();
-        let free = |task: &usize| {
-            similarity.seen[*task]
-                && open
-                    .iter()
-                    .all(|&node| may_run(&program.tasks[*task], node))
+        let is_free = |&task: &usize| {
+            similarity.seen[task] && may_run_everywhere(program, &program.tasks[task])
         };
         let (tasks, staying): (Vec<usize>, Vec<usize>) =
-            (0..program.tasks.len()).partition(|task| free(task));
+            (0..program.tasks.len()).partition(is_free);
         let seats = Seats::without(program, staying.into_iter());
         let nodes = seats.nodes();
-        let capacity: Vec<u32> = (0..nodes)
-            .map(|node| u32::try_from(seats.free(node)).unwrap_or(u32::MAX))
-            .collect();
+        let capacity = seats.capacity();
         let room: u64 = capacity.iter().map(|&places| u64::from(places)).sum();
         if tasks.is_empty() || room < tasks.len() as u64 {
             return None;
@@ -278,10 +267,6 @@ fn closest(similarity: &Similarity, nodes: &[Option<usize>]) -> Vec<Option<(usiz
         }
     }
     closest
-}
-
-fn percent(cosine: f64) -> u32 {
-    u32::try_from(rounded(cosine * 100.0)).unwrap_or(100)
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 use topology::{CoreId, CpuId, TaskKey};
 
 use super::{differs, every};
+use crate::history::began;
+use crate::proposals::place_task;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Autopin (Klug, Ott, Weidendorfer, Trinitis 2008)",
@@ -17,29 +19,27 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &["pinnings", "warm_up_ms", "measure_ms"],
     build,
-    differences: DIFFERENCES,
+    differences: &[
+        differs(
+            "pinnings",
+            "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
+            "what the policies of `among` would do, and staying",
+            "nobody has to know the machine",
+        ),
+        differs(
+            "choice",
+            "the most instructions per cycle",
+            "staying, unless another is `gain_min` faster",
+            "a difference may be chance",
+        ),
+        differs(
+            "afterwards",
+            "nothing",
+            "pages follow; a new round when threads come or go",
+            "programs change",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "pinnings",
-        "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
-        "what the policies of `among` would do, and staying",
-        "nobody has to know the machine",
-    ),
-    differs(
-        "choice",
-        "the most instructions per cycle",
-        "staying, unless another is `gain_min` faster",
-        "a difference may be chance",
-    ),
-    differs(
-        "afterwards",
-        "nothing",
-        "pages follow; a new round when threads come or go",
-        "programs change",
-    ),
-];
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
     let refused = |reason: String| SettingsError {
@@ -102,9 +102,7 @@ impl Policy for Autopin {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         if self.paces.len() < self.pinnings.len() {
             let since = *self.since.get_or_insert(now);
-            let window_ns = u64::try_from(program.window.as_nanos()).unwrap_or(u64::MAX);
-            let began = Time(now.0.saturating_sub(window_ns));
-            if began.0 >= since.after(self.warm_up).0
+            if began(now, program.window).0 >= since.after(self.warm_up).0
                 && let Some(ipc) = program.ipc
             {
                 self.sum += ipc * program.window.as_secs_f64();
@@ -130,11 +128,7 @@ impl Policy for Autopin {
                 continue;
             };
             self.places.insert(task.key, known.core);
-            out.push(Proposal::PlaceTask {
-                task: position,
-                node,
-                reason: Reason::Order,
-            });
+            out.push(place_task(position, node, Reason::Order));
         }
     }
 

@@ -3,10 +3,7 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{
-    Bind, CommMatrix, Difference, Policy, Program, Proposal, Published, Settings, SettingsError,
-    Time,
-};
+use numad_core::{Bind, CommMatrix, Policy, Program, Proposal, Published, Time};
 
 use super::{differs, every, partner, place};
 
@@ -15,23 +12,18 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: every(std::time::Duration::from_secs(1)),
     bind: Bind::Node,
     takes: &["similar_min"],
-    build,
-    differences: &DIFFERENCES,
+    build: |settings, _| {
+        Ok(Box::new(Azimi {
+            similar_min: settings.float("similar_min"),
+        }))
+    },
+    differences: &[differs(
+        "acceptance of a plan",
+        "always",
+        "if it is worth its moves, memory left behind included",
+        "pages stay, and become remote",
+    )],
 };
-
-const DIFFERENCES: [Difference; 1] = [differs(
-    "acceptance of a plan",
-    "always",
-    "if it is worth its moves, memory left behind included",
-    "pages stay, and become remote",
-)];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Azimi {
-        similar_min: settings.float("similar_min"),
-    }))
-}
 
 #[derive(Debug)]
 struct Azimi {

@@ -3,73 +3,48 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Bind, CommMatrix, Difference, Policy, Program, Proposal, Published, Reason, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Reason, Time};
 use topology::TaskKey;
 
-use super::{PROFILE_LAW, Profile, differs, fill, place};
-use crate::history::{Count, History};
+use super::{Once, PROFILE_LAW, differs, place};
+use crate::balance::from_nothing;
+use crate::history::Count;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "the baseline of DeLoc (dissertation, section 2.2)",
     interval: PROFILE_LAW,
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: &DIFFERENCES,
+    build: |_, _| Ok(Box::new(Balance::default())),
+    differences: &[differs(
+        "when",
+        "once, after a profile of 2 s, whatever the placement",
+        "when that lowers the highest load of a node by `tolerance`",
+        "a placement that is even enough stays",
+    )],
 };
-
-const DIFFERENCES: [Difference; 1] = [differs(
-    "when",
-    "once, after a profile of 2 s, whatever the placement",
-    "when that lowers the highest load of a node by `tolerance`",
-    "a placement that is even enough stays",
-)];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Balance::default()))
-}
 
 #[derive(Debug, Default)]
 struct Balance {
-    profile: Profile,
-    history: History,
-    plan: BTreeMap<TaskKey, (usize, u64)>,
-}
-
-impl Balance {
-    fn decide(&mut self, program: &Program<'_>, matrix: &CommMatrix) {
-        let placed = crate::balance::from_nothing(program, matrix);
-        let mut nodes = vec![None; program.tasks.len()];
-        for (task, node) in placed {
-            nodes[task] = Some(node);
-        }
-        fill(program, &mut nodes);
-        let tasks = program.tasks.iter().enumerate().zip(nodes);
-        self.plan = tasks
-            .filter_map(|((at, task), node)| Some((task.key, (node?, matrix.row_sum(at)))))
-            .collect();
-    }
+    once: Once,
+    /// What each task said in the profile.
+    said: BTreeMap<TaskKey, u64>,
 }
 
 impl Policy for Balance {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        if !self.profile.done {
-            self.history.note(now, program);
-        }
-        if self.profile.ends(now, program.window) {
-            let groups = self.history.groups(program, Count::Criterion);
-            let matrix = self.history.matrix(&groups, program.tasks.len());
-            self.decide(program, &matrix);
-        }
-        let plan = |task: usize| self.plan.get(&program.tasks[task].key);
-        let nodes = (0..program.tasks.len()).map(|task| Some(plan(task)?.0));
-        let nodes: Vec<Option<usize>> = nodes.collect();
+        let said = &mut self.said;
+        let nodes = self.once.nodes(now, program, |history| {
+            let groups = history.groups(program, Count::Criterion);
+            let matrix = history.matrix(&groups, program.tasks.len());
+            let tasks = program.tasks.iter().enumerate();
+            *said = tasks
+                .map(|(at, task)| (task.key, matrix.row_sum(at)))
+                .collect();
+            from_nothing(program, &matrix)
+        });
         place(&nodes, out, |task| Reason::Load {
-            amount: plan(task).map_or(0, |planned| planned.1),
+            amount: said.get(&program.tasks[task].key).copied().unwrap_or(0),
         });
     }
 }

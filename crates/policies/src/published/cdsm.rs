@@ -1,41 +1,33 @@
 //! CDSM (Diener and others 2015): the matrix of the whole run, which never forgets, and groups from the leaves of the
 //! machine up; every thread counts, pages stay.
 
-use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Settings, SettingsError, Time,
-};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
-use super::{Places, Tree, WholeRun, differs, every};
+use super::{Places, WholeRun, differs, every};
+use crate::kernel::treematch;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "CDSM (Diener, Cruz, Navaux, Busse, Heiss 2015)",
     interval: every(std::time::Duration::from_millis(500)),
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: DIFFERENCES,
+    build: |_, _| Ok(Box::new(Cdsm::default())),
+    differences: &[
+        differs(
+            "matrix",
+            "all windows, never forgotten",
+            "all windows, older ones counting less",
+            "what is long past would hold for ever",
+        ),
+        differs(
+            "mapping",
+            "to cores, by the tree of caches",
+            "to nodes, if it is worth its moves",
+            "the kernel balances within a node",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "matrix",
-        "all windows, never forgotten",
-        "all windows, older ones counting less",
-        "what is long past would hold for ever",
-    ),
-    differs(
-        "mapping",
-        "to cores, by the tree of caches",
-        "to nodes, if it is worth its moves",
-        "the kernel balances within a node",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Cdsm::default()))
-}
 
 #[derive(Debug, Default)]
 struct Cdsm {
@@ -47,7 +39,7 @@ impl Policy for Cdsm {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.all.with(program);
         if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, Tree::Groups, out);
+            self.places.map(program, &matrix, treematch, out);
         }
     }
 

@@ -10,10 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Bind, Difference, IntervalLaw, Policy, Program, Proposal, Published, Settings, SettingsError,
-    Task, Time,
-};
+use numad_core::{Bind, IntervalLaw, Policy, Program, Proposal, Published, Task, Time};
 use topology::TaskKey;
 
 use super::{Once, differs, partner, place};
@@ -26,44 +23,39 @@ pub(crate) const PUBLISHED: Published = Published {
     interval: IntervalLaw::ONDELOC,
     bind: Bind::Core,
     takes: &["groups"],
-    build,
-    differences: DIFFERENCES,
+    build: |settings, _| {
+        Ok(match settings.text("groups") {
+            "temporal" => Box::new(DeLoc::default()),
+            _ => Box::new(OnDeLoc::default()),
+        })
+    },
+    differences: &[
+        differs(
+            "interval",
+            "500 ms, doubled or halved, here up to 8 s",
+            "a sixteenth of the time since something changed",
+            "a change is seen sooner",
+        ),
+        differs(
+            "mapping",
+            "the listing: dealt out once, then only newcomers",
+            "by its aim: few migrations for the loudest pairs, refined",
+            "to the letter it never follows a change",
+        ),
+        differs(
+            "pages",
+            "stay",
+            "follow, or go where bandwidth is left",
+            "threads that move leave their memory behind",
+        ),
+        differs(
+            "groups=temporal",
+            "one mapping, after a profile of 2 s; the silent fill up",
+            "anew when worth it; the silent stay",
+            "a running program has no next start",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "interval",
-        "500 ms, doubled or halved, here up to 8 s",
-        "a sixteenth of the time since something changed",
-        "a change is seen sooner",
-    ),
-    differs(
-        "mapping",
-        "the listing: dealt out once, then only newcomers",
-        "by its aim: few migrations for the loudest pairs, refined",
-        "to the letter it never follows a change",
-    ),
-    differs(
-        "pages",
-        "stay",
-        "follow, or go where bandwidth is left",
-        "threads that move leave their memory behind",
-    ),
-    differs(
-        "groups=temporal",
-        "one mapping, after a profile of 2 s; the silent fill up",
-        "anew when worth it; the silent stay",
-        "a running program has no next start",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(match settings.text("groups") {
-        "temporal" => Box::new(DeLoc::default()),
-        _ => Box::new(OnDeLoc::default()),
-    })
-}
 
 #[derive(Debug, Default)]
 struct OnDeLoc {
@@ -164,27 +156,26 @@ impl Policy for OnDeLoc {
 struct DeLoc(Once);
 
 /// Groups by load, in them pairs by load.
-fn sort_by_load(groups: &mut [Group]) {
-    let load = |group: &Group| group.pairs.iter().map(|pair| pair.amount).sum::<f64>();
+pub(crate) fn sort_by_load(groups: &mut [Group]) {
+    let load = |group: &Group| group.iter().map(|pair| pair.amount).sum::<f64>();
     groups.sort_by(|one, other| load(other).total_cmp(&load(one)));
     for group in groups {
-        group
-            .pairs
-            .sort_by(|one, other| other.amount.total_cmp(&one.amount));
+        group.sort_by(|one, other| other.amount.total_cmp(&one.amount));
     }
 }
 
 /// The listing (Algorithm 1 of the dissertation): tasks in no pair get no node.
 pub(crate) fn deloc_map(tasks: &[Task], seats: Seats, groups: &mut [Group]) -> Vec<Option<usize>> {
     sort_by_load(groups);
-    let pairs = groups.iter().flat_map(|group| &group.pairs);
-    rounds::deal(tasks, seats, pairs)
+    rounds::deal(tasks, seats, groups)
 }
 
 impl Policy for DeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let map =
-            |mut groups: Vec<Group>| deloc_map(program.tasks, Seats::new(program), &mut groups);
-        self.0.propose(now, program, (Count::Criterion, map), out);
+        let nodes = self.0.nodes(now, program, |history| {
+            let mut groups = history.groups(program, Count::Criterion);
+            deloc_map(program.tasks, Seats::new(program), &mut groups)
+        });
+        place(&nodes, out, |task| partner(program, program.decayed, task));
     }
 }

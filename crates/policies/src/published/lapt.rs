@@ -5,59 +5,53 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason,
-    Settings, SettingsError, Time,
+    Bind, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason, Time,
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Places, Tree, WholeRun, differs};
+use super::{Places, WholeRun, differs};
+use crate::kernel::drb;
+use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "LAPT (Cruz, Diener, Navaux)",
     interval: IntervalLaw::LAPT,
     bind: Bind::Core,
     takes: &[],
-    build,
-    differences: DIFFERENCES,
+    build: |_, _| Ok(Box::new(Lapt::default())),
+    differences: &[
+        differs(
+            "interval",
+            "300 ms, +50 ms or half, 50 to 500 ms",
+            "a sixteenth of the time since something changed",
+            "a program that stands still costs next to nothing",
+        ),
+        differs(
+            "mapping",
+            "to cores, by the tree of caches",
+            "to nodes",
+            "the kernel balances within a node",
+        ),
+        differs(
+            "matrix",
+            "of the whole run: nothing clears it",
+            "of the last window",
+            "a change of partners would show late",
+        ),
+        differs(
+            "migrations",
+            "free",
+            "a placement stays until another is worth its moves",
+            "plans that are as good alternate",
+        ),
+        differs(
+            "page counters",
+            "saturate at 255, halved after a move",
+            "fade as well; three quarters of all uses are enough",
+            "on two nodes one old use would hold a page back for ever",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "interval",
-        "300 ms, +50 ms or half, 50 to 500 ms",
-        "a sixteenth of the time since something changed",
-        "a program that stands still costs next to nothing",
-    ),
-    differs(
-        "mapping",
-        "to cores, by the tree of caches",
-        "to nodes",
-        "the kernel balances within a node",
-    ),
-    differs(
-        "matrix",
-        "of the whole run: nothing clears it",
-        "of the last window",
-        "a change of partners would show late",
-    ),
-    differs(
-        "migrations",
-        "free",
-        "a placement stays until another is worth its moves",
-        "plans that are as good alternate",
-    ),
-    differs(
-        "page counters",
-        "saturate at 255, halved after a move",
-        "fade as well; three quarters of all uses are enough",
-        "on two nodes one old use would hold a page back for ever",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Lapt::default()))
-}
 
 /// Longest time between two calls of the data mapping.
 const PAGES_EVERY: Duration = Duration::from_millis(500);
@@ -66,7 +60,8 @@ const PAGES_EVERY: Duration = Duration::from_millis(500);
 struct Lapt {
     matrix: WholeRun,
     places: Places,
-    table: AccessTable,
+    /// The NUMA access table: one saturating byte for each page and node.
+    table: BTreeMap<PageKey, Vec<u8>>,
     last: Option<Time>,
     nodes: BTreeMap<TaskKey, usize>,
 }
@@ -75,7 +70,7 @@ impl Policy for Lapt {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.with(program);
         if matrix.pairs().next().is_some() {
-            self.places.map(program, &matrix, Tree::Bisection, out);
+            self.places.map(program, &matrix, drb, out);
         }
         let nodes = program.tasks.iter();
         let nodes: BTreeMap<TaskKey, usize> = nodes
@@ -85,25 +80,19 @@ impl Policy for Lapt {
         if moved || self.last.is_none_or(|last| now.since(last) >= PAGES_EVERY) {
             self.last = Some(now);
             self.nodes = nodes;
-            self.table.call(program, out);
+            self.map_pages(program, out);
         }
     }
 
     fn on_fate(&mut self, _: Time, proposal: &Proposal, fate: Fate) {
         if let (Proposal::MovePage { page, .. }, Fate::Done) = (proposal, fate) {
-            self.table.moved(*page);
+            self.table.entry(*page).and_modify(|row| age(row));
         }
     }
 
     fn core_of(&self, task: TaskKey) -> Option<CoreId> {
         self.places.core_of(task)
     }
-}
-
-/// The NUMA access table: one saturating byte for each page and node.
-#[derive(Debug, Default)]
-struct AccessTable {
-    rows: BTreeMap<PageKey, Vec<u8>>,
 }
 
 /// Counts a vector of nodes (eq. 4) and says where the page goes (eq. 5 and 6): the node with the most if that has twice
@@ -129,12 +118,12 @@ pub(crate) fn age(row: &mut [u8]) {
     }
 }
 
-impl AccessTable {
-    fn call(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+impl Lapt {
+    fn map_pages(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let nodes = program.capacity.len();
         let mut free = program.free_bytes.to_vec();
         for (page, record) in program.pages.iter().zip(program.records) {
-            let row = self.rows.entry(page.key).or_insert_with(|| vec![0; nodes]);
+            let row = self.table.entry(page.key).or_insert_with(|| vec![0; nodes]);
             let at = |task: &u32| program.tasks[*task as usize].node;
             let to = map_page(row, record.vector.iter().filter_map(at));
             let Some((node, home)) = to.zip(page.home.map(usize::from)) else {
@@ -143,21 +132,10 @@ impl AccessTable {
             if node != home && free[node] >= program.page_bytes {
                 free[node] -= program.page_bytes;
                 let sum: u32 = row.iter().copied().map(u32::from).sum();
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Accesses {
-                        there: u32::from(row[node]),
-                        mean: f64::from(sum) / nodes as f64,
-                    },
-                });
+                let there = u32::from(row[node]);
+                let mean = f64::from(sum) / nodes as f64;
+                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
             }
-        }
-    }
-
-    fn moved(&mut self, page: PageKey) {
-        if let Some(row) = self.rows.get_mut(&page) {
-            age(row);
         }
     }
 }

@@ -3,41 +3,32 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{
-    Bind, Difference, PageKey, Policy, Program, Proposal, Published, Reason, Settings,
-    SettingsError, Time,
-};
+use numad_core::{Bind, PageKey, Policy, Program, Proposal, Published, Reason, Time};
 
 use super::{PROFILE_LAW, Profile, differs};
+use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Marathe and Mueller 2006, as LAPT compares itself with it",
     interval: PROFILE_LAW,
     bind: Bind::Node,
     takes: &[],
-    build,
-    differences: DIFFERENCES,
+    build: |_, _| Ok(Box::new(Marathe::default())),
+    differences: &[
+        differs(
+            "when",
+            "once, after a profile of 2 s",
+            "all the time, as threads and accesses change",
+            "programs change",
+        ),
+        differs(
+            "where to",
+            "the node that accessed it most in the profile",
+            "the node with twice the mean of all, by LAPT's table",
+            "pages that all use alike would move for nothing",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "when",
-        "once, after a profile of 2 s",
-        "all the time, as threads and accesses change",
-        "programs change",
-    ),
-    differs(
-        "where to",
-        "the node that accessed it most in the profile",
-        "the node with twice the mean of all, by LAPT's table",
-        "pages that all use alike would move for nothing",
-    ),
-];
-
-#[expect(clippy::unnecessary_wraps, reason = "the type that all methods have")]
-fn build(_: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    Ok(Box::new(Marathe::default()))
-}
 
 /// Accesses of each page by node, and what came of the profile.
 #[derive(Debug, Default)]
@@ -81,11 +72,7 @@ impl Policy for Marathe {
                 continue;
             };
             if page.home.is_some_and(|home| usize::from(home) != node) {
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason: Reason::Accesses { there, mean },
-                });
+                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
             }
         }
     }

@@ -7,12 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
-use topology::{CoreId, TaskKey, Topology};
+use topology::{CoreId, CpuId, TaskKey, Topology};
 
-use crate::history::{Count, Group, History};
-use crate::kernel::{Edges, Effort, Problem, Workspace, drb, treematch};
+use crate::fixed::cores;
+use crate::history::{History, began, positions};
+use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
+use crate::proposals::place_task;
 use crate::rounds;
-use crate::seats::may_run;
+use crate::seats::{Seats, dealt_evenly, may_run};
 
 pub(crate) mod autopin;
 pub(crate) mod azimi;
@@ -67,8 +69,7 @@ struct Profile {
 impl Profile {
     /// Whether this window is the last of the profile, after which the program is mapped.
     fn ends(&mut self, now: Time, window: Duration) -> bool {
-        let length = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-        let began = *self.began.get_or_insert(Time(now.0.saturating_sub(length)));
+        let began = *self.began.get_or_insert(began(now, window));
         let ends = !self.done && now.since(began) >= PROFILE;
         self.done |= ends;
         ends
@@ -84,28 +85,27 @@ struct Once {
 }
 
 impl Once {
-    /// Goes on with the profile, maps its groups of pairs at its end, and asks for what was mapped.
-    fn propose(
+    /// Goes on with the profile, and maps it at its end; the nodes that were mapped then.
+    fn nodes(
         &mut self,
         now: Time,
         program: &Program<'_>,
-        (count, map): (Count, impl FnOnce(Vec<Group>) -> Vec<Option<usize>>),
-        out: &mut Vec<Proposal>,
-    ) {
+        map: impl FnOnce(&History) -> Vec<Option<usize>>,
+    ) -> Vec<Option<usize>> {
         if !self.profile.done {
             self.history.note(now, program);
         }
         let keys = program.tasks.iter().map(|task| task.key);
         if self.profile.ends(now, program.window) {
-            let mut nodes = map(self.history.groups(program, count));
-            fill(program, &mut nodes);
+            let mut nodes = map(&self.history);
+            let takes = |task: usize, node: usize| may_run(&program.tasks[task], node);
+            rounds::fill(&mut nodes, program.capacity, takes);
             let placed = keys.clone().zip(nodes);
             self.plan = placed
                 .filter_map(|(key, node)| Some((key, node?)))
                 .collect();
         }
-        let nodes: Vec<Option<usize>> = keys.map(|key| self.plan.get(&key).copied()).collect();
-        place(&nodes, out, |task| partner(program, program.decayed, task));
+        keys.map(|key| self.plan.get(&key).copied()).collect()
     }
 }
 
@@ -117,11 +117,7 @@ fn place(
 ) {
     for (task, node) in nodes.iter().enumerate() {
         if let Some(node) = *node {
-            out.push(Proposal::PlaceTask {
-                task,
-                node,
-                reason: reason(task),
-            });
+            out.push(place_task(task, node, reason(task)));
         }
     }
 }
@@ -138,10 +134,7 @@ impl WholeRun {
             let sum = self.0.entry((key(one), key(other))).or_default();
             *sum = sum.saturating_add(amount);
         }
-        let positions = program.tasks.iter().enumerate();
-        let positions: BTreeMap<TaskKey, usize> = positions
-            .map(|(position, task)| (task.key, position))
-            .collect();
+        let positions = positions(program);
         self.0
             .retain(|(one, other), _| positions.contains_key(one) && positions.contains_key(other));
         let mut matrix = CommMatrix::new(program.tasks.len());
@@ -165,31 +158,22 @@ fn partner(program: &Program<'_>, matrix: &CommMatrix, task: usize) -> Reason {
     }
 }
 
-/// How tasks are mapped to cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tree {
-    /// Scotch's dual recursive bipartitioning.
-    Bisection,
-    /// Groups from the leaves up.
-    Groups,
-}
-
 /// The core of each task.
 #[derive(Debug, Default)]
 struct Places(BTreeMap<TaskKey, CoreId>);
 
 impl Places {
-    /// Maps the tasks to cores by the method, and asks for the nodes of those; that of a task that may not run there
-    /// is not asked for.
+    /// Maps the tasks to cores by the kernel, and asks for the nodes of those; that of a task that
+    /// may not run there is not asked for.
     fn map(
         &mut self,
         program: &Program<'_>,
         matrix: &CommMatrix,
-        tree: Tree,
+        kernel: Kernel,
         out: &mut Vec<Proposal>,
     ) {
         let cores = Cores::of(program.topology);
-        let plan = cores.map(program, matrix, tree);
+        let plan = cores.map(program, matrix, kernel);
         let at = |core: &Option<usize>| core.map(|core| cores.all[core]);
         let tasks = program.tasks.iter().zip(&plan);
         self.0 = tasks
@@ -207,7 +191,7 @@ impl Places {
 /// Cores with the nodes that they are on, and how far apart two of them are.
 #[derive(Debug)]
 struct Cores {
-    all: Vec<(usize, CoreId)>,
+    all: Vec<(usize, CoreId, CpuId)>,
     distance: Vec<u32>,
 }
 
@@ -218,27 +202,16 @@ impl Cores {
     /// Distances in the tree: one for each level of caches up to the one that two cores share, and beyond
     /// those the distance of the nodes.
     fn of(topology: &Topology) -> Self {
-        let mut all: Vec<(usize, CoreId)> = Vec::new();
-        let mut cpus = Vec::new();
-        for (position, node) in topology.nodes().iter().enumerate() {
-            let mut seen: BTreeMap<CoreId, topology::CpuId> = BTreeMap::new();
-            for cpu in node.cpus.iter() {
-                if let Some(known) = topology.cpu(cpu) {
-                    seen.entry(known.core).or_insert(cpu);
-                }
-            }
-            all.extend(seen.keys().map(|&core| (position, core)));
-            cpus.extend(seen.values().copied());
-        }
+        let all = cores(topology);
         let levels = topology.caches().iter().map(|cache| u32::from(cache.level));
         let last = levels.max().unwrap_or(0) + 1;
         let nodes = topology.distances();
         let mut distance = Vec::with_capacity(all.len() * all.len());
-        for (one, (home, core)) in all.iter().enumerate() {
-            for (other, (node, partner)) in all.iter().enumerate() {
-                let shared = topology.caches().iter().filter(|cache| {
-                    cache.cpus.contains(cpus[one]) && cache.cpus.contains(cpus[other])
-                });
+        for (home, core, cpu) in &all {
+            for (node, partner, other) in &all {
+                let caches = topology.caches().iter();
+                let shared =
+                    caches.filter(|cache| cache.cpus.contains(*cpu) && cache.cpus.contains(*other));
                 let level = shared.map(|cache| u32::from(cache.level)).min();
                 distance.push(match (core == partner, home == node) {
                     (true, _) => 0,
@@ -253,43 +226,31 @@ impl Cores {
         Self { all, distance }
     }
 
-    /// A core for each task, by the method; none for a task that may not run there, which stays where it is.
-    fn map(&self, program: &Program<'_>, matrix: &CommMatrix, tree: Tree) -> Vec<Option<usize>> {
+    /// A core for each task, by the kernel; none for a task that may not run there, which stays
+    /// where it is.
+    fn map(
+        &self,
+        program: &Program<'_>,
+        matrix: &CommMatrix,
+        kernel: Kernel,
+    ) -> Vec<Option<usize>> {
         let tasks = program.tasks.len();
-        let mut left = program.capacity.to_vec();
-        let mut capacity = vec![0_u32; self.all.len()];
-        // As many on each core as the node takes, dealt out evenly.
-        while left.iter().any(|&room| room > 0) && !capacity.is_empty() {
-            let before: usize = left.iter().sum();
-            for (core, &(node, _)) in capacity.iter_mut().zip(&self.all) {
-                if left[node] > 0 {
-                    left[node] -= 1;
-                    *core += 1;
-                }
-            }
-            if left.iter().sum::<usize>() == before {
-                break;
-            }
+        let mut capacity = Vec::with_capacity(self.all.len());
+        for same in self.all.chunk_by(|one, other| one.0 == other.0) {
+            // As many on each core as the node takes, dealt out evenly.
+            let each = dealt_evenly(program.capacity[same[0].0], &vec![usize::MAX; same.len()]);
+            capacity.extend(Seats::of(&each).capacity());
         }
         let edges = Edges::from_matrix(matrix);
         let Ok(problem) = Problem::new(&edges, &self.distance, &capacity) else {
             return vec![None; tasks];
         };
         let mut workspace = Workspace::default();
-        let mapping = match tree {
-            Tree::Bisection => drb(&problem, Effort::ONLINE, &mut workspace),
-            Tree::Groups => treematch(&problem, Effort::ONLINE, &mut workspace),
-        };
+        let mapping = kernel(&problem, Effort::ONLINE, &mut workspace);
         let cores = mapping.node_of.iter().map(|&core| usize::from(core));
         let cores = cores.zip(program.tasks);
         cores
             .map(|(core, task)| may_run(task, self.all[core].0).then_some(core))
             .collect()
     }
-}
-
-/// Where everyone who is left without a node goes: in their order to the node with the fewest.
-fn fill(program: &Program<'_>, nodes: &mut [Option<usize>]) {
-    let takes = |task: usize, node: usize| may_run(&program.tasks[task], node);
-    rounds::fill(nodes, program.capacity, takes);
 }

@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel};
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 
 use super::{differs, every, place};
-use crate::board::rounded;
+use crate::figures::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
-use crate::seats::may_run;
+use crate::proposals::move_page;
+use crate::seats::may_run_everywhere;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "PTB (dissertation, chapters 4 and 5)",
@@ -27,41 +28,40 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Node,
     takes: &["c1", "c2", "min_acc"],
     build,
-    differences: DIFFERENCES,
+    differences: &[
+        differs(
+            "cycle",
+            "1 s (tau), histogram begun anew",
+            "windows as they come, faded by half",
+            "samples are few",
+        ),
+        differs(
+            "histogram",
+            "all threads of a page",
+            "the last four, standing for all",
+            "a page costs 32 bytes",
+        ),
+        differs(
+            "C2 and Min_Acc",
+            "1.5 and 16",
+            "follow the measured cost of moves",
+            "at our rates most pages have fewer samples",
+        ),
+        differs(
+            "bandwidth",
+            "all unused at the start of each cycle, a row for each node (as for each processor, \
+             where a node has one)",
+            "begins with what pages take where they are; memories count too",
+            "near saturation pages would go round in circles",
+        ),
+        differs(
+            "threads",
+            "cut anew in every cycle",
+            "a plan must be worth its moves",
+            "cuts of the same size have nothing in common",
+        ),
+    ],
 };
-
-const DIFFERENCES: &[Difference] = &[
-    differs(
-        "cycle",
-        "1 s (tau), histogram begun anew",
-        "windows as they come, faded by half",
-        "samples are few",
-    ),
-    differs(
-        "histogram",
-        "all threads of a page",
-        "the last four, standing for all",
-        "a page costs 32 bytes",
-    ),
-    differs(
-        "C2 and Min_Acc",
-        "1.5 and 16",
-        "follow the measured cost of moves",
-        "at our rates most pages have fewer samples",
-    ),
-    differs(
-        "bandwidth",
-        "all unused at the start of each cycle, a row for each node (as for each processor, where a node has one)",
-        "begins with what pages take where they are; memories count too",
-        "near saturation pages would go round in circles",
-    ),
-    differs(
-        "threads",
-        "cut anew in every cycle",
-        "a plan must be worth its moves",
-        "cuts of the same size have nothing in common",
-    ),
-];
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
     let number = |name: &str, published: f64| match settings.text(name) {
@@ -225,11 +225,8 @@ impl Ptb {
         let open: Vec<usize> = (0..program.capacity.len())
             .filter(|&node| program.capacity[node] > 0)
             .collect();
-        let free = |task: &usize| {
-            open.iter()
-                .all(|&node| may_run(&program.tasks[*task], node))
-        };
-        let tasks: Vec<usize> = (0..now.len()).filter(free).collect();
+        let is_free = |&task: &usize| may_run_everywhere(program, &program.tasks[task]);
+        let tasks: Vec<usize> = (0..now.len()).filter(is_free).collect();
         let all = similarity(rows, &now, self.c1);
         let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&tasks) {
@@ -291,8 +288,7 @@ impl Policy for Ptb {
             return;
         }
         let nodes = self.threads(program, &rows);
-        let moves: Vec<Option<usize>> = nodes.clone();
-        place(&moves, out, |_| Reason::Order);
+        place(&nodes, out, |_| Reason::Order);
         let model = MachineModel::new(program.topology);
         let count = program.capacity.len();
         let seconds = program.window.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -326,11 +322,7 @@ impl Policy for Ptb {
                 && free[node] >= program.page_bytes
             {
                 free[node] -= program.page_bytes;
-                out.push(Proposal::MovePage {
-                    page: page.key,
-                    node,
-                    reason,
-                });
+                out.push(move_page(page.key, node, reason));
             }
         }
     }

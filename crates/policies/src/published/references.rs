@@ -405,8 +405,8 @@ fn the_most_used_node_and_the_fastest_pinning_are_found() {
 fn cores_are_as_far_apart_as_the_tree_says() {
     let machine = topology::load("2x4").unwrap();
     let cores = Cores::of(&machine);
-    for (one, (home, core)) in cores.all.iter().enumerate() {
-        for (other, (node, partner)) in cores.all.iter().enumerate() {
+    for (one, (home, core, _)) in cores.all.iter().enumerate() {
+        for (other, (node, partner, _)) in cores.all.iter().enumerate() {
             let far = cores.distance[one * cores.all.len() + other];
             assert_eq!(far == 0, core == partner);
             let caches = machine.caches().iter();

@@ -1,30 +1,23 @@
 //! Owner: a page belongs to the thread that uses it most.
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
+use numad_core::{Policy, Program, Proposal, Reason, Time};
+
+use crate::Factory;
+
+/// Makes the policy `owner`.
+pub(crate) static OWNER: Factory = Factory {
+    name: "owner",
+    summary: "Puts each page on the node of the thread that uses it most.",
+    settings: &[],
+    seeks_gain: true,
+    goes_by_order: false,
+    published: None,
+    build: |_settings, _seed| Ok(Box::new(Owner)),
 };
 
-/// Makes the policy `owner`, and is it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner;
-
-impl PolicyFactory for Owner {
-    fn name(&self) -> &'static str {
-        "owner"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Puts each page on the node of the thread that uses it most."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(*self))
-    }
-}
+/// The policy `owner`.
+#[derive(Debug)]
+struct Owner;
 
 impl Policy for Owner {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {

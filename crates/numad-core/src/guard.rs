@@ -284,21 +284,25 @@ impl ThreadCase<'_> {
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
         let mut put = |(one, other): (usize, usize), samples: f64, stands_for: f64| {
-            if let Some(by) = self.nearer(one, other, before, after) {
-                let by = by * stands_for;
-                for scale in [one, other] {
-                    each[scale].put(samples, by);
-                }
-                all.put(samples, by);
+            let by = self.nearer(one, other, before, after).unwrap_or(0.0) * stands_for;
+            for scale in [one, other] {
+                each[scale].put(samples, by);
             }
+            all.put(samples, by);
+            by
         };
+        let everyone = self.all_pairs(before, after);
+        let mut unnamed = Scale::default();
         for page in self.program.pages {
-            for_each_pair(page, &mut put);
+            let named = for_each_pair(page, &mut put);
+            let (samples, by) = named.unnamed(page.remembered(), &everyone);
+            unnamed.put(samples, by);
         }
         // Messages are in no page. Pairs of the matrix are there and back, as pairs on pages are.
         for (one, other, samples) in self.said.pairs() {
             put((one, other), samples as f64, 1.0);
         }
+        all.add(&unnamed);
         let plan = ThreadPlan {
             program: *self.program,
             before,
@@ -367,6 +371,34 @@ impl ThreadCase<'_> {
         };
         let (was, is) = (apart(before)?, apart(after)?);
         (was != is).then(|| f64::from(was) - f64::from(is))
+    }
+
+    /// All pairs of tasks of which it is known where they are and would be.
+    fn all_pairs(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Pairs {
+        let nodes = self.program.capacity.len();
+        let distances = self.program.topology.distances();
+        let (mut was, mut is) = (vec![0.0; nodes], vec![0.0; nodes]);
+        for (before, after) in before.iter().zip(after) {
+            if let (Some(before), Some(after)) = (*before, *after) {
+                was[before] += 1.0;
+                is[after] += 1.0;
+            }
+        }
+        let apart = |on: &[f64]| {
+            let mut sum = 0.0;
+            for one in 0..nodes {
+                for other in 0..nodes {
+                    let pairs = on[one] * (on[other] - f64::from(u8::from(one == other)));
+                    sum += pairs * f64::from(distances.between(one, other));
+                }
+            }
+            sum
+        };
+        Pairs {
+            tasks: was.iter().sum(),
+            samples: 0.0,
+            nearer: apart(&was) - apart(&is),
+        }
     }
 
     fn alone(&self, (task, node): TaskWish) -> Result<(), Veto> {
@@ -457,22 +489,57 @@ impl ThreadCase<'_> {
     }
 }
 
+/// All pairs of some tasks, and how much nearer they get together.
+#[derive(Debug, Default)]
+struct Pairs {
+    tasks: f64,
+    samples: f64,
+    nearer: f64,
+}
+
+impl Pairs {
+    fn count(&self) -> f64 {
+        self.tasks * (self.tasks - 1.0) / 2.0
+    }
+
+    /// Samples of pairs on a page that it does not name, where these are the named, who have such a
+    /// share of its use; and how much nearer each of those gets. They could be any: what brings the
+    /// few together that are named takes others apart.
+    fn unnamed(&self, share: f64, all: &Self) -> (f64, f64) {
+        let users = Self {
+            tasks: self.tasks / share,
+            ..Self::default()
+        };
+        let (named, rest) = (self.count(), all.count() - self.count());
+        if named <= 0.0 || rest <= 0.0 || share >= 1.0 {
+            return (0.0, 0.0);
+        }
+        let samples = self.samples * (users.count() / named - 1.0);
+        (samples, (all.nearer / share - self.nearer) / rest)
+    }
+}
+
 /// Visits every two users of a page with the samples that speak for their sharing it, and for how
 /// many each of these stands. Samples are as many as the one has who used it less: one who strayed
 /// there once says next to nothing, however often the other comes, while the matrix counts each of
 /// those accesses. Of a page that many use, those of the few who are remembered stand for all.
-fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64)) {
+/// `visit` says how much nearer the two get.
+fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64) -> f64) -> Pairs {
+    let mut pairs = Pairs::default();
     let users = page.accessors();
     let (uses, own) = (page.weight() as f64, page.remembered());
     if uses <= 0.0 || own <= 0.0 {
-        return;
+        return pairs;
     }
+    pairs.tasks = users.len() as f64;
     let per_use = f64::from(page.samples) * own / uses;
     for (index, one) in users.iter().enumerate() {
         for other in &users[..index] {
             let samples = f64::from(one.weight.min(other.weight)) * per_use;
             let tasks = (one.task as usize, other.task as usize);
-            visit(tasks, samples, own.recip());
+            pairs.samples += samples;
+            pairs.nearer += visit(tasks, samples, own.recip());
         }
     }
+    pairs
 }

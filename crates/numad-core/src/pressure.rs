@@ -150,10 +150,9 @@ impl Pressure {
         match by_distance {
             Ok(()) if model.saved_ns < -DOUBT * all_ns => Err(Veto::Congested),
             Ok(()) => Ok(()),
-            // One that could bring somebody nearer waits until that is sure.
-            Err(_) if near.saved_ns > 0.0 => by_distance,
+            // That somebody gets nearer is not sure, so it counts for nothing.
             Err(_) => {
-                let saved_ns = model.saved_ns - FASTER * all_ns;
+                let saved_ns = model.saved_ns - near.saved_ns.max(0.0) - FASTER * all_ns;
                 Worth { saved_ns, ..*model }.judge().or(by_distance)
             }
         }

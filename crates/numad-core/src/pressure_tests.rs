@@ -237,6 +237,21 @@ fn of_what_many_use_only_samples_of_those_remembered_are_evidence() {
 }
 
 #[test]
+fn who_is_named_of_all_that_use_memory_is_no_partner() {
+    // Two change places, and so those two are together that the page names.
+    let scene = Scene::new([0, 1, 0, 1], [0, 1, 0, 1], 10);
+    let plan = |forgotten| {
+        scene
+            .judged_threads(&[(0, 1), (3, 0)], None, forgotten)
+            .plan
+    };
+    assert!(plan(0).unwrap().convinces());
+    // Of four equal users it names two: all four, of whom as many get farther from each other.
+    let alike = plan(2).unwrap();
+    assert!((alike.share - 0.5).abs() < 1e-9, "{alike:?}");
+}
+
+#[test]
 fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
     let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
     let wish = [(0, 1), (1, 1)];

@@ -19,7 +19,7 @@ use crate::seats::Seats;
 pub(crate) const AMONG: SettingSpec = SettingSpec {
     name: "among",
     kind: SettingKind::Text {
-        default: "deloc,locality,lapt,rclb,balance",
+        default: "deloc,ptb,locality,lapt,rclb,balance",
     },
     help: "The policies whose plans are considered, with commas between.",
 };

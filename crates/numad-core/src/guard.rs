@@ -15,7 +15,8 @@
 //!
 //! *Chance.* For those who seek a gain, what is left of a plan must be more than the best of all
 //! plans that move as many threads would show by chance, and a page's accesses more than a coin
-//! would; see [`crate::evidence`]. Threads are judged by the pages that they share.
+//! would; see [`crate::evidence`]. Threads are judged by the pages that they share. Of a page that
+//! more use than it names, those it names are no partners for that: the others count against them.
 //!
 //! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`]

@@ -397,8 +397,8 @@ impl ThreadCase<'_> {
         };
         Pairs {
             tasks: was.iter().sum(),
-            samples: 0.0,
             nearer: apart(&was) - apart(&is),
+            ..Pairs::default()
         }
     }
 
@@ -499,25 +499,22 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn count(&self) -> f64 {
-        self.tasks * (self.tasks - 1.0) / 2.0
-    }
-
     /// Samples of pairs on a page that it does not name, where these are the named, who have such a
     /// share of its use; and how much nearer each of those gets. They could be any: what brings the
     /// few together that are named takes others apart.
     fn unnamed(&self, share: f64, all: &Self) -> (f64, f64) {
-        let users = Self {
-            tasks: self.tasks / share,
-            ..Self::default()
-        };
-        let (named, rest) = (self.count(), all.count() - self.count());
+        let (named, rest) = (pairs(self.tasks), pairs(all.tasks) - pairs(self.tasks));
         if named <= 0.0 || rest <= 0.0 || share >= 1.0 {
             return (0.0, 0.0);
         }
-        let samples = self.samples * (users.count() / named - 1.0);
+        let samples = self.samples * (pairs(self.tasks / share) / named - 1.0);
         (samples, (all.nearer / share - self.nearer) / rest)
     }
+}
+
+/// How many pairs so many tasks are.
+fn pairs(tasks: f64) -> f64 {
+    tasks * (tasks - 1.0) / 2.0
 }
 
 /// Visits every two users of a page with the samples that speak for their sharing it, and for how
@@ -526,21 +523,21 @@ impl Pairs {
 /// those accesses. Of a page that many use, those of the few who are remembered stand for all.
 /// `visit` says how much nearer the two get.
 fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64) -> f64) -> Pairs {
-    let mut pairs = Pairs::default();
+    let mut named = Pairs::default();
     let users = page.accessors();
     let (uses, own) = (page.weight() as f64, page.remembered());
     if uses <= 0.0 || own <= 0.0 {
-        return pairs;
+        return named;
     }
-    pairs.tasks = users.len() as f64;
+    named.tasks = users.len() as f64;
     let per_use = f64::from(page.samples) * own / uses;
     for (index, one) in users.iter().enumerate() {
         for other in &users[..index] {
             let samples = f64::from(one.weight.min(other.weight)) * per_use;
             let tasks = (one.task as usize, other.task as usize);
-            pairs.samples += samples;
-            pairs.nearer += visit(tasks, samples, own.recip());
+            named.samples += samples;
+            named.nearer += visit(tasks, samples, own.recip());
         }
     }
-    pairs
+    named
 }

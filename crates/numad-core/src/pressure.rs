@@ -23,8 +23,8 @@ const MODEL_SIZE_MAX: usize = 4096;
 /// when this stops nobody notices.
 pub(crate) const DOUBT: f64 = 0.01;
 
-/// The same of a plan that brings what belongs together no nearer: who is asked for how much is
-/// known from samples.
+/// The same of a plan of which it is not sure that it brings anybody nearer: who is asked for how
+/// much is known from samples.
 const FASTER: f64 = 0.05;
 
 /// Time in which those who moved use pages that have not followed yet: two of the shortest windows.
@@ -139,7 +139,7 @@ impl Pressure {
 
     /// Judges a plan for threads of which it is known what it is worth by distance and to the full
     /// model: what that finds slower is dropped though it pays, and near the limit of a controller
-    /// what it finds faster may be done though it does not.
+    /// what it finds faster, by more than who may get nearer, may be done though it does not.
     pub(crate) fn judge(
         &self,
         plan: &ThreadPlan<'_>,

@@ -262,6 +262,30 @@ fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
 }
 
 #[test]
+fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+    let plan = ThreadPlan {
+        program: scene.program(),
+        before: &[Some(0), Some(0), Some(1), Some(1)],
+        after: &[Some(0), Some(1), Some(1), Some(1)],
+    };
+    let all_ns = plan.program.busy_ns() * windows(&plan.program);
+    // Parts of all time that the model finds saved, and that come of who gets nearer.
+    let judged = |saved: f64, nearer: f64| {
+        let worth = |part: f64| Worth {
+            saved_ns: part * all_ns,
+            ..Worth::default()
+        };
+        let by_distance = Err(Veto::Evidence);
+        let near = (&worth(nearer), by_distance);
+        scene.pressure(FIRST_FULL).judge(&plan, &worth(saved), near)
+    };
+    assert_eq!(judged(0.2, 0.1), Ok(()));
+    assert_eq!(judged(0.2, 0.16), Err(Veto::Evidence));
+    assert_eq!(judged(0.04, 0.0), Err(Veto::Evidence));
+}
+
+#[test]
 fn pages_that_could_follow_in_place_are_no_gain_of_a_plan() {
     // Each has its own page, and one node has all of them: what two who change places would take
     // away from it they can take where they are.

@@ -329,7 +329,7 @@ impl Source for Faults {
         let faults = std::mem::take(&mut self.faults_untold);
         let faults = faults.saturating_mul(self.live.rate().period);
         self.provoker.faulted(now, faults);
-        self.brought.now += faults;
+        self.brought.now = self.brought.now.saturating_add(faults);
         let (live, brought) = (&mut self.live, &mut self.brought);
         // Of many it is enough to see some.
         self.provoker.poll(now, &mut |pages| {
@@ -366,7 +366,8 @@ mod tests {
             brought.now += faults;
             brought.expected(65_536)
         };
-        // Small pages that are all written, then huge ones, of which there are 128, and small ones again.
+        // Small pages that are all written, then huge ones, of which there are 128, and small ones
+        // again.
         let small = [0, 65_536, 65_536].map(&mut next);
         assert_eq!(small, [65_536; 3]);
         let huge = [128; 12].map(&mut next);

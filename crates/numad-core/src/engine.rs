@@ -39,7 +39,7 @@ mod within;
 
 pub use crate::interval::{IntervalError, IntervalLaw};
 pub use options::{AttachError, AttachOptions, Bind, EngineOptions, Totals, WantedPage};
-pub use seen::thin::SAMPLES_KEPT;
+use seen::thin::SAMPLES_KEPT;
 
 use attachment::Attachment;
 use queue::Events;
@@ -280,6 +280,15 @@ impl Engine {
         self.attached()
             .filter_map(|attachment| attachment.window_end)
             .min()
+    }
+
+    /// Most samples that a decision about any program can use: a source that costs programs something need not give
+    /// more in a window.
+    #[must_use]
+    pub fn samples_enough(&self) -> u32 {
+        let each = self.attached();
+        let each = each.map(|attachment| attachment.seen.samples_enough());
+        each.max().unwrap_or(SAMPLES_KEPT)
     }
 
     /// Programs whose window has ended by now, by ascending number.

@@ -92,6 +92,8 @@ pub(crate) struct ThreadVerdicts {
     /// are on: there they are placed, for the policy wants them bound, and half a plan leaves the
     /// others to wander.
     pub kept: Vec<TaskWish>,
+    /// Tasks that leave a node with more tasks than cores though the plan fell, and where to.
+    pub relieved: Vec<TaskWish>,
     /// How sure each move is by itself, by task; empty when nobody moves.
     pub each_sure: Vec<Option<Evidence>>,
 }
@@ -127,16 +129,23 @@ impl ThreadCase<'_> {
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
         let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
+        let mut relieved = Vec::new();
         if self.options.require_gain && !self.reverting {
             let (before, after) = self.placements(wishes, &verdicts);
             weighed = self.weigh(&before, &after);
             if let Err(veto) = weighed.verdict {
-                self.drop_moves(wishes, &mut verdicts, veto);
+                let mut all = wishes.to_vec();
+                self.drop_moves(&mut all, &mut verdicts, veto);
                 // Near enough, but for chance, what it costs or a controller: the next plan would
                 // be dropped as well.
                 if weighed.worth.saved_ns > 0.0 {
-                    kept = self.keep_where_they_are(wishes, &verdicts, veto);
+                    kept = self.keep_where_they_are(&all, &verdicts, veto);
                 }
+                let own = all.drain(wishes.len()..);
+                let own = own.zip(verdicts.drain(wishes.len()..));
+                relieved = own
+                    .filter_map(|(wish, verdict)| verdict.ok().map(|()| wish))
+                    .collect();
             }
         }
         ThreadVerdicts {
@@ -144,6 +153,7 @@ impl ThreadCase<'_> {
             plan: weighed.worth.evidence,
             is_open: weighed.worth.evidence.is_some_and(|sure| !sure.convinces()),
             kept,
+            relieved,
             each_sure: weighed.each,
         }
     }
@@ -232,29 +242,82 @@ impl ThreadCase<'_> {
         .collect()
     }
 
-    /// Drops every wish that changes a node; those that stay are kept as far as there is room. So
-    /// is who leaves a node that has more tasks than places for one that has a place: a core of its
-    /// own is worth more than what any plan saves.
-    fn drop_moves(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>], veto: Veto) {
+    /// Drops every wish that changes a node; those that stay are kept as far as there is room. But
+    /// where the plan has a task leave a node that has more tasks than places for one that has a
+    /// place, a task does: a core of its own is worth more than what any plan saves. Which one and
+    /// where to goes by the memory that it uses, and is added to the wishes.
+    fn drop_moves(
+        &self,
+        wishes: &mut Vec<TaskWish>,
+        verdicts: &mut Vec<Result<(), Veto>>,
+        veto: Veto,
+    ) {
         let capacity = self.program.capacity;
+        let (mut now, _) = self.placements(&[], &[]);
         let mut on = vec![0usize; capacity.len()];
-        for node in self.program.tasks.iter().filter_map(|task| task.node) {
-            on[node] += 1;
+        for node in now.iter().flatten() {
+            on[*node] += 1;
         }
-        for (&(task, node), verdict) in wishes.iter().zip(&mut *verdicts) {
-            if verdict.is_err() || self.program.tasks[task].node == Some(node) {
+        let mut uses = None;
+        for index in 0..wishes.len() {
+            let (task, node) = wishes[index];
+            if verdicts[index].is_err() || now[task] == Some(node) {
                 continue;
             }
-            let from = self.program.tasks[task].node;
-            match from.filter(|&from| on[from] > capacity[from] && on[node] < capacity[node]) {
-                Some(from) => {
-                    on[from] -= 1;
-                    on[node] += 1;
+            verdicts[index] = Err(veto);
+            let full =
+                now[task].filter(|&from| on[from] > capacity[from] && on[node] < capacity[node]);
+            let Some(from) = full else {
+                continue;
+            };
+            let uses = uses.get_or_insert_with(|| self.uses_by_node());
+            let gain = |(task, to): TaskWish| uses[task][to] - uses[task][from];
+            let mut best = (task, node);
+            for other in (0..now.len()).filter(|&other| now[other] == Some(from)) {
+                for to in (0..capacity.len()).filter(|&to| on[to] < capacity[to]) {
+                    let wish = (other, to);
+                    if gain(wish) > gain(best) && self.alone(wish).is_ok() {
+                        best = wish;
+                    }
                 }
-                None => *verdict = Err(veto),
+            }
+            now[best.0] = Some(best.1);
+            on[from] -= 1;
+            on[best.1] += 1;
+            if best == (task, node) {
+                verdicts[index] = Ok(());
+                continue;
+            }
+            // There is one wish for a task at most that was not dropped yet.
+            let of_task = |at: &usize| wishes[*at].0 == best.0 && verdicts[*at].is_ok();
+            let own = (0..wishes.len()).find(of_task);
+            if own.is_none_or(|own| wishes[own] != best) {
+                if let Some(own) = own {
+                    verdicts[own] = Err(veto);
+                }
+                wishes.push(best);
+                verdicts.push(Ok(()));
             }
         }
         self.make_room(wishes, verdicts);
+    }
+
+    /// Accesses of each task to what is on each node.
+    fn uses_by_node(&self) -> Vec<Vec<f64>> {
+        let mut uses = vec![vec![0.0; self.program.capacity.len()]; self.program.tasks.len()];
+        for page in self.program.pages {
+            for user in page.accessors() {
+                let of_task = uses.get_mut(user.task as usize);
+                let home = page.home.map(usize::from);
+                if let Some(uses) = of_task
+                    .zip(home)
+                    .and_then(|(uses, home)| uses.get_mut(home))
+                {
+                    *uses += f64::from(user.weight);
+                }
+            }
+        }
+        uses
     }
 
     /// Nodes of all tasks before and after what is left of the wishes.

@@ -171,12 +171,6 @@ impl Interval {
         })
     }
 
-    /// How long nothing has changed, as far as windows have ended.
-    #[must_use]
-    pub const fn calm(&self) -> Duration {
-        self.calm
-    }
-
     /// The length of the present window.
     #[must_use]
     pub const fn current(&self) -> Duration {

@@ -30,9 +30,7 @@ mod tables;
 pub mod time;
 
 pub use action::{Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Refusal};
-pub use engine::{
-    AttachError, AttachOptions, Bind, Engine, EngineOptions, SAMPLES_KEPT, Totals, WantedPage,
-};
+pub use engine::{AttachError, AttachOptions, Bind, Engine, EngineOptions, Totals, WantedPage};
 pub use evening::Evenness;
 pub use event::{Event, EventKind, NoRoom, WindowSummary};
 pub use evidence::{Certainty, Evidence};

@@ -329,7 +329,7 @@ pub enum Reason {
         /// And since.
         now_milli: u32,
     },
-    /// Another core of the same node has fewer threads. Never a policy's reason: the engine's own.
+    /// A core there has fewer threads. Never a policy's reason: the engine's own.
     Crowded,
     /// It shares memory with a thread on the same node, and its last-level cache from now on. The
     /// engine's own.
@@ -391,7 +391,7 @@ impl fmt::Display for Reason {
                 now_milli / 1000,
                 now_milli % 1000 / 10
             ),
-            Self::Crowded => f.write_str("another core of the node has fewer threads"),
+            Self::Crowded => f.write_str("a core there has fewer threads"),
             Self::Cache { with, amount } => write!(
                 f,
                 "shares memory with thread {} (amount {amount}), and a cache from now on",

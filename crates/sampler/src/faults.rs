@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use numad_core::{AccessKind, Record, SAMPLES_KEPT, ServedBy, Time};
+use numad_core::{AccessKind, Record, ServedBy, Time};
 use topology::{CpuSet, Pid};
 
 use crate::attr::{self, EventAttr};
@@ -317,7 +317,7 @@ impl Source for Faults {
         Some(self.live.wait_fd())
     }
 
-    fn provoke(&mut self, now: Time) -> Option<Time> {
+    fn provoke(&mut self, now: Time, enough: u32) -> Option<Time> {
         let joined = self.live.take_joined();
         if self.provocation != Provocation::SoftDirty {
             return None;
@@ -331,10 +331,9 @@ impl Source for Faults {
         self.provoker.faulted(now, faults);
         self.brought.now = self.brought.now.saturating_add(faults);
         let (live, brought) = (&mut self.live, &mut self.brought);
-        // Of many it is enough to see some.
         self.provoker.poll(now, &mut |pages| {
             let faults = brought.expected(pages);
-            live.enough((faults / u64::from(SAMPLES_KEPT)).max(1));
+            live.enough((faults / u64::from(enough.max(1))).max(1));
         })
     }
 

@@ -56,6 +56,10 @@ pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
 /// Longest time between two clears of a process for being calm alone.
 const CALM_MOST: Duration = Duration::from_secs(60);
 
+/// How long a process is passed over of which one clear took too long: what is held up once more is then as little of
+/// the time as nobody can measure, and who was held up by chance is not unseen for ever.
+const TOO_MANY_KEPT: Duration = Duration::from_secs(600);
+
 /// Parts of the time for which a process has been calm that pass between two clears.
 const CALM_PARTS: u32 = 8;
 
@@ -97,8 +101,8 @@ struct Turn {
     next: Time,
     /// When something was last changed in it, or it came.
     calm_since: Time,
-    /// Pages with which a clear took too long.
-    pages_too_many: Option<u64>,
+    /// Pages with which a clear took too long, and when.
+    pages_too_many: Option<(u64, Time)>,
     skipped: bool,
 }
 
@@ -200,8 +204,11 @@ impl ClearLaw {
         let Some(turn) = self.turn(pid) else {
             return false;
         };
-        // Half of what was too much leaves room for the estimate to be wrong again.
-        let fits = fits && turn.pages_too_many.is_none_or(|many| pages < many / 2);
+        // Half of what was too much leaves room for the estimate to be wrong again. But it may have been for once that
+        // others kept us from a processor.
+        let forgotten = |at: Time| now.since(at) >= TOO_MANY_KEPT;
+        let few = |(many, at)| pages < many / 2 || forgotten(at);
+        let fits = fits && turn.pages_too_many.is_none_or(few);
         turn.skipped = !fits;
         if !fits {
             turn.next = next;
@@ -219,7 +226,7 @@ impl ClearLaw {
             eased = calm > interval;
             turn.next = now.after(interval.max(calm));
             if took > pause_max {
-                turn.pages_too_many = Some(pages);
+                turn.pages_too_many = Some((pages, now));
             }
         }
         if pages >= PAGES_TELLING_MIN {
@@ -469,6 +476,10 @@ mod tests {
             "half as many are too many too"
         );
         assert!(law.admit(at(9_000), Pid(7), 49_000));
+        // Somebody else may have had the processor then; but a page costs what it was measured to.
+        assert!(!law.admit(at(601_999), Pid(7), 50_000));
+        assert!(law.admit(at(602_000), Pid(7), 50_000));
+        assert!(!law.admit(at(602_000), Pid(7), 54_000));
         assert!(
             !law.admit(at(9_000), Pid(8), 1),
             "who has no turn is not cleared"

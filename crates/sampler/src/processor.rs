@@ -54,7 +54,7 @@ impl<S: OnProcessors> Source for S {
         Some(self.live().wait_fd())
     }
 
-    fn provoke(&mut self, _now: Time) -> Option<Time> {
+    fn provoke(&mut self, _now: Time, _enough: u32) -> Option<Time> {
         // Those who joined need nothing done to be seen.
         self.live_mut().take_joined();
         None

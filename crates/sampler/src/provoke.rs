@@ -300,7 +300,8 @@ impl Provoker {
         let mut notes = Vec::new();
         if self.law.skipped() > 0 {
             notes.push(format!(
-                "{} not provoked because clearing so many pages would hold them too long",
+                "{} not provoked because clearing so many pages would hold them longer than \
+                 sampling.clear_pause_max_ms allows",
                 processes_are(self.law.skipped())
             ));
         }

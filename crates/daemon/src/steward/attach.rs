@@ -455,7 +455,7 @@ impl Steward {
                     .remedy("detach another program"));
             }
         }
-        open.provoke_at = open.source.provoke(now);
+        open.provoke_at = open.source.provoke(now, self.engine.samples_enough());
         Ok(())
     }
 }

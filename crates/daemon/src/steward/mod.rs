@@ -317,7 +317,8 @@ impl Steward {
         if let Some(source) = &mut self.source
             && source.provoke_at.is_some_and(|at| now >= at)
         {
-            source.provoke_at = source.source.provoke(now);
+            let enough = self.engine.samples_enough();
+            source.provoke_at = source.source.provoke(now, enough);
         }
         self.regulate(now);
         if self.judging_due().is_some_and(|due| now >= due) {

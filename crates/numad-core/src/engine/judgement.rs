@@ -189,9 +189,9 @@ impl Judgement {
         self.pace.add(progress);
     }
 
-    /// How long nothing has changed.
-    pub(super) const fn calm(&self) -> Duration {
-        self.interval.calm()
+    /// How long the program has done the same.
+    pub(super) const fn lasts(&self) -> Duration {
+        self.era.lasts()
     }
 
     /// Ends a window: says how fast the program got on and what it does, which the policy is told.
@@ -325,6 +325,7 @@ impl Judgement {
 
     /// How long the next window is after one that lasted so long.
     pub(super) fn next_window(&mut self, change: Change, lasted: Duration) -> Duration {
+        self.era.pass(lasted);
         self.interval.next(change, lasted)
     }
 

@@ -283,6 +283,15 @@ impl Seen {
         self.live.answered
     }
 
+    /// Most samples that a decision can use.
+    pub(super) const fn samples_enough(&self) -> u32 {
+        match self.by_blocks {
+            true => self.thin.most(),
+            // Of single pages nothing is known but what was seen of each.
+            false => thin::SAMPLES_KEPT,
+        }
+    }
+
     /// Whether a decision could use more samples than the window has.
     pub(super) const fn more_tells(&self) -> bool {
         self.thin.keeps_all()

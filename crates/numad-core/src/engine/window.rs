@@ -248,7 +248,7 @@ impl Attachment {
     /// What moves cost in this window, and what they save until the program changes.
     pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
         let prices = self.totals.measured(self.options.prices);
-        prices.of_program(program, self.judged.calm())
+        prices.of_program(program, self.judged.lasts())
     }
 
     /// Tells the policy what it does not get, and people some of it.

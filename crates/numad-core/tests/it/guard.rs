@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use numad_core::{AttachOptions, Bind, Fate, Method, Proposal, Veto};
+use topology::NodeId;
 
 use crate::world::{World, cpus, options};
 
@@ -240,11 +241,29 @@ fn who_leaves_a_crowded_node_for_a_core_of_its_own_need_not_pay() {
     };
     let (_, script) = world.attach(10, &[0, 1, 1, 2], options);
     world.talk(10, 12, 5000);
-    // Three on node 0, where there are two cores: 12 may go, though far from 10. Then 11 may not.
+    // Three on node 0, where there are two cores: 11 may go, which shares nothing. Then 12 may not.
     script.lock().unwrap().threads = vec![(12, 1), (11, 1)];
     let seen = world.window();
-    assert_eq!(seen.orders(), "12>1");
-    assert_eq!(seen.vetoes(), [("11".to_owned(), Veto::DoesNotPay)]);
+    assert_eq!(seen.orders(), "11>1");
+    assert_eq!(seen.vetoes(), [("12".to_owned(), Veto::DoesNotPay)]);
+}
+
+#[test]
+fn of_a_crowded_node_goes_whose_memory_is_elsewhere() {
+    let mut world = World::new("2x2@10,20");
+    let options = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 1, 1, 2], options);
+    world.homes.insert(500, NodeId(1));
+    world.talk(10, 12, 5000);
+    world.touch(11, 500, 5000);
+    // The plan has 12 leave 10, whom it talks to; what 11 uses is on node 1 as it is.
+    script.lock().unwrap().threads = vec![(12, 1)];
+    let seen = world.window();
+    assert_eq!(seen.orders(), "11>1");
+    assert_eq!(seen.vetoes(), [("12".to_owned(), Veto::DoesNotPay)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use numad_core::{Action, AttachOptions, Fate, ObservedMaps, Outcome, PageOutcome, Refusal, Veto};
 use topology::{NodeId, Pid};
 
-use crate::world::{PAGE, Script, World, options};
+use crate::world::{PAGE, Script, WINDOW, World, options};
 
 fn world(options: AttachOptions, pages: &[(u64, usize)]) -> (World, Arc<Mutex<Script>>) {
     let mut world = World::new("2x4@10,20");
@@ -235,6 +235,34 @@ fn pages_ordered(actions: &[Action]) -> Vec<u64> {
     let mut pages: Vec<u64> = pages.map(|address| address / PAGE).collect();
     pages.sort_unstable();
     pages
+}
+
+/// A page is worth what its move costs once the program has gone on as it does for 9 s. That a thread was moved
+/// meanwhile is none of the program's doing.
+#[test]
+fn what_the_program_goes_on_doing_is_worth_more_with_time_whatever_we_move() {
+    let mut world = World::new("2x4@10,20");
+    let mut options = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    options.prices.page_move_ns = 300_000.0;
+    let (_, script) = world.attach(10, &[4, 0], options);
+    script.lock().unwrap().pages = vec![(1, 1)];
+    let window_s = WINDOW.as_secs_f64();
+    let mut orders = Vec::new();
+    for window in 1..=60 {
+        let now_s = f64::from(window) * window_s;
+        world.touch(10, 1, 100);
+        if (5.0..6.0).contains(&now_s) {
+            script.lock().unwrap().threads = vec![(11, 1)];
+            world.talk(10, 11, 4000);
+        }
+        orders.push((now_s, world.window().orders()));
+    }
+    let first = |what| orders.iter().find(|(_, orders)| orders == what).unwrap().0;
+    assert!((5.0..6.0).contains(&first("11>1")), "{orders:?}");
+    assert!((8.0..11.0).contains(&first("p1>1")), "{orders:?}");
 }
 
 #[test]

@@ -17,6 +17,9 @@ use topology::{CpuId, CpuSet, Pid, Tid};
 
 use crate::skipped;
 
+/// More samples than any of these tests makes.
+const ENOUGH: u32 = 1 << 20;
+
 /// Set in the environment of a process that is to be the child.
 const ROLE: &str = "NUMAD_SAMPLER_CHILD";
 
@@ -277,7 +280,7 @@ fn privileged_status_says_what_is_seen_and_how() {
     assert_eq!(status.provocation == "soft-dirty clearing", soft_dirty);
     assert_eq!(status.notes.is_empty(), soft_dirty, "{:?}", status.notes);
     source.attach(Pid(std::process::id())).unwrap();
-    let next = source.provoke(now());
+    let next = source.provoke(now(), ENOUGH);
     assert_eq!(next.is_some(), soft_dirty);
 }
 
@@ -407,7 +410,7 @@ fn privileged_soft_dirty_clearing_makes_writes_seen_again() {
     drain(&mut source, &mut Seen::default());
     source.attach(puppet.pid()).unwrap();
     let began = now();
-    let mut next = source.provoke(began).unwrap();
+    let mut next = source.provoke(began, ENOUGH).unwrap();
     for _round in 0..3 {
         // What was not cleared is not seen, however often it is written.
         let mut seen = Seen::default();
@@ -421,7 +424,7 @@ fn privileged_soft_dirty_clearing_makes_writes_seen_again() {
         assert_eq!(seen.samples.iter().filter(in_memory).count(), 0);
         // The source is told that the time has come; nobody has to wait for it.
         let told = next;
-        next = source.provoke(told).unwrap();
+        next = source.provoke(told, ENOUGH).unwrap();
         assert!(next >= told.after(Duration::from_secs(1)));
         let answer = puppet.ask(&order);
         drain(&mut source, &mut seen);

@@ -1,4 +1,6 @@
-//! How often a program began to do something else.
+//! How often a program began to do something else, and how long it has done the same.
+
+use std::time::Duration;
 
 use crate::likeness::likeness;
 use crate::policy::Program;
@@ -11,6 +13,8 @@ pub(super) struct Era {
     other: u32,
     /// The last judged window was not as those before.
     is_unlike: bool,
+    /// Since two windows in a row showed something else, or the first.
+    lasts: Duration,
 }
 
 /// Likeness of what is said now and what was said before below which the program does something else: two pairs in five
@@ -42,6 +46,17 @@ impl Era {
         self.is_unlike
     }
 
+    /// How long the program has done the same, whatever we changed meanwhile. One window may be unlike the others by
+    /// chance, where little is said.
+    pub(super) const fn lasts(&self) -> Duration {
+        self.lasts
+    }
+
+    /// Ends a window that was so long.
+    pub(super) const fn pass(&mut self, lasted: Duration) {
+        self.lasts = self.lasts.saturating_add(lasted);
+    }
+
     /// Compares a judged window, in which a sample counted so much, with those before it.
     pub(super) fn note(&mut self, program: &Program<'_>, sample: f64) {
         let both = program.decayed.pairs().map(|(one, other, all)| {
@@ -56,5 +71,8 @@ impl Era {
             false => 0,
         };
         self.number += u32::from(self.begins());
+        if self.other > 1 {
+            self.lasts = Duration::ZERO;
+        }
     }
 }

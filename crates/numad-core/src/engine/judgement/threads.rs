@@ -73,6 +73,7 @@ impl Judgement {
             plan,
             is_open,
             kept,
+            relieved,
             each_sure,
         } = case(false).judge(&wishes);
         (decision.plan, decision.plan_is_open) = (plan, is_open);
@@ -88,6 +89,9 @@ impl Judgement {
         }
         for wish in kept {
             decision.grant(program, wish, Reason::Stay, None);
+        }
+        for wish in relieved {
+            decision.grant(program, wish, Reason::Crowded, None);
         }
         let placements = wanted.proposals.iter().enumerate();
         let placements =

@@ -7,7 +7,7 @@
 //! times as much.
 
 /// Most samples of a program that a window's decision goes by, however many threads it has.
-pub const SAMPLES_KEPT: u32 = 1 << 13;
+pub(in crate::engine) const SAMPLES_KEPT: u32 = 1 << 13;
 
 /// As many for each thread, and so many at least. When there are so many, every second is let go
 /// (docs/measurements.md has half and double).

@@ -282,8 +282,8 @@ impl Engine {
             .min()
     }
 
-    /// Most samples that a decision about any program can use: a source that costs programs something need not give
-    /// more in a window.
+    /// Most samples that a decision about any program can use: a source that costs programs
+    /// something need not give more in a window.
     #[must_use]
     pub fn samples_enough(&self) -> u32 {
         let each = self.attached();

@@ -56,8 +56,8 @@ pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
 /// Longest time between two clears of a process for being calm alone.
 const CALM_MOST: Duration = Duration::from_secs(60);
 
-/// How long a process is passed over of which one clear took too long: what is held up once more is then as little of
-/// the time as nobody can measure, and who was held up by chance is not unseen for ever.
+/// How long a process is passed over of which one clear took too long. 5 ms in ten minutes are a
+/// hundred-thousandth, and who was held up by chance is not unseen for ever.
 const TOO_MANY_KEPT: Duration = Duration::from_secs(600);
 
 /// Parts of the time for which a process has been calm that pass between two clears.
@@ -204,8 +204,8 @@ impl ClearLaw {
         let Some(turn) = self.turn(pid) else {
             return false;
         };
-        // Half of what was too much leaves room for the estimate to be wrong again. But it may have been for once that
-        // others kept us from a processor.
+        // Half of what was too much leaves room for the estimate to be wrong again. But others may
+        // have kept us from a processor, that once.
         let forgotten = |at: Time| now.since(at) >= TOO_MANY_KEPT;
         let few = |(many, at)| pages < many / 2 || forgotten(at);
         let fits = fits && turn.pages_too_many.is_none_or(few);

@@ -53,8 +53,8 @@ pub trait Source: Send + fmt::Debug {
     }
 
     /// Does what makes samples happen if it is time for that, and says when to call again; none if
-    /// the source needs no such help. Takes at most one system call that a target can feel. More than `enough` samples
-    /// tell nothing new of what it makes happen.
+    /// the source needs no such help. Takes at most one system call that a target can feel. More
+    /// than `enough` samples tell nothing new of what it makes happen.
     fn provoke(&mut self, _now: Time, _enough: u32) -> Option<Time> {
         None
     }

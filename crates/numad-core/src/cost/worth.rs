@@ -60,7 +60,8 @@ impl Program<'_> {
 }
 
 impl Prices {
-    /// These prices by what was seen of the program in the window. `lasts` is how long it has done the same.
+    /// These prices by what was seen of the program in the window. `lasts` is how long it has done
+    /// the same.
     ///
     /// Accesses overlap: nobody waits for memory longer than he runs. So where they would take longer one after the
     /// other, each saves that much less. And what has been the same for a minute is expected to be for another.

@@ -46,8 +46,8 @@ impl Era {
         self.is_unlike
     }
 
-    /// How long the program has done the same, whatever we changed meanwhile. One window may be unlike the others by
-    /// chance, where little is said.
+    /// How long the program has done the same, whatever we changed meanwhile. One window may be
+    /// unlike the others by chance, where little is said.
     pub(super) const fn lasts(&self) -> Duration {
         self.lasts
     }

@@ -145,9 +145,9 @@ impl Movers {
 }
 
 /// Rounds after which it is compared: 16 ms of calls that are sized to take one.
-const MOVERS_ROUNDS: u32 = 16;
+const MOVERS_ROUNDS: u32 = 4;
 /// Rounds until it is looked at again: one in sixteen is spent on that.
-const MOVERS_REST: u32 = 512;
+const MOVERS_REST: u32 = 128;
 /// As many move so many times what half as many do, or there are half as many.
 const MOVERS_PAY: f64 = 1.25;
 

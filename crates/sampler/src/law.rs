@@ -56,9 +56,11 @@ pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
 /// Longest time between two clears of a process for being calm alone.
 const CALM_MOST: Duration = Duration::from_secs(60);
 
-/// How long a process is passed over of which one clear took too long. 5 ms in ten minutes are a
-/// hundred-thousandth, and who was held up by chance is not unseen for ever.
-const TOO_MANY_KEPT: Duration = Duration::from_secs(600);
+/// How long a process is passed over of which a clear took too long, at first. Twice as long each time that it does
+/// again, for who was held up by chance is not to be unseen for long, and who has too many pages not held up often:
+/// 5 ms in ten minutes are a hundred-thousandth.
+const PASSED_OVER_FIRST: Duration = Duration::from_secs(10);
+const PASSED_OVER_MOST: Duration = Duration::from_secs(600);
 
 /// Parts of the time for which a process has been calm that pass between two clears.
 const CALM_PARTS: u32 = 8;
@@ -101,9 +103,23 @@ struct Turn {
     next: Time,
     /// When something was last changed in it, or it came.
     calm_since: Time,
-    /// Pages with which a clear took too long, and when.
-    pages_too_many: Option<(u64, Time)>,
+    too_many: Option<TooMany>,
     skipped: bool,
+}
+
+/// The last clear took too long: with so many pages, and for so long it is not to happen again.
+#[derive(Clone, Copy, Debug)]
+struct TooMany {
+    pages: u64,
+    passed_over: Duration,
+    until: Time,
+}
+
+impl TooMany {
+    /// Half of what was too much leaves room for the estimate to be wrong again.
+    const fn is_more_than(&self, pages: u64) -> bool {
+        pages < self.pages / 2
+    }
 }
 
 impl ClearLaw {
@@ -150,7 +166,7 @@ impl ClearLaw {
             pid,
             next: now.after(self.interval),
             calm_since: now,
-            pages_too_many: None,
+            too_many: None,
             skipped: false,
         });
         true
@@ -204,11 +220,8 @@ impl ClearLaw {
         let Some(turn) = self.turn(pid) else {
             return false;
         };
-        // Half of what was too much leaves room for the estimate to be wrong again. But others may
-        // have kept us from a processor, that once.
-        let forgotten = |at: Time| now.since(at) >= TOO_MANY_KEPT;
-        let few = |(many, at)| pages < many / 2 || forgotten(at);
-        let fits = fits && turn.pages_too_many.is_none_or(few);
+        let few = |many: TooMany| many.is_more_than(pages) || now >= many.until;
+        let fits = fits && turn.too_many.is_none_or(few);
         turn.skipped = !fits;
         if !fits {
             turn.next = next;
@@ -226,7 +239,15 @@ impl ClearLaw {
             eased = calm > interval;
             turn.next = now.after(interval.max(calm));
             if took > pause_max {
-                turn.pages_too_many = Some((pages, now));
+                let again = |many: TooMany| PASSED_OVER_MOST.min(many.passed_over * 2);
+                let passed_over = turn.too_many.map_or(PASSED_OVER_FIRST, again);
+                turn.too_many = Some(TooMany {
+                    pages,
+                    passed_over,
+                    until: now.after(passed_over),
+                });
+            } else if turn.too_many.is_some_and(|many| !many.is_more_than(pages)) {
+                turn.too_many = None;
             }
         }
         if pages >= PAGES_TELLING_MIN {
@@ -477,13 +498,36 @@ mod tests {
         );
         assert!(law.admit(at(9_000), Pid(7), 49_000));
         // Somebody else may have had the processor then; but a page costs what it was measured to.
-        assert!(!law.admit(at(601_999), Pid(7), 50_000));
-        assert!(law.admit(at(602_000), Pid(7), 50_000));
-        assert!(!law.admit(at(602_000), Pid(7), 54_000));
+        assert!(!law.admit(at(11_999), Pid(7), 50_000));
+        assert!(law.admit(at(12_000), Pid(7), 50_000));
+        assert!(!law.admit(at(12_000), Pid(7), 54_000));
         assert!(
             !law.admit(at(9_000), Pid(8), 1),
             "who has no turn is not cleared"
         );
+    }
+
+    /// All clears of so many pages take too long; those of fewer, in between, do not.
+    #[test]
+    fn who_is_held_too_long_each_time_is_tried_ever_more_rarely() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        let mut tried = Vec::new();
+        for second in 1..6_000 {
+            let now = at(second * 1_000);
+            law.stirred(now, Pid(7));
+            if law.admit(now, Pid(7), 50_000) {
+                law.cleared(now, Pid(7), 50_000, Duration::from_micros(5_001));
+                law.cleared(now, Pid(7), 24_999, Duration::from_micros(5));
+                tried.push(second);
+            }
+        }
+        assert_eq!(tried[..7], [1, 11, 31, 71, 151, 311, 631], "{tried:?}");
+        assert_eq!(tried[7..10], [1_231, 1_831, 2_431], "{tried:?}");
+        // Once it does not take too long it is as before.
+        law.cleared(at(6_000_000), Pid(7), 50_000, Duration::from_millis(1));
+        law.cleared(at(6_001_000), Pid(7), 50_000, Duration::from_millis(6));
+        assert!(law.admit(at(6_011_000), Pid(7), 50_000));
     }
 
     #[test]

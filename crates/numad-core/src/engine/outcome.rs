@@ -148,7 +148,6 @@ impl Attachment {
             .open
             .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         let (from, node) = (order.from, order.node);
-        let is_called_by = order.page.page == pages.start;
         match result {
             Some(end @ (PageOutcome::On(there) | PageOutcome::Stood(there))) => {
                 let position = topology.position(there);
@@ -173,9 +172,12 @@ impl Attachment {
                     self.seen.set_home(PageKey { space, page }, home);
                 }
             }
-            // Nothing was there: memory that was never touched, or a gap between what was.
-            Some(PageOutcome::Refused(Refusal::Gone)) if count > 1 || !is_called_by => {
-                self.ordered.found(space, pages, Placed::default());
+            // Nothing was there: memory that was never touched, a gap between what was, or given back.
+            Some(PageOutcome::Refused(Refusal::Gone)) => {
+                self.ordered.found(space, pages.clone(), Placed::default());
+                for page in pages {
+                    self.seen.set_home(PageKey { space, page }, None);
+                }
             }
             Some(PageOutcome::Refused(refusal)) => {
                 *self.totals.refusals.entry(refusal).or_default() += count;

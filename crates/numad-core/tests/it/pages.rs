@@ -1,6 +1,7 @@
 //! What of a policy's wishes for pages is granted.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use numad_core::{Action, AttachOptions, Fate, ObservedMaps, Outcome, PageOutcome, Refusal, Veto};
 use topology::{NodeId, Pid};
@@ -293,6 +294,42 @@ fn a_slice_goes_whole_by_ten_samples() {
     }
     let later = pages_ordered(&world.window().actions);
     assert!(later.iter().all(|page| !pages.contains(page)), "{later:?}");
+}
+
+/// Two pages were moved, and a thread has another near them, where it is itself. What lies between may be as the two
+/// were, and nothing is there.
+#[test]
+fn what_was_never_there_is_asked_for_once() {
+    let gain = AttachOptions {
+        require_gain: true,
+        hold: Duration::ZERO,
+        ..options()
+    };
+    let mut world = World::new("2x4@10,20");
+    let (_, script) = world.attach(10, &[4], gain);
+    script.lock().unwrap().pages = (100..104).map(|page| (page, 1)).collect();
+    let touch = |world: &mut World, pages: &[u64]| {
+        for &page in pages {
+            world.touch(10, page, 3);
+        }
+    };
+    touch(&mut world, &[100, 101]);
+    assert_eq!(world.window().orders(), "p100+101>1");
+    world.homes.insert(103, NodeId(1));
+    let gone = Outcome::Moved {
+        pages: vec![
+            PageOutcome::Refused(Refusal::Gone),
+            PageOutcome::Stood(NodeId(1)),
+        ],
+        spent_ns: 0,
+        took_ns: 0,
+    };
+    let orders = [(); 4].map(|()| {
+        world.answers = vec![gone.clone()];
+        touch(&mut world, &[100, 101, 103]);
+        world.window().orders()
+    });
+    assert_eq!(orders, ["p102+103>1", "", "", ""]);
 }
 
 /// A library lies between two parts of a heap, and one of its pages was seen.

@@ -80,7 +80,7 @@ impl CommMatrix {
     }
 
     /// Pairs that communicated, `(lower, higher, amount)`, by ascending position.
-    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, u64)> + Clone + '_ {
         (0..self.count).flat_map(move |one| {
             let above = self.row(one)[one + 1..].iter().enumerate();
             let above = above.filter(|&(_, &amount)| amount > 0);

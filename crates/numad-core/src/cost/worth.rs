@@ -60,16 +60,16 @@ impl Program<'_> {
 }
 
 impl Prices {
-    /// These prices by what was seen of the program in the window. `lasts` is how long it has done
-    /// the same.
+    /// These prices by what was seen of the program in the window. It is expected to
+    /// go on as it does for so long.
     ///
     /// Accesses overlap: nobody waits for memory longer than he runs. So where they would take longer one after the
-    /// other, each saves that much less. And what has been the same for a minute is expected to be for another.
+    /// other, each saves that much less.
     #[must_use]
-    pub fn of_program(self, program: &Program<'_>, lasts: Duration) -> Self {
+    pub fn of_program(self, program: &Program<'_>, goes_on: Duration) -> Self {
         let busy_ns = program.busy_ns();
         let mut prices = self.of_window(busy_ns / 1e9, program.samples);
-        prices.horizon_ns = prices.horizon_ns.max(lasts.as_nanos() as f64);
+        prices.horizon_ns = prices.horizon_ns.max(goes_on.as_nanos() as f64);
         let waits_ns =
             ways(program) * prices.accesses_per_amount * prices.access_saving_ns_per_distance;
         if waits_ns > busy_ns {

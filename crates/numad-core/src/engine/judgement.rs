@@ -189,18 +189,21 @@ impl Judgement {
         self.pace.add(progress);
     }
 
-    /// How long the program has done the same.
-    pub(super) const fn lasts(&self) -> Duration {
-        self.era.lasts()
+    /// How long the program is expected to go on as it does.
+    pub(super) fn goes_on(&self) -> Duration {
+        self.era.goes_on()
     }
 
-    /// Ends a window: says how fast the program got on and what it does, which the policy is told.
-    /// A sample counted so much.
-    pub(super) fn look_at(&mut self, program: &mut Program<'_>, evidence: bool, sample: f64) {
+    /// Compares what the program does in a window that is judged with what it did before; a sample
+    /// counted so much. Tells whether another era begins.
+    pub(super) fn note_era(&mut self, program: &Program<'_>, sample: f64) -> bool {
+        self.era.note(program, sample);
+        self.era.begins()
+    }
+
+    /// Ends a window: says how fast the program got on and in which era it is, which the policy is told.
+    pub(super) fn look_at(&mut self, program: &mut Program<'_>) {
         program.ipc = self.pace.close();
-        if evidence {
-            self.era.note(program, sample);
-        }
         program.era = self.era.number();
     }
 

@@ -5,13 +5,14 @@
 //! memory in [`pieces`]; and what people see of it ([`show`]).
 
 use super::options::{AttachOptions, EngineOptions, Totals};
+use super::rounded;
 use crate::event::{NoRoom, WindowSummary};
 use crate::policy::{PageKey, SpaceId};
 use crate::published::Method;
 use crate::sample::{Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::Forest;
+use crate::tables::forest::{Forest, SAMPLE};
 use crate::tables::pages::{PageTable, Tag};
 use crate::tables::paper::Paper;
 use crate::tables::seats::Seats;
@@ -362,6 +363,36 @@ impl Seen {
     pub(super) fn set_home(&mut self, page: PageKey, home: Option<u16>) {
         if let Some(tag) = self.tag(page) {
             self.pages.set_home(tag, home);
+        }
+    }
+
+    /// What the program does is something else since this window: of memory that others use by now it is forgotten who
+    /// used it before, and what was said before is forgotten. Else who comes to a page would share it with those who
+    /// left it.
+    pub(super) fn begin_era(&mut self, threads: usize) {
+        let each = self.weight_per_sample() / f64::from(SAMPLE);
+        let changed = self.forest.begin_anew(threads);
+        let (forest, comm) = (&self.forest, &mut self.comm);
+        self.pages.retain_accessors(|tag, seat| {
+            let after = changed.partition_point(|(first, _)| *first <= tag);
+            let within = changed[..after]
+                .last()
+                .is_some_and(|(_, last)| tag <= *last);
+            !within || forest.is_used(tag, seat)
+        });
+        comm.begin_anew();
+        for users in forest.shared() {
+            for (index, &(one, uses)) in users.iter().enumerate() {
+                for &(other, others) in &users[..index] {
+                    // As often as one uses it after the other, where they do in random order.
+                    let (uses, others) = (f64::from(uses), f64::from(others));
+                    let turns = 2.0 * uses * others / (uses + others);
+                    comm.add_all(one, other, rounded(turns * each).into());
+                }
+            }
+        }
+        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+            talk.begin_anew();
         }
     }
 

@@ -115,6 +115,14 @@ impl Attachment {
         let lost = self.seen.lost_share(context.stream);
         let known = lost <= self.options.lost_max;
         let confident = known && scratch.samples >= self.options.samples_min;
+        let evidence = confident || !self.options.require_gain;
+        let sample = self.seen.weight_per_sample();
+        let program = scratch.program(context, self.options.prices);
+        let begins = evidence && self.judged.note_era(&program, sample);
+        if begins && self.options.method == Method::Ours {
+            self.seen.begin_era(scratch.tasks.len());
+            self.seen.fill(context, self.ordered.placed(), scratch);
+        }
         let mut proposals = std::mem::take(&mut scratch.proposals);
         let mut decision = self.decide(context, scratch, &mut proposals, confident);
         // Of a window with holes it is not known whether anything changed.
@@ -176,8 +184,7 @@ impl Attachment {
     ) -> Decision {
         let evidence = confident || !self.options.require_gain;
         let mut program = scratch.program(context, self.options.prices);
-        let sample = self.seen.weight_per_sample();
-        self.judged.look_at(&mut program, evidence, sample);
+        self.judged.look_at(&mut program);
         program.prices = self.prices(&program);
         let per_amount = traffic::per_amount(&program, self.seen.answered());
         let pressure = context.memory.pressure(&program, per_amount);
@@ -248,7 +255,7 @@ impl Attachment {
     /// What moves cost in this window, and what they save until the program changes.
     pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
         let prices = self.totals.measured(self.options.prices);
-        prices.of_program(program, self.judged.lasts())
+        prices.of_program(program, self.judged.goes_on())
     }
 
     /// Tells the policy what it does not get, and people some of it.

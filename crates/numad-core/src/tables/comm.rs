@@ -188,6 +188,14 @@ impl CommTable {
         }
     }
 
+    /// Forgets what was said in this window and before.
+    pub(crate) fn begin_anew(&mut self) {
+        self.inferred.clear();
+        for amounts in [&mut self.live, &mut self.past] {
+            amounts.fill(0);
+        }
+    }
+
     /// Forgets everything that these seats said.
     pub(crate) fn forget(&mut self, seats: &Bits) {
         for seat in seats.iter().take_while(|&seat| seat < self.high) {

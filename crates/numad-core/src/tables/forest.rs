@@ -36,6 +36,9 @@ const WHOLE: f64 = 0.05 * std::f64::consts::LN_2;
 /// What one sample counts: in sixteenths, so that it is still known four windows later.
 pub(crate) const SAMPLE: u16 = 16;
 
+/// One sample of so many may be of a thread that uses a block by chance, or named by mistake.
+const STRAY: u64 = 8;
+
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
@@ -98,6 +101,13 @@ impl Block<'_> {
     /// All samples, in parts of [`SAMPLE`].
     pub(crate) fn samples(&self) -> u64 {
         self.users.iter().map(|user| u64::from(user.all)).sum()
+    }
+
+    /// Whether several threads use it, but for one sample of [`STRAY`].
+    fn is_shared(&self) -> bool {
+        let most = self.users.iter().map(|user| u64::from(user.all)).max();
+        let all = self.samples();
+        (all - most.unwrap_or(0)) * STRAY > all
     }
 }
 
@@ -175,6 +185,38 @@ impl Forest {
             point.live = 0;
         }
         self.points.retain(|point| point.past > 0);
+    }
+
+    /// Forgets what was before this window of memory that threads share, and tells which that is: from one page to
+    /// another, with what lies between.
+    pub(crate) fn begin_anew(&mut self, threads: usize) -> Vec<(Tag, Tag)> {
+        let blocks = self.blocks(threads);
+        let mut changed = Vec::new();
+        for block in blocks.iter().filter(Block::is_shared) {
+            let points = &mut self.points[block.points];
+            points.iter_mut().for_each(|point| point.past = 0);
+            changed.push((points[0].tag(), points[points.len() - 1].tag()));
+        }
+        self.points.retain(|point| point.samples() > 0);
+        changed
+    }
+
+    /// Samples of pages that several threads used in this window, in parts of [`SAMPLE`], page by page.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = Vec<(Seat, u32)>> {
+        let pages = self.points.chunk_by(|one, other| one.tag == other.tag);
+        let users = |page: &[Point]| {
+            let used = page.iter().filter(|point| point.live > 0);
+            used.map(|point| (point.seat, u32::from(point.live)))
+                .collect()
+        };
+        pages.filter(|page| page.len() > 1).map(users)
+    }
+
+    /// Whether a thread used a page in this window.
+    pub(crate) fn is_used(&self, tag: Tag, seat: Seat) -> bool {
+        let key = |point: &Point| (point.tag, point.seat);
+        let at = self.points.binary_search_by_key(&(tag.word(), seat), key);
+        at.is_ok_and(|at| self.points[at].live > 0)
     }
 
     /// Forgets seats and spaces that are void.

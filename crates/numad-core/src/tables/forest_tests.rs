@@ -329,3 +329,29 @@ proptest! {
         prop_assert_eq!(again, blocks);
     }
 }
+
+/// Memory of one thread stays known when another era begins, and of what threads share only what they use now.
+#[test]
+fn an_era_begins_with_what_is_used_now_and_what_is_somebodys_own() {
+    let mut forest = Forest::default();
+    for page in 0..64 {
+        forest.note(tag(page), 1);
+        forest.note(tag(4096 + page), 2 + u16::from(page % 2 == 0));
+    }
+    forest.fade();
+    for page in 0..32 {
+        forest.note(tag(4096 + page), 4);
+    }
+    let changed = forest.begin_anew(8);
+    let pages = |seat| {
+        let points = forest.points().iter().filter(|point| point.seat() == seat);
+        points.map(|point| point.tag().page()).collect::<Vec<u64>>()
+    };
+    assert_eq!(pages(1), (0..64).collect::<Vec<u64>>());
+    assert_eq!(pages(4), (4096..4128).collect::<Vec<u64>>());
+    assert_eq!((pages(2), pages(3)), (vec![], vec![]));
+    assert!(changed.iter().all(|(first, _)| first.page() >= 4096));
+    assert!(forest.is_used(tag(4100), 4) && !forest.is_used(tag(4100), 2));
+    assert!(!forest.is_used(tag(3), 1), "not in this window");
+    assert_eq!(forest.shared().filter(|users| users.len() > 1).count(), 0);
+}

@@ -202,10 +202,10 @@ impl Entry {
         }
     }
 
-    fn forget(&mut self, seats: &Bits) {
+    fn retain(&mut self, mut stays: impl FnMut(Seat) -> bool) {
         let mut kept = 0;
         for at in 0..self.count() {
-            if !seats.contains(usize::from(self.seats[at])) {
+            if stays(self.seats[at]) {
                 self.seats[kept] = self.seats[at];
                 self.weights[kept] = self.weights[at];
                 kept += 1;
@@ -478,7 +478,7 @@ impl PageTable {
                 }
                 if !seats.is_empty() {
                     let mut entry = Entry::read(words);
-                    entry.forget(seats);
+                    entry.retain(|seat| !seats.contains(usize::from(seat)));
                     entry.write(words);
                 }
                 let sixteenths = halves(words[3]).0;
@@ -495,6 +495,20 @@ impl PageTable {
         }
         for number in emptied {
             self.occupied.remove(number);
+        }
+    }
+
+    /// Forgets accessors of pages, but for those of which a question says yes.
+    pub(crate) fn retain_accessors(&mut self, stays: impl Fn(Tag, Seat) -> bool) {
+        for number in self.occupied.iter() {
+            let base = self.start + number * SET_WORDS;
+            let (tags, entries) = self.words[base..base + SET_WORDS].split_at_mut(WAYS);
+            let (entries, _) = entries.as_chunks_mut::<ENTRY_WORDS>();
+            for (tag, words) in tags.iter().zip(entries).filter(|(tag, _)| **tag != 0) {
+                let mut entry = Entry::read(words);
+                entry.retain(|seat| stays(Tag(*tag), seat));
+                entry.write(words);
+            }
         }
     }
 

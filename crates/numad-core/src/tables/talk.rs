@@ -110,6 +110,12 @@ impl Talk {
         self.keep(|said| said.past > 0);
     }
 
+    /// Forgets what was said before this window.
+    pub(crate) fn begin_anew(&mut self) {
+        self.said.iter_mut().for_each(|said| said.past = 0);
+        self.keep(|said| said.live > 0);
+    }
+
     /// Forgets everything that these seats said.
     pub(crate) fn forget(&mut self, gone: &Bits) {
         if !gone.is_empty() {

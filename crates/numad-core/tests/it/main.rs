@@ -8,6 +8,7 @@
 mod affinity;
 mod ally;
 mod bounds;
+mod eras;
 mod evidence;
 mod guard;
 mod lifecycle;

@@ -82,7 +82,7 @@ fn who_comes_to_talk_on_its_node_is_told_why_it_moves() {
     let reasons: Vec<String> = reasons.collect();
     assert_eq!(
         reasons[1],
-        "shares memory with thread 10 (amount 39), and a cache from now on"
+        "shares memory with thread 10 (amount 20), and a cache from now on"
     );
     assert_eq!(masks(&mut world), ["0-3", "0-3", "0-7"]);
 }

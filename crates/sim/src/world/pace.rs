@@ -302,6 +302,7 @@ impl World {
     pub(super) fn advance(&mut self, records: &mut Vec<Record>) {
         let step = STEP_NS as f64;
         let available = self.available_parts(step);
+        let mut by_thread = vec![0.0; available.len()];
         for (thread, part) in available.into_iter().enumerate() {
             let pace = self.pace[thread];
             let accesses = pace.rate * step * part;
@@ -311,8 +312,12 @@ impl World {
             self.totals.local_accesses += accesses * pace.local;
             self.totals.latency_ns += accesses * pace.latency_ns;
             if self.threads[thread].alive {
-                self.sample(thread, accesses, records);
+                by_thread[thread] = accesses;
             }
+        }
+        match self.faulting {
+            Some(_) => self.fault(&by_thread, records),
+            None => self.sample(&by_thread, records),
         }
         for (bytes, rate) in self
             .totals

@@ -41,20 +41,18 @@ pub(super) fn period(plan: &Blueprint, model: &MachineModel, samples_per_s: Opti
 }
 
 impl World {
-    /// Samples the accesses of a thread in this step.
-    pub(super) fn sample(&mut self, thread: usize, accesses: f64, records: &mut Vec<Record>) {
-        if self.faulting.is_some() {
-            self.fault(thread, accesses, records);
-            return;
-        }
-        let debt = self.threads[thread].sample_debt + accesses / self.period as f64;
-        let count = whole(debt);
-        self.threads[thread].sample_debt = debt - count as f64;
-        let count = count.min(SAMPLES_PER_STEP_MAX);
-        for index in 0..count {
-            let within = STEP_NS * (2 * index + 1) / (2 * count);
-            if let Some(sample) = self.one_sample(thread, Time(self.clock_ns + within)) {
-                records.push(Record::Sample(sample));
+    /// Samples what each thread accesses in this step.
+    pub(super) fn sample(&mut self, accesses: &[f64], records: &mut Vec<Record>) {
+        for (thread, accesses) in accesses.iter().enumerate() {
+            let debt = self.threads[thread].sample_debt + accesses / self.period as f64;
+            let count = whole(debt);
+            self.threads[thread].sample_debt = debt - count as f64;
+            let count = count.min(SAMPLES_PER_STEP_MAX);
+            for index in 0..count {
+                let within = STEP_NS * (2 * index + 1) / (2 * count);
+                if let Some(sample) = self.one_sample(thread, Time(self.clock_ns + within)) {
+                    records.push(Record::Sample(sample));
+                }
             }
         }
     }

@@ -1,11 +1,12 @@
 //! The world by itself, without an engine.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use numad_core::{
     Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Reason, Record, Refusal, SpaceId,
 };
-use topology::{CpuSet, Figure, NodeId, Origin, Topology};
+use topology::{CpuSet, Figure, NodeId, Origin, Tid, Topology};
 
 use super::{World, WorldSpec};
 use crate::conditions::Conditions;
@@ -252,7 +253,7 @@ fn samples_tell_who_shares() {
     let mut world = World::new(&spec("4x4@10,21", "groups:4", 16, 2));
     let records = run(&mut world, 100);
     let tid = |thread: usize| world.thread_keys()[thread].unwrap().tid;
-    let mut pages = std::collections::BTreeMap::new();
+    let mut pages = BTreeMap::new();
     for record in &records {
         if let Record::Sample(sample) = record {
             let users: &mut Vec<_> = pages.entry(sample.address >> 12).or_default();
@@ -619,6 +620,29 @@ fn faults_show_first_writes_and_only_where_protecting_is_short() {
     // 16 GiB of small pages would take 100 ms; of huge ones it is 8,192 entries.
     assert_eq!(seen("1G", false), (0, 0));
     assert!(seen("1G", true).0 > 8_000);
+}
+
+/// After memory was protected whoever writes first faults, and of two that write alike that is now this one and now
+/// that.
+#[test]
+fn pages_that_threads_share_fault_in_all_of_them() {
+    let mut spec = sized("pairs", "8M", false);
+    spec.conditions.source = crate::conditions::Source::Faults;
+    let mut world = World::new(&spec);
+    let mut users: BTreeMap<u64, BTreeSet<Tid>> = BTreeMap::new();
+    for record in run(&mut world, 250) {
+        if let Record::Sample(sample) = record {
+            users
+                .entry(sample.address >> 12)
+                .or_default()
+                .insert(sample.tid);
+        }
+    }
+    let threads: BTreeSet<Tid> = users.values().flatten().copied().collect();
+    assert_eq!(threads.len(), 16);
+    let shared = users.values().filter(|users| users.len() == 2).count();
+    assert!(shared > 500, "{shared} of {}", users.len());
+    assert!(users.values().all(|users| users.len() <= 2));
 }
 
 #[test]

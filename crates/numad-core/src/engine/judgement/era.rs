@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::likeness::likeness;
+use crate::likeness::{Likeness, likeness};
 use crate::policy::Program;
 
 /// See the module.
@@ -13,13 +13,17 @@ pub(super) struct Era {
     other: u32,
     /// The last judged window was not as those before.
     is_unlike: bool,
-    /// Since two windows in a row showed something else, or the first.
+    /// Since it began, and how long the one before lasted.
     lasts: Duration,
+    before: Duration,
 }
 
 /// Likeness of what is said now and what was said before below which the program does something else: two pairs in five
 /// have changed.
 const OTHER: f64 = 0.6;
+
+/// Standard errors that it is below that at the least: where little is said windows are unlike by chance.
+const SURE: f64 = 2.0;
 
 /// The same below which a window is not as those before: the program may have changed on the way.
 const ALIKE: f64 = 0.97;
@@ -46,10 +50,10 @@ impl Era {
         self.is_unlike
     }
 
-    /// How long the program has done the same, whatever we changed meanwhile. One window may be
-    /// unlike the others by chance, where little is said.
-    pub(super) const fn lasts(&self) -> Duration {
-        self.lasts
+    /// How long the program will go on as it does, whatever we change meanwhile: as long as it has
+    /// already, or until this era has lasted as long as the one before.
+    pub(super) fn goes_on(&self) -> Duration {
+        self.lasts.max(self.before.saturating_sub(self.lasts))
     }
 
     /// Ends a window that was so long.
@@ -64,15 +68,20 @@ impl Era {
             (now as f64, all.saturating_sub(now) as f64)
         });
         // Where chance alone is seen, nothing changed.
-        let alike = likeness(both, (sample, sample * FADED)).unwrap_or(1.0);
-        self.is_unlike = alike < ALIKE;
-        self.other = match alike < OTHER {
+        let found = likeness(both, (sample, sample * FADED));
+        self.is_unlike = found.is_some_and(|found| found.alike < ALIKE);
+        let is_other = |found: Likeness| found.alike + SURE * found.error < OTHER;
+        self.other = match found.is_some_and(is_other) {
             true => self.other.saturating_add(1),
             false => 0,
         };
         self.number += u32::from(self.begins());
-        if self.other > 1 {
-            self.lasts = Duration::ZERO;
+        if self.other > 0 {
+            let lasted = std::mem::take(&mut self.lasts);
+            // The second window in a row shows the same change once more.
+            if self.other == 1 {
+                self.before = lasted;
+            }
         }
     }
 }

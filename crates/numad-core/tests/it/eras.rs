@@ -1,0 +1,52 @@
+//! What is known of a program that begins to do something else.
+
+use numad_core::{AttachOptions, AttachmentId};
+
+use crate::world::{World, options};
+
+/// Pages that two threads share.
+const PAGES: u64 = 100;
+
+/// As page faults show it: each page is seen once in a window, now of this and now of that of the two who share it.
+fn once_each(world: &mut World, window: u64, first: u64, pair: [u32; 2]) {
+    for page in first..first + PAGES {
+        world.touch(pair[usize::from((page * 7 + window) % 13 < 6)], page, 1);
+    }
+}
+
+/// Who said most to each other in the window that has ended: half as much as any at the least.
+fn talkers(world: &World, id: AttachmentId) -> Vec<(usize, usize)> {
+    let (_, live, _) = world.engine.matrices(id).unwrap();
+    let most = live.pairs().map(|(.., said)| said).max().unwrap_or(0);
+    let loud = live.pairs().filter(|(.., said)| said * 2 >= most);
+    loud.map(|(one, other, _)| (one, other)).collect()
+}
+
+fn four_threads() -> (World, AttachmentId) {
+    let mut world = World::new("2x4@10,20");
+    let gain = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    let (id, _) = world.attach(10, &[0, 1, 2, 3], gain);
+    (world, id)
+}
+
+/// Partners change, and who used a page before is not taken for who shares it now.
+#[test]
+fn who_left_memory_shares_it_no_more_with_who_came_to_it() {
+    let (mut world, id) = four_threads();
+    for window in 0..10 {
+        once_each(&mut world, window, 0, [10, 11]);
+        once_each(&mut world, window, 1000, [12, 13]);
+        world.window();
+    }
+    assert_eq!(talkers(&world, id), [(0, 1), (2, 3)]);
+    for window in 0..4 {
+        once_each(&mut world, window, 0, [10, 12]);
+        once_each(&mut world, window, 1000, [11, 13]);
+        world.window();
+        let talkers = talkers(&world, id);
+        assert_eq!(talkers, [(0, 2), (1, 3)], "{window}");
+    }
+}

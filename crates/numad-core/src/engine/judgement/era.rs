@@ -11,6 +11,8 @@ pub(super) struct Era {
     number: u32,
     /// Judged windows in a row that showed something else than those before.
     other: u32,
+    /// Judged windows since it began.
+    age: u32,
     /// The last judged window was not as those before.
     is_unlike: bool,
     /// Since it began, and how long the one before lasted.
@@ -32,6 +34,9 @@ const ALIKE: f64 = 0.97;
 /// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
 const BEGIN_MAX: u32 = 2;
 
+/// Judged windows for which an era is young: in the first it may not be known yet who shares what.
+const YOUNG: u32 = 2;
+
 /// Of the windows before, each counts half of the one after it: so much of the variance of one remains in their sum.
 const FADED: f64 = 1.0 / 3.0;
 
@@ -43,6 +48,11 @@ impl Era {
     /// Whether the last judged window began an era.
     pub(super) const fn begins(&self) -> bool {
         matches!(self.other, 1..=BEGIN_MAX)
+    }
+
+    /// Whether an era began in the last judged window or just before it.
+    pub(super) const fn is_young(&self) -> bool {
+        self.number > 0 && self.age < YOUNG
     }
 
     /// Whether it was not as those before, and may be in the midst of a change.
@@ -76,6 +86,10 @@ impl Era {
             false => 0,
         };
         self.number += u32::from(self.begins());
+        self.age = match self.begins() {
+            true => 0,
+            false => self.age.saturating_add(1),
+        };
         if self.other > 0 {
             let lasted = std::mem::take(&mut self.lasts);
             // The second window in a row shows the same change once more.

@@ -181,8 +181,8 @@ impl Judgement {
         let far = |nodes: &[Option<usize>]| {
             cost::placement_distance(program.live, nodes, program.topology.distances())
         };
-        let begins = matches!(self.regime, Regime::Settled) && self.era.begins();
-        begins && far(&wished_nodes(program, wishes)) < far(&now)
+        let is_new = matches!(self.regime, Regime::Settled) && self.era.is_young();
+        is_new && far(&wished_nodes(program, wishes)) < far(&now)
     }
 
     /// Keeps where tasks were wanted and with whom, so that the next window can agree.

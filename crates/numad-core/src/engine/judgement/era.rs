@@ -1,4 +1,4 @@
-//! How often a program began to do something else, and how long it has done the same.
+//! How often a program began to do something else, and how long it will go on as it does.
 
 use std::time::Duration;
 
@@ -97,5 +97,27 @@ impl Era {
                 self.before = lasted;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_goes_on_for_as_long_as_it_has_or_as_it_did_the_thing_before() {
+        let seconds = Duration::from_secs;
+        let goes_on = |before, lasts| {
+            let mut era = Era {
+                before: seconds(before),
+                ..Era::default()
+            };
+            era.pass(seconds(lasts));
+            era.goes_on()
+        };
+        assert_eq!(goes_on(0, 5), seconds(5));
+        assert_eq!(goes_on(60, 5), seconds(55));
+        assert_eq!(goes_on(60, 45), seconds(45));
+        assert_eq!(goes_on(60, 100), seconds(100));
     }
 }

@@ -124,9 +124,9 @@ impl Brought {
     }
 }
 
-/// What a clear brought counts so much less with each one after it. Of a program in huge pages all faults are sampled
-/// from the third clear on; by halves it would be the eighth. One that writes all its memory again is sampled so many
-/// times more than is needed, once.
+/// What a clear brought counts so much less with each one after it. Of 256 MiB in huge pages all
+/// faults are sampled from the third clear on; by halves it would be the seventh. A program that
+/// writes all its memory again is sampled so many times more than is needed, once.
 const FORGOTTEN: u64 = 8;
 
 /// A page fault says where and who, and nothing else.

@@ -56,9 +56,9 @@ pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
 /// Longest time between two clears of a process for being calm alone.
 const CALM_MOST: Duration = Duration::from_secs(60);
 
-/// How long a process is passed over of which a clear took too long, at first. Twice as long each time that it does
-/// again, for who was held up by chance is not to be unseen for long, and who has too many pages not held up often:
-/// 5 ms in ten minutes are a hundred-thousandth.
+/// How long a process is passed over of which a clear took too long, at first. Twice as long each
+/// time that it does again, for who was held up by chance is not to be unseen for long, and who has
+/// too many pages not held up often: 5 ms in ten minutes are a hundred-thousandth.
 const PASSED_OVER_FIRST: Duration = Duration::from_secs(10);
 const PASSED_OVER_MOST: Duration = Duration::from_secs(600);
 

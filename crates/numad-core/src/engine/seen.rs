@@ -366,9 +366,9 @@ impl Seen {
         }
     }
 
-    /// What the program does is something else since this window: of memory that others use by now it is forgotten who
-    /// used it before, and what was said before is forgotten. Else who comes to a page would share it with those who
-    /// left it.
+    /// What the program does is something else since this window: of memory that threads share it
+    /// is forgotten who used it before, and so is what was said. Else who comes to a page would
+    /// share it with those who left it.
     pub(super) fn begin_era(&mut self, threads: usize) {
         let each = self.weight_per_sample() / f64::from(SAMPLE);
         let changed = self.forest.begin_anew(threads);

@@ -187,8 +187,8 @@ impl Forest {
         self.points.retain(|point| point.past > 0);
     }
 
-    /// Forgets what was before this window of memory that threads share, and tells which that is: from one page to
-    /// another, with what lies between.
+    /// Forgets what was before this window of memory that threads share, and tells which that is:
+    /// from one page to another, with what lies between.
     pub(crate) fn begin_anew(&mut self, threads: usize) -> Vec<(Tag, Tag)> {
         let blocks = self.blocks(threads);
         let mut changed = Vec::new();
@@ -201,7 +201,8 @@ impl Forest {
         changed
     }
 
-    /// Samples of pages that several threads used in this window, in parts of [`SAMPLE`], page by page.
+    /// Samples of pages that several threads used in this window, in parts of [`SAMPLE`], page by
+    /// page.
     pub(crate) fn shared(&self) -> impl Iterator<Item = Vec<(Seat, u32)>> {
         let pages = self.points.chunk_by(|one, other| one.tag == other.tag);
         let users = |page: &[Point]| {

@@ -2,8 +2,8 @@
 //!
 //! When that is done again is decided by the law that the daemon has, with its defaults and the costs it
 //! begins with. Who writes to which page is not kept by page: of the pages of a region that nobody has
-//! written to yet, a step takes as many as so many writes at random places would, the next in an order that is
-//! another each time.
+//! written to yet, a step takes as many as so many writes at random places would, the next in an
+//! order that is another each time.
 
 use std::time::Duration;
 
@@ -114,8 +114,8 @@ impl World {
         }
     }
 
-    /// What the writes of this step fault on, given what each thread accesses. Threads write side by side: whoever
-    /// writes more to a region is more often the first to write to a page of it.
+    /// What the writes of this step fault on, given what each thread accesses. Threads write side
+    /// by side: whoever writes more to a region is more often the first to write to a page of it.
     pub(super) fn fault(&mut self, accesses: &[f64], records: &mut Vec<Record>) {
         let mut written = vec![0.0; self.regions.len()];
         for (uses, accesses) in self.plan.phases[self.phase].uses.iter().zip(accesses) {

@@ -18,6 +18,10 @@
 //! would; see [`crate::evidence`]. Threads are judged by the pages that they share. Of a page that
 //! more use than it names, those it names are no partners for that: the others count against them.
 //!
+//! *Two views.* Some policies make their plans from pages, others from the matrix of communication,
+//! and a plan looks best by what it was made from. So of what these two say that comes nearer the
+//! lesser counts.
+//!
 //! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`]
 //! windows in a row, so that a program whose threads never settle does not keep its pages where
@@ -29,7 +33,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cost::Worth;
+use crate::cost::{self, Worth};
 use crate::engine::AttachOptions;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::matrix::CommMatrix;
@@ -176,6 +180,8 @@ impl ThreadCase<'_> {
             let weighed = self.weigh(&now, &after);
             let net_ns = match weighed.verdict {
                 Ok(()) => weighed.net_ns,
+                // More windows may make it sure.
+                Err(Veto::Evidence) if at == 0 => weighed.worth.saved_ns - weighed.worth.price_ns,
                 Err(_) => 0.0,
             };
             let standing = self.standing(&after);
@@ -347,8 +353,11 @@ impl ThreadCase<'_> {
         }
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
+        let mut far = 0.0;
         let mut put = |(one, other): (usize, usize), samples: f64, stands_for: f64| {
-            let by = self.nearer(one, other, before, after).unwrap_or(0.0) * stands_for;
+            let ways = self.ways((one, other), before, after);
+            let by = ways.map_or(0.0, |(was, is)| was - is) * stands_for;
+            far += ways.map_or(0.0, |(was, _)| was) * stands_for * samples;
             for scale in [one, other] {
                 each[scale].put(samples, by);
             }
@@ -366,6 +375,7 @@ impl ThreadCase<'_> {
         for (one, other, samples) in self.said.pairs() {
             put((one, other), samples as f64, 1.0);
         }
+        let believed = self.believed(all.net() / far, before, after);
         all.add(&unnamed);
         let plan = ThreadPlan {
             program: *self.program,
@@ -376,8 +386,9 @@ impl ThreadCase<'_> {
         let prices = &self.program.prices;
         // Distances of pairs are there and back.
         let nearer = all.net() / 2.0 * self.amount_per_sample() * prices.accesses_per_amount;
+        let seen_ns = prices.gain_ns(nearer, self.program.window);
         let worth = Worth {
-            saved_ns: prices.gain_ns(nearer, self.program.window),
+            saved_ns: seen_ns.min(seen_ns * believed),
             price_ns: plan.price_ns(),
             evidence: Some(self.certainty.weigh_chosen(&all, plans)),
         };
@@ -387,10 +398,11 @@ impl ThreadCase<'_> {
         };
         let by_distance = worth.judge();
         let modelled = self.pressure.and_then(|pressure| pressure.worth(&plan));
+        let doubted_ns = seen_ns - worth.saved_ns;
         Weighed {
             worth,
             net_ns: match &modelled {
-                Some(model) => model.saved_ns - model.price_ns,
+                Some(model) => model.saved_ns - doubted_ns - model.price_ns,
                 None => worth.least_ns() - worth.price_ns,
             },
             verdict: match (self.pressure, modelled) {
@@ -420,21 +432,34 @@ impl ThreadCase<'_> {
         sum(self.program.live) / sum(self.said).max(1.0)
     }
 
-    /// How much nearer two tasks get; none where that is not known or nothing changes.
-    fn nearer(
+    /// How much of what pages say is believed when they say that a plan takes this share of all
+    /// ways: what communication says, if that is less.
+    fn believed(&self, seen: f64, before: &[Option<usize>], after: &[Option<usize>]) -> f64 {
+        let distances = self.program.topology.distances();
+        let far = |nodes| cost::placement_distance(self.program.live, nodes, distances);
+        let stays = far(before);
+        if stays <= 0.0 || seen <= 0.0 || seen.is_nan() {
+            return 1.0;
+        }
+        let heard = (stays - far(after)) / stays;
+        (heard / seen).min(1.0)
+    }
+
+    /// How far two tasks were from each other and are, there and back; none where that is not
+    /// known.
+    fn ways(
         &self,
-        one: usize,
-        other: usize,
+        (one, other): (usize, usize),
         before: &[Option<usize>],
         after: &[Option<usize>],
-    ) -> Option<f64> {
+    ) -> Option<(f64, f64)> {
         let distances = self.program.topology.distances();
         let apart = |nodes: &[Option<usize>]| {
             let (one, other) = (nodes.get(one).copied()??, nodes.get(other).copied()??);
-            Some(distances.between(one, other) + distances.between(other, one))
+            let there_and_back = distances.between(one, other) + distances.between(other, one);
+            Some(f64::from(there_and_back))
         };
-        let (was, is) = (apart(before)?, apart(after)?);
-        (was != is).then(|| f64::from(was) - f64::from(is))
+        Some((apart(before)?, apart(after)?))
     }
 
     /// All pairs of tasks of which it is known where they are and would be.

@@ -518,3 +518,14 @@ fn of_several_plans_the_one_that_is_worth_most_is_taken() {
     );
     assert_eq!(scene.best(&[3, 1], &[stay, join]), 1, "one has none now");
 }
+
+#[test]
+fn what_pages_say_comes_nearer_counts_as_far_as_communication_says_so() {
+    let mut scene = Scene::new([0, 1, 0, 1], [0, 1, 0, 1], 50_000_000);
+    let (stay, join): (&[_], &[_]) = (&[], &[(1, 0)]);
+    assert_eq!(scene.best(&[4; 2], &[stay, join]), 1);
+    // The second talks more to the fourth, whom it would leave, than to the first.
+    scene.live.add(1, 3, 60_000);
+    assert_eq!(scene.best(&[4; 2], &[stay, join]), 0);
+    assert_eq!(scene.threads(join, None), [Err(Veto::DoesNotPay)]);
+}

@@ -397,12 +397,16 @@ impl ThreadCase<'_> {
                 .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
         let by_distance = worth.judge();
-        let modelled = self.pressure.and_then(|pressure| pressure.worth(&plan));
         let doubted_ns = seen_ns - worth.saved_ns;
+        let modelled = self.pressure.and_then(|pressure| pressure.worth(&plan));
+        let modelled = modelled.map(|model| Worth {
+            saved_ns: model.saved_ns - doubted_ns,
+            ..model
+        });
         Weighed {
             worth,
             net_ns: match &modelled {
-                Some(model) => model.saved_ns - doubted_ns - model.price_ns,
+                Some(model) => model.saved_ns - model.price_ns,
                 None => worth.least_ns() - worth.price_ns,
             },
             verdict: match (self.pressure, modelled) {

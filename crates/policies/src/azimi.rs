@@ -71,7 +71,7 @@ impl Policy for Clustered {
             let wish = deal(clusters.clone(), room.clone(), talkers, there);
             board.better(from, vec![board.named_plan(&wish, from)], self.gain_min)
         });
-        board.propose(&plan, out);
+        out.extend(board.propose(&plan));
     }
 }
 

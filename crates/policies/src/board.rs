@@ -520,22 +520,20 @@ impl<'a> Board<'a> {
         loudest(from) - loudest(to) > EVENER * mean && self.cost(to) <= self.cost(from)
     }
 
-    /// Appends where every talker with a seat is to be, the loudest pairs first, and for whose
-    /// sake.
-    pub(crate) fn propose(&self, plan: &Plan, out: &mut Vec<Proposal>) {
+    /// Where every talker with a seat is to be, the loudest pairs first, and for whose sake.
+    pub(crate) fn propose(&self, plan: &Plan) -> Vec<Proposal> {
         let mut order: Vec<(u64, usize, usize, usize)> = Vec::with_capacity(plan.len());
         for talker in 0..plan.len() {
             let (partner, amount) = self.partner(talker, plan);
             order.push((amount, self.talkers[talker], talker, partner));
         }
         order.sort_by_key(|&(amount, task, ..)| (Reverse(amount), task));
-        for (amount, _, talker, partner) in order {
-            if let Some(node) = plan[talker] {
-                let with = self.tasks[partner].key;
-                let reason = Reason::Partner { with, amount };
-                out.push(place_task(self.talkers[talker], node, reason));
-            }
-        }
+        let place = |(amount, _, talker, partner): (u64, usize, usize, usize)| {
+            let with = self.tasks[partner].key;
+            let reason = Reason::Partner { with, amount };
+            Some(place_task(self.talkers[talker], plan[talker]?, reason))
+        };
+        order.into_iter().filter_map(place).collect()
     }
 
     /// The position of whom a talker says most to, of those on its node, else of all; and how much.

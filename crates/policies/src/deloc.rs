@@ -16,11 +16,9 @@
 //! # Congestion
 //!
 //! What locality cannot see is what `DeLoc` is about: a node full of partners may ask more of its controller
-//! than that gives. Where a controller would be asked for more than half of what it gives, a third plan
-//! competes: the same, relieved until no controller is asked for more than [`RELIEF_PERMILLE`]; and a fourth that
-//! spreads those who talk evenly over the nodes; and the
-//! cost model has a say, pages taken to follow: the relieved plan is taken if it is faster by the model, and
-//! the near one unless it is slower. Elsewhere the gain in distance decides.
+//! than that gives. Where a controller would be asked for more than half of what it gives, there are two more
+//! plans: the same, relieved until no controller is asked for more than [`RELIEF_PERMILLE`], and one that
+//! spreads those who talk evenly over the nodes. The engine says which of them is worth most.
 //!
 //! # Groups in time
 //!
@@ -42,7 +40,7 @@
 
 use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
+    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
 };
 
 use crate::board::{self, Board, Plan};
@@ -51,7 +49,7 @@ use crate::deloc_map::{self, Method, Talk};
 use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
-use crate::forecast::{Forecast, counted_once, demand_mbps};
+use crate::forecast::demand_mbps;
 use crate::history::{Count, History};
 use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
@@ -91,12 +89,6 @@ const BUSY_PERMILLE: u64 = 500;
 /// grows fast (PTB, section 4.3, sees bandwidth rise until that much of a saturated node is moved away).
 const RELIEF_PERMILLE: u64 = 700;
 
-/// How much faster a relieved plan must be by the model, which knows less than it says.
-const FASTER: f64 = 0.99;
-
-/// How much slower than staying a plan that is nearer may look to the model, as the engine lets pass.
-const SLOWER: f64 = 1.01;
-
 /// Makes the policy `deloc`.
 pub(crate) static DELOC: Factory = Factory {
     name: "deloc",
@@ -130,7 +122,6 @@ pub(crate) static DELOC: Factory = Factory {
             pages: settings
                 .bool(data_mapping::PAGES.name)
                 .then(|| PageChoice::new(settings)),
-            pages_ratio: settings.float(data_mapping::RATIO.name),
             workspace: Workspace::default(),
         }))
     },
@@ -146,29 +137,43 @@ struct OnDeLoc {
     history: Option<History>,
     gain_min: f64,
     pages: Option<PageChoice>,
-    pages_ratio: f64,
     workspace: Workspace,
 }
 
 impl Policy for OnDeLoc {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut plans = Vec::new();
+        self.plans(now, program, &mut plans);
+        out.extend(plans.into_iter().next().unwrap_or_default());
+    }
+
+    fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Whole>) {
         let matrix = self.matrix.of(program);
+        let first = out.len();
         if self.method == Method::Listing {
-            follow_listing(program, matrix, out);
+            out.push(follow_listing(program, matrix));
         } else if let Some(history) = &mut self.history {
             history.note(now, program);
-            let matrix = map_groups(history, program, self.gain_min, out);
+            let (matrix, mut plan) = map_groups(history, program, self.gain_min);
             if self.pages.is_some() {
-                keep_in_place(program, &matrix, out);
+                keep_in_place(program, &matrix, &mut plan);
             }
+            out.push(plan);
         } else {
             self.gather(program, matrix, out);
             if self.pages.is_some() {
-                keep_the_silent(program, matrix, out);
+                for plan in &mut out[first..] {
+                    keep_the_silent(program, matrix, plan);
+                }
             }
         }
         if let Some(pages) = &mut self.pages {
-            pages.propose(now, program, out);
+            let threads = out[first].len();
+            pages.propose(now, program, &mut out[first]);
+            let moves = out[first][threads..].to_vec();
+            for plan in &mut out[first + 1..] {
+                plan.extend_from_slice(&moves);
+            }
         }
     }
 
@@ -180,13 +185,15 @@ impl Policy for OnDeLoc {
 }
 
 /// The listing of the paper.
-fn follow_listing(program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
-    for decision in deloc_map::map(program, matrix, Method::Listing) {
+fn follow_listing(program: &Program<'_>, matrix: &CommMatrix) -> Whole {
+    let place = |decision: deloc_map::Decision| {
         let with = program.tasks[decision.with].key;
         let amount = decision.amount;
         let reason = Reason::Partner { with, amount };
-        out.push(place_task(decision.task, decision.node, reason));
-    }
+        place_task(decision.task, decision.node, reason)
+    };
+    let decisions = deloc_map::map(program, matrix, Method::Listing);
+    decisions.into_iter().map(place).collect()
 }
 
 /// `DeLocMap` by groups in time; the communication that it was about.
@@ -198,45 +205,27 @@ fn map_groups(
     history: &History,
     program: &Program<'_>,
     gain_min: f64,
-    out: &mut Vec<Proposal>,
-) -> CommMatrix {
+) -> (CommMatrix, Whole) {
     let mut groups = history.groups(program, Count::Criterion);
     sort_by_load(&mut groups);
     let matrix = history.matrix(&groups, program.tasks.len());
     let board = Board::new(program, &matrix);
-    let plan = board.settle_dealt(&groups, gain_min);
-    board.propose(&plan, out);
-    matrix
+    let plan = board.propose(&board.settle_dealt(&groups, gain_min));
+    (matrix, plan)
 }
 
 impl OnDeLoc {
-    /// Places those who talk.
-    fn gather(&mut self, program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Proposal>) {
+    /// Plans for those who talk: what brings partners near, and where that asks much of a controller,
+    /// what asks less.
+    fn gather(&mut self, program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Whole>) {
         let board = Board::new(program, matrix);
-        let model = MachineModel::new(program.topology);
-        let ratio = self.pages.is_some().then_some(self.pages_ratio);
-        let controllers = Controllers::new(program, &model, &board);
-        let busy = controllers.could_be_busy();
-        let live = busy.then(|| counted_once(program));
-        let counted = live.as_ref().map(|live| Program { live, ..*program });
-        let forecast = counted
-            .as_ref()
-            .and_then(|counted| Forecast::new(&model, counted, ratio));
         let gain_min = self.gain_min;
-        let narrow = Program {
-            capacity: &dealt_evenly(board.talkers.len(), program.capacity),
-            ..*program
-        };
-        // Plans that mind controllers are asked for only where the model has a say.
-        let spread = forecast
-            .as_ref()
-            .map(|forecast| (forecast, Board::new(&narrow, matrix)));
         let anew = match self.refine {
             true => board.sketch(map, &mut self.workspace),
             false => None,
         };
         let talk = Talk::of(&board.partners);
-        let plan = board.settle(|from| {
+        let near = board.settle(|from| {
             let mut plans = vec![in_pairs(program, &talk, &board, from)];
             if self.refine {
                 // Where pairs leave all as it is, refining what is says it all.
@@ -246,22 +235,25 @@ impl OnDeLoc {
                 plans.push(board.refined(from, gain_min, &mut self.workspace));
                 plans.extend(anew.as_ref().map(|anew| board.named(anew, from)));
             }
-            let near = board.better(from, plans, gain_min);
-            let Some((forecast, even_board)) = &spread else {
-                return near;
-            };
-            let start = near.as_ref().unwrap_or(from);
-            if !controllers.is_busy(start) && !controllers.is_busy(from) {
-                return near;
-            }
-            let bandwidths = controllers.bandwidths();
-            let calm = board.relieved(start, gain_min, &bandwidths, &mut self.workspace);
-            let even =
-                even_board.refined(&even_board.fit(start, from), gain_min, &mut self.workspace);
-            let even = board.fit(&even, from);
-            calmer(forecast, &board, from, (near, [calm, even]))
+            board.better(from, plans, gain_min)
         });
-        board.propose(&plan, out);
+        out.push(board.propose(&near));
+        let from = board.seated();
+        let controllers = Controllers::new(program, &board);
+        if !controllers.is_busy(&near) && !controllers.is_busy(&from) {
+            return;
+        }
+        let bandwidths = controllers.bandwidths();
+        let calm = board.relieved(&near, gain_min, &bandwidths, &mut self.workspace);
+        let narrow = Program {
+            capacity: &dealt_evenly(board.talkers.len(), program.capacity),
+            ..*program
+        };
+        let narrow = Board::new(&narrow, matrix);
+        let even = narrow.refined(&narrow.fit(&near, &from), gain_min, &mut self.workspace);
+        for plan in [calm, board.fit(&even, &from)] {
+            out.push(board.propose(&plan));
+        }
     }
 }
 
@@ -277,33 +269,6 @@ fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Pl
     board.fit(&plan, from)
 }
 
-/// Which of a near plan and a relieved one to take, if any. What is nearer is faster unless the model says that it is
-/// slower: distance was seen, and the model takes more accesses to overlap than most programs have. What is only
-/// relieved must be faster by the model. Either is taken if it seats more.
-fn calmer(
-    forecast: &Forecast<'_>,
-    board: &Board<'_>,
-    from: &Plan,
-    (near, relieved): (Option<Plan>, [Plan; 2]),
-) -> Option<Plan> {
-    let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
-    let time = |plan: &Plan| forecast.of(&board.nodes(plan)).sum_ns();
-    let stay = (standing(from), time(from));
-    let near = near.map(|plan| ((standing(&plan), time(&plan)), plan));
-    let near = near.filter(|(figures, _)| {
-        figures.0 < stay.0 || (figures.0 == stay.0 && figures.1 <= stay.1 * SLOWER)
-    });
-    let best = near.as_ref().map_or(stay, |(figures, _)| *figures);
-    let mut best = (best.0, best.1 * FASTER, near.map(|(_, plan)| plan));
-    for plan in relieved.into_iter().filter(|plan| plan != from) {
-        let figures = (standing(&plan), time(&plan));
-        if figures.0 < best.0 || (figures.0 == best.0 && figures.1 < best.1) {
-            best = (figures.0, figures.1, Some(plan));
-        }
-    }
-    best.2
-}
-
 /// What the memory of nodes gives and talkers ask.
 #[derive(Debug)]
 struct Controllers {
@@ -314,7 +279,8 @@ struct Controllers {
 }
 
 impl Controllers {
-    fn new(program: &Program<'_>, model: &MachineModel, board: &Board<'_>) -> Self {
+    fn new(program: &Program<'_>, board: &Board<'_>) -> Self {
+        let model = MachineModel::new(program.topology);
         let asked = demand_mbps(program);
         let mbps = |node: usize| whole(model.controller_gbps(node) * 1000.0).min(u32::MAX.into());
         let mut gives: Vec<u64> = (0..model.nodes()).map(mbps).collect();
@@ -327,13 +293,6 @@ impl Controllers {
         }
         let demand = board.talkers.iter().map(|&task| asked[task]).collect();
         Self { demand, gives }
-    }
-
-    /// Whether all talkers on one node would be too much for the weakest controller.
-    fn could_be_busy(&self) -> bool {
-        let all: u64 = self.demand.iter().map(|&asked| u64::from(asked)).sum();
-        let weakest = self.gives.iter().copied().min().unwrap_or(0);
-        all > 0 && all.saturating_mul(1000) > weakest.saturating_mul(BUSY_PERMILLE)
     }
 
     /// Whether a plan asks a controller for much of what it gives.

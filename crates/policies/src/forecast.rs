@@ -1,12 +1,10 @@
-//! What a placement would be worth to a program, by the cost model.
+//! How fast a program would get on with its pages elsewhere, by the cost model.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, PlacementCost, live_part};
+use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, live_part};
 use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
 
-use crate::data_mapping::{current, is_enough, runners};
 use crate::figures::whole;
 use crate::proposals::page_move;
 
@@ -19,20 +17,12 @@ const MODEL_SIZE_MAX: usize = 2048;
 pub(crate) struct Forecast<'a> {
     demand: Demand<'a>,
     program: Program<'a>,
-    /// Where pages go when they follow their threads: how much more often than on average they must
-    /// be used from there. None where they stay.
-    pages_ratio: Option<f64>,
-    runners: usize,
 }
 
 impl<'a> Forecast<'a> {
     /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the
     /// machine and the program are too large to be asked about in a window.
-    pub(crate) fn new(
-        model: &'a MachineModel,
-        program: &Program<'a>,
-        pages_ratio: Option<f64>,
-    ) -> Option<Self> {
+    pub(crate) fn new(model: &'a MachineModel, program: &Program<'a>) -> Option<Self> {
         let nodes = model.nodes();
         let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
         if size > MODEL_SIZE_MAX {
@@ -41,14 +31,7 @@ impl<'a> Forecast<'a> {
         Some(Self {
             demand: Demand::of_window(model, *program, program.prices.accesses_per_amount),
             program: *program,
-            pages_ratio,
-            runners: runners(program),
         })
-    }
-
-    /// What the program gets when its tasks are on these nodes and pages have followed.
-    pub(crate) fn of(&self, nodes: &[Option<usize>]) -> PlacementCost {
-        self.demand.cost(nodes, |page| self.home(page, nodes))
     }
 
     /// How long the program takes when its tasks stay and these pages go, in nanoseconds of all
@@ -61,29 +44,6 @@ impl<'a> Forecast<'a> {
             to.or(page.home.map(usize::from))
         };
         self.demand.cost(&nodes, home).sum_ns()
-    }
-
-    /// Where a page ends up: where the data mapping would put it, else where it is.
-    fn home(&self, page: &Page, nodes: &[Option<usize>]) -> Option<usize> {
-        let home = page.home.map(usize::from);
-        let Some(ratio) = self.pages_ratio else {
-            return home;
-        };
-        let users = current(page.accessors());
-        let users = users.filter_map(|one| nodes.get(one.task as usize).copied().flatten());
-        // A page has few accessors: to count among them is cheaper than a counter for every node.
-        let uses = |node: usize| users.clone().filter(|&user| user == node).count();
-        let most = users.clone().map(|node| (uses(node), Reverse(node))).max();
-        let Some((most, Reverse(best))) = most else {
-            return home;
-        };
-        let (most, all) = (most as f64, users.clone().count() as f64);
-        let stays = home.is_some_and(|home| uses(home) as f64 >= most);
-        let asked = ratio * all / self.runners.max(1) as f64;
-        if stays || !is_enough(most, asked, all) {
-            return home;
-        }
-        Some(best)
     }
 }
 

@@ -55,7 +55,7 @@ impl Policy for Gather {
             let plans = [refined].into_iter().chain(named).collect();
             board.better(from, plans, gain_min)
         });
-        board.propose(&plan, out);
+        out.extend(board.propose(&plan));
         if let Some(pages) = &mut self.pages {
             keep_the_silent(program, &matrix, out);
             pages.propose(now, program, out);

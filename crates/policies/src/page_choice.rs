@@ -2,7 +2,7 @@
 //!
 //! LAPT's data mapping ([`crate::data_mapping`]) knows distance alone. Where a memory is asked for much of what it
 //! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
-//! program get on faster. Only once threads are where they are to be, for both go by that.
+//! program get on faster. Both go by where threads are now: while these move, pages wait.
 
 use numad_core::cost::{MachineModel, asked_gbps, live_part};
 use numad_core::{Fate, Policy, Program, Proposal, Settings, Time};
@@ -43,11 +43,10 @@ impl PageChoice {
 
     /// Appends page moves, behind the places of threads.
     pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let stands = !out.iter().any(|one| moves_task(program, one));
         let first = out.len();
         self.near.propose(now, program, out);
         let model = machine(program);
-        if !stands || !(self.goes_wide || is_busy(program, &model)) {
+        if !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);
         }
         let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
@@ -82,7 +81,7 @@ impl PageChoice {
             live: &live,
             ..*program
         };
-        let Some(forecast) = Forecast::new(model, program, None) else {
+        let Some(forecast) = Forecast::new(model, program) else {
             return false;
         };
         let (near, wide) = (forecast.of_pages(near), forecast.of_pages(wide));
@@ -91,12 +90,6 @@ impl PageChoice {
             false => near > wide * SLOWER,
         }
     }
-}
-
-/// Whether a proposal takes a task to another node.
-fn moves_task(program: &Program<'_>, proposal: &Proposal) -> bool {
-    let place = proposal.place();
-    place.is_some_and(|(task, node)| program.tasks[task].node != Some(node))
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.

@@ -165,7 +165,7 @@ impl Policy for Rounds {
         } else {
             seated
         };
-        board.propose(&plan, out);
+        out.extend(board.propose(&plan));
         if let Some(pages) = &mut self.pages {
             keep_in_place(program, &matrix, out);
             pages.propose(now, program, out);

@@ -99,10 +99,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.movers = Movers::new(most);
     }
 
-    /// Actions that move pages and are worth having together: as many as go side by side.
+    /// Actions that move pages and are worth having together: as many as may go side by side. How
+    /// many do is learned from them.
     #[must_use]
     pub const fn actions_at_once(&self) -> usize {
-        self.movers.count()
+        self.movers.most()
     }
 
     /// The journal, to ask what is open and what was found.

@@ -94,6 +94,7 @@ fn how_many_go_is_learned_from_what_they_move() {
         bench.fake.0.borrow_mut().has_processors = has_processors;
         let mut live = bench.live();
         live.move_side_by_side(2);
+        assert_eq!(live.actions_at_once(), 2, "or nothing could be learned");
         for round in 0..60 {
             let node = 1 - round % 2;
             let actions = [action(100, 0..200, node), action(100, 200..400, node)];

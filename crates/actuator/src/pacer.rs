@@ -97,6 +97,11 @@ impl Movers {
         }
     }
 
+    /// How many may at most.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
     /// How many go on side by side now.
     pub(crate) const fn count(&self) -> usize {
         self.count

@@ -35,9 +35,9 @@ use std::cmp::Reverse;
 
 use numad_core::{CommMatrix, Program, Proposal, Reason, SettingSpec, Task};
 
+use crate::amounts::times_counted;
 use crate::factory::share;
 use crate::figures::rounded;
-use crate::forecast::times_counted;
 use crate::history::Group;
 use crate::kernel::{Bandwidths, Edges, Effort, Kernel, Problem, Workspace, refine, relieve};
 use crate::proposals::place_task;

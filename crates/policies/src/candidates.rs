@@ -9,9 +9,9 @@ use numad_core::{
 
 use topology::TaskKey;
 
+use crate::amounts::uses;
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::forecast::uses;
 use crate::proposals::place_task;
 use crate::seats::Seats;
 

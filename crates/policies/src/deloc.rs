@@ -49,7 +49,7 @@ use crate::deloc_map::{self, Method, Talk};
 use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
-use crate::forecast::demand_mbps;
+use crate::amounts::demand_mbps;
 use crate::history::{Count, History};
 use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod amounts;
 mod board;
 mod candidates;
 pub mod clusters;
@@ -22,7 +23,6 @@ mod deloc_map;
 mod even;
 mod factory;
 mod figures;
-mod forecast;
 mod gather;
 mod history;
 pub mod kernel;

@@ -4,24 +4,23 @@
 //! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
 //! program get on faster. Both go by where threads are now: while these move, pages wait.
 
-use numad_core::cost::{MachineModel, asked_gbps, live_part};
-use numad_core::{Fate, Policy, Program, Proposal, Settings, Time};
+use std::collections::BTreeMap;
 
+use numad_core::cost::{Demand, MachineModel, asked_gbps, live_part};
+use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
+
+use crate::amounts::counted_once;
 use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
-use crate::forecast::{Forecast, counted_once};
+use crate::proposals::page_move;
 use crate::ptb::PagePhase;
 
 /// Part of what a controller gives from which it is looked at: below, an access waits less than 4 % longer than at
 /// rest.
 const BUSY: f64 = 0.5;
 
-/// How much slower the near way must look to go the wide one: the model knows less than it says.
-const SLOWER: f64 = 1.03;
-
-/// How much faster it must look to come back. Where others move their pages at the same time, both ways look better
-/// as soon as it is not gone.
-const FASTER: f64 = 1.15;
+/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
+const MODEL_SIZE_MAX: usize = 2048;
 
 /// Both ways, and which of them is taken.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl PageChoice {
         let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
         let mut wide = Vec::new();
         self.wide.propose(now, program, &nodes, &mut wide);
-        self.goes_wide = self.is_faster_wide((program, &model), &out[first..], &wide);
+        self.goes_wide = is_faster_wide((program, &model), &out[first..], &wide);
         if self.goes_wide {
             out.truncate(first);
             out.append(&mut wide);
@@ -63,33 +62,38 @@ impl PageChoice {
     pub(crate) fn note_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         self.near.on_fate(now, proposal, fate);
     }
+}
 
-    /// Whether the program gets on faster with pages where bandwidth is left; what is done goes on unless that is
-    /// clearly slower. Threads that have but one node can do nothing else; others of a program that is too large to
-    /// be asked about keep their pages near.
-    fn is_faster_wide(
-        &self,
-        (program, model): (&Program<'_>, &MachineModel),
-        near: &[Proposal],
-        wide: &[Proposal],
-    ) -> bool {
-        if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
-            return true;
-        }
-        let live = counted_once(program);
-        let program = &Program {
-            live: &live,
-            ..*program
-        };
-        let Some(forecast) = Forecast::new(model, program) else {
-            return false;
-        };
-        let (near, wide) = (forecast.of_pages(near), forecast.of_pages(wide));
-        match self.goes_wide {
-            true => near * FASTER > wide,
-            false => near > wide * SLOWER,
-        }
+/// Whether a program gets on faster with pages where bandwidth is left. Threads that have but one node can do nothing
+/// else; others of a program that is too large to be asked about keep their pages near.
+fn is_faster_wide(
+    (program, model): (&Program<'_>, &MachineModel),
+    near: &[Proposal],
+    wide: &[Proposal],
+) -> bool {
+    if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
+        return true;
     }
+    let nodes = model.nodes();
+    if nodes.saturating_mul(nodes.saturating_add(program.tasks.len())) > MODEL_SIZE_MAX {
+        return false;
+    }
+    let live = counted_once(program);
+    let program = Program {
+        live: &live,
+        ..*program
+    };
+    let demand = Demand::of_window(model, program, program.prices.accesses_per_amount);
+    let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let time_ns = |moves: &[Proposal]| {
+        let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
+        let home = |page: &Page| {
+            let to = moves.get(&page.key).copied();
+            to.or(page.home.map(usize::from))
+        };
+        demand.cost(&nodes, home).sum_ns()
+    };
+    time_ns(wide) < time_ns(near)
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use numad_core::Program;
 
-use crate::forecast::uses;
+use crate::amounts::uses;
 
 /// What one thread is told from another by: how similar it is to all others, what it uses, where it
 /// is, and what it says. The least comes first.

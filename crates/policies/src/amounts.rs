@@ -1,51 +1,9 @@
-//! How fast a program would get on with its pages elsewhere, by the cost model.
+//! What tasks say to each other and ask of memory, from what was seen of them.
 
-use std::collections::BTreeMap;
-
-use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, live_part};
-use numad_core::{CommMatrix, Page, PageKey, Program, Proposal};
+use numad_core::cost::{ACCESS_BYTES, live_part};
+use numad_core::{CommMatrix, Page, Program};
 
 use crate::figures::whole;
-use crate::proposals::page_move;
-
-/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
-/// Of larger machines nothing is foretold.
-const MODEL_SIZE_MAX: usize = 2048;
-
-/// The model of the machine and what a program asks of it.
-#[derive(Debug)]
-pub(crate) struct Forecast<'a> {
-    demand: Demand<'a>,
-    program: Program<'a>,
-}
-
-impl<'a> Forecast<'a> {
-    /// A forecast for a program, whose live matrix should be [`counted_once`]; none where the
-    /// machine and the program are too large to be asked about in a window.
-    pub(crate) fn new(model: &'a MachineModel, program: &Program<'a>) -> Option<Self> {
-        let nodes = model.nodes();
-        let size = nodes.saturating_mul(nodes.saturating_add(program.tasks.len()));
-        if size > MODEL_SIZE_MAX {
-            return None;
-        }
-        Some(Self {
-            demand: Demand::of_window(model, *program, program.prices.accesses_per_amount),
-            program: *program,
-        })
-    }
-
-    /// How long the program takes when its tasks stay and these pages go, in nanoseconds of all
-    /// tasks together.
-    pub(crate) fn of_pages(&self, moves: &[Proposal]) -> f64 {
-        let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
-        let nodes: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
-        let home = |page: &Page| {
-            let to = moves.get(&page.key).copied();
-            to.or(page.home.map(usize::from))
-        };
-        self.demand.cost(&nodes, home).sum_ns()
-    }
-}
 
 /// How often an access to memory that several tasks use stands in the matrix, on average: once for
 /// each of the others that used it since the task did last, though only one of them can have had

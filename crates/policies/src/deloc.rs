@@ -40,16 +40,17 @@
 
 use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
+    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
+    Time,
 };
 
+use crate::amounts::demand_mbps;
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Method, Talk};
 use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
-use crate::amounts::demand_mbps;
 use crate::history::{Count, History};
 use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
@@ -201,11 +202,7 @@ fn follow_listing(program: &Program<'_>, matrix: &CommMatrix) -> Whole {
 /// Every pair's part of what all groups say is its load; groups by load, in them pairs by load, are dealt
 /// out in rounds ([`crate::rounds`]). Tasks that never talked stay where they are, unlike in the
 /// paper, which maps a program before it starts.
-fn map_groups(
-    history: &History,
-    program: &Program<'_>,
-    gain_min: f64,
-) -> (CommMatrix, Whole) {
+fn map_groups(history: &History, program: &Program<'_>, gain_min: f64) -> (CommMatrix, Whole) {
     let mut groups = history.groups(program, Count::Criterion);
     sort_by_load(&mut groups);
     let matrix = history.matrix(&groups, program.tasks.len());

@@ -31,6 +31,7 @@
 //! nearer may be slower: a program that takes all the bandwidth it gets would crowd one controller.
 //! But none waits where one window of that costs more than its move.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use crate::cost::{self, Worth};
@@ -38,7 +39,7 @@ use crate::engine::AttachOptions;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, Plan, Program, Proposal, Veto};
-use crate::pressure::{DOUBT, Pressure, ThreadPlan, windows};
+use crate::pressure::{DOUBT, FullModel, Pressure, ThreadPlan, windows};
 use crate::published::Method;
 
 mod pages;
@@ -136,7 +137,7 @@ impl ThreadCase<'_> {
         let mut relieved = Vec::new();
         if self.options.require_gain && !self.reverting {
             let (before, after) = self.placements(wishes, &verdicts);
-            weighed = self.weigh(&before, &after);
+            weighed = self.weigh(&before, &after, &OnceCell::new());
             if let Err(veto) = weighed.verdict {
                 let mut all = wishes.to_vec();
                 self.drop_moves(&mut all, &mut verdicts, veto);
@@ -170,6 +171,7 @@ impl ThreadCase<'_> {
         }
         let mut known: Vec<Vec<Option<usize>>> = Vec::new();
         let mut best = (0, (usize::MAX, 0.0));
+        let model = OnceCell::new();
         for (at, plan) in plans.iter().enumerate() {
             let wishes: Vec<TaskWish> = plan.iter().filter_map(Proposal::place).collect();
             let verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
@@ -177,7 +179,7 @@ impl ThreadCase<'_> {
             if known.contains(&after) {
                 continue;
             }
-            let weighed = self.weigh(&now, &after);
+            let weighed = self.weigh(&now, &after, &model);
             let net_ns = match weighed.verdict {
                 Ok(()) => weighed.net_ns,
                 // More windows may make it sure.
@@ -345,7 +347,14 @@ impl ThreadCase<'_> {
     /// What is left of the plan is worth: how much nearer it brings who shares pages or sends
     /// messages, what it costs, and how sure that is of all and of each task by itself. A plan that
     /// moves nobody of whom it is known where he is costs nothing.
-    fn weigh(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Weighed {
+    ///
+    /// `model` is asked for when it is needed, and kept for other plans.
+    fn weigh<'a>(
+        &'a self,
+        before: &[Option<usize>],
+        after: &[Option<usize>],
+        model: &OnceCell<Option<FullModel<'a>>>,
+    ) -> Weighed {
         let moves = |task: usize| before[task].is_some() && before[task] != after[task];
         let movers = (0..before.len()).filter(|&task| moves(task)).count();
         if movers == 0 {
@@ -397,12 +406,11 @@ impl ThreadCase<'_> {
                 .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
         let by_distance = worth.judge();
+        let model = model.get_or_init(|| self.pressure?.full_model(*self.program, before));
+        let modelled = model.as_ref().map(|model| model.worth(&plan));
+        // It sees the same pages.
         let doubted_ns = seen_ns - worth.saved_ns;
-        let modelled = self.pressure.and_then(|pressure| pressure.worth(&plan));
-        let modelled = modelled.map(|model| Worth {
-            saved_ns: model.saved_ns - doubted_ns,
-            ..model
-        });
+        let modelled = modelled.map(|model| model.less(doubted_ns));
         Weighed {
             worth,
             net_ns: match &modelled {

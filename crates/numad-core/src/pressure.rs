@@ -113,28 +113,19 @@ impl Pressure {
         size <= MODEL_SIZE_MAX && !self.is_calm()
     }
 
-    /// What a plan for threads is worth to the full model, with pages taken to follow those who use
-    /// them most; none where it has no say.
-    ///
-    /// Those pages could follow where their users are now, and nobody would have to move for that.
-    /// So the plan is held against the better of the two ways to stay: it is worth what it brings
-    /// beside what its pages bring without it.
-    pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Option<Worth> {
-        if !self.asks_model(&plan.program) {
+    /// What the full model knows of a program whose tasks are on these nodes; none where it has no
+    /// say.
+    pub(crate) fn full_model<'a>(
+        &'a self,
+        program: Program<'a>,
+        nodes: &[Option<usize>],
+    ) -> Option<FullModel<'a>> {
+        if !self.asks_model(&program) {
             return None;
         }
-        let demand = Demand::with_amounts(&self.model, plan.program, self.per_amount);
-        let home = |page: &Page| page.home.map(usize::from);
-        let goes = |page: &Page| plan.follows(page).or(home(page));
-        let comes = |page: &Page| plan.follows_in_place(page).or(home(page));
-        let stays = demand.cost(plan.before, home).sum_ns();
-        let before = stays.min(demand.cost(plan.before, comes).sum_ns());
-        let after = demand.cost(plan.after, goes).sum_ns();
-        Some(Worth {
-            saved_ns: (before - after) * windows(&plan.program),
-            price_ns: plan.price_ns(),
-            evidence: None,
-        })
+        let demand = Demand::with_amounts(&self.model, program, self.per_amount);
+        let stays_ns = demand.cost(nodes, home).sum_ns();
+        Some(FullModel { demand, stays_ns })
     }
 
     /// Judges a plan for threads of which it is known what it is worth by distance and to the full
@@ -169,7 +160,6 @@ impl Pressure {
         }
         let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
         let demand = Demand::of_memory(&self.model, plan.program, self.per_amount);
-        let home = |page: &Page| page.home.map(usize::from);
         let before = demand.cost(&now, home);
         let windows = windows(&plan.program);
         let mut count = plan.moves.len();
@@ -200,6 +190,38 @@ impl Pressure {
             per_amount: self.per_amount,
         }
     }
+}
+
+/// A program at controllers that are near their limits.
+#[derive(Debug)]
+pub(crate) struct FullModel<'a> {
+    demand: Demand<'a>,
+    /// Time of all tasks in a window in which nothing goes.
+    stays_ns: f64,
+}
+
+impl FullModel<'_> {
+    /// What a plan for threads is worth, with pages taken to follow those who use them most.
+    ///
+    /// Those pages could follow where their users are now, and nobody would have to move for that.
+    /// So the plan is held against the better of the two ways to stay: it is worth what it brings
+    /// beside what its pages bring without it.
+    pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Worth {
+        let goes = |page: &Page| plan.follows(page).or(home(page));
+        let comes = |page: &Page| plan.follows_in_place(page).or(home(page));
+        let before = self.demand.cost(plan.before, comes).sum_ns();
+        let after = self.demand.cost(plan.after, goes).sum_ns();
+        Worth {
+            saved_ns: (before.min(self.stays_ns) - after) * windows(&plan.program),
+            price_ns: plan.price_ns(),
+            evidence: None,
+        }
+    }
+}
+
+/// Where a page is.
+fn home(page: &Page) -> Option<usize> {
+    page.home.map(usize::from)
 }
 
 /// How often a window like this one comes within the horizon.

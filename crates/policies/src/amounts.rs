@@ -5,6 +5,16 @@ use numad_core::{CommMatrix, Page, Program};
 
 use crate::figures::whole;
 
+/// Nodes times nodes and tasks up to which it is worth while to ask the cost model which of several ways is faster; a
+/// question takes some 5 us for each.
+const MODEL_SIZE_MAX: usize = 2048;
+
+/// Whether a program and its machine are small enough for that.
+pub(crate) fn can_be_modelled(program: &Program<'_>) -> bool {
+    let nodes = program.topology.nodes().len();
+    nodes.saturating_mul(nodes.saturating_add(program.tasks.len())) <= MODEL_SIZE_MAX
+}
+
 /// How often an access to memory that several tasks use stands in the matrix, on average: once for
 /// each of the others that used it since the task did last, though only one of them can have had
 /// the line. Of two who use a page at random, one did with the probability that its part of what

@@ -44,7 +44,7 @@ use numad_core::{
     Time,
 };
 
-use crate::amounts::demand_mbps;
+use crate::amounts::{can_be_modelled, demand_mbps};
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Method, Talk};
@@ -237,7 +237,8 @@ impl OnDeLoc {
         out.push(board.propose(&near));
         let from = board.seated();
         let controllers = Controllers::new(program, &board);
-        if !controllers.is_busy(&near) && !controllers.is_busy(&from) {
+        let busy = controllers.is_busy(&near) || controllers.is_busy(&from);
+        if !busy || !can_be_modelled(program) {
             return;
         }
         let bandwidths = controllers.bandwidths();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use numad_core::cost::{Demand, MachineModel, asked_gbps, live_part};
 use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
-use crate::amounts::counted_once;
+use crate::amounts::{can_be_modelled, counted_once};
 use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
 use crate::proposals::page_move;
@@ -18,9 +18,6 @@ use crate::ptb::PagePhase;
 /// Part of what a controller gives from which it is looked at: below, an access waits less than 4 % longer than at
 /// rest.
 const BUSY: f64 = 0.5;
-
-/// Nodes times nodes and tasks up to which the model is asked; a question takes some 5 us for each.
-const MODEL_SIZE_MAX: usize = 2048;
 
 /// Both ways, and which of them is taken.
 #[derive(Debug)]
@@ -74,8 +71,7 @@ fn is_faster_wide(
     if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
         return true;
     }
-    let nodes = model.nodes();
-    if nodes.saturating_mul(nodes.saturating_add(program.tasks.len())) > MODEL_SIZE_MAX {
+    if !can_be_modelled(program) {
         return false;
     }
     let live = counted_once(program);

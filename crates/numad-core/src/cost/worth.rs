@@ -30,6 +30,14 @@ impl Worth {
         }
     }
 
+    /// The same when it saves so much less.
+    pub(crate) fn less(self, doubted_ns: f64) -> Self {
+        Self {
+            saved_ns: self.saved_ns - doubted_ns,
+            ..self
+        }
+    }
+
     /// Whether it saves more than it costs, if what samples say is so.
     #[must_use]
     pub fn pays(&self) -> bool {

@@ -426,6 +426,38 @@ mod tests {
     }
 
     #[test]
+    fn where_partners_would_choke_a_controller_other_plans_ask_less_of_it() {
+        // One talks to three others, and there is room for all of them on a node.
+        let talk = [(0, 1, 10), (0, 2, 9), (0, 3, 9)];
+        let mut scene = Scene::new("2x4")
+            .with_tasks_on(&[0, 1, 1, 1])
+            .with_talk(&talk);
+        for task in 0..4 {
+            scene = scene.with_page(Some(0), &[task]);
+        }
+        let placements = |scene: &Scene| {
+            let mut plans = Vec::new();
+            let mut policy = crate::tests::build("deloc", &[]);
+            policy.plans(Time(0), &scene.as_program(), &mut plans);
+            let on_the_left = |plan: &Whole| {
+                let mut after = scene.clone();
+                after.apply(plan);
+                let nodes = after.placement();
+                nodes.iter().filter(|node| **node == Some(0)).count()
+            };
+            plans.iter().map(on_the_left).collect::<Vec<_>>()
+        };
+        let together = placements(&scene);
+        assert!(matches!(together[..], [0 | 4]), "{together:?}");
+        for page in &mut scene.pages {
+            page.recent[0].weight = 100_000_000;
+        }
+        let plans = placements(&scene);
+        assert_eq!(plans.len(), 3, "{plans:?}");
+        assert_eq!((plans[0], plans[2]), (together[0], 2), "near and even");
+    }
+
+    #[test]
     fn groups_in_time_are_dealt_out_to_nodes() {
         // Four pairs by weight: the golden case of DeLocMap.
         let talk = [(0, 1, 40), (2, 3, 30), (4, 5, 20), (6, 7, 10)];

@@ -1,7 +1,7 @@
 //! What tasks say to each other and ask of memory, from what was seen of them.
 
 use numad_core::cost::{ACCESS_BYTES, live_part};
-use numad_core::{CommMatrix, Page, Program};
+use numad_core::{Page, Program};
 
 use crate::figures::whole;
 
@@ -35,20 +35,6 @@ pub(crate) fn times_counted(program: &Program<'_>) -> f64 {
     } else {
         1.0
     }
-}
-
-/// This window's communication with every access counted once.
-pub(crate) fn counted_once(program: &Program<'_>) -> CommMatrix {
-    let times = times_counted(program);
-    let mut once = CommMatrix::new(program.live.count());
-    for (one, other, amount) in program.live.pairs() {
-        once.add(
-            one,
-            other,
-            whole(amount as f64 / times).min(u32::MAX.into()),
-        );
-    }
-    once
 }
 
 /// How much each task was seen to use memory, in weights of pages.

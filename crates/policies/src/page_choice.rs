@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use numad_core::cost::{Demand, MachineModel, asked_gbps, live_part};
 use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
-use crate::amounts::{can_be_modelled, counted_once};
+use crate::amounts::can_be_modelled;
 use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
 use crate::proposals::page_move;
@@ -74,12 +74,7 @@ fn is_faster_wide(
     if !can_be_modelled(program) {
         return false;
     }
-    let live = counted_once(program);
-    let program = Program {
-        live: &live,
-        ..*program
-    };
-    let demand = Demand::of_window(model, program, program.prices.accesses_per_amount);
+    let demand = Demand::of_memory(model, *program, program.prices.accesses_per_amount);
     let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
     let time_ns = |moves: &[Proposal]| {
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();

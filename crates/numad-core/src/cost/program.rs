@@ -18,8 +18,6 @@ pub struct Demand<'a> {
     per_amount: f64,
     /// What tasks say to each other; none where memory alone is in question.
     talk: Option<&'a CommMatrix>,
-    /// Part of the weights of pages that is of the window.
-    live: f64,
     /// Per task: accesses to memory and communication in the window.
     accesses: Vec<f64>,
     think_ns: Vec<f64>,
@@ -69,15 +67,7 @@ impl<'a> Demand<'a> {
     /// `Prices::of_window` tells.
     #[must_use]
     pub fn with_amounts(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, (per_amount, 1.0), Some(program.live))
-    }
-
-    /// The same where weights of pages hold what was seen in the windows before as well, as a policy sees
-    /// them: only the part of this window counts, see [`live_part`].
-    #[must_use]
-    pub fn of_window(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        let live = live_part(&program);
-        Self::of(model, program, (per_amount, live), Some(program.live))
+        Self::of(model, program, per_amount, Some(program.live))
     }
 
     /// What it asks of memory alone: for plans under which tasks stay, so that what they say to each other
@@ -87,13 +77,13 @@ impl<'a> Demand<'a> {
     /// it is not in question it would only blur what memory is asked for.
     #[must_use]
     pub fn of_memory(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, (per_amount, 1.0), None)
+        Self::of(model, program, per_amount, None)
     }
 
     fn of(
         model: &'a MachineModel,
         program: Program<'a>,
-        (per_amount, live): (f64, f64),
+        per_amount: f64,
         talk: Option<&'a CommMatrix>,
     ) -> Self {
         let said = |task| talk.map_or(0, |talk| talk.row_sum(task));
@@ -103,7 +93,7 @@ impl<'a> Demand<'a> {
         for page in program.pages {
             for accessor in page.accessors() {
                 if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-                    *sum += f64::from(accessor.weight) * per_amount * live;
+                    *sum += f64::from(accessor.weight) * per_amount;
                 }
             }
         }
@@ -112,7 +102,6 @@ impl<'a> Demand<'a> {
             program,
             per_amount,
             talk,
-            live,
             think_ns: vec![0.0; accesses.len()],
             accesses,
         };
@@ -205,7 +194,7 @@ impl<'a> Demand<'a> {
     fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
         let nodes = self.model.nodes();
         let mut shares = vec![0.0; self.accesses.len() * nodes];
-        let part_of_weight = |&all: &f64| self.per_amount * self.live / all;
+        let part_of_weight = |&all: &f64| self.per_amount / all;
         let parts: Vec<f64> = self.accesses.iter().map(part_of_weight).collect();
         for page in self.program.pages {
             let home = home_of(page);

@@ -19,8 +19,8 @@
 //! more use than it names, those it names are no partners for that: the others count against them.
 //!
 //! *Two views.* Some policies make their plans from pages, others from the matrix of communication,
-//! and a plan looks best by what it was made from. So of what these two say that comes nearer the
-//! lesser counts.
+//! and a plan looks best by what it was made from. So the guard takes the smaller of the two
+//! savings.
 //!
 //! *Threads settle before pages.* In a window that orders a thread to another node, pages wait: the
 //! policy saw threads where they will not be any more. They wait for at most [`PAGES_WAIT_MAX`]
@@ -182,7 +182,7 @@ impl ThreadCase<'_> {
             let weighed = self.weigh(&now, &after, &model);
             let net_ns = match weighed.verdict {
                 Ok(()) => weighed.net_ns,
-                // More windows may make it sure.
+                // More windows may make the first plan sure.
                 Err(Veto::Evidence) if at == 0 => weighed.worth.saved_ns - weighed.worth.price_ns,
                 Err(_) => 0.0,
             };
@@ -444,8 +444,8 @@ impl ThreadCase<'_> {
         sum(self.program.live) / sum(self.said).max(1.0)
     }
 
-    /// How much of what pages say is believed when they say that a plan takes this share of all
-    /// ways: what communication says, if that is less.
+    /// What part of the saving seen on pages counts: all of it, or less where communication shows a
+    /// smaller saving. `seen` is that saving as a share of all distance between threads that share.
     fn believed(&self, seen: f64, before: &[Option<usize>], after: &[Option<usize>]) -> f64 {
         let distances = self.program.topology.distances();
         let far = |nodes| cost::placement_distance(self.program.live, nodes, distances);

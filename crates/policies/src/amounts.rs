@@ -5,11 +5,11 @@ use numad_core::{Page, Program};
 
 use crate::figures::whole;
 
-/// Nodes times nodes and tasks up to which it is worth while to ask the cost model which of several ways is faster; a
-/// question takes some 5 us for each.
+/// Most nodes times nodes and tasks for which the cost model compares several ways; each of them
+/// costs a question some 5 us.
 const MODEL_SIZE_MAX: usize = 2048;
 
-/// Whether a program and its machine are small enough for that.
+/// Whether a program and its machine are that small.
 pub(crate) fn can_be_modelled(program: &Program<'_>) -> bool {
     let nodes = program.topology.nodes().len();
     nodes.saturating_mul(nodes.saturating_add(program.tasks.len())) <= MODEL_SIZE_MAX

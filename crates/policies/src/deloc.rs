@@ -16,9 +16,10 @@
 //! # Congestion
 //!
 //! What locality cannot see is what `DeLoc` is about: a node full of partners may ask more of its controller
-//! than that gives. Where a controller would be asked for more than half of what it gives, there are two more
-//! plans: the same, relieved until no controller is asked for more than [`RELIEF_PERMILLE`], and one that
-//! spreads those who talk evenly over the nodes. The engine says which of them is worth most.
+//! than that gives. Where a plan loads a controller to more than half of its bandwidth, there are
+//! two more plans. One is the same, relieved until no controller is loaded above
+//! [`RELIEF_PERMILLE`]. The other spreads the talkers evenly over the nodes. The engine takes the
+//! plan that is worth most.
 //!
 //! # Groups in time
 //!
@@ -212,8 +213,8 @@ fn map_groups(history: &History, program: &Program<'_>, gain_min: f64) -> (CommM
 }
 
 impl OnDeLoc {
-    /// Plans for those who talk: what brings partners near, and where that asks much of a controller,
-    /// what asks less.
+    /// Appends plans for the talkers: one that brings partners near, and two that load controllers
+    /// less, where that one loads a controller too much.
     fn gather(&mut self, program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Whole>) {
         let board = Board::new(program, matrix);
         let gain_min = self.gain_min;

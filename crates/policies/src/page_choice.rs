@@ -61,8 +61,8 @@ impl PageChoice {
     }
 }
 
-/// Whether a program gets on faster with pages where bandwidth is left. Threads that have but one node can do nothing
-/// else; others of a program that is too large to be asked about keep their pages near.
+/// Whether a program is faster with its pages where bandwidth is left. Threads that have but one
+/// node can do nothing else. Where the program is too large for the model, pages stay near.
 fn is_faster_wide(
     (program, model): (&Program<'_>, &MachineModel),
     near: &[Proposal],

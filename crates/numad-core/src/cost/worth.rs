@@ -30,7 +30,7 @@ impl Worth {
         }
     }
 
-    /// The same when it saves so much less.
+    /// The same worth with a smaller saving.
     pub(crate) fn less(self, doubted_ns: f64) -> Self {
         Self {
             saved_ns: self.saved_ns - doubted_ns,

@@ -1,7 +1,7 @@
 //! One cut of a graph in two, multilevel: coarsen, cut what is left, refine on the way back.
 
 use super::fm::{Cut, Effort, Fm, Room, Score};
-use super::graph::{Dice, Level, Steps, id};
+use super::graph::{Dice, Level, Steps, id, replace, reset};
 
 /// A round of coarsening that keeps more than this share of the vertices (percent) ends it.
 const SHRINK_MAX_PERCENT: usize = 92;
@@ -155,8 +155,7 @@ impl Bisector {
             if attempt % 2 == 1 {
                 vertex = farthest(graph, vertex, &mut self.scratch);
             }
-            self.scratch.side.clear();
-            self.scratch.side.resize(graph.count(), 1);
+            reset(&mut self.scratch.side, graph.count(), 1);
             let cut = Cut {
                 graph,
                 side: &mut self.scratch.side,
@@ -203,11 +202,9 @@ fn pair_up(graph: &mut Level, most: u32, dice: &mut Dice, scratch: &mut Scratch)
     let Scratch {
         order, mate, heads, ..
     } = scratch;
-    order.clear();
-    order.extend((0..count).map(id));
+    replace(order, (0..count).map(id));
     dice.shuffle(order);
-    mate.clear();
-    mate.resize(count, NONE);
+    reset(mate, count, NONE);
     for &vertex in order.iter() {
         let vertex = vertex as usize;
         if mate[vertex] != NONE {
@@ -232,8 +229,7 @@ fn pair_up(graph: &mut Level, most: u32, dice: &mut Dice, scratch: &mut Scratch)
         mate[vertex] = id(best);
         mate[best] = id(vertex);
     }
-    graph.coarse.clear();
-    graph.coarse.resize(count, NONE);
+    reset(&mut graph.coarse, count, NONE);
     heads.clear();
     for (vertex, &mate) in mate.iter().enumerate() {
         if graph.coarse[vertex] == NONE {
@@ -251,20 +247,14 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
         mate, heads, slot, ..
     } = scratch;
     coarse.clear();
-    slot.clear();
-    slot.resize(count, NONE);
+    reset(slot, count, NONE);
     for (own, &first) in heads.iter().enumerate() {
         let first = first as usize;
         let second = mate[first] as usize;
         let start = coarse.partners.len();
-        let parts = [first, second];
-        let parts = if first == second {
-            &parts[..1]
-        } else {
-            &parts[..]
-        };
+        let parts = if first == second { 1 } else { 2 };
         let (mut size, mut bias) = (0, 0);
-        for &part in parts {
+        for part in [first, second].into_iter().take(parts) {
             size += fine.size[part];
             bias += fine.bias[part];
             for (other, weight) in fine.rows().row(part) {
@@ -294,8 +284,7 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
 /// The vertex that a search in breadth from `vertex` reaches last.
 fn farthest(graph: &Level, vertex: usize, scratch: &mut Scratch) -> usize {
     let Scratch { touched, queue, .. } = scratch;
-    touched.clear();
-    touched.resize(graph.count(), false);
+    reset(touched, graph.count(), false);
     touched[vertex] = true;
     queue.clear();
     queue.push(id(vertex));

@@ -4,7 +4,7 @@
 //! refining find that by luck alone, because no single move leads from one packing to another; see
 //! [`Layout`](super::layout::Layout) for what does.
 
-use super::graph::{Csr, id};
+use super::graph::{Csr, id, replace, reset};
 
 /// Groups that are tight have half of that after two rounds, ...
 const EARLY_PERCENT: u64 = 42;
@@ -28,10 +28,8 @@ impl Communities {
     /// percent. Nothing when there is only one.
     pub(super) fn find(&mut self, rows: Csr<'_>) -> u64 {
         let tasks = rows.tasks();
-        self.label.clear();
-        self.label.extend((0..tasks).map(id));
-        self.weight.clear();
-        self.weight.resize(tasks, 0);
+        replace(&mut self.label, (0..tasks).map(id));
+        reset(&mut self.weight, tasks, 0);
         for round in 0..ROUNDS {
             let mut changed = 0;
             for task in 0..tasks {

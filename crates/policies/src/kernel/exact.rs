@@ -5,7 +5,7 @@
 //! mapping to beat, some hundred rows of the table settle eight tasks on four nodes; kicks take ten times
 //! that, and never know that there is no better one.
 
-use super::graph::{Csr, id};
+use super::graph::{Csr, id, replace, reset};
 use super::machine::Machine;
 use super::problem;
 use super::table::{Field, Local};
@@ -141,11 +141,9 @@ impl Exact {
     fn line_up(&mut self, rows: Csr<'_>) {
         let tasks = rows.tasks();
         let said = |task| -> i64 { rows.row(task).map(|(_, weight)| i64::from(weight)).sum() };
-        self.pulls.clear();
-        self.pulls.extend((0..tasks).map(said));
+        replace(&mut self.pulls, (0..tasks).map(said));
         self.order.clear();
-        self.rank.clear();
-        self.rank.resize(tasks, u32::MAX);
+        reset(&mut self.rank, tasks, u32::MAX);
         for place in 0..tasks {
             let open = (0..tasks).filter(|&task| self.rank[task] == u32::MAX);
             let next = open.max_by_key(|&task| (self.pulls[task], std::cmp::Reverse(task)));
@@ -157,8 +155,7 @@ impl Exact {
                 self.pulls[other] += i64::from(weight) << 30;
             }
         }
-        self.weights.clear();
-        self.weights.resize(tasks * tasks, 0);
+        reset(&mut self.weights, tasks * tasks, 0);
         for (place, &task) in self.order.iter().enumerate() {
             for (other, weight) in rows.row(task as usize) {
                 self.weights[place * tasks + self.rank[other] as usize] = weight;
@@ -180,12 +177,9 @@ impl Exact {
             }
             row[nodes..].fill(FULL);
         }
-        self.now.clear();
-        self.now.resize(tasks, 0);
-        self.free.clear();
-        self.free.extend_from_slice(field.machine.capacity());
-        self.closed.clear();
-        self.closed.resize(pitch, 0);
+        reset(&mut self.now, tasks, 0);
+        field.machine.capacity().clone_into(&mut self.free);
+        reset(&mut self.closed, pitch, 0);
     }
 
     fn find_twins(&mut self, field: Field<'_>) {

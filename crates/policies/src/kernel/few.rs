@@ -2,7 +2,7 @@
 //! of a move is cheaper than looking for its partners.
 
 use super::fm::Sides;
-use super::graph::Level;
+use super::graph::{Level, reset};
 
 /// Vertices up to which this is so; sets of them are the bits of a number.
 pub(super) const FEW: usize = 64;
@@ -53,8 +53,7 @@ impl Sides for Few {
     fn take(&mut self, graph: &Level) {
         let count = graph.count();
         self.pitch = count.next_multiple_of(LANES);
-        self.twice.clear();
-        self.twice.resize(count * self.pitch, 0);
+        reset(&mut self.twice, count * self.pitch, 0);
         self.all = u64::MAX >> (FEW - count.clamp(1, FEW));
         self.biased = 0;
         for (vertex, row) in self.twice.chunks_exact_mut(self.pitch.max(1)).enumerate() {

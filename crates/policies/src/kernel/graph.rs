@@ -17,6 +17,18 @@ pub(super) const fn id(position: usize) -> u32 {
     position as u32
 }
 
+/// Makes a list that keeps its memory so many times a value.
+pub(super) fn reset<T: Clone>(list: &mut Vec<T>, count: usize, value: T) {
+    list.clear();
+    list.resize(count, value);
+}
+
+/// Makes a list that keeps its memory these items.
+pub(super) fn replace<T>(list: &mut Vec<T>, items: impl IntoIterator<Item = T>) {
+    list.clear();
+    list.extend(items);
+}
+
 /// Who talks to whom and how much: symmetric, no diagonal, each row by ascending partner.
 ///
 /// A value of this type is valid by construction. Keep one and [`Self::refill`] it: it keeps its
@@ -39,9 +51,9 @@ impl Edges {
     /// The communication of a matrix.
     #[must_use]
     pub fn from_matrix(matrix: &CommMatrix) -> Self {
-        let mut edges = Self::default();
-        edges.refill_from_matrix(matrix);
-        edges
+        let pairs = matrix.pairs();
+        let pairs = pairs.map(|(one, other, amount)| (id(one), id(other), amount));
+        Self::from_pairs(matrix.count(), &pairs.collect::<Vec<_>>())
     }
 
     /// The communication of pairs `(one, other, amount)` among `tasks` tasks.
@@ -55,35 +67,13 @@ impl Edges {
         edges
     }
 
-    /// As [`Self::from_matrix`], keeping the memory of what was here.
-    pub fn refill_from_matrix(&mut self, matrix: &CommMatrix) {
-        let tasks = matrix.count();
-        let mut largest = 0;
-        for task in 0..tasks {
-            largest = largest.max(matrix.row_sum(task));
-        }
-        self.begin(tasks, largest);
-        for task in 0..tasks {
-            for (other, &amount) in matrix.row(task).iter().enumerate() {
-                if amount > 0 && other != task {
-                    let weight = self.scaled(amount);
-                    self.partners.push(id(other));
-                    self.weights.push(weight);
-                }
-            }
-            self.end_row();
-        }
-    }
-
     /// As [`Self::from_pairs`], keeping the memory of what was here.
     pub fn refill(&mut self, tasks: usize, pairs: &[(u32, u32, u64)]) {
         let sane = |&&(one, other, amount): &&(u32, u32, u64)| {
             one != other && amount > 0 && (one as usize) < tasks && (other as usize) < tasks
         };
-        self.sums.clear();
-        self.sums.resize(tasks, 0);
-        self.cursor.clear();
-        self.cursor.resize(tasks + 1, 0);
+        reset(&mut self.sums, tasks, 0);
+        reset(&mut self.cursor, tasks + 1, 0);
         for &(one, other, amount) in pairs.iter().filter(sane) {
             for task in [one as usize, other as usize] {
                 self.sums[task] = self.sums[task].saturating_add(amount);
@@ -97,8 +87,7 @@ impl Edges {
         }
         let entries = self.cursor[tasks] as usize;
         let mut rows = std::mem::take(&mut self.entries);
-        rows.clear();
-        rows.resize(entries, (0, 0));
+        reset(&mut rows, entries, (0, 0));
         for &(one, other, amount) in pairs.iter().filter(sane) {
             for (task, partner) in [(one, other), (other, one)] {
                 let place = &mut self.cursor[task as usize];
@@ -342,8 +331,7 @@ pub(super) struct Names<'a> {
 impl Names<'_> {
     /// A mapping of our tasks as one of the caller's.
     pub(super) fn hand_back(self, ours: &[u16], theirs: &mut Vec<u16>) {
-        theirs.clear();
-        theirs.resize(ours.len(), 0);
+        reset(theirs, ours.len(), 0);
         for (&old, &node) in self.order.iter().zip(ours) {
             theirs[old as usize] = node;
         }
@@ -366,8 +354,7 @@ impl Canon {
     /// order: only such ties can make the answer depend on it.
     pub(super) fn sort(&mut self, rows: Csr<'_>, rounds: usize) {
         let tasks = rows.tasks();
-        self.colour.clear();
-        self.colour.resize(tasks, 1);
+        reset(&mut self.colour, tasks, 1);
         for _ in 0..rounds {
             self.next.clear();
             for task in 0..tasks {
@@ -380,14 +367,13 @@ impl Canon {
             }
             std::mem::swap(&mut self.colour, &mut self.next);
         }
-        self.keyed.clear();
-        self.keyed
-            .extend((0..tasks).map(|task| (self.colour[task], id(task))));
+        replace(
+            &mut self.keyed,
+            (0..tasks).map(|task| (self.colour[task], id(task))),
+        );
         self.keyed.sort_unstable();
-        self.order.clear();
-        self.order.extend(self.keyed.iter().map(|keyed| keyed.1));
-        self.rank.clear();
-        self.rank.resize(tasks, 0);
+        replace(&mut self.order, self.keyed.iter().map(|keyed| keyed.1));
+        reset(&mut self.rank, tasks, 0);
         for (new, &old) in self.order.iter().enumerate() {
             self.rank[old as usize] = id(new);
         }

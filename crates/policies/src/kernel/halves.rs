@@ -2,7 +2,7 @@
 
 use super::bisect::{Bisector, Luck, Tuning};
 use super::fm::Room;
-use super::graph::{Csr, id};
+use super::graph::{Csr, id, replace, reset};
 use super::machine::{Halving, Machine};
 
 /// Memory of the recursion.
@@ -45,16 +45,11 @@ impl Halves {
         let (rows, machine) = field;
         let count = rows.tasks();
         let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
-        self.from.clear();
-        self.from.resize(count, 0);
-        self.to.clear();
-        self.to.resize(count, nodes);
-        self.local.clear();
-        self.local.resize(count, 0);
-        self.tasks.clear();
-        self.tasks.extend((0..count).map(id));
-        self.parts.clear();
-        self.parts.resize(machine.nodes(), Part::default());
+        reset(&mut self.from, count, 0);
+        reset(&mut self.to, count, nodes);
+        reset(&mut self.local, count, 0);
+        replace(&mut self.tasks, (0..count).map(id));
+        reset(&mut self.parts, machine.nodes(), Part::default());
         self.parts[0].last = count;
         for same in machine
             .halvings()
@@ -62,8 +57,7 @@ impl Halves {
         {
             self.cut_all(field, same, care(same[0].depth), luck);
         }
-        node.clear();
-        node.extend_from_slice(&self.from);
+        self.from.clone_into(node);
     }
 
     /// Cuts all parts of one depth. Where the machine is no tree, a cut should lie along those beside
@@ -76,10 +70,8 @@ impl Halves {
         luck: &mut Luck<'_>,
     ) {
         let (rows, machine) = field;
-        self.open.clear();
-        self.open.extend_from_slice(halvings);
-        self.pull.clear();
-        self.pull.resize(machine.nodes(), 0);
+        halvings.clone_into(&mut self.open);
+        reset(&mut self.pull, machine.nodes(), 0);
         let ordered = !machine.is_tree() && halvings.len() > 2;
         while !self.open.is_empty() {
             let pull = |&(_, halving): &(usize, &Halving)| {
@@ -112,12 +104,10 @@ impl Halves {
             from, middle, to, ..
         } = halving;
         self.extract(rows, machine, part, halving);
-        let hold = |range: std::ops::Range<usize>| -> i64 {
-            let rooms = machine.capacity()[range].iter();
-            rooms.map(|&room| i64::from(room)).sum()
-        };
-        let total = i64::try_from(part.last - part.first).unwrap_or(i64::MAX);
-        let (zero, one) = (hold(from..middle), hold(middle..to));
+        let count = |tasks: usize| i64::try_from(tasks).unwrap_or(i64::MAX);
+        let total = count(part.last - part.first);
+        let zero = count(machine.room(from..middle));
+        let one = count(machine.room(middle..to));
         let room = Room {
             least: (total - one).max(0).min(zero),
             most: zero.min(total),

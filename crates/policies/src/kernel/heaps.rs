@@ -6,7 +6,7 @@
 use std::collections::BinaryHeap;
 
 use super::fm::Sides;
-use super::graph::{Level, id};
+use super::graph::{Level, id, reset};
 
 /// In no queue, and may enter one.
 const ABSENT: u32 = 0;
@@ -29,8 +29,7 @@ impl Heaps {
     /// Empties both queues and unlocks all vertices.
     fn clear(&mut self) {
         self.queues.iter_mut().for_each(BinaryHeap::clear);
-        self.entry.clear();
-        self.entry.resize(self.side.len(), ABSENT);
+        reset(&mut self.entry, self.side.len(), ABSENT);
         self.entries = ABSENT;
     }
 
@@ -49,8 +48,7 @@ impl Sides for Heaps {
 
     fn start(&mut self, graph: &Level, side: &[u8]) -> i64 {
         let rows = graph.rows();
-        self.side.clear();
-        self.side.extend_from_slice(side);
+        side.clone_into(&mut self.side);
         self.clear();
         self.gain.clear();
         let mut twice = 0_i64;

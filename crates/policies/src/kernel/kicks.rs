@@ -1,6 +1,6 @@
 //! Iterated local search: small kicks around one task, each followed by a descent.
 
-use super::graph::{Dice, id};
+use super::graph::{Dice, id, replace};
 use super::table::Local;
 
 /// A kick may make things worse by this share of the mean cost of a task at first, and by nothing at
@@ -115,8 +115,7 @@ impl Local<'_> {
     /// Descends from what was kicked and everyone it talks to; logs every move.
     pub(super) fn settle(&mut self) {
         let mut kicked = std::mem::take(&mut self.table.kicked);
-        kicked.clear();
-        kicked.extend(self.table.log.iter().map(|entry| entry.0));
+        replace(&mut kicked, self.table.log.iter().map(|entry| entry.0));
         let few = self.field.rows.entries() < 64 * self.field.rows.tasks();
         if few {
             for entry in 0..kicked.len() {

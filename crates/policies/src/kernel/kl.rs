@@ -53,20 +53,10 @@ fn assign(start: &mut [u16], tasks: &[u32], node: usize) {
 
 /// How many of `tasks` go to the first half: in proportion, within the capacities.
 fn share(machine: &Machine, halving: Halving, tasks: usize) -> usize {
-    let room = |nodes: std::ops::Range<usize>| -> u64 {
-        machine.capacity()[nodes]
-            .iter()
-            .map(|&room| u64::from(room))
-            .sum()
-    };
-    let (zero, one) = (
-        room(halving.from..halving.middle),
-        room(halving.middle..halving.to),
-    );
-    let tasks = tasks as u64;
+    let zero = machine.room(halving.from..halving.middle);
+    let one = machine.room(halving.middle..halving.to);
     let wish = (tasks * zero + (zero + one) / 2) / (zero + one).max(1);
-    let share = wish.clamp(tasks.saturating_sub(one), zero.min(tasks));
-    usize::try_from(share).unwrap_or(0)
+    wish.clamp(tasks.saturating_sub(one), zero.min(tasks))
 }
 
 struct Cut<'a> {

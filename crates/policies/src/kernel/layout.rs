@@ -5,7 +5,7 @@
 //! apart; that is searched for on the communities alone, which are few.
 
 use super::communities::Communities;
-use super::graph::{Csr, Dice, Steps, id};
+use super::graph::{Csr, Dice, Steps, id, reset};
 use super::machine::Machine;
 
 /// Bits of the densities of communities: with 16 bits for each of two numbers of tasks and 12 for a
@@ -57,8 +57,7 @@ impl Layout {
         }
         self.search(machine, dice);
         let _ = steps.spend(rows.entries() + self.order.len());
-        node.clear();
-        node.resize(rows.tasks(), 0);
+        reset(node, rows.tasks(), 0);
         let mut walk = Walk::new(machine.capacity(), rows.tasks());
         for &group in &self.order {
             let Group { first, size, .. } = self.groups[group as usize];
@@ -80,10 +79,8 @@ impl Layout {
         let tasks = rows.tasks();
         self.tasks.clear();
         self.groups.clear();
-        self.group_of.clear();
-        self.group_of.resize(tasks, NONE);
-        self.seen.clear();
-        self.seen.resize(tasks, false);
+        reset(&mut self.group_of, tasks, NONE);
+        reset(&mut self.seen, tasks, false);
         let mut heaviest = 1;
         let (mut linked, mut linkable) = (0, 0);
         for start in 0..tasks {

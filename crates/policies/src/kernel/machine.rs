@@ -1,6 +1,6 @@
 //! The machine as the kernels see it: usable nodes in an order in which neighbours stand together.
 
-use super::graph::id;
+use super::graph::{id, replace, reset};
 use super::halve::{halve, pairs};
 use super::order;
 
@@ -90,14 +90,14 @@ impl Machine {
             }
         }
         self.fill(&table, &order);
-        self.capacity.clear();
-        self.capacity
-            .extend(order.iter().map(|&node| counts[node].min(id(tasks))));
+        replace(
+            &mut self.capacity,
+            order.iter().map(|&node| counts[node].min(id(tasks))),
+        );
         self.members.clear();
         self.first.clear();
         self.first.push(0);
-        self.position.clear();
-        self.position.resize(capacity.len(), u16::MAX);
+        reset(&mut self.position, capacity.len(), u16::MAX);
         for (place, &group) in order.iter().enumerate() {
             for &node in &groups[ranked[group]] {
                 let node = usable[node];
@@ -136,12 +136,9 @@ impl Machine {
         self.pitch = nodes.next_multiple_of(PITCH);
         let between = |one: usize, other: usize| table[order[one] * nodes + order[other]];
         let small = |number: i64| i32::try_from(number).unwrap_or(i32::MAX);
-        self.distance.clear();
-        self.distance.resize(nodes * self.pitch, 0);
-        self.apart.clear();
-        self.apart.resize(nodes * self.pitch, 0);
-        self.corner.clear();
-        self.corner.resize((nodes + 1) * (nodes + 1), 0);
+        reset(&mut self.distance, nodes * self.pitch, 0);
+        reset(&mut self.apart, nodes * self.pitch, 0);
+        reset(&mut self.corner, (nodes + 1) * (nodes + 1), 0);
         let wide = nodes + 1;
         for one in 0..nodes {
             for other in 0..nodes {
@@ -179,6 +176,12 @@ impl Machine {
 
     pub(super) fn capacity(&self) -> &[u32] {
         &self.capacity
+    }
+
+    /// How many tasks some nodes take together.
+    pub(super) fn room(&self, nodes: std::ops::Range<usize>) -> usize {
+        let rooms = self.capacity[nodes].iter();
+        rooms.map(|&room| room as usize).sum()
     }
 
     /// The node of each place for a task, node after node.

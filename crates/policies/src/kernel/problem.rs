@@ -31,21 +31,24 @@ impl<'a> Problem<'a> {
         capacity: &'a [u32],
     ) -> Result<Self, ProblemError> {
         let nodes = capacity.len();
+        let refused = |reason: String| Err(ProblemError(reason));
         if nodes >= usize::from(u16::MAX) {
-            return Err(ProblemError::TooManyNodes { nodes });
+            return refused(format!(
+                "`{nodes}` nodes are too many; at most 65534 can be told apart"
+            ));
         }
-        if distance.len() != nodes * nodes {
-            return Err(ProblemError::NotSquare {
-                nodes,
-                entries: distance.len(),
-            });
+        let entries = distance.len();
+        if entries != nodes * nodes {
+            return refused(format!(
+                "`{entries}` distances for `{nodes}` nodes; give a row for each node"
+            ));
         }
+        let tasks = edges.tasks();
         let room: u64 = capacity.iter().map(|&count| u64::from(count)).sum();
-        if room < edges.tasks() as u64 {
-            return Err(ProblemError::NoRoom {
-                tasks: edges.tasks(),
-                room,
-            });
+        if room < tasks as u64 {
+            return refused(format!(
+                "`{tasks}` tasks, room for `{room}`; scale the capacities up"
+            ));
         }
         Ok(Self {
             edges,
@@ -64,9 +67,11 @@ impl<'a> Problem<'a> {
     /// # Errors
     /// When `current` is not one node for each task.
     pub fn warm(self, current: &'a [u16], move_price: u64) -> Result<Self, ProblemError> {
-        if current.len() != self.edges.tasks() {
-            let (tasks, entries) = (self.edges.tasks(), current.len());
-            return Err(ProblemError::NotOneNodeEach { tasks, entries });
+        let (tasks, entries) = (self.edges.tasks(), current.len());
+        if entries != tasks {
+            return Err(ProblemError(format!(
+                "`{entries}` current nodes for `{tasks}` tasks; give one for each"
+            )));
         }
         Ok(Self {
             current: Some(current),
@@ -82,65 +87,13 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Why something is no problem that can be solved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProblemError {
-    /// The table of distances does not have a row and a column for each node.
-    NotSquare {
-        /// Nodes, by the capacities.
-        nodes: usize,
-        /// Distances that were given.
-        entries: usize,
-    },
-    /// There are more tasks than all nodes together take.
-    NoRoom {
-        /// Tasks.
-        tasks: usize,
-        /// Sum of the capacities.
-        room: u64,
-    },
-    /// More nodes than there are node numbers.
-    TooManyNodes {
-        /// Nodes.
-        nodes: usize,
-    },
-    /// The current mapping is not one node for each task.
-    NotOneNodeEach {
-        /// Tasks.
-        tasks: usize,
-        /// Nodes that were given.
-        entries: usize,
-    },
-}
+/// Why something is no problem that can be solved, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProblemError(String);
 
 impl fmt::Display for ProblemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NotSquare { nodes, entries } => {
-                write!(
-                    f,
-                    "`{entries}` distances for `{nodes}` nodes; give a row for each node"
-                )
-            }
-            Self::NoRoom { tasks, room } => {
-                write!(
-                    f,
-                    "`{tasks}` tasks, room for `{room}`; scale the capacities up"
-                )
-            }
-            Self::TooManyNodes { nodes } => {
-                write!(
-                    f,
-                    "`{nodes}` nodes are too many; at most 65534 can be told apart"
-                )
-            }
-            Self::NotOneNodeEach { tasks, entries } => {
-                write!(
-                    f,
-                    "`{entries}` current nodes for `{tasks}` tasks; give one for each"
-                )
-            }
-        }
+        f.write_str(&self.0)
     }
 }
 

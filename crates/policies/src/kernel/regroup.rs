@@ -5,7 +5,7 @@
 //! and a descent mends what that broke.
 
 use super::communities::Communities;
-use super::graph::id;
+use super::graph::{id, replace};
 use super::table::Local;
 
 impl Local<'_> {
@@ -15,8 +15,7 @@ impl Local<'_> {
         let label = |&task: &u32| communities.label(task as usize);
         let mut tasks = std::mem::take(&mut self.table.order);
         let mut goals = std::mem::take(&mut self.table.wishes);
-        tasks.clear();
-        tasks.extend((0..self.field.rows.tasks()).map(id));
+        replace(&mut tasks, (0..self.field.rows.tasks()).map(id));
         tasks.sort_unstable_by_key(|task| (label(task), *task));
         let mut left = tries_max;
         let mut better = true;

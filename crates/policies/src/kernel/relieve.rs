@@ -1,6 +1,6 @@
 //! Where controllers would carry too much, locality has to give way.
 
-use super::graph::Steps;
+use super::graph::{Steps, reset};
 use super::machine::Machine;
 use super::problem::{Effort, Mapping, Problem};
 use super::search::Workspace;
@@ -83,8 +83,7 @@ impl<'a> Relief<'a> {
         table: &Table,
         carried: &'a mut Vec<u64>,
     ) -> Self {
-        carried.clear();
-        carried.resize(machine.nodes(), 0);
+        reset(carried, machine.nodes(), 0);
         for (&demand, &node) in bandwidths.demand.iter().zip(&table.node) {
             carried[usize::from(node)] += u64::from(demand);
         }

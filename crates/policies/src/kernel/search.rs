@@ -4,7 +4,7 @@ use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
 use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Edges, Names, Steps};
+use super::graph::{Canon, Csr, Dice, Edges, Names, Steps, replace, reset};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::{Fold, Machine};
@@ -133,8 +133,7 @@ impl Workspace {
         // A search of its own may care which of several like nodes a task gets.
         self.prepare(problem, Fold::Never);
         let place = |&node: &u16| self.machine.position(node).unwrap_or(0);
-        self.start.clear();
-        self.start.extend(self.result.iter().map(place));
+        replace(&mut self.start, self.result.iter().map(place));
         let shift = self.prices(problem);
         let field = Field {
             rows: scaled(problem.edges.rows(), shift, &mut self.full),
@@ -170,10 +169,8 @@ impl Workspace {
             start,
             ..
         } = self;
-        start.clear();
-        start.resize(tasks, u16::MAX);
-        free.clear();
-        free.extend_from_slice(machine.capacity());
+        reset(start, tasks, u16::MAX);
+        machine.capacity().clone_into(free);
         if let Some(current) = problem.current {
             for (task, &node) in current.iter().enumerate() {
                 if let Some(node) = machine.position(node)
@@ -185,8 +182,10 @@ impl Workspace {
             }
         }
         // In the caller's order of nodes, which need not be ours.
-        by_name.clear();
-        by_name.extend(0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX));
+        replace(
+            by_name,
+            0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX),
+        );
         by_name.sort_unstable_by_key(|&node| machine.members(node)[0]);
         for task in 0..tasks {
             if start[task] != u16::MAX {
@@ -266,12 +265,7 @@ impl Workspace {
     fn cold(&mut self, problem: &Problem<'_>, effort: Effort, steps: &mut Steps, method: Method) {
         let rows = problem.edges.rows();
         let tasks = rows.tasks();
-        let room: usize = self
-            .machine
-            .capacity()
-            .iter()
-            .map(|&room| room as usize)
-            .sum();
+        let room = self.machine.room(0..self.machine.nodes());
         // With much free room it is no matter of course how many tasks a node gets, so what all say
         // to all is no constant.
         let dense = rows.entries() > DENSE * tasks && room - tasks <= tasks / 8;
@@ -392,8 +386,7 @@ fn name(
         named.extend(node_of.iter().map(|&node| machine.members(node)[0]));
         return;
     }
-    free.clear();
-    free.extend_from_slice(problem.capacity);
+    problem.capacity.clone_into(free);
     for (task, &node) in node_of.iter().enumerate() {
         let current = problem.current.map(|current| current[task]);
         let stays = current
@@ -431,8 +424,10 @@ fn scaled<'a>(rows: Csr<'a>, shift: u32, full: &'a mut Vec<u32>) -> Csr<'a> {
     if shift == 0 {
         return rows;
     }
-    full.clear();
-    full.extend(rows.weights.iter().map(|&weight| (weight >> shift).max(1)));
+    replace(
+        full,
+        rows.weights.iter().map(|&weight| (weight >> shift).max(1)),
+    );
     Csr {
         weights: full,
         ..rows

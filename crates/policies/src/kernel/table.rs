@@ -1,6 +1,6 @@
 //! What every task would cost on every node, kept up to date by every move.
 
-use super::graph::{Csr, Steps, id};
+use super::graph::{Csr, Steps, id, reset};
 use super::machine::{Machine, PITCH};
 
 /// Memory of a [`Local`] search.
@@ -105,8 +105,7 @@ impl<'a> Local<'a> {
             let own = usize::from(table.node[task]);
             let extra = row[own];
             if many {
-                table.sums.clear();
-                table.sums.resize(nodes, 0);
+                reset(&mut table.sums, nodes, 0);
                 for (other, weight) in rows.row(task) {
                     table.sums[usize::from(table.node[other])] += weight;
                 }
@@ -129,16 +128,11 @@ impl<'a> Local<'a> {
             table.first.push(end);
             end += room.min(id(tasks)) + 1;
         }
-        table.members.clear();
-        table.members.resize(end as usize, 0);
-        table.count.clear();
-        table.count.resize(nodes, 0);
-        table.place.clear();
-        table.place.resize(tasks, 0);
-        table.queued.clear();
-        table.queued.resize(tasks, false);
-        table.step.clear();
-        table.step.resize(pitch, 0);
+        reset(&mut table.members, end as usize, 0);
+        reset(&mut table.count, nodes, 0);
+        reset(&mut table.place, tasks, 0);
+        reset(&mut table.queued, tasks, false);
+        reset(&mut table.step, pitch, 0);
         table.queue.clear();
         table.log.clear();
         for task in 0..tasks {

@@ -27,7 +27,7 @@ pub fn treematch<'w>(
 
 fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut [u16]) {
     let capacity = machine.capacity();
-    let slots: usize = capacity.iter().map(|&room| room as usize).sum();
+    let slots = machine.room(0..machine.nodes());
     let same = capacity.windows(2).all(|pair| pair[0] == pair[1]);
     let mut tree = Grouping::new(edges.rows(), slots);
     if same {

@@ -63,27 +63,14 @@ fn phases(criterion: &mut Criterion) {
     };
     // Five GB/s for each node, and twelve times what the machine has.
     for (label, gbps_per_weight) in [("ample", 1e-6), ("saturated", 5e-5)] {
-        for strict in [false, true] {
-            let way = if strict {
-                "the listing"
-            } else {
-                "standing still"
-            };
-            let label = format!("pages/{label}, {way}");
-            group.bench_function(label, |bencher| {
-                bencher.iter(|| {
-                    let mut out = Vec::new();
-                    let listing = Listing::new(&model, &nodes, gbps_per_weight);
-                    let room = Room::of(&program);
-                    if strict {
-                        listing.by_the_listing(&program, room, stickiness, &mut out);
-                    } else {
-                        listing.standing_still(&program, room, stickiness, &mut out);
-                    }
-                    out
-                });
+        group.bench_function(format!("pages/{label}, standing still"), |bencher| {
+            bencher.iter(|| {
+                let mut out = Vec::new();
+                let listing = Listing::new(&model, &nodes, gbps_per_weight);
+                listing.standing_still(&program, Room::of(&program), stickiness, &mut out);
+                out
             });
-        }
+        });
     }
     group.bench_function("window/512 threads, 200000 pages", |bencher| {
         let factory = policies::find("ptb").expect("the policy is in the registry");

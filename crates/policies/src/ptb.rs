@@ -16,7 +16,6 @@
 //! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
 //! | `avail[n][m]` | `paths::Paths`, where our way differs from the listing |
 //! | `b[n][p]`, `score(m, p)` | `asked::Asked` and `scores` of [`pages::Listing`] |
-//! | the listing as it stands, with interleaving | [`pages::Listing::by_the_listing`], which `strict` takes |
 //!
 //! # Units
 //!
@@ -89,35 +88,21 @@ const GAIN_MIN: SettingSpec = SettingSpec {
            what a thread has on average, or of that with an equal if that is more.",
 };
 
-const STRICT: SettingSpec = SettingSpec {
-    name: "strict",
-    kind: SettingKind::Bool { default: false },
-    help: "Give out bandwidth anew in every window, as the listing of the paper does, and move threads \
-           for any gain; for comparison.",
-};
-
 /// Makes the policy `ptb`.
 pub(crate) static PTB: Factory = Factory {
     name: "ptb",
     summary: "Groups threads that use the same pages, and gives pages out by the bandwidth that \
               is left.",
-    settings: &[C1, C2, MIN_ACC, GAIN_MIN, STRICT],
+    settings: &[C1, C2, MIN_ACC, GAIN_MIN],
     seeks_gain: true,
     goes_by_order: false,
     published: Some(&crate::published::ptb::PUBLISHED),
     build: |settings, _| {
-        let strict = settings.bool(STRICT.name);
-        let gain_min = if strict {
-            0.0
-        } else {
-            settings.float(GAIN_MIN.name)
-        };
         Ok(Box::new(PagesThreadsBandwidth {
-            threads: Threads::new(settings.float(C1.name), gain_min),
+            threads: Threads::new(settings.float(C1.name), settings.float(GAIN_MIN.name)),
             pages: PagePhase {
                 c2: Choice::read(settings, C2, 1.0, 32.0)?,
                 min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
-                strict,
                 ..PagePhase::default()
             },
         }))
@@ -180,7 +165,6 @@ impl Policy for PagesThreadsBandwidth {
 pub(crate) struct PagePhase {
     c2: Choice,
     min_acc: Choice,
-    strict: bool,
     coverage: Coverage,
 }
 
@@ -205,17 +189,12 @@ impl PagePhase {
         let model = &MachineModel::new(program.topology);
         let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
+        let appetite = appetite::of(program, model, gbps_per_weight);
         let listing = Listing::new(model, nodes, gbps_per_weight);
-        let room = Room::of(program);
-        if self.strict {
-            listing.by_the_listing(program, room, stickiness, out);
-        } else {
-            let appetite = appetite::of(program, model, gbps_per_weight);
-            let listing = listing.with_appetite(&appetite);
-            let listing = listing.beside(program.others_gbps);
-            let listing = listing.minding_detours(program.topology);
-            listing.standing_still(program, room, stickiness, out);
-        }
+        let listing = listing.with_appetite(&appetite);
+        let listing = listing.beside(program.others_gbps);
+        let listing = listing.minding_detours(program.topology);
+        listing.standing_still(program, Room::of(program), stickiness, out);
     }
 }
 

@@ -75,14 +75,6 @@ pub(super) struct Parts {
     others: f32,
 }
 
-impl Parts {
-    /// All from those who are remembered, as the listing has it.
-    pub(super) const ALL_OWN: Self = Self {
-        own: 1.0,
-        others: 0.0,
-    };
-}
-
 /// How much of the difference between pages is chance.
 ///
 /// Pages with most accesses come first, and of many that are used alike these are the ones that a few

@@ -7,17 +7,17 @@
 //! scores leave a page where it is, then the lowest id counts. Every page stays in question whose home
 //! is known; memory that is full, or forbidden to the program, takes no page.
 //!
-//! # Two ways
+//! # Standing still
 //!
-//! [`Listing::by_the_listing`] starts every time from unused bandwidth. A page then finds all that the pages
-//! before it left, so the same demand in another order, which is what the next samples are, sends other
+//! The listing of the paper starts every time from unused bandwidth (`ptb+published` does). A page then finds all that
+//! the pages before it left, so the same demand in another order, which is what the next samples are, sends other
 //! pages away: it never stands still near saturation.
 //!
 //! [`Listing::standing_still`] starts from the bandwidth that pages take where they are. Each page in turn is
 //! taken out and finds what all *others* leave; it moves if that is more than C2 times as much somewhere
 //! else. What is left may be negative, which is by how much a path is overdrawn: when all is used
 //! up, the rest goes where least is overdrawn, so every path ends overdrawn by about the same amount, as
-//! when the listing deals out what is left evenly. What others take of a memory counts as well, see
+//! when the listing interleaves the rest. What others take of a memory counts as well, see
 //! `Paths`. A page's own demand counts on neither side, so that it does not flee from itself, and with every move the
 //! fuller of two ways gets emptier: pages do not run in circles, and a placement that is settled stays so while
 //! demand stays about the same, whatever pages it comes from.
@@ -25,19 +25,13 @@
 //! And where latencies were measured it moves to no memory that is farther for its users, idle, than the one where it
 //! is, or another, with all the waiting there.
 //! Where nobody lacks bandwidth pages are then as near as threads and first touches left them.
-//!
-//! # Interleaving
-//!
-//! In the listing to the letter "every avail is used up" is asked for each page: if nothing is left from
-//! where it is used to anywhere, it belongs to the rest. The rest is dealt out by accesses, in
-//! proportion to what each memory can deliver, and a page stays if its memory has not got its part yet.
 
 use numad_core::cost::{MachineModel, queue};
 use numad_core::{Page, Program, Proposal, Reason};
 use topology::Topology;
 
 use super::appetite::Appetite;
-use super::asked::{Asked, Chance, NOWHERE, Parts};
+use super::asked::{Asked, Chance, NOWHERE};
 use super::paths::Paths;
 use crate::figures::whole;
 use crate::proposals::move_page;
@@ -269,89 +263,7 @@ impl Listing {
         self
     }
 
-    /// The listing, from unused bandwidth. Appends page moves.
-    pub fn by_the_listing(
-        mut self,
-        program: &Program<'_>,
-        mut room: Room,
-        stickiness: Stickiness,
-        out: &mut Vec<Proposal>,
-    ) {
-        let first = out.len();
-        let mut rest = Vec::new();
-        let (pages, nodes) = (program.pages, self.nodes);
-        let asked = (0..).zip(pages);
-        let asked = asked.filter_map(|page| Asked::of(page, nodes, &self.users, Parts::ALL_OWN));
-        let asked: Vec<Asked> = asked.collect();
-        for place in in_order(pages, &asked, stickiness) {
-            let asked = asked[place];
-            let home = usize::from(asked.home);
-            self.ask(&asked);
-            let rated = self.rate(home, &room);
-            if rated.best <= 0.0 && rated.home <= 0.0 {
-                rest.push(asked);
-                continue;
-            }
-            let moves = rated.best > rated.home * stickiness.c2;
-            let to = if moves { rated.node } else { home };
-            for &(node, gbps) in &self.asking {
-                self.left.take_by_the_listing(node, to, gbps);
-            }
-            if moves {
-                room.take(to, pages[asked.at as usize].span);
-                let reason = self.bandwidth_reason(rated);
-                push(out, first, &pages[asked.at as usize], to, reason);
-            }
-        }
-        self.interleave(program, &rest, &mut room, (out, first));
-    }
-
-    /// Deals out pages for which nothing is left.
-    fn interleave(
-        &self,
-        program: &Program<'_>,
-        rest: &[Asked],
-        room: &mut Room,
-        (out, first): (&mut Vec<Proposal>, usize),
-    ) {
-        let all: f64 = self.memory.iter().sum();
-        let even = 1.0 / self.nodes.max(1) as f64;
-        let share = |node: usize| {
-            if all > 0.0 {
-                self.memory[node] / all
-            } else {
-                even
-            }
-        };
-        // At least one each, so that pages nobody counted are dealt out too.
-        let weight = |asked: &Asked| (program.pages[asked.at as usize].weight() as f64).max(1.0);
-        let whole: f64 = rest.iter().map(weight).sum();
-        let mut held = vec![0.0; self.nodes];
-        for asked in rest {
-            let (home, weight) = (usize::from(asked.home), weight(asked));
-            let filled = |node: usize| held[node] / share(node).max(f64::MIN_POSITIVE);
-            let mut to = home;
-            if held[home] + weight > whole * share(home) {
-                let open = (0..self.nodes).filter(|&node| node != home && room.is_for_one(node));
-                let open = open.filter(|&node| share(node) > 0.0);
-                to = open.fold(home, |best, node| {
-                    if filled(node) < filled(best) {
-                        node
-                    } else {
-                        best
-                    }
-                });
-            }
-            held[to] += weight;
-            if to != home {
-                let page = &program.pages[asked.at as usize];
-                room.take(to, page.span);
-                push(out, first, page, to, Reason::Interleave);
-            }
-        }
-    }
-
-    /// The same from the bandwidth that pages take where they are. Appends page moves.
+    /// Gives bandwidth out, from that which pages take where they are. Appends page moves.
     pub fn standing_still(
         mut self,
         program: &Program<'_>,
@@ -500,7 +412,7 @@ impl Listing {
     ) -> Option<Rated> {
         let home = usize::from(asked.home);
         self.ask(asked);
-        let rated = self.rate_alone(home, room);
+        let rated = self.rate(home, room);
         if !self.exceeds(margin, (&rated, home), burden) {
             return None;
         }
@@ -540,7 +452,8 @@ impl Listing {
         gains.sum::<f64>() > 0.0
     }
 
-    /// The scores of a page's home and of the best other node that takes it; home again if none does.
+    /// The scores of a page that is taken out of what is used: of its home and of the best other node that takes
+    /// it; home again if none does.
     #[inline]
     fn rate(&mut self, home: usize, room: &Room) -> Rated {
         let scores = &mut self.scores[..];
@@ -550,8 +463,10 @@ impl Listing {
                 *score += left * gbps;
             }
         }
+        let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
+        let alone = |&(node, gbps)| gbps * self.left.without((node, home), gbps, all);
         let mut rated = Rated {
-            home: scores[home],
+            home: self.asking.iter().map(alone).sum(),
             best: f64::NEG_INFINITY,
             node: home,
         };
@@ -560,19 +475,6 @@ impl Listing {
                 (rated.best, rated.node) = (score, node);
             }
         }
-        if rated.node == home {
-            rated.best = rated.home;
-        }
-        rated
-    }
-
-    /// The scores of a page that is taken out of what is used, without a floor.
-    #[inline]
-    fn rate_alone(&mut self, home: usize, room: &Room) -> Rated {
-        let mut rated = self.rate(home, room);
-        let all: f64 = self.asking.iter().map(|&(_, gbps)| gbps).sum();
-        let alone = |&(node, gbps)| gbps * self.left.without((node, home), gbps, all);
-        rated.home = self.asking.iter().map(alone).sum();
         if rated.node == home {
             rated.best = rated.home;
         }

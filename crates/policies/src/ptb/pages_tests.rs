@@ -9,40 +9,29 @@ const PLAIN: Stickiness = Stickiness {
     samples_min: 1,
 };
 
-/// What both ways want of a scene whose threads stay: homes after, to the letter and from what is.
+/// Homes of the pages of a scene whose threads stay, after what the phase wants.
 fn homes(
     scene: &Scene,
     bandwidth: &[f64],
     gbps_per_weight: f64,
     stickiness: Stickiness,
-) -> [Vec<u16>; 2] {
+) -> Vec<u16> {
     let nodes = scene.topology.nodes().len();
-    let memory: Vec<f64> = (0..nodes)
-        .map(|node| bandwidth[node * nodes + node])
-        .collect();
+    let memory = (0..nodes).map(|node| bandwidth[node * nodes + node]);
     let node_of = scene.placement();
-    [true, false].map(|strict| {
-        let mut scene = scene.clone();
-        let program = scene.as_program();
-        let (mut out, room) = (Vec::new(), Room::of(&program));
-        let listing = Listing::over(
-            bandwidth.to_vec(),
-            memory.clone(),
-            &node_of,
-            gbps_per_weight,
-        );
-        if strict {
-            listing.by_the_listing(&program, room, stickiness, &mut out);
-        } else {
-            listing.standing_still(&program, room, stickiness, &mut out);
-        }
-        scene.apply(&out);
-        scene
-            .pages
-            .iter()
-            .map(|page| page.home.unwrap_or(u16::MAX))
-            .collect()
-    })
+    let mut scene = scene.clone();
+    let program = scene.as_program();
+    let mut out = Vec::new();
+    let listing = Listing::over(
+        bandwidth.to_vec(),
+        memory.collect(),
+        &node_of,
+        gbps_per_weight,
+    );
+    listing.standing_still(&program, Room::of(&program), stickiness, &mut out);
+    scene.apply(&out);
+    let homes = scene.pages.iter().map(|page| page.home);
+    homes.map(|home| home.unwrap_or(u16::MAX)).collect()
 }
 
 fn counts(homes: &[u16], nodes: usize) -> Vec<usize> {
@@ -67,15 +56,14 @@ fn hoard(machine: &str, pages: usize) -> Scene {
 #[test]
 fn without_bandwidth_every_page_is_interleaved() {
     for pages in [8, 9, 400] {
-        for homes in homes(&hoard("4x2", pages), &[0.0; 16], 1.0, PLAIN) {
-            let counts = counts(&homes, 4);
-            let even = pages / 4..=pages.div_ceil(4);
-            let even = counts.iter().all(|count| {
-                // The way from what is leaves what chance may have made.
-                even.contains(count) || (pages == 400 && (90..=110).contains(count))
-            });
-            assert!(even, "{counts:?}");
-        }
+        let homes = homes(&hoard("4x2", pages), &[0.0; 16], 1.0, PLAIN);
+        let counts = counts(&homes, 4);
+        let even = pages / 4..=pages.div_ceil(4);
+        let even = counts.iter().all(|count| {
+            // The way from what is leaves what chance may have made.
+            even.contains(count) || (pages == 400 && (90..=110).contains(count))
+        });
+        assert!(even, "{counts:?}");
     }
 }
 
@@ -87,9 +75,8 @@ fn a_page_of_one_thread_goes_to_its_node_where_bandwidth_is_ample_and_larger() {
                 .with_tasks_on(&[0, 1, 2])
                 .with_page(Some(home), &[thread]);
             let bandwidth = [40.0, 20.0, 20.0, 20.0, 40.0, 20.0, 20.0, 20.0, 40.0];
-            for homes in homes(&scene, &bandwidth, 0.001, PLAIN) {
-                assert_eq!(u32::from(homes[0]), thread);
-            }
+            let homes = homes(&scene, &bandwidth, 0.001, PLAIN);
+            assert_eq!(u32::from(homes[0]), thread);
         }
     }
 }
@@ -101,13 +88,13 @@ fn a_page_stays_unless_there_is_c2_times_as_much() {
         .with_page(Some(1), &[0]);
     let home = |local: f64, c2| {
         let stickiness = Stickiness { c2, ..PLAIN };
-        homes(&scene, &[local, 20.0, 20.0, local], 0.001, stickiness).map(|homes| homes[0])
+        homes(&scene, &[local, 20.0, 20.0, local], 0.001, stickiness)[0]
     };
-    assert_eq!(home(29.9, 1.5), [1, 1]);
-    assert_eq!(home(30.1, 1.5), [0, 0]);
-    assert_eq!(home(30.1, 2.0), [1, 1]);
-    assert_eq!(home(20.0, 1.0), [1, 1], "equal scores stay");
-    assert_eq!(home(20.5, 1.0), [0, 0]);
+    assert_eq!(home(29.9, 1.5), 1);
+    assert_eq!(home(30.1, 1.5), 0);
+    assert_eq!(home(30.1, 2.0), 1);
+    assert_eq!(home(20.0, 1.0), 1, "equal scores stay");
+    assert_eq!(home(20.5, 1.0), 0);
 }
 
 #[test]
@@ -123,8 +110,7 @@ fn few_samples_are_not_looked_at_and_the_hottest_come_first() {
     };
     // Six is what node 0 has left beyond what is on it; the hottest that counts leaves for 9.5.
     let bandwidth = [16.0, 9.5, 9.5, 16.0];
-    let [letter, is] = homes(&scene, &bandwidth, 1.0, stickiness);
-    assert_eq!(letter, [0, 0, 0]);
+    let is = homes(&scene, &bandwidth, 1.0, stickiness);
     assert_eq!(is, [0, 0, 1]);
 }
 
@@ -139,18 +125,17 @@ fn a_saturated_node_gives_away_what_others_carry_better() {
     for node in 0..4 {
         bandwidth[node * 4 + node] = 4.0;
     }
-    for homes in homes(&scene, &bandwidth, 12.0 / 800.0, PLAIN) {
-        let remote = homes.iter().filter(|&&home| home != 0).count();
-        // PTB 4.3: bandwidth rises until 60 to 70 % are remote.
-        assert!((480..=560).contains(&remote), "{remote} of 800");
-        let counts = counts(&homes, 4);
-        assert!(
-            counts[1..]
-                .iter()
-                .all(|&count| count.abs_diff(remote / 3) <= 12),
-            "{counts:?}"
-        );
-    }
+    let homes = homes(&scene, &bandwidth, 12.0 / 800.0, PLAIN);
+    let remote = homes.iter().filter(|&&home| home != 0).count();
+    // PTB 4.3: bandwidth rises until 60 to 70 % are remote.
+    assert!((480..=560).contains(&remote), "{remote} of 800");
+    let counts = counts(&homes, 4);
+    assert!(
+        counts[1..]
+            .iter()
+            .all(|&count| count.abs_diff(remote / 3) <= 12),
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -208,7 +193,7 @@ fn what_few_samples_say_of_memories_moves_nothing_to_and_fro() {
             page.samples += 1;
             page.recent[0].weight += 1;
         }
-        let [_, found] = homes(&scene, &bandwidth, 0.095, PLAIN);
+        let found = homes(&scene, &bandwidth, 0.095, PLAIN);
         let away = found
             .iter()
             .zip(&scene.pages)
@@ -232,7 +217,7 @@ fn of_what_many_use_the_last_few_do_not_tell_where() {
     for user in &mut scene.pages[64].recent {
         user.weight = 8;
     }
-    let home = |scene: &Scene| homes(scene, &bandwidth, 0.01, gentle)[1][64];
+    let home = |scene: &Scene| homes(scene, &bandwidth, 0.01, gentle)[64];
     assert_eq!(home(&scene), 1);
     scene.pages[64].forgotten = 31;
     assert_eq!(home(&scene), 0);
@@ -260,7 +245,7 @@ fn what_chance_makes_of_equal_pages_is_not_taken_for_heat() {
         bandwidth[node * 4 + node] = 4.0;
     }
     let remote = |scene: &Scene| {
-        let [_, homes] = homes(scene, &bandwidth, 12.0 / 10_000.0, PLAIN);
+        let homes = homes(scene, &bandwidth, 12.0 / 10_000.0, PLAIN);
         2000 - counts(&homes, 4)[0]
     };
     let found = remote(&scene);
@@ -270,7 +255,7 @@ fn what_chance_makes_of_equal_pages_is_not_taken_for_heat() {
         page.samples += 400;
         page.recent[0].weight += 400;
     }
-    let [_, homes] = homes(&scene, &bandwidth, 12.0 / 90_000.0, PLAIN);
+    let homes = homes(&scene, &bandwidth, 12.0 / 90_000.0, PLAIN);
     let hot = homes[..200].iter().filter(|&&home| home != 0).count();
     let cold = homes[200..].iter().filter(|&&home| home != 0).count();
     assert!((110..=150).contains(&hot) && cold < 300, "{hot} and {cold}");
@@ -376,8 +361,7 @@ fn one_more_access_costs_all_the_more_the_nearer_the_limit() {
 
 #[test]
 fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
-    // Links of which no row has used anything; the controllers behind them are three quarters busy. The listing
-    // sees the rows alone.
+    // Links of which no row has used anything; the controllers behind them are three quarters busy.
     let mut scene = Scene::new("4x8").with_tasks_on(&[0, 1, 2, 3]);
     for page in 0..400_u16 {
         scene = scene.with_page(Some(page % 4), &[u32::from(page % 4)]);
@@ -393,15 +377,14 @@ fn where_all_nodes_are_busy_everyone_keeps_to_his_own_memory() {
             .filter(|(at, home)| at == *home)
             .count()
     };
-    let [letter, is] = homes(&scene, &bandwidth, 0.09, PLAIN);
-    assert!(local(&letter) < 360, "{}", local(&letter));
+    let is = homes(&scene, &bandwidth, 0.09, PLAIN);
     assert_eq!(local(&is), 400);
     // And who is elsewhere comes home.
     for page in &mut scene.pages[..40] {
         page.home = page.home.map(|home| (home + 1) % 4);
     }
     let gentle = Stickiness { c2: 1.1, ..PLAIN };
-    let [_, is] = homes(&scene, &bandwidth, 0.09, gentle);
+    let is = homes(&scene, &bandwidth, 0.09, gentle);
     assert_eq!(local(&is), 400);
 }
 
@@ -413,10 +396,9 @@ fn fast_memory_takes_the_hottest_pages_until_it_is_full() {
         page.recent[0].weight = weight;
     }
     let bandwidth = [90.0, 360.0, 0.0, 360.0];
-    for homes in homes(&scene, &bandwidth, 0.01, PLAIN) {
-        let fast: Vec<usize> = (0..40).filter(|&page| homes[page] == 1).collect();
-        assert_eq!(fast, (30..40).collect::<Vec<_>>());
-    }
+    let homes = homes(&scene, &bandwidth, 0.01, PLAIN);
+    let fast: Vec<usize> = (0..40).filter(|&page| homes[page] == 1).collect();
+    assert_eq!(fast, (30..40).collect::<Vec<_>>());
 }
 
 #[test]
@@ -424,13 +406,10 @@ fn slow_memory_takes_pages_only_when_the_fast_is_used_up() {
     // A CXL node with a quarter of the bandwidth: nothing below the limit, its part beyond.
     let scene = hoard("1x4+1", 100);
     let bandwidth = [100.0, 25.0, 0.0, 25.0];
-    for homes in homes(&scene, &bandwidth, 0.2, PLAIN) {
-        assert_eq!(counts(&homes, 2), [100, 0]);
-    }
-    for homes in homes(&scene, &bandwidth, 1.25, PLAIN) {
-        let slow = counts(&homes, 2)[1];
-        assert!((8..=22).contains(&slow), "{slow} of 100");
-    }
+    let on = |gbps_per_weight| counts(&homes(&scene, &bandwidth, gbps_per_weight, PLAIN), 2);
+    assert_eq!(on(0.2), [100, 0]);
+    let slow = on(1.25)[1];
+    assert!((8..=22).contains(&slow), "{slow} of 100");
 }
 
 #[test]

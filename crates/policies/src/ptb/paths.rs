@@ -59,13 +59,6 @@ impl Paths {
         &self.avail[node * self.nodes..][..self.nodes]
     }
 
-    /// Takes off as the listing does: one row knows nothing of the others, and nothing is left below zero.
-    #[inline]
-    pub(super) fn take_by_the_listing(&mut self, node: usize, memory: usize, gbps: f64) {
-        let left = &mut self.avail[node * self.nodes + memory];
-        *left = f64::max(*left - gbps, 0.0);
-    }
-
     /// Takes off what is used, or gives it back if it is negative; [`Self::count`] has to follow.
     #[inline]
     pub(super) fn take(&mut self, node: usize, memory: usize, gbps: f64) {

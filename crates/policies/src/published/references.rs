@@ -219,6 +219,34 @@ fn pages_are_distributed_by_algorithms_5_to_7() {
     });
 }
 
+/// The golden cases of ALGORITHMS, section 7.
+#[test]
+fn pages_without_bandwidth_are_interleaved_and_those_of_one_thread_go_to_its_node() {
+    let distribute = |left: Vec<f64>, rows: &[Row<'_>], node_of: &[Option<usize>]| {
+        let bandwidth = Bandwidth {
+            nodes: 3,
+            left,
+            each: 1.0,
+            c2: 1.5,
+            min_acc: 16.0,
+        };
+        bandwidth.distribute(rows, node_of)
+    };
+    let node_of = [0, 1, 2].map(Some);
+    let rows = [(Some(0), [(0, 99)].as_slice()); 6];
+    let dealt = [0, 1, 2, 0, 1, 2].map(Choice::Interleaved);
+    assert_eq!(distribute(vec![0.0; 9], &rows, &node_of), dealt);
+    let ample = [[4e3, 2e3, 2e3], [2e3, 4e3, 2e3], [2e3, 2e3, 4e3]].concat();
+    for thread in 0..3 {
+        for home in 0..3 {
+            let uses = [(thread, 20)];
+            let found = distribute(ample.clone(), &[(Some(home), &uses)], &node_of);
+            let is_near = |choice: &Choice| matches!(choice, Choice::Best(node, ..) if *node == thread as usize);
+            assert!(found.iter().all(is_near), "{found:?}");
+        }
+    }
+}
+
 /// LAPT, eq. 4 to 6 and ageing, in whole numbers; the average is compared without dividing.
 #[test]
 fn the_numa_access_table_is_that_of_equations_4_to_6() {
@@ -495,5 +523,5 @@ fn methods_of_no_paper_and_settings_of_none_are_refused() {
     );
     assert_eq!(refused("autopin", &[("pinnings", "0,1/1,0")]), None);
     assert_eq!(refused("ptb", &[("min_acc", "4")]), None);
-    assert!(refused("ptb", &[("strict", "true")]).is_some());
+    assert!(refused("ptb", &[("gain_min", "0.5")]).is_some());
 }

@@ -54,113 +54,106 @@ struct Balancer {
     tolerance: f64,
 }
 
-/// A task with what it says in all, and the node it is to be on.
-#[derive(Clone, Copy, Debug)]
-struct Placed {
-    task: usize,
-    load: u64,
-    node: usize,
+/// What each task says in all, and those who say anything, most first.
+struct Talkers {
+    loads: Vec<u64>,
+    order: Vec<usize>,
 }
 
 impl Policy for Balancer {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.matrix.of(program);
-        let (loads, order) = loads(matrix);
-        let silent = (0..loads.len()).filter(|&task| loads[task] == 0);
+        let talkers = Talkers::of(matrix);
+        let silent = (0..talkers.loads.len()).filter(|&task| talkers.loads[task] == 0);
         let seats = Seats::without(program, silent);
-        let planned = plan(program, matrix, seats.clone(), &loads, &order);
-        let kept = keep(program, seats, &loads, &order);
-        let wanted = match kept {
-            Some(kept) if !self.pays(&kept, &planned, program) => kept,
+        let planned = talkers.deal(program, matrix, seats.clone());
+        let nodes = match talkers.keep(program, seats) {
+            Some(kept) if !self.pays(program, &talkers, [&kept, &planned]) => kept,
             _ => planned,
         };
-        for Placed { task, load, node } in wanted {
-            out.push(place_task(task, node, Reason::Load { amount: load }));
+        for task in talkers.order {
+            if let Some(node) = nodes[task] {
+                let amount = talkers.loads[task];
+                out.push(place_task(task, node, Reason::Load { amount }));
+            }
         }
     }
 }
 
 impl Balancer {
     /// Whether a plan is enough more even than what is.
-    fn pays(self, kept: &[Placed], planned: &[Placed], program: &Program<'_>) -> bool {
-        let highest = |placed: &[Placed]| {
-            let mut loads = vec![0_u64; program.capacity.len()];
-            for placed in placed {
-                loads[placed.node] = loads[placed.node].saturating_add(placed.load);
+    fn pays(
+        self,
+        program: &Program<'_>,
+        talkers: &Talkers,
+        [kept, planned]: [&[Option<usize>]; 2],
+    ) -> bool {
+        let highest = |nodes: &[Option<usize>]| {
+            let mut held = vec![0_u64; program.capacity.len()];
+            for (node, &load) in nodes.iter().zip(&talkers.loads) {
+                if let Some(node) = *node {
+                    held[node] = held[node].saturating_add(load);
+                }
             }
-            loads.into_iter().max().unwrap_or(0) as f64
+            held.into_iter().max().unwrap_or(0) as f64
         };
-        let nodes = program
-            .capacity
-            .iter()
-            .filter(|&&capacity| capacity > 0)
-            .count();
-        let total: f64 = kept.iter().map(|placed| placed.load as f64).sum();
-        highest(kept) - highest(planned) > self.tolerance * total / nodes.max(1) as f64
+        let rooms = program.capacity.iter().filter(|&&room| room > 0).count();
+        let order = talkers.order.iter();
+        let total: f64 = order.map(|&task| talkers.loads[task] as f64).sum();
+        highest(kept) - highest(planned) > self.tolerance * total / rooms.max(1) as f64
     }
-}
-
-/// The method. Tasks without room anywhere are left out.
-fn plan(
-    program: &Program<'_>,
-    matrix: &CommMatrix,
-    mut seats: Seats,
-    loads: &[u64],
-    order: &[usize],
-) -> Vec<Placed> {
-    let mut held = vec![0_u64; seats.nodes()];
-    let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
-    for &task in order {
-        let row = matrix.row(task);
-        let mut near = vec![0_u64; seats.nodes()];
-        for earlier in &placed {
-            near[earlier.node] = near[earlier.node].saturating_add(row[earlier.task]);
-        }
-        let open = (0..seats.nodes()).filter(|&node| seats.takes(node, &program.tasks[task]));
-        if let Some(node) = open.min_by_key(|&node| (held[node], near[node], node)) {
-            seats.take(node);
-            let load = loads[task];
-            held[node] = held[node].saturating_add(load);
-            placed.push(Placed { task, load, node });
-        }
-    }
-    placed
 }
 
 /// The mapping from nothing: the node of each task that talks.
 pub(crate) fn from_nothing(program: &Program<'_>, matrix: &CommMatrix) -> Vec<Option<usize>> {
-    let (loads, order) = loads(matrix);
-    let mut nodes = vec![None; loads.len()];
-    for placed in plan(program, matrix, Seats::new(program), &loads, &order) {
-        nodes[placed.task] = Some(placed.node);
+    Talkers::of(matrix).deal(program, matrix, Seats::new(program))
+}
+
+impl Talkers {
+    fn of(matrix: &CommMatrix) -> Self {
+        let loads = (0..matrix.count()).map(|task| matrix.row_sum(task));
+        let loads: Vec<u64> = loads.collect();
+        let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
+        order.sort_by_key(|&task| Reverse(loads[task]));
+        Self { loads, order }
     }
-    nodes
-}
 
-/// What each task says in all, and those who say anything in their order.
-fn loads(matrix: &CommMatrix) -> (Vec<u64>, Vec<usize>) {
-    let loads: Vec<u64> = (0..matrix.count())
-        .map(|task| matrix.row_sum(task))
-        .collect();
-    let mut order: Vec<usize> = (0..loads.len()).filter(|&task| loads[task] > 0).collect();
-    order.sort_by_key(|&task| Reverse(loads[task]));
-    (loads, order)
-}
+    /// The method: a node for each, none without room anywhere.
+    fn deal(
+        &self,
+        program: &Program<'_>,
+        matrix: &CommMatrix,
+        mut seats: Seats,
+    ) -> Vec<Option<usize>> {
+        let mut held = vec![0_u64; seats.nodes()];
+        let mut nodes: Vec<Option<usize>> = vec![None; self.loads.len()];
+        for &task in &self.order {
+            let mut near = vec![0_u64; seats.nodes()];
+            for (node, &amount) in nodes.iter().zip(matrix.row(task)) {
+                if let Some(node) = *node {
+                    near[node] = near[node].saturating_add(amount);
+                }
+            }
+            let open = (0..seats.nodes()).filter(|&node| seats.takes(node, &program.tasks[task]));
+            if let Some(node) = open.min_by_key(|&node| (held[node], near[node], node)) {
+                seats.take(node);
+                held[node] = held[node].saturating_add(self.loads[task]);
+                nodes[task] = Some(node);
+            }
+        }
+        nodes
+    }
 
-/// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.
-fn keep(
-    program: &Program<'_>,
-    mut seats: Seats,
-    loads: &[u64],
-    order: &[usize],
-) -> Option<Vec<Placed>> {
-    let stay = |&task: &usize| {
-        let known = &program.tasks[task];
-        let node = known.node.filter(|&node| seats.try_take(node, known))?;
-        let load = loads[task];
-        Some(Placed { task, load, node })
-    };
-    order.iter().map(stay).collect()
+    /// Everyone where they are now; none if that is unknown, forbidden or too many for one of them.
+    fn keep(&self, program: &Program<'_>, mut seats: Seats) -> Option<Vec<Option<usize>>> {
+        let mut nodes = vec![None; self.loads.len()];
+        for &task in &self.order {
+            let known = &program.tasks[task];
+            let node = known.node.filter(|&node| seats.try_take(node, known))?;
+            nodes[task] = Some(node);
+        }
+        Some(nodes)
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ use crate::amounts::times_counted;
 use crate::factory::share;
 use crate::figures::rounded;
 use crate::history::Group;
-use crate::kernel::{Bandwidths, Edges, Effort, Kernel, Problem, Workspace, refine, relieve};
+use crate::kernel::{
+    Bandwidths, Edges, Effort, Kernel, Mapping, Problem, Workspace, refine, relieve,
+};
 use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::{Seats, may_run};
@@ -459,7 +461,7 @@ impl<'a> Board<'a> {
                 true => EFFORT,
                 false => CARE,
             };
-            refine(problem, effort, workspace).node_of.to_vec()
+            refine(problem, effort, workspace)
         })
     }
 
@@ -473,23 +475,21 @@ impl<'a> Board<'a> {
     ) -> Plan {
         self.warm(from, gain_min, |problem| {
             relieve(problem, bandwidths, EFFORT, workspace)
-                .node_of
-                .to_vec()
         })
     }
 
-    fn warm(
+    fn warm<'w>(
         &self,
         from: &Plan,
         gain_min: f64,
-        find: impl FnOnce(&Problem<'_>) -> Vec<u16>,
+        find: impl FnOnce(&Problem<'_>) -> Mapping<'w>,
     ) -> Plan {
         let current = numbers(from);
         let warm = self
             .problem()
             .and_then(|problem| problem.warm(&current, self.price(gain_min)).ok());
         match warm {
-            Some(problem) => self.fit(&seats(&find(&problem)), from),
+            Some(problem) => self.fit(&seats(find(&problem).node_of), from),
             None => from.clone(),
         }
     }
@@ -504,15 +504,12 @@ impl<'a> Board<'a> {
     /// nothing.
     pub(crate) fn is_evener(&self, from: &Plan, to: &Plan) -> bool {
         let loudest = |plan: &Plan| {
-            let mut loads = vec![0.0; self.capacity.len()];
-            for (talker, said) in self.said.iter().enumerate() {
-                if let Some(load) = self
-                    .place(plan, talker)
-                    .and_then(|node| loads.get_mut(node))
-                {
-                    *load += said;
-                }
+            // The last stands for where no node is known.
+            let mut loads = vec![0.0; self.capacity.len() + 1];
+            for (said, node) in self.said.iter().zip(self.places(plan)) {
+                loads[node] += said;
             }
+            loads.pop();
             loads.into_iter().fold(0.0, f64::max)
         };
         let nodes = self.capacity.iter().filter(|&&places| places > 0).count();

@@ -45,6 +45,10 @@ pub(super) struct Exact {
     now: Vec<u16>,
     best: Vec<u16>,
     pulls: Vec<i64>,
+    /// What the best costs.
+    least: i64,
+    /// Rows that may still be filled.
+    left: usize,
 }
 
 /// Rows that a search from nothing is worth.
@@ -120,21 +124,15 @@ impl Exact {
         self.line_up(field.rows);
         self.fill(field);
         self.find_twins(field);
-        let mut branches = Branches {
-            machine: field.machine,
-            memory: self,
-            least: cost,
-            left: rows_max,
-        };
-        branches.grow(0, 0);
-        let (least, left) = (branches.least, branches.left);
-        let goes_on = local.steps.spend(rows_max - left);
-        let verdict = if left > 0 && goes_on {
+        (self.least, self.left) = (cost, rows_max);
+        self.grow(field.machine, 0, 0);
+        let goes_on = local.steps.spend(rows_max - self.left);
+        let verdict = if self.left > 0 && goes_on {
             Verdict::Best
         } else {
             Verdict::Unknown
         };
-        (verdict, least)
+        (verdict, self.least)
     }
 
     /// Whoever says most to those before comes next, so that much is known early; the loudest is first.
@@ -199,27 +197,17 @@ impl Exact {
             self.twin.push(u16::try_from(first).unwrap_or(u16::MAX));
         }
     }
-}
 
-struct Branches<'a> {
-    machine: &'a Machine,
-    memory: &'a mut Exact,
-    least: i64,
-    /// Rows that may still be filled.
-    left: usize,
-}
-
-impl Branches<'_> {
     /// Places the task of that place in the order everywhere, given what those before it cost.
-    fn grow(&mut self, place: usize, spent: i64) {
-        let tasks = self.memory.order.len();
+    fn grow(&mut self, machine: &Machine, place: usize, spent: i64) {
+        let tasks = self.order.len();
         if place == tasks {
             // What costs more or as much was cut off before.
             self.least = spent;
-            self.memory.best.clone_from(&self.memory.now);
+            self.best.clone_from(&self.now);
             return;
         }
-        let own = (place * tasks + place) * self.machine.pitch();
+        let own = (place * tasks + place) * machine.pitch();
         let (mut tried, mut tried_twins) = (0_u64, 0_u64);
         while let Some((node, cost)) = self.cheapest(own, tried) {
             tried |= 1 << node;
@@ -229,32 +217,32 @@ impl Branches<'_> {
             if spent >= self.least || self.left == 0 {
                 return;
             }
-            if self.memory.free[node] == self.machine.capacity()[node] {
-                let twins = 1 << self.memory.twin[node];
+            if self.free[node] == machine.capacity()[node] {
+                let twins = 1 << self.twin[node];
                 if tried_twins & twins != 0 {
                     continue;
                 }
                 tried_twins |= twins;
             }
-            self.memory.free[node] -= 1;
-            if self.memory.free[node] == 0 {
-                self.memory.closed[node] = FULL;
+            self.free[node] -= 1;
+            if self.free[node] == 0 {
+                self.closed[node] = FULL;
             }
-            if spent + self.tell(place, node) < self.least {
-                let task = self.memory.order[place] as usize;
-                self.memory.now[task] = u16::try_from(node).unwrap_or(u16::MAX);
-                self.grow(place + 1, spent);
+            if spent + self.tell(machine, place, node) < self.least {
+                let task = self.order[place] as usize;
+                self.now[task] = u16::try_from(node).unwrap_or(u16::MAX);
+                self.grow(machine, place + 1, spent);
             }
-            self.memory.closed[node] = 0;
-            self.memory.free[node] += 1;
+            self.closed[node] = 0;
+            self.free[node] += 1;
         }
     }
 
     /// The cheapest node with room that was not tried yet, by a row of the table.
     fn cheapest(&self, row: usize, tried: u64) -> Option<(usize, i32)> {
-        let row = &self.memory.gains[row..][..self.memory.free.len()];
+        let row = &self.gains[row..][..self.free.len()];
         let mut best = None;
-        for (node, (&cost, &free)) in row.iter().zip(&self.memory.free).enumerate() {
+        for (node, (&cost, &free)) in row.iter().zip(&self.free).enumerate() {
             let is_open = free > 0 && tried >> node & 1 == 0;
             if is_open && best.is_none_or(|(_, least)| cost < least) {
                 best = Some((node, cost));
@@ -264,17 +252,17 @@ impl Branches<'_> {
     }
 
     /// Fills the rows of the next depth for a task on a node; what those left pay at least.
-    fn tell(&mut self, place: usize, node: usize) -> i64 {
-        let Exact {
+    fn tell(&mut self, machine: &Machine, place: usize, node: usize) -> i64 {
+        let Self {
             gains,
             weights,
             order,
             closed,
             ..
-        } = &mut *self.memory;
-        let (tasks, pitch) = (order.len(), self.machine.pitch());
+        } = self;
+        let (tasks, pitch) = (order.len(), machine.pitch());
         let mut least = 0;
-        let far = self.machine.from(node);
+        let far = machine.from(node);
         let (before, after) = gains.split_at_mut((place + 1) * tasks * pitch);
         let before = before[(place * tasks + place + 1) * pitch..].chunks_exact(pitch);
         let after = after[(place + 1) * pitch..].chunks_exact_mut(pitch);

@@ -90,20 +90,13 @@ impl Cut<'_> {
     fn pass(&mut self, part: &[u32], steps: &mut Steps) -> bool {
         for &task in part {
             let task = task as usize;
-            let inside = self
-                .rows
-                .row(task)
-                .filter(|&(other, _)| self.side[other].is_some());
-            let across = |other: usize| {
-                if self.side[other] == self.side[task] {
-                    -1
-                } else {
-                    1
-                }
+            let own = self.side[task];
+            let pull = |(other, weight): (usize, i32)| match self.side[other] {
+                None => 0,
+                side if side == own => -i64::from(weight),
+                Some(_) => i64::from(weight),
             };
-            self.pull[task] = inside
-                .map(|(other, weight)| across(other) * i64::from(weight))
-                .sum();
+            self.pull[task] = self.rows.row(task).map(pull).sum();
         }
         let mut open: [Vec<u32>; 2] = [Vec::new(), Vec::new()];
         for &task in part {
@@ -163,13 +156,11 @@ impl Cut<'_> {
         self.side[task] = from.map(|side| !side);
         self.pull[task] = -self.pull[task];
         for (other, weight) in self.rows.row(task) {
-            if self.side[other].is_some() {
-                let weight = 2 * i64::from(weight);
-                self.pull[other] += if self.side[other] == from {
-                    weight
-                } else {
-                    -weight
-                };
+            let weight = 2 * i64::from(weight);
+            match self.side[other] {
+                None => {}
+                side if side == from => self.pull[other] += weight,
+                Some(_) => self.pull[other] -= weight,
             }
         }
     }

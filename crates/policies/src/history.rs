@@ -107,22 +107,21 @@ impl History {
             Count::Fit(share) => clusters.by_fit(share),
         };
         let group = |range: std::ops::Range<usize>| {
-            let mut spoken: BTreeMap<(usize, usize), (f64, f64)> = BTreeMap::new();
+            let mut spoken: BTreeMap<(usize, usize), Spoken> = BTreeMap::new();
             for ((one, other), amount) in self.windows.range(range).flat_map(|one| &one.pairs) {
                 if let (Some(&one), Some(&other)) = (positions.get(one), positions.get(other)) {
-                    let sum = spoken.entry((one.min(other), one.max(other))).or_default();
-                    sum.0 += *amount as f64;
-                    sum.1 += 1.0;
+                    let (low, high) = (one.min(other), one.max(other));
+                    let sum = spoken.entry((low, high)).or_insert(Spoken {
+                        low,
+                        high,
+                        amount: 0.0,
+                        windows: 0.0,
+                    });
+                    sum.amount += *amount as f64;
+                    sum.windows += 1.0;
                 }
             }
-            let pairs = spoken.into_iter();
-            let pairs = pairs.map(|((low, high), (amount, windows))| Spoken {
-                low,
-                high,
-                amount,
-                windows,
-            });
-            pairs.collect()
+            spoken.into_values().collect()
         };
         let groups = ranges.into_iter().map(group);
         groups.filter(|group: &Group| !group.is_empty()).collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use numad_core::cost::Prices;
-use numad_core::{CommMatrix, Policy, Program, Proposal, Settings, SettingsError, Task, Time};
+use numad_core::{CommMatrix, Program, Proposal, Settings, SettingsError, Task, Time};
 use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
 
 use crate::history::{Group, Spoken};
@@ -50,21 +50,9 @@ pub fn at_first_look(
         return Ok(None);
     };
     let mut policy = factory.build(&Settings::defaults(factory.settings()), 0)?;
-    let tasks = unknown(matrix.count(), cores.len());
-    let mut nodes = first_look(&mut *policy, topology, &tasks, (matrix, cores));
-    rounds::fill(&mut nodes, cores, |_, _| true);
-    Ok(Some(nodes))
-}
-
-fn first_look(
-    policy: &mut dyn Policy,
-    topology: &Topology,
-    tasks: &[Task],
-    (matrix, cores): (&CommMatrix, &[usize]),
-) -> Vec<Option<usize>> {
     let program = Program {
         topology,
-        tasks,
+        tasks: &unknown(matrix.count(), cores.len()),
         capacity: cores,
         free_bytes: &vec![0; cores.len()],
         live: matrix,
@@ -82,11 +70,12 @@ fn first_look(
     };
     let mut proposals = Vec::new();
     policy.propose(Time(0), &program, &mut proposals);
-    let mut nodes = vec![None; tasks.len()];
+    let mut nodes = vec![None; matrix.count()];
     for (task, node) in proposals.iter().filter_map(Proposal::place) {
         nodes[task] = Some(node);
     }
-    nodes
+    rounds::fill(&mut nodes, cores, |_, _| true);
+    Ok(Some(nodes))
 }
 
 /// Tasks of which nothing is known but that they may run anywhere.

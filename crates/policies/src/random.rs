@@ -1,13 +1,13 @@
 //! Random: a seeded shuffle of the tasks, then packed.
 //!
-//! Each task draws a number from the seed and its place in the list, and the numbers give the order.
-//! So every window shuffles alike, and a task that comes last draws without disturbing what the
-//! others drew, as it would with a shuffle by exchanges.
+//! Each task draws a number, in the order of the list, from a generator that begins at the seed (`SplitMix64`: Steele,
+//! Lea and Flood 2014), and the numbers give the order. So every window shuffles alike, and a task that comes last
+//! draws without disturbing what the others drew, as it would with a shuffle by exchanges.
 
 use numad_core::{Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
 
 use crate::factory::Factory;
-use crate::kernel::mix;
+use crate::kernel::Dice;
 use crate::packed;
 
 const SEED: SettingSpec = SettingSpec {
@@ -46,21 +46,13 @@ struct Shuffled {
 
 impl Policy for Shuffled {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let mut order: Vec<(u64, usize)> = (0_u64..)
-            .zip(0..program.tasks.len())
-            .map(|(place, task)| (draw(self.seed, place), task))
-            .collect();
+        let mut dice = Dice::new(self.seed);
+        let tasks = 0..program.tasks.len();
+        let mut order: Vec<(u64, usize)> = tasks.map(|task| (dice.roll(), task)).collect();
         order.sort_unstable();
         let order = order.into_iter().map(|(_, task)| task);
         packed::fill(program, order, |_| 0, (&Reason::Shuffle, out));
     }
-}
-
-/// The number that a place in the list draws: the place-th output of `SplitMix64` from this seed
-/// (Steele, Lea and Flood 2014), of which each can be had without those before it.
-fn draw(seed: u64, place: u64) -> u64 {
-    let step = place.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mix(seed.wrapping_add(step))
 }
 
 #[cfg(test)]
@@ -82,7 +74,8 @@ mod tests {
     #[test]
     fn draws_are_those_of_the_published_generator() {
         // The first three outputs of SplitMix64 from seed 1234567, as commonly used to check it.
-        let drawn = [0, 1, 2].map(|place| draw(1_234_567, place));
+        let mut dice = Dice::new(1_234_567);
+        let drawn = [0, 1, 2].map(|_| dice.roll());
         assert_eq!(
             drawn,
             [

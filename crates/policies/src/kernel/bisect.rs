@@ -89,10 +89,7 @@ impl Bisector {
                 std::mem::swap(&mut self.side, &mut self.kept);
             }
             found += usize::from(best == Some(score));
-            if found == tuning.settled {
-                break;
-            }
-            if luck.steps.is_out() {
+            if found == tuning.settled || luck.steps.is_out() {
                 break;
             }
         }

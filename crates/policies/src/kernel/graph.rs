@@ -388,7 +388,7 @@ impl Canon {
 }
 
 /// Spreads a number over all bits (the finaliser of splitmix64).
-pub(crate) const fn mix(number: u64) -> u64 {
+pub(super) const fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)
@@ -403,15 +403,15 @@ const fn stir(number: u64) -> u64 {
 
 /// Numbers that look random and are always the same (splitmix64).
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     #[inline]
-    pub(super) const fn roll(&mut self) -> u64 {
+    pub(crate) const fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }

@@ -1,7 +1,7 @@
 //! Iterated local search: small kicks around one task, each followed by a descent.
 
 use super::graph::{Dice, id, replace};
-use super::table::Local;
+use super::table::{Local, Table};
 
 /// A kick may make things worse by this share of the mean cost of a task at first, and by nothing at
 /// the end.
@@ -43,9 +43,8 @@ impl Local<'_> {
         }
         self.table.log.clear();
         if best < self.cost {
-            let best = std::mem::take(&mut self.table.best);
-            self.table.node.clone_from(&best);
-            self.table.best = best;
+            let Table { node, best, .. } = &mut *self.table;
+            node.clone_from(best);
             self.load();
         }
     }

@@ -69,8 +69,8 @@ mod table;
 mod treematch;
 mod warm;
 
+pub(crate) use graph::Dice;
 pub use graph::Edges;
-pub(crate) use graph::mix;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
 pub use relieve::{Bandwidths, relieve};

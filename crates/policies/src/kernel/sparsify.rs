@@ -25,10 +25,7 @@ impl Sparsifier {
     /// Fills `edges` with the `most` largest residuals of each row, under the names of `names`.
     pub(super) fn run(&mut self, rows: Csr<'_>, names: Names<'_>, most: usize, edges: &mut Edges) {
         let tasks = rows.tasks();
-        let others = i64::try_from(tasks)
-            .unwrap_or(i64::MAX)
-            .saturating_sub(1)
-            .max(1);
+        let others = (i64::from(id(tasks)) - 1).max(1);
         self.means.clear();
         let heaviest = rows.weights.iter().copied().max().unwrap_or(0);
         self.shift = 8_u32.saturating_sub(heaviest.leading_zeros());

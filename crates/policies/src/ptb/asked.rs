@@ -28,8 +28,9 @@ impl Asked {
         (at, page): (u32, &Page),
         nodes: usize,
         users: &[(u16, f32)],
-        parts: Parts,
+        chance: Chance,
     ) -> Option<Self> {
+        let (own, others) = chance.parts(page);
         let mut asked = Self {
             at,
             home: page.home.filter(|&home| usize::from(home) < nodes)?,
@@ -45,7 +46,7 @@ impl Asked {
             };
             #[expect(clippy::cast_precision_loss, reason = "a share of an estimate")]
             let gbps = accessor.weight as f32 * each;
-            asked.others += gbps * parts.others;
+            asked.others += gbps * others;
             let count = usize::from(asked.count);
             let place = (0..count).find(|&place| asked.nodes[place] == node);
             let place = place.unwrap_or_else(|| {
@@ -53,7 +54,7 @@ impl Asked {
                 asked.nodes[count] = node;
                 count
             });
-            asked.gbps[place] += gbps * parts.own;
+            asked.gbps[place] += gbps * own;
         }
         Some(asked)
     }
@@ -64,15 +65,6 @@ impl Asked {
         both.take(usize::from(self.count))
             .map(|(&node, &gbps)| (usize::from(node), f64::from(gbps)))
     }
-}
-
-/// Which parts of a page's weight are asked for from where.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Parts {
-    /// By those who are remembered.
-    own: f32,
-    /// By others.
-    others: f32,
 }
 
 /// How much of the difference between pages is chance.
@@ -112,20 +104,13 @@ impl Chance {
         Self { mean, real }
     }
 
-    /// How often a use of this page counts, and whose it is.
+    /// How often a use of this page counts, by those who are remembered and by others.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-    pub(super) fn parts(self, page: &Page) -> Parts {
+    fn parts(self, page: &Page) -> (f32, f32) {
         let weight = (page.weight() as f64).max(1.0);
         let factor = self.real + (1.0 - self.real) * self.mean / weight;
-        let own = if page.forgotten == 0 {
-            1.0
-        } else {
-            page.remembered()
-        };
-        Parts {
-            own: (factor * own) as f32,
-            others: (factor * (1.0 - own)) as f32,
-        }
+        let own = page.remembered();
+        ((factor * own) as f32, (factor * (1.0 - own)) as f32)
     }
 }

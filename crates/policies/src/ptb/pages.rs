@@ -274,8 +274,7 @@ impl Listing {
         let pages = program.pages;
         let chance = Chance::of(pages);
         let asked = (0..).zip(pages);
-        let asked =
-            asked.filter_map(|page| Asked::of(page, self.nodes, &self.users, chance.parts(page.1)));
+        let asked = asked.filter_map(|page| Asked::of(page, self.nodes, &self.users, chance));
         let mut asked: Vec<Asked> = asked.collect();
         let burden = self.carry_all(pages, &asked);
         let begin = Margin::new(stickiness);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 use topology::{CoreId, CpuId, TaskKey};
 
-use super::{differs, every};
+use super::every;
 use crate::history::began;
 use crate::proposals::place_task;
 
@@ -20,24 +20,24 @@ pub(crate) const PUBLISHED: Published = Published {
     takes: &["pinnings", "warm_up_ms", "measure_ms"],
     build,
     differences: &[
-        differs(
-            "pinnings",
-            "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
-            "what the policies of `among` would do, and staying",
-            "nobody has to know the machine",
-        ),
-        differs(
-            "choice",
-            "the most instructions per cycle",
-            "staying, unless another is `gain_min` faster",
-            "a difference may be chance",
-        ),
-        differs(
-            "afterwards",
-            "nothing",
-            "pages follow; a new round when threads come or go",
-            "programs change",
-        ),
+        Difference {
+            what: "pinnings",
+            published: "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
+            ours: "what the policies of `among` would do, and staying",
+            why: "nobody has to know the machine",
+        },
+        Difference {
+            what: "choice",
+            published: "the most instructions per cycle",
+            ours: "staying, unless another is `gain_min` faster",
+            why: "a difference may be chance",
+        },
+        Difference {
+            what: "afterwards",
+            published: "nothing",
+            ours: "pages follow; a new round when threads come or go",
+            why: "programs change",
+        },
     ],
 };
 

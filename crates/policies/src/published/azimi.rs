@@ -3,9 +3,9 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{Bind, CommMatrix, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, CommMatrix, Difference, Policy, Program, Proposal, Published, Time};
 
-use super::{differs, every, partner, place};
+use super::{every, partner, place};
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Azimi, Tam, Soares, Stumm 2009",
@@ -17,12 +17,12 @@ pub(crate) const PUBLISHED: Published = Published {
             similar_min: settings.float("similar_min"),
         }))
     },
-    differences: &[differs(
-        "acceptance of a plan",
-        "always",
-        "if it is worth its moves, memory left behind included",
-        "pages stay, and become remote",
-    )],
+    differences: &[Difference {
+        what: "acceptance of a plan",
+        published: "always",
+        ours: "if it is worth its moves, memory left behind included",
+        why: "pages stay, and become remote",
+    }],
 };
 
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! CDSM (Diener and others 2015): the matrix of the whole run, which never forgets, and groups from the leaves of the
 //! machine up; every thread counts, pages stay.
 
-use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, Difference, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
-use super::{Places, WholeRun, differs, every};
+use super::{Places, WholeRun, every};
 use crate::kernel::treematch;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -14,18 +14,18 @@ pub(crate) const PUBLISHED: Published = Published {
     takes: &[],
     build: |_, _| Ok(Box::new(Cdsm::default())),
     differences: &[
-        differs(
-            "matrix",
-            "all windows, never forgotten",
-            "all windows, older ones counting less",
-            "what is long past would hold for ever",
-        ),
-        differs(
-            "mapping",
-            "to cores, by the tree of caches",
-            "to nodes, if it is worth its moves",
-            "the kernel balances within a node",
-        ),
+        Difference {
+            what: "matrix",
+            published: "all windows, never forgotten",
+            ours: "all windows, older ones counting less",
+            why: "what is long past would hold for ever",
+        },
+        Difference {
+            what: "mapping",
+            published: "to cores, by the tree of caches",
+            ours: "to nodes, if it is worth its moves",
+            why: "the kernel balances within a node",
+        },
     ],
 };
 

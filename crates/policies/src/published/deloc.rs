@@ -10,10 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use numad_core::{Bind, IntervalLaw, Policy, Program, Proposal, Published, Task, Time};
+use numad_core::{Bind, Difference, IntervalLaw, Policy, Program, Proposal, Published, Task, Time};
 use topology::TaskKey;
 
-use super::{Once, differs, partner, place};
+use super::{Once, partner, place};
 use crate::history::{Count, Group};
 use crate::rounds;
 use crate::seats::Seats;
@@ -30,30 +30,30 @@ pub(crate) const PUBLISHED: Published = Published {
         })
     },
     differences: &[
-        differs(
-            "interval",
-            "500 ms, doubled or halved, here up to 8 s",
-            "a sixteenth of the time since something changed",
-            "a change is seen sooner",
-        ),
-        differs(
-            "mapping",
-            "the listing: dealt out once, then only newcomers",
-            "by its aim: few migrations for the loudest pairs, refined",
-            "to the letter it never follows a change",
-        ),
-        differs(
-            "pages",
-            "stay",
-            "follow, or go where bandwidth is left",
-            "threads that move leave their memory behind",
-        ),
-        differs(
-            "groups=temporal",
-            "one mapping, after a profile of 2 s; the silent fill up",
-            "anew when worth it; the silent stay",
-            "a running program has no next start",
-        ),
+        Difference {
+            what: "interval",
+            published: "500 ms, doubled or halved, here up to 8 s",
+            ours: "a sixteenth of the time since something changed",
+            why: "a change is seen sooner",
+        },
+        Difference {
+            what: "mapping",
+            published: "the listing: dealt out once, then only newcomers",
+            ours: "by its aim: few migrations for the loudest pairs, refined",
+            why: "to the letter it never follows a change",
+        },
+        Difference {
+            what: "pages",
+            published: "stay",
+            ours: "follow, or go where bandwidth is left",
+            why: "threads that move leave their memory behind",
+        },
+        Difference {
+            what: "groups=temporal",
+            published: "one mapping, after a profile of 2 s; the silent fill up",
+            ours: "anew when worth it; the silent stay",
+            why: "a running program has no next start",
+        },
     ],
 };
 

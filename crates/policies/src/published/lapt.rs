@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason, Time,
+    Bind, Difference, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason,
+    Time,
 };
 use topology::{CoreId, TaskKey};
 
-use super::{Places, WholeRun, differs};
+use super::{Places, WholeRun};
 use crate::kernel::drb;
 use crate::proposals::move_page;
 
@@ -20,36 +21,36 @@ pub(crate) const PUBLISHED: Published = Published {
     takes: &[],
     build: |_, _| Ok(Box::new(Lapt::default())),
     differences: &[
-        differs(
-            "interval",
-            "300 ms, +50 ms or half, 50 to 500 ms",
-            "a sixteenth of the time since something changed",
-            "a program that stands still costs next to nothing",
-        ),
-        differs(
-            "mapping",
-            "to cores, by the tree of caches",
-            "to nodes",
-            "the kernel balances within a node",
-        ),
-        differs(
-            "matrix",
-            "of the whole run: nothing clears it",
-            "of the last window",
-            "a change of partners would show late",
-        ),
-        differs(
-            "migrations",
-            "free",
-            "a placement stays until another is worth its moves",
-            "plans that are as good alternate",
-        ),
-        differs(
-            "page counters",
-            "saturate at 255, halved after a move",
-            "fade as well; three quarters of all uses are enough",
-            "on two nodes one old use would hold a page back for ever",
-        ),
+        Difference {
+            what: "interval",
+            published: "300 ms, +50 ms or half, 50 to 500 ms",
+            ours: "a sixteenth of the time since something changed",
+            why: "a program that stands still costs next to nothing",
+        },
+        Difference {
+            what: "mapping",
+            published: "to cores, by the tree of caches",
+            ours: "to nodes",
+            why: "the kernel balances within a node",
+        },
+        Difference {
+            what: "matrix",
+            published: "of the whole run: nothing clears it",
+            ours: "of the last window",
+            why: "a change of partners would show late",
+        },
+        Difference {
+            what: "migrations",
+            published: "free",
+            ours: "a placement stays until another is worth its moves",
+            why: "plans that are as good alternate",
+        },
+        Difference {
+            what: "page counters",
+            published: "saturate at 255, halved after a move",
+            ours: "fade as well; three quarters of all uses are enough",
+            why: "on two nodes one old use would hold a page back for ever",
+        },
     ],
 };
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{Bind, PageKey, Policy, Program, Proposal, Published, Reason, Time};
+use numad_core::{Bind, Difference, PageKey, Policy, Program, Proposal, Published, Reason, Time};
 
-use super::{PROFILE_LAW, Profile, differs};
+use super::{PROFILE_LAW, Profile};
 use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -15,18 +15,18 @@ pub(crate) const PUBLISHED: Published = Published {
     takes: &[],
     build: |_, _| Ok(Box::new(Marathe::default())),
     differences: &[
-        differs(
-            "when",
-            "once, after a profile of 2 s",
-            "all the time, as threads and accesses change",
-            "programs change",
-        ),
-        differs(
-            "where to",
-            "the node that accessed it most in the profile",
-            "the node with twice the mean of all, by LAPT's table",
-            "pages that all use alike would move for nothing",
-        ),
+        Difference {
+            what: "when",
+            published: "once, after a profile of 2 s",
+            ours: "all the time, as threads and accesses change",
+            why: "programs change",
+        },
+        Difference {
+            what: "where to",
+            published: "the node that accessed it most in the profile",
+            ours: "the node with twice the mean of all, by LAPT's table",
+            why: "pages that all use alike would move for nothing",
+        },
     ],
 };
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use numad_core::{CommMatrix, Difference, IntervalLaw, Program, Proposal, Reason, Time};
+use numad_core::{CommMatrix, IntervalLaw, Program, Proposal, Reason, Time};
 use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::fixed::cores;
@@ -29,21 +29,6 @@ pub(crate) mod rclb;
 mod references;
 #[cfg(test)]
 mod whole_references;
-
-/// A row of a table of differences.
-pub(crate) const fn differs(
-    what: &'static str,
-    published: &'static str,
-    ours: &'static str,
-    why: &'static str,
-) -> Difference {
-    Difference {
-        what,
-        published,
-        ours,
-        why,
-    }
-}
 
 /// Windows of one length.
 pub(crate) const fn every(length: Duration) -> IntervalLaw {

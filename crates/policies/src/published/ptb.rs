@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel};
 use numad_core::{
-    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 
-use super::{differs, every, place};
+use super::{every, place};
 use crate::figures::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
 use crate::proposals::move_page;
@@ -29,37 +29,37 @@ pub(crate) const PUBLISHED: Published = Published {
     takes: &["c1", "c2", "min_acc"],
     build,
     differences: &[
-        differs(
-            "cycle",
-            "1 s (tau), histogram begun anew",
-            "windows as they come, faded by half",
-            "samples are few",
-        ),
-        differs(
-            "histogram",
-            "all threads of a page",
-            "the last four, standing for all",
-            "a page costs 32 bytes",
-        ),
-        differs(
-            "C2 and Min_Acc",
-            "1.5 and 16",
-            "follow the measured cost of moves",
-            "at our rates most pages have fewer samples",
-        ),
-        differs(
-            "bandwidth",
-            "all unused at the start of each cycle, a row for each node (as for each processor, \
+        Difference {
+            what: "cycle",
+            published: "1 s (tau), histogram begun anew",
+            ours: "windows as they come, faded by half",
+            why: "samples are few",
+        },
+        Difference {
+            what: "histogram",
+            published: "all threads of a page",
+            ours: "the last four, standing for all",
+            why: "a page costs 32 bytes",
+        },
+        Difference {
+            what: "C2 and Min_Acc",
+            published: "1.5 and 16",
+            ours: "follow the measured cost of moves",
+            why: "at our rates most pages have fewer samples",
+        },
+        Difference {
+            what: "bandwidth",
+            published: "all unused at the start of each cycle, a row for each node (as for each processor, \
              where a node has one)",
-            "begins with what pages take where they are; memories count too",
-            "near saturation pages would go round in circles",
-        ),
-        differs(
-            "threads",
-            "cut anew in every cycle",
-            "a plan must be worth its moves",
-            "cuts of the same size have nothing in common",
-        ),
+            ours: "begins with what pages take where they are; memories count too",
+            why: "near saturation pages would go round in circles",
+        },
+        Difference {
+            what: "threads",
+            published: "cut anew in every cycle",
+            ours: "a plan must be worth its moves",
+            why: "cuts of the same size have nothing in common",
+        },
     ],
 };
 

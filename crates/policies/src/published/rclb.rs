@@ -1,9 +1,9 @@
 //! RCLB (Upadhyay and Singh 2020): pairs by eq. 11, groups by eq. 12, buckets in turn; mapped once, here after a
 //! profile of the start.
 
-use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, Difference, Policy, Program, Proposal, Published, Time};
 
-use super::{Once, PROFILE_LAW, differs, partner, place};
+use super::{Once, PROFILE_LAW, partner, place};
 use crate::history::Count;
 use crate::rclb::{ByWeight, Ties};
 use crate::rounds;
@@ -22,24 +22,24 @@ pub(crate) const PUBLISHED: Published = Published {
         }))
     },
     differences: &[
-        differs(
-            "when",
-            "once, after a profile of 2 s",
-            "anew when what is said has changed by a fifth",
-            "programs change",
-        ),
-        differs(
-            "acceptance of a plan",
-            "always",
-            "if it is nearer, or evener and nothing farther",
-            "dealing out anew moves everyone",
-        ),
-        differs(
-            "pages",
-            "stay",
-            "follow",
-            "threads that move leave their memory behind",
-        ),
+        Difference {
+            what: "when",
+            published: "once, after a profile of 2 s",
+            ours: "anew when what is said has changed by a fifth",
+            why: "programs change",
+        },
+        Difference {
+            what: "acceptance of a plan",
+            published: "always",
+            ours: "if it is nearer, or evener and nothing farther",
+            why: "dealing out anew moves everyone",
+        },
+        Difference {
+            what: "pages",
+            published: "stay",
+            ours: "follow",
+            why: "threads that move leave their memory behind",
+        },
     ],
 };
 

@@ -136,33 +136,30 @@ impl Grouping {
             return;
         };
         if full {
-            open[first] = false;
-            parts.push(vec![first]);
-            self.extend_partition(size, open, parts, (inside, best));
-            parts.pop();
-            open[first] = true;
-            return;
+            parts.push(Vec::new());
         }
-        let after = parts
-            .last()
-            .and_then(|part| part.last())
-            .map_or(0, |&last| last + 1);
-        for next in after..open.len() {
+        let last = parts.len() - 1;
+        // The first that is left begins a part, so that every partition comes up once.
+        let range = match parts[last].last() {
+            None => first..first + 1,
+            Some(&member) => member + 1..open.len(),
+        };
+        for next in range {
             if !open[next] {
                 continue;
             }
-            let Some(part) = parts.last_mut() else { return };
             let gained = |&member: &usize| {
                 u64::from(self.edges.rows().between(member, next).cast_unsigned())
             };
-            let gained: u64 = part.iter().map(gained).sum();
-            part.push(next);
+            let gained: u64 = parts[last].iter().map(gained).sum();
+            parts[last].push(next);
             open[next] = false;
             self.extend_partition(size, open, parts, (inside + gained, best));
             open[next] = true;
-            if let Some(part) = parts.last_mut() {
-                part.pop();
-            }
+            parts[last].pop();
+        }
+        if full {
+            parts.pop();
         }
     }
 

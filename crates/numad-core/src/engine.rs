@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use topology::{CpuSet, Pid, Topology};
+use topology::{CpuSet, Pid, Tid, Topology};
 
 use crate::action::{Action, AttachmentId, Outcome};
 use crate::event::{Event, EventKind};
@@ -44,7 +44,6 @@ use seen::thin::SAMPLES_KEPT;
 use attachment::Attachment;
 use queue::Events;
 use registry::Registry;
-use seen::coming::Newcomer;
 use seen::program::Scratch;
 use seen::{Look, Seen, Stream};
 use traffic::Traffic;
@@ -502,7 +501,7 @@ impl Engine {
     }
 
     /// A new thread of an attached process, or a new process that an attached one made.
-    fn forked(&mut self, time: Time, pid: Pid, tid: topology::Tid, parent: Pid) {
+    fn forked(&mut self, time: Time, pid: Pid, tid: Tid, parent: Pid) {
         let registry = &mut self.registry;
         let known = registry.processes.find(pid.0);
         let Some(spot) = known.or_else(|| registry.processes.find(parent.0)) else {
@@ -521,13 +520,7 @@ impl Engine {
         }
         if let Some(attachment) = &mut self.places[spot.place as usize] {
             let maker = known.is_none().then_some(spot.slot);
-            let newcomer = Newcomer {
-                pid,
-                tid,
-                seen: time,
-                born: Some(time),
-            };
-            attachment.seen.forked(registry, maker, newcomer);
+            attachment.seen.forked(registry, maker, (pid, tid), time);
         }
     }
 

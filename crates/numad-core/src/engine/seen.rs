@@ -22,7 +22,7 @@ use crate::tables::talk::Talk;
 use crate::tables::tasks::{Record, TaskTable};
 use crate::time::Time;
 
-pub(super) mod coming;
+mod coming;
 mod messages;
 pub(super) mod pieces;
 pub(super) mod program;

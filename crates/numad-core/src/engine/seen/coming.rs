@@ -13,16 +13,6 @@ use crate::tables::spaces::{LocalSpace, Space};
 use crate::tables::tasks::{Bond, Hot, Record};
 use crate::time::Time;
 
-/// A thread that was not known before.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct Newcomer {
-    pub pid: Pid,
-    pub tid: Tid,
-    pub seen: Time,
-    /// When it began, if that was seen; it has used no processor time then.
-    pub born: Option<Time>,
-}
-
 impl Seen {
     /// Gives a process an address space here; none when there are too many.
     pub(in crate::engine) fn join(
@@ -72,31 +62,33 @@ impl Seen {
         }
     }
 
-    /// Takes a slot for a thread of a process that is here; none when there are too many threads.
-    pub(in crate::engine) fn add(
+    /// Takes a slot for a thread of a process that is here, of which this is the first that is known; none
+    /// when there are too many threads.
+    pub(super) fn add(
         &mut self,
         registry: &mut Registry,
-        newcomer: Newcomer,
+        (pid, tid): (Pid, Tid),
+        now: Time,
     ) -> Option<u32> {
-        let process = registry.processes.find(newcomer.pid.0)?;
-        if process.place != self.place || newcomer.tid.0 == 0 {
+        let process = registry.processes.find(pid.0)?;
+        if process.place != self.place || tid.0 == 0 {
             return None;
         }
         let hot = Hot {
-            pid: newcomer.pid,
+            pid,
             space: LocalSpace::try_from(process.slot).ok()?,
             seat: None,
             may_sit: true,
             samples: 0,
         };
         let record = Record {
-            tid: newcomer.tid,
-            pid: newcomer.pid,
+            tid,
+            pid,
             start: None,
             name: String::new(),
             cpu: None,
-            first_seen: newcomer.seen,
-            base: newcomer.born.map(|born| (born, Duration::ZERO)),
+            first_seen: now,
+            base: None,
             cpu_time: Duration::ZERO,
             busy: None,
             takes_part: false,
@@ -112,7 +104,7 @@ impl Seen {
             stay_within: Stay::default(),
         };
         let slot = self.tasks.add(hot, record)?;
-        registry.threads.insert(newcomer.tid.0, self.spot(slot));
+        registry.threads.insert(tid.0, self.spot(slot));
         Some(slot)
     }
 
@@ -121,17 +113,20 @@ impl Seen {
         &mut self,
         registry: &mut Registry,
         maker: Option<u32>,
-        newcomer: Newcomer,
+        (pid, tid): (Pid, Tid),
+        time: Time,
     ) {
         if let Some(maker) = maker {
-            let Some(child) = self.join(registry, newcomer.pid) else {
+            let Some(child) = self.join(registry, pid) else {
                 self.window.ignored += 1;
                 return;
             };
             self.inherit(maker, child);
         }
         // When there are too many threads, this one's samples are counted as they come.
-        self.add(registry, newcomer);
+        if let Some(slot) = self.add(registry, (pid, tid), time) {
+            self.born(slot, time);
+        }
     }
 
     /// Takes a sample of a thread that is not known; false when there are too many threads.
@@ -140,13 +135,7 @@ impl Seen {
         registry: &mut Registry,
         sample: &Sample,
     ) -> bool {
-        let newcomer = Newcomer {
-            pid: sample.pid,
-            tid: sample.tid,
-            seen: sample.time,
-            born: None,
-        };
-        let slot = self.add(registry, newcomer);
+        let slot = self.add(registry, (sample.pid, sample.tid), sample.time);
         match slot {
             Some(slot) => _ = self.fold(slot, sample),
             None => self.window.aside += 1,
@@ -174,7 +163,7 @@ impl Seen {
         })
     }
 
-    /// A thread began then.
+    /// A thread began then, and had used no processor time.
     pub(in crate::engine) fn born(&mut self, slot: u32, time: Time) {
         if let Some(record) = self.tasks.record_mut(slot) {
             record.base = Some((time, Duration::ZERO));

@@ -3,7 +3,6 @@
 use topology::{CpuSet, NodeId, Pid, TaskKey, Tid, Topology};
 
 use super::Seen;
-use super::coming::Newcomer;
 use crate::engine::registry::Registry;
 use crate::observation::{ObservedProgram, ObservedTask};
 use crate::policy::PageKey;
@@ -97,13 +96,7 @@ impl Seen {
             }
             self.retire(registry, slot);
         }
-        let newcomer = Newcomer {
-            pid: key.pid,
-            tid: key.tid,
-            seen: now,
-            born: None,
-        };
-        self.add(registry, newcomer)
+        self.add(registry, (key.pid, key.tid), now)
     }
 
     /// Takes out a process that is still there.

@@ -224,7 +224,7 @@ impl Seen {
             }
             None => {
                 for (other, amount) in others.amounts(weight) {
-                    self.comm.add(seat, other, amount);
+                    self.comm.add(seat, other, amount.into());
                 }
             }
         }
@@ -236,7 +236,7 @@ impl Seen {
         }
         if sample.served != ServedBy::Unknown {
             let handed = &mut self.handed;
-            let handed = handed.get_or_insert_with(|| Box::new(Talk::new()));
+            let handed = handed.get_or_insert_default();
             if sample.served == ServedBy::OtherCache {
                 for (other, amount) in others.amounts(weight) {
                     handed.add(seat, other, amount.into());
@@ -387,7 +387,7 @@ impl Seen {
                     // As often as one uses it after the other, where they do in random order.
                     let (uses, others) = (f64::from(uses), f64::from(others));
                     let turns = 2.0 * uses * others / (uses + others);
-                    comm.add_all(one, other, rounded(turns * each).into());
+                    comm.add(one, other, rounded(turns * each).into());
                 }
             }
         }

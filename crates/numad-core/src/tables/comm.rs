@@ -33,25 +33,13 @@ impl CommTable {
     /// Two different seats said this much to each other. A seat's talk with itself is ignored, by adding nothing and
     /// without a branch.
     #[inline]
-    pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u32) {
+    pub(crate) fn add(&mut self, one: Seat, other: Seat, amount: u64) {
         let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
-        let amount = if low == high { 0 } else { u64::from(amount) };
-        self.put(pair(low, high), high, amount);
-    }
-
-    /// The same for an amount of any size.
-    pub(crate) fn add_all(&mut self, one: Seat, other: Seat, amount: u64) {
-        let (low, high) = (usize::from(one.min(other)), usize::from(one.max(other)));
-        if low < high {
-            self.put(pair(low, high), high, amount);
+        let amount = if low == high { 0 } else { amount };
+        if high >= self.high {
+            self.make_room(high);
         }
-    }
-
-    #[inline]
-    fn put(&mut self, at: usize, seat: usize, amount: u64) {
-        if seat >= self.high {
-            self.make_room(seat);
-        }
+        let at = pair(low, high);
         loop {
             let sum = u64::from(self.live[at]).saturating_add(amount >> self.shift);
             if let Ok(sum) = u32::try_from(sum) {
@@ -83,12 +71,7 @@ impl CommTable {
         }
     }
 
-    /// Begins anew to tell what blocks say of this window.
-    pub(crate) fn clear_inferred(&mut self) {
-        self.inferred.clear();
-    }
-
-    /// Lets go of it.
+    /// Forgets what blocks said of this window.
     pub(crate) fn forget_inferred(&mut self) {
         self.inferred = Vec::new();
     }
@@ -241,7 +224,7 @@ mod tests {
             pages.touch(page, seat, 1);
         }
         for (other, amount) in pages.touch(page, 3, 1).amounts(1) {
-            comm.add(3, other, amount);
+            comm.add(3, other, amount.into());
         }
         let (live, _) = read(&comm, &all(5));
         assert_eq!(live.row(3), [1, 1, 1, 0, 1]);
@@ -293,9 +276,9 @@ mod tests {
         let mut comm = CommTable::default();
         let large = 1 << 40;
         comm.add(0, 1, 1 << 20);
-        comm.add_all(1, 2, large);
-        comm.add(1, 2, u32::MAX);
-        comm.clear_inferred();
+        comm.add(1, 2, large);
+        comm.add(1, 2, u32::MAX.into());
+        comm.forget_inferred();
         comm.infer(2, 3, large);
         let near = |found: u64, expected: u64| found.abs_diff(expected) <= expected >> 11;
         for _ in 0..2 {

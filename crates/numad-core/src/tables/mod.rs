@@ -19,3 +19,15 @@ pub(crate) mod tasks;
 /// Given when a thread is first sampled, given back when it ends or takes no part any more, and
 /// given to another thread only after every table was cleaned of it.
 pub(crate) type Seat = u16;
+
+/// Where each seat stands among these, by seat.
+pub(crate) fn positions(seats: &[Option<Seat>]) -> Vec<Option<u32>> {
+    let end = seats.iter().flatten().max();
+    let mut positions = vec![None; end.map_or(0, |&seat| usize::from(seat) + 1)];
+    for (position, seat) in (0..).zip(seats) {
+        if let Some(seat) = seat {
+            positions[usize::from(*seat)] = Some(position);
+        }
+    }
+    positions
+}

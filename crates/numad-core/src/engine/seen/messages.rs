@@ -6,7 +6,6 @@ use topology::Pid;
 use super::Seen;
 use crate::sample::Sent;
 use crate::tables::Seat;
-use crate::tables::talk::Talk;
 
 /// Bytes of a line of memory, in which amounts of sharing are counted.
 const LINE_BYTES: u64 = 64;
@@ -40,10 +39,10 @@ impl Seen {
         // Rounded up, so that few messages are not none.
         let pairs = u64::try_from(from.len() * to.len()).unwrap_or(u64::MAX);
         let share = amount.div_ceil(pairs.max(1)).max(1);
-        let said = self.said.get_or_insert_with(|| Box::new(Talk::new()));
+        let said = self.said.get_or_insert_default();
         for &(_, one) in &from {
             for &(_, other) in &to {
-                self.comm.add_all(one, other, share);
+                self.comm.add(one, other, share);
                 said.add(one, other, samples.div_ceil(pairs));
             }
         }

@@ -190,7 +190,7 @@ impl Seen {
         let seats = self.tasks.iter().filter(sit).count();
         let blocks = self.forest.blocks(seats);
         found.clear();
-        self.comm.clear_inferred();
+        self.comm.forget_inferred();
         let mut extents = Extents::default();
         let points = self.forest.points();
         let places = blocks.iter().map(|block| {

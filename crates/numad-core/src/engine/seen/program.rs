@@ -15,10 +15,10 @@ use crate::engine::orders::allowed_cpus;
 use crate::engine::window::Context;
 use crate::matrix::CommMatrix;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, PageRecord, Program, Proposal, Task};
-use crate::tables::Seat;
 use crate::tables::pages::Entry;
 use crate::tables::runs::Runs;
 use crate::tables::tasks::Record;
+use crate::tables::{Seat, positions};
 use crate::time::Time;
 
 /// Buffers of a decision, kept between windows so that a window allocates little.
@@ -247,19 +247,8 @@ pub(in crate::engine) struct Positions {
 
 impl Positions {
     pub(in crate::engine) fn new(seats: &[Option<Seat>], seen: &Seen) -> Self {
-        let end = seats
-            .iter()
-            .flatten()
-            .max()
-            .map_or(0, |&seat| usize::from(seat) + 1);
-        let mut positions = vec![None; end];
-        for (position, seat) in (0u32..).zip(seats) {
-            if let Some(seat) = seat {
-                positions[usize::from(*seat)] = Some(position);
-            }
-        }
         Self {
-            of_seats: positions,
+            of_seats: positions(seats),
             weight_per_sample: seen.weight_per_sample(),
             depth: seen.depth,
         }

@@ -38,17 +38,24 @@ struct Range {
     page: u64,
 }
 
+/// What one process maps.
+#[derive(Clone, Debug, Default)]
+struct Maps {
+    /// Ascending and apart.
+    ranges: Vec<Range>,
+    /// Pages that may be others' as well, in the same way.
+    foreign: Vec<ops::Range<u64>>,
+    /// Ranges of either kind that found no room.
+    left_out: usize,
+    /// Objects that have no space.
+    without_space: usize,
+}
+
 /// Shared memory of one program.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// By the local number of the process, ascending and apart.
-    ranges: Vec<Vec<Range>>,
-    /// Pages that may be others' as well, in the same way.
-    foreign: Vec<Vec<ops::Range<u64>>>,
-    /// How many ranges of a process found no room, where some did not.
-    left_out: BTreeMap<LocalSpace, usize>,
-    /// Objects that a process maps and that have no space, in the same way.
-    without_space: BTreeMap<LocalSpace, usize>,
+    /// By the local number of the process.
+    maps: Vec<Maps>,
     /// Whether there is any range.
     any: bool,
     objects: BTreeMap<LocalSpace, Object>,
@@ -66,7 +73,7 @@ impl Shares {
     }
 
     fn find(&self, process: LocalSpace, page: u64) -> Option<(LocalSpace, u64)> {
-        let ranges = self.ranges.get(usize::from(process))?;
+        let ranges = &self.of(process)?.ranges;
         let after = ranges.partition_point(|range| range.first <= page);
         let range = ranges[..after].last().filter(|range| page < range.end)?;
         Some((range.object, range.page + (page - range.first)))
@@ -79,7 +86,7 @@ impl Shares {
         object: LocalSpace,
         page: u64,
     ) -> Option<u64> {
-        let ranges = self.ranges.get(usize::from(process))?;
+        let ranges = &self.of(process)?.ranges;
         ranges.iter().find_map(|range| {
             let offset = page.checked_sub(range.page)?;
             let within = range.object == object && offset < range.end - range.first;
@@ -90,8 +97,8 @@ impl Shares {
     /// Processes with ranges, ascending.
     pub(crate) fn processes(&self) -> impl Iterator<Item = LocalSpace> {
         (0..)
-            .zip(&self.ranges)
-            .filter(|(_, ranges)| !ranges.is_empty())
+            .zip(&self.maps)
+            .filter(|(_, maps)| !maps.ranges.is_empty())
             .map(|(process, _)| process)
     }
 
@@ -123,9 +130,12 @@ impl Shares {
 
     /// Pages of a process that may be others' as well, ascending and apart.
     pub(crate) fn foreign(&self, process: LocalSpace) -> &[ops::Range<u64>] {
-        self.foreign
-            .get(usize::from(process))
-            .map_or(&[], Vec::as_slice)
+        self.of(process).map_or(&[], |maps| &maps.foreign)
+    }
+
+    #[inline]
+    fn of(&self, process: LocalSpace) -> Option<&Maps> {
+        self.maps.get(usize::from(process))
     }
 
     /// Takes what a process maps now in place of what it did before. Ranges of objects that have no space,
@@ -133,9 +143,6 @@ impl Shares {
     pub(crate) fn set(&mut self, process: LocalSpace, maps: &ObservedMaps, page_shift: u32) {
         let pages = |range: &ops::Range<u64>| range.start >> page_shift..range.end >> page_shift;
         let foreign = maps.foreign.iter().map(pages).collect();
-        let mut foreign = apart(foreign, |range| (range.start, range.end));
-        let mut left_out = fit(&self.foreign, process, &mut foreign);
-        put(&mut self.foreign, process, foreign);
         let mask = (1u64 << page_shift) - 1;
         let whole = |range: &&SharedRange| {
             range.start < range.end
@@ -143,7 +150,7 @@ impl Shares {
                 && (range.start | range.end | range.offset) & mask == 0
                 && range.offset.checked_add(range.end - range.start).is_some()
         };
-        let found = maps
+        let ranges = maps
             .ranges
             .iter()
             .filter(whole)
@@ -156,47 +163,53 @@ impl Shares {
                 })
             })
             .collect();
-        let mut found = apart(found, |range| (range.first, range.end));
-        left_out += fit(&self.ranges, process, &mut found);
-        put(&mut self.ranges, process, found);
-        note(&mut self.left_out, process, left_out);
         let mut unnamed: Vec<ObjectId> = maps.ranges.iter().map(|range| range.object).collect();
         unnamed.retain(|object| self.space_of(*object).is_none());
         unnamed.sort_unstable();
         unnamed.dedup();
-        note(&mut self.without_space, process, unnamed.len());
+        let maps = Maps {
+            ranges: apart(ranges, |range| (range.first, range.end)),
+            foreign: apart(foreign, |range| (range.start, range.end)),
+            left_out: 0,
+            without_space: unnamed.len(),
+        };
+        self.put(process, maps);
     }
 
     /// Objects that processes map and that have no space, each as often as a process does.
     pub(crate) fn without_space(&self) -> usize {
-        self.without_space.values().sum()
+        self.maps.iter().map(|maps| maps.without_space).sum()
     }
 
     /// Ranges that are there and found no room.
     pub(crate) fn left_out(&self) -> usize {
-        self.left_out.values().sum()
+        self.maps.iter().map(|maps| maps.left_out).sum()
     }
 
     /// A process that was forked maps what its maker does.
     pub(crate) fn inherit(&mut self, parent: LocalSpace, child: LocalSpace) {
-        let ranges = self.ranges.get(usize::from(parent)).cloned();
-        let mut ranges = ranges.unwrap_or_default();
-        let mut left_out = fit(&self.ranges, child, &mut ranges);
-        put(&mut self.ranges, child, ranges);
-        let mut foreign = self.foreign(parent).to_vec();
-        left_out += fit(&self.foreign, child, &mut foreign);
-        put(&mut self.foreign, child, foreign);
-        note(&mut self.left_out, child, left_out);
-        let unnamed = self.without_space.get(&parent).copied();
-        note(&mut self.without_space, child, unnamed.unwrap_or(0));
+        let maps = self.of(parent).cloned().unwrap_or_default();
+        self.put(child, maps);
     }
 
     /// A process is gone, or runs another program.
     pub(crate) fn clear(&mut self, process: LocalSpace) {
-        put(&mut self.ranges, process, Vec::new());
-        put(&mut self.foreign, process, Vec::new());
-        self.left_out.remove(&process);
-        self.without_space.remove(&process);
+        if let Some(maps) = self.maps.get_mut(usize::from(process)) {
+            *maps = Maps::default();
+        }
+    }
+
+    /// Replaces what is known of a process, as far as there is room beside that of the others.
+    fn put(&mut self, process: LocalSpace, mut maps: Maps) {
+        self.clear(process);
+        let ranges = self.maps.iter().map(|maps| maps.ranges.len()).sum();
+        let foreign = self.maps.iter().map(|maps| maps.foreign.len()).sum();
+        maps.left_out = fit(&mut maps.ranges, ranges) + fit(&mut maps.foreign, foreign);
+        let at = usize::from(process);
+        if self.maps.len() <= at {
+            self.maps.resize_with(at + 1, Maps::default);
+        }
+        self.maps[at] = maps;
     }
 
     /// Notes which objects nobody outside of the program maps; of all others it is not known.
@@ -212,8 +225,9 @@ impl Shares {
             object.mappers = 0;
         }
         self.any = false;
-        for ranges in &self.ranges {
-            let mut mapped: Vec<LocalSpace> = ranges.iter().map(|range| range.object).collect();
+        for maps in &self.maps {
+            let mut mapped: Vec<LocalSpace> =
+                maps.ranges.iter().map(|range| range.object).collect();
             mapped.sort_unstable();
             mapped.dedup();
             self.any |= !mapped.is_empty();
@@ -250,34 +264,13 @@ fn apart<T>(mut ranges: Vec<T>, ends: impl Fn(&T) -> (u64, u64)) -> Vec<T> {
     ranges
 }
 
-/// Keeps a count of a process, unless it is none.
-fn note(counts: &mut BTreeMap<LocalSpace, usize>, process: LocalSpace, count: usize) {
-    match count {
-        0 => counts.remove(&process),
-        count => counts.insert(process, count),
-    };
-}
-
 /// Leaves as many ranges of a process as there is room for beside those of the others; how many go.
-fn fit<T>(all: &[Vec<T>], process: LocalSpace, found: &mut Vec<T>) -> usize {
-    let held: usize = all.iter().map(Vec::len).sum();
-    let own = all.get(usize::from(process)).map_or(0, Vec::len);
-    let room = RANGES_OF_ALL_MAX.saturating_sub(held - own).min(RANGES_MAX);
+fn fit<T>(found: &mut Vec<T>, others: usize) -> usize {
+    let room = RANGES_OF_ALL_MAX.saturating_sub(others).min(RANGES_MAX);
     let left_out = found.len().saturating_sub(room);
     found.truncate(room);
     found.shrink_to_fit();
     left_out
-}
-
-/// Replaces what is known of a process.
-fn put<T: Clone>(all: &mut Vec<Vec<T>>, process: LocalSpace, found: Vec<T>) {
-    let at = usize::from(process);
-    if all.len() <= at && !found.is_empty() {
-        all.resize(at + 1, Vec::new());
-    }
-    if let Some(held) = all.get_mut(at) {
-        *held = found;
-    }
 }
 
 #[cfg(test)]

@@ -221,7 +221,7 @@ impl Entry {
     #[inline]
     fn read(words: &[u64]) -> Self {
         let (low, high) = (halves(words[0]), halves(words[1]));
-        let (first, second) = (halves(words[2]), halves(words[3]));
+        let (first, second) = (halves(words[2]), halves(words[LAST]));
         let ((a, b), (c, d)) = (quarters(first.0), quarters(first.1));
         let (home_plus_one, count) = quarters(second.1);
         Self {
@@ -240,7 +240,7 @@ impl Entry {
         words[1] = u64::from(c) | u64::from(d) << 32;
         let [a, b, c, d] = self.seats.map(u64::from);
         words[2] = a | b << 16 | c << 32 | d << 48;
-        words[3] = u64::from(self.sixteenths)
+        words[LAST] = u64::from(self.sixteenths)
             | u64::from(self.home_plus_one) << 32
             | u64::from(self.count) << 48;
     }
@@ -253,10 +253,11 @@ fn fade_words(words: &mut [u64]) {
     const WEIGHTS: u64 = !(1 << 63 | 1 << 31);
     words[0] = words[0] >> 1 & WEIGHTS;
     words[1] = words[1] >> 1 & WEIGHTS;
-    words[3] = words[3] & !SIXTEENTHS | (words[3] & SIXTEENTHS) >> 1;
+    words[LAST] = words[LAST] & !SIXTEENTHS | (words[LAST] & SIXTEENTHS) >> 1;
 }
 
-/// The parts of an entry's last word that are read or changed by themselves.
+/// An entry's last word, and the parts of it that are read or changed by themselves.
+const LAST: usize = ENTRY_WORDS - 1;
 const SIXTEENTHS: u64 = 0xffff_ffff;
 const HOME: u64 = 0xffff << HOME_SHIFT;
 const HOME_SHIFT: u32 = 32;
@@ -375,28 +376,8 @@ impl PageTable {
         let number = self.set_of(tag);
         let set = self.set(number);
         let way = find(&set[..WAYS], tag.0)?;
-        Some((slot(number, way), read_way(set, way)))
-    }
-
-    /// The slot of a tracked page, and where it is.
-    pub(crate) fn place(&self, tag: Tag) -> Option<(u32, Option<u16>)> {
-        let number = self.set_of(tag);
-        let set = self.set(number);
-        let way = find(&set[..WAYS], tag.0)?;
-        let home_plus_one = quarters(halves(set[last_word(way)]).1).0;
-        Some((slot(number, way), home_plus_one.checked_sub(1)))
-    }
-
-    /// Visits tracked pages by ascending slot, but for those in slots that a set has.
-    pub(crate) fn each_outside(&self, slots: &Bits, mut visit: impl FnMut(u32, Tag, Entry)) {
-        for number in self.occupied.iter() {
-            let set = self.set(number);
-            for way in 0..WAYS {
-                if set[way] != 0 && !slots.contains(number * WAYS + way) {
-                    visit(slot(number, way), Tag(set[way]), read_way(set, way));
-                }
-            }
-        }
+        let words = &set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS];
+        Some((slot(number, way), Entry::read(words)))
     }
 
     /// Notes where a page is; pages that are not tracked are ignored.
@@ -406,24 +387,36 @@ impl PageTable {
         let set = &mut self.words[base..base + SET_WORDS];
         if let Some(way) = find(&set[..WAYS], tag.0) {
             let home_plus_one = home.and_then(|home| home.checked_add(1)).unwrap_or(0);
-            let last = &mut set[last_word(way)];
+            let last = &mut set[WAYS + way * ENTRY_WORDS + LAST];
             *last = *last & !HOME | u64::from(home_plus_one) << HOME_SHIFT;
         }
     }
 
-    /// Tracked pages with slot and entry, by ascending slot.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Tag, Entry)> + '_ {
-        self.occupied.iter().flat_map(move |number| {
-            let set = self.set(number);
-            (0..WAYS)
-                .filter(move |&way| set[way] != 0)
-                .map(move |way| (slot(number, way), Tag(set[way]), read_way(set, way)))
-        })
+    /// Visits tracked pages by ascending slot, each with the words of its entry.
+    fn each(&self, mut visit: impl FnMut(u32, Tag, &[u64])) {
+        for number in self.occupied.iter() {
+            let (tags, entries) = self.set(number).split_at(WAYS);
+            for (way, words) in entries.chunks_exact(ENTRY_WORDS).enumerate() {
+                if tags[way] != 0 {
+                    visit(slot(number, way), Tag(tags[way]), words);
+                }
+            }
+        }
+    }
+
+    /// Visits tracked pages by ascending slot, but for those in slots that a set has.
+    pub(crate) fn each_outside(&self, slots: &Bits, mut visit: impl FnMut(u32, Tag, Entry)) {
+        self.each(|slot, tag, words| {
+            if !slots.contains(slot as usize) {
+                visit(slot, tag, Entry::read(words));
+            }
+        });
     }
 
     /// Tracked pages, those with most samples first (ties: lowest slot), at most `max`.
     pub(crate) fn hottest(&self, max: usize) -> Vec<Tracked> {
-        let mut all: Vec<Tracked> = self.iter().collect();
+        let mut all: Vec<Tracked> = Vec::with_capacity(self.used);
+        self.each(|slot, tag, words| all.push((slot, tag, Entry::read(words))));
         if all.len() > max {
             all.select_nth_unstable_by(max, hotter);
             all.truncate(max);
@@ -438,13 +431,7 @@ impl PageTable {
     /// hottest.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
         let mut all: Vec<Wanted> = Vec::with_capacity(self.used);
-        for number in self.occupied.iter() {
-            let set = self.set(number);
-            for way in (0..WAYS).filter(|&way| set[way] != 0) {
-                let (slot, tag) = (slot(number, way), Tag(set[way]));
-                all.push(Wanted::new(slot, tag, set[last_word(way)]));
-            }
-        }
+        self.each(|slot, tag, words| all.push(Wanted::new(slot, tag, words[LAST])));
         if all.len() > max {
             all.select_nth_unstable_by_key(max / 2, Wanted::by_samples);
             let rest = &mut all[max / 2..];
@@ -481,7 +468,7 @@ impl PageTable {
                     entry.retain(|seat| !seats.contains(usize::from(seat)));
                     entry.write(words);
                 }
-                let sixteenths = halves(words[3]).0;
+                let sixteenths = halves(words[LAST]).0;
                 let is_void = !spaces.is_empty() && spaces.contains(Tag(*tag).space().into());
                 if is_void || !room.has(sixteenths, Tag(*tag)) {
                     *tag = 0;
@@ -520,13 +507,10 @@ impl PageTable {
         }
         let mut counts = [0_usize; 16 * SAMPLE as usize];
         let last = counts.len() - 1;
-        for number in self.occupied.iter() {
-            let set = self.set(number);
-            for way in (0..WAYS).filter(|&way| set[way] != 0) {
-                let left = halves(set[last_word(way)]).0 / 2;
-                counts[last.min(left as usize)] += 1;
-            }
-        }
+        self.each(|_, _, words| {
+            let left = halves(words[LAST]).0 / 2;
+            counts[last.min(left as usize)] += 1;
+        });
         let mut kept = 0;
         for (left, count) in counts.into_iter().enumerate().skip(1).rev() {
             if kept + count > most {
@@ -569,17 +553,8 @@ fn find(tags: &[u64], tag: u64) -> Option<usize> {
     (found < WAYS).then_some(found)
 }
 
-/// Where a set has the last word of an entry.
-const fn last_word(way: usize) -> usize {
-    WAYS + way * ENTRY_WORDS + 3
-}
-
-fn read_way(set: &[u64], way: usize) -> Entry {
-    Entry::read(&set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS])
-}
-
 fn least_touched(entries: &[u64]) -> usize {
-    let samples = |way: usize| halves(entries[way * ENTRY_WORDS + 3]).0;
+    let samples = |way: usize| halves(entries[way * ENTRY_WORDS + LAST]).0;
     (0..WAYS)
         .min_by_key(|&way| (samples(way), way))
         .unwrap_or(0)
@@ -706,7 +681,7 @@ mod tests {
             table.sweep(&none(), &none(), Some(64));
         }
         assert_eq!(
-            (table.used(), table.entry(tag(1)), table.iter().count()),
+            (table.used(), table.entry(tag(1)), table.hottest(9).len()),
             (0, None, 0)
         );
     }

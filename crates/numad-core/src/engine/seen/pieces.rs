@@ -382,8 +382,8 @@ impl Seen {
             let page = tag.page();
             let samples: u32 = sampled.iter().map(|point| point.samples()).sum();
             let samples = f64::from(samples) / f64::from(SAMPLE);
-            let (slot, looked_up) = self.pages.place(tag).unzip();
-            if let Some(slot) = slot {
+            let tracked = self.pages.entry(tag);
+            if let Some((slot, _)) = tracked {
                 inside.insert(slot as usize);
             }
             while run < bench.runs.len() && bench.runs[run].0.end <= page {
@@ -391,7 +391,8 @@ impl Seen {
             }
             let placed = bench.runs.get(run).filter(|(run, _)| run.contains(&page));
             let placed = placed.map(|&(_, placed)| placed);
-            let home = looked_up.flatten().or_else(|| placed?.home);
+            let home = tracked.and_then(|(_, entry)| entry.home());
+            let home = home.or_else(|| placed?.home);
             bench.homes.resize(bench.homes.len() + sampled.len(), home);
             let Some(home) = home else {
                 unknown += samples;

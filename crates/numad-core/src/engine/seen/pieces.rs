@@ -109,16 +109,11 @@ impl Pieces {
         &self,
         tag: Tag,
         program: &Program<'_>,
-        (home, node): (usize, usize),
+        moved: (usize, usize),
     ) -> Scale {
         let mut scale = Scale::default();
-        let distances = program.topology.distances();
-        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
-        for &(task, samples) in &self.users[users] {
-            if let Some(from) = program.tasks.get(task as usize).and_then(|task| task.node) {
-                let before = f64::from(distances.between(from, home));
-                scale.put(samples, before - f64::from(distances.between(from, node)));
-            }
+        for (samples, by) in nearer(self.users(tag), program, moved) {
+            scale.put(samples, by);
         }
         scale
     }
@@ -129,8 +124,7 @@ impl Pieces {
         tag: Tag,
         program: &Program<'_>,
     ) -> impl Iterator<Item = usize> {
-        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
-        let users = self.users[users].iter();
+        let users = self.users(tag).iter();
         users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
     }
 
@@ -140,16 +134,16 @@ impl Pieces {
         &self,
         tag: Tag,
         program: &Program<'_>,
-        (home, node): (usize, usize),
+        moved: (usize, usize),
     ) -> f64 {
-        let distances = program.topology.distances();
         let own = self.piece(tag).map_or(0..0, |piece| piece.own.clone());
-        let nearer = self.own[own].iter().filter_map(|&(task, samples)| {
-            let from = program.tasks.get(task as usize)?.node?;
-            let before = f64::from(distances.between(from, home));
-            Some(samples * (before - f64::from(distances.between(from, node))))
-        });
-        nearer.sum()
+        let nearer = nearer(&self.own[own], program, moved);
+        nearer.map(|(samples, by)| samples * by).sum()
+    }
+
+    fn users(&self, tag: Tag) -> &[(u32, f64)] {
+        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
+        &self.users[users]
     }
 
     fn block(&self, tag: Tag) -> Option<&Known> {
@@ -175,6 +169,20 @@ impl Pieces {
         self.own.clear();
         self.ranges.clear();
     }
+}
+
+/// Samples of users that are somewhere, each with how much nearer they get from one node to another.
+fn nearer(
+    users: &[(u32, f64)],
+    program: &Program<'_>,
+    (home, node): (usize, usize),
+) -> impl Iterator<Item = (f64, f64)> {
+    let distances = program.topology.distances();
+    users.iter().filter_map(move |&(task, samples)| {
+        let from = program.tasks.get(task as usize)?.node?;
+        let before = f64::from(distances.between(from, home));
+        Some((samples, before - f64::from(distances.between(from, node))))
+    })
 }
 
 impl Seen {
@@ -260,23 +268,14 @@ impl Seen {
         };
         let users = Users::of(block.users);
         let mut bench = std::mem::take(&mut found.bench);
-        bench.placed.clear();
-        if let [first, .., last] | [first @ last] = block.extents {
-            let all = block.placed.within(space, first.start..last.end);
-            bench.placed.extend(all);
-        }
         let number = |point: &Point| point.tag().page() >> block.bits;
-        let (mut extents, mut placed) = (0, 0);
         for points in block.points.chunk_by(|a, b| number(a) == number(b)) {
             let number = number(&points[0]);
             let own = number << block.bits..(number + 1) << block.bits;
-            while extents < block.extents.len() && block.extents[extents].end <= own.start {
-                extents += 1;
-            }
-            while placed < bench.placed.len() && bench.placed[placed].0.end <= own.start {
-                placed += 1;
-            }
-            bench.cut(&block.extents[extents..], placed, &own);
+            bench.extents.clear();
+            bench.extents.extend(cut(block.extents, &own));
+            bench.runs.clear();
+            bench.runs.extend(block.placed.within(space, own));
             self.split(points, &mut bench, &mut found.inside);
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
@@ -353,12 +352,12 @@ impl Seen {
         }
         if bench.parts.iter().all(|part| part.home != Some(home)) {
             // All that was sampled has moved already, and the rest has not.
-            bench.fill_open();
+            let open = bench.open();
             let local = points[0].tag().space();
-            let pages = bench.open.iter().cloned().flatten();
+            let pages = open.iter().cloned().flatten();
             let tags = pages.filter_map(|page| Tag::new(local, page));
             let mut free = tags.filter(|tag| bench.parts.iter().all(|part| part.tag != *tag));
-            let share = count(&bench.open) as f64 / count(&bench.extents).max(1) as f64;
+            let share = count(&open) as f64 / count(&bench.extents).max(1) as f64;
             if let Some(tag) = free.next() {
                 for part in &mut bench.parts {
                     part.samples *= 1.0 - share;
@@ -431,13 +430,9 @@ impl Part {
 /// The piece that is being made, in memory that is kept from one to the next.
 #[derive(Debug, Default)]
 struct Bench {
-    /// What of its block was moved or asked about for a move.
-    placed: Vec<(Range<u64>, Placed)>,
-    /// The same of the piece, and its pages.
-    runs: Vec<(Range<u64>, Placed)>,
+    /// Its pages, and what there was moved or asked about for a move.
     extents: Vec<Range<u64>>,
-    /// What of them was never moved, or asked about for a move.
-    open: Vec<Range<u64>>,
+    runs: Vec<(Range<u64>, Placed)>,
     parts: Vec<Part>,
     /// Where each sampled page is, by point.
     homes: Vec<Option<u16>>,
@@ -448,42 +443,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// Begins a piece, given what of its block does not end before it.
-    fn cut(&mut self, extents: &[Range<u64>], placed: usize, own: &Range<u64>) {
-        let within = |range: &Range<u64>| range.start.max(own.start)..range.end.min(own.end);
-        let inside = extents.iter().take_while(|range| range.start < own.end);
-        self.extents.clear();
-        self.extents.extend(inside.map(within));
-        let inside = self.placed[placed..].iter();
-        let inside = inside.take_while(|(run, _)| run.start < own.end);
-        self.runs.clear();
-        self.runs
-            .extend(inside.map(|(run, placed)| (within(run), *placed)));
-        self.open.clear();
-    }
-
-    fn fill_open(&mut self) {
-        if !self.open.is_empty() {
-            return;
-        }
-        let mut next = 0;
-        for extent in &self.extents {
-            let mut at = extent.start;
-            while next < self.runs.len() && self.runs[next].0.end <= at {
-                next += 1;
-            }
-            let inside = self.runs[next..].iter();
-            for (run, _) in inside.take_while(|(run, _)| run.start < extent.end) {
-                self.open.push(at..run.start.max(at));
-                at = run.end;
-            }
-            self.open.push(at..extent.end.max(at));
-        }
-        self.open.retain(|range| !range.is_empty());
+    /// Pages that were never moved, or asked about for a move.
+    fn open(&self) -> Vec<Range<u64>> {
+        let moved: Vec<Range<u64>> = self.runs.iter().map(|(run, _)| run.clone()).collect();
+        without(&self.extents, &moved)
     }
 
     /// Appends the pages of a part.
-    fn pages_of(&mut self, part: usize, points: &[Point], ranges: &mut Vec<Range<u64>>) {
+    fn pages_of(&self, part: usize, points: &[Point], ranges: &mut Vec<Range<u64>>) {
         let home = self.parts[part].home;
         let begin = ranges.len();
         if home.is_none() || (home == self.most && self.runs.is_empty()) {
@@ -497,8 +464,7 @@ impl Bench {
             }
         }
         if home == self.most {
-            self.fill_open();
-            ranges.extend_from_slice(&self.open);
+            ranges.append(&mut self.open());
         }
         for extent in &self.extents {
             let own = self.runs.iter().filter(|(_, placed)| placed.home == home);
@@ -646,7 +612,7 @@ impl Extents {
             self.ranges[filled.start].start,
             self.ranges[filled.end - 1].end,
         );
-        let foreign = cut(foreign, &(first..end));
+        let foreign: Vec<Range<u64>> = cut(foreign, &(first..end)).collect();
         if foreign.is_empty() {
             return filled;
         }
@@ -721,14 +687,12 @@ impl Extents {
 }
 
 /// What of these ranges lies within another.
-fn cut(ranges: &[Range<u64>], within: &Range<u64>) -> Vec<Range<u64>> {
-    let from = ranges.partition_point(|range| range.end <= within.start);
-    let inside = ranges[from..]
-        .iter()
-        .take_while(|range| range.start < within.end);
-    inside
-        .map(|range| range.start.max(within.start)..range.end.min(within.end))
-        .collect()
+fn cut(ranges: &[Range<u64>], within: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let (start, end) = (within.start, within.end);
+    let from = ranges.partition_point(|range| range.end <= start);
+    let inside = ranges[from..].iter();
+    let inside = inside.take_while(move |range| range.start < end);
+    inside.map(move |range| range.start.max(start)..range.end.min(end))
 }
 
 /// What of ranges, ascending, lies in none of others.
@@ -742,6 +706,7 @@ fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
         }
         left.push(at..range.end);
     }
+    left.retain(|range| !range.is_empty());
     left
 }
 

@@ -8,6 +8,8 @@
 //! Where there are more tasks than cores, those that hardly run are left out: each would count as one that needs a
 //! core, and then every core would be given two, though together they fit into the gaps of one.
 
+use std::cmp::Reverse;
+
 use topology::Tid;
 
 /// A thread that may take part.
@@ -37,21 +39,16 @@ pub(crate) fn select(
         };
         candidate.busy.is_some_and(|busy| busy >= enough)
     });
-    if candidates.len() > tasks_max {
-        candidates
-            .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
-        candidates.truncate(tasks_max);
-    }
+    candidates.sort_unstable_by_key(|candidate| (Reverse(rank(candidate)), candidate.tid));
+    candidates.truncate(tasks_max);
     if candidates.len() > cores {
         leave_out_light(candidates, cores, GAPS * busy_min);
     }
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
-/// Drops the least busy while there are more than cores and they fit into the gaps.
+/// Drops the least busy, which are last, while there are more than cores and they fit into the gaps.
 fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
-    candidates
-        .sort_unstable_by_key(|candidate| (std::cmp::Reverse(rank(candidate)), candidate.tid));
     while candidates.len() > cores
         && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)
         && busy <= gaps

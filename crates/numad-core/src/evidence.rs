@@ -99,7 +99,6 @@ impl Certainty {
     #[must_use]
     pub fn weigh_chosen(self, scale: &Scale, ln_plans: f64) -> Evidence {
         let (samples, share) = (scale.samples(), scale.share());
-        let (low, high) = self.bounds(share * samples, samples);
         // With L for the logarithm, the tail of the normal distribution beyond sqrt(z^2 + 2 L) is at most
         // the tail beyond z divided by the number of plans, because Mills' ratio falls. So none of them
         // gets there by chance with the probability that is asked for (Boole's inequality).
@@ -109,8 +108,13 @@ impl Certainty {
         } else {
             1.0
         };
+        self.found(share * samples, samples, (share, chance))
+    }
+
+    fn found(self, hits: f64, samples: f64, (share, chance): (f64, f64)) -> Evidence {
+        let (low, high) = self.bounds(hits, samples);
         Evidence {
-            samples,
+            samples: samples.max(0.0),
             share,
             low,
             high,
@@ -123,7 +127,6 @@ impl Certainty {
     /// to compare with, and two samples will do.
     #[must_use]
     pub fn weigh_partner(self, hits: f64, samples: f64, partners: usize) -> Evidence {
-        let (low, high) = self.bounds(hits, samples);
         let even = if partners > 1 {
             1.0 / partners as f64
         } else {
@@ -136,13 +139,7 @@ impl Certainty {
         } else {
             (0.0, 1.0)
         };
-        Evidence {
-            samples: samples.max(0.0),
-            share,
-            low,
-            high,
-            chance,
-        }
+        self.found(hits, samples, (share, chance))
     }
 }
 

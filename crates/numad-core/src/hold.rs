@@ -48,20 +48,19 @@ impl Stay {
             self.strikes = (self.strikes + 1).min(STRIKES_MAX);
         }
         self.visited |= bit(to) | from.map_or(0, bit);
-        self.moved = now;
-        self.until = now.after(self.length(hold));
+        self.rest(now, hold);
     }
 
     /// It could not be moved: it is left alone as long as after a return, each time longer.
     pub(crate) fn refused(&mut self, now: Time, hold: Duration) {
         self.forgive(now, hold);
         self.strikes = (self.strikes + 1).min(STRIKES_MAX);
-        self.moved = now;
-        self.until = now.after(self.length(hold));
+        self.rest(now, hold);
     }
 
-    fn length(&self, hold: Duration) -> Duration {
-        hold.saturating_mul(1 << self.strikes)
+    fn rest(&mut self, now: Time, hold: Duration) {
+        self.moved = now;
+        self.until = now.after(hold.saturating_mul(1 << self.strikes));
     }
 
     fn forgive(&mut self, now: Time, hold: Duration) {

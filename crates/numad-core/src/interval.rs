@@ -55,6 +55,14 @@ impl IntervalLaw {
         max: Duration::from_secs(8),
         factor: 2.0,
     };
+
+    /// First, shortest and longest window.
+    const fn lengths(self) -> (Duration, Duration, Duration) {
+        match self {
+            Self::Lapt { start, min, max } => (start, min, max),
+            Self::Calm { min, max } | Self::OnDeLoc { min, max, .. } => (min, min, max),
+        }
+    }
 }
 
 /// Why figures make no interval law.
@@ -145,16 +153,12 @@ impl Interval {
     /// # Errors
     /// Says which figure makes no sense.
     pub fn new(law: IntervalLaw) -> Result<Self, IntervalError> {
-        let (start, min, max) = match law {
-            IntervalLaw::Calm { min, max } => (min, min, max),
-            IntervalLaw::Lapt { start, min, max } => (start, min, max),
-            IntervalLaw::OnDeLoc { min, max, factor } => {
-                if !(factor.is_finite() && factor > 1.0) {
-                    return Err(IntervalError::FactorNotAboveOne { factor });
-                }
-                (min, min, max)
-            }
-        };
+        let (start, min, max) = law.lengths();
+        if let IntervalLaw::OnDeLoc { factor, .. } = law
+            && !(factor.is_finite() && factor > 1.0)
+        {
+            return Err(IntervalError::FactorNotAboveOne { factor });
+        }
         if min.is_zero() {
             return Err(IntervalError::MinIsZero);
         }
@@ -180,9 +184,7 @@ impl Interval {
     /// Makes the present window no longer than this, and gives its length. It is never shorter than
     /// the law allows.
     pub fn shorten(&mut self, most: Duration) -> Duration {
-        let (IntervalLaw::Calm { min, .. }
-        | IntervalLaw::Lapt { min, .. }
-        | IntervalLaw::OnDeLoc { min, .. }) = self.law;
+        let (_, min, _) = self.law.lengths();
         self.current = self.current.min(most.max(min));
         self.current
     }
@@ -195,24 +197,20 @@ impl Interval {
             Change::Undecided => self.calm,
             Change::Changed | Change::Anew => Duration::ZERO,
         };
-        self.current = match (self.law, change) {
+        let (_, min, max) = self.law.lengths();
+        let next = match (self.law, change) {
             (_, Change::Undecided) => self.current,
-            (IntervalLaw::Calm { min, max }, Change::Unsure) => {
-                (self.current * 2).min(self.calm).max(min).min(max)
+            (_, Change::Anew) => min,
+            (IntervalLaw::Calm { .. }, Change::Unsure) => (self.current * 2).min(self.calm),
+            (IntervalLaw::Calm { .. }, _) => self.calm / CALM_WINDOWS,
+            (IntervalLaw::Lapt { .. }, Change::Changed) => self.current / 2,
+            (IntervalLaw::Lapt { .. }, _) => self.current + LAPT_STEP,
+            (IntervalLaw::OnDeLoc { factor, .. }, Change::Changed) => {
+                scaled(self.current, 1.0 / factor, min)
             }
-            (IntervalLaw::Calm { min, max }, _) => (self.calm / CALM_WINDOWS).max(min).min(max),
-            (IntervalLaw::Lapt { min, .. } | IntervalLaw::OnDeLoc { min, .. }, Change::Anew) => min,
-            (IntervalLaw::Lapt { max, .. }, Change::Same | Change::Unsure) => {
-                (self.current + LAPT_STEP).min(max)
-            }
-            (IntervalLaw::Lapt { min, .. }, Change::Changed) => (self.current / 2).max(min),
-            (IntervalLaw::OnDeLoc { max, factor, .. }, Change::Same | Change::Unsure) => {
-                scaled(self.current, factor, max).min(max)
-            }
-            (IntervalLaw::OnDeLoc { min, factor, .. }, Change::Changed) => {
-                scaled(self.current, 1.0 / factor, min).max(min)
-            }
+            (IntervalLaw::OnDeLoc { factor, .. }, _) => scaled(self.current, factor, max),
         };
+        self.current = next.clamp(min, max);
         self.current
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct Seen {
 }
 
 /// What stands behind the live tables: more than one window when samples are few.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Live {
     since: Time,
     samples: u64,
@@ -141,10 +141,8 @@ impl Seen {
             observations: 0,
             live: Live {
                 since: now,
-                samples: 0,
-                weight: 0,
-                answered: 0,
                 before: stream,
+                ..Live::default()
             },
             past: (0, 0),
             window: Window {
@@ -437,11 +435,9 @@ impl Seen {
         let gone = !spaces.is_empty();
         self.seats.cleaned();
         self.spaces.cleaned();
-        self.quiet = match fade {
-            true => 0,
-            false => self.quiet + 1,
-        };
+        self.quiet += 1;
         if fade {
+            self.quiet = 0;
             let (samples, weight) = self.past;
             self.past = (
                 samples.saturating_add(self.live.samples).div_ceil(2),
@@ -449,10 +445,8 @@ impl Seen {
             );
             self.live = Live {
                 since: now,
-                samples: 0,
-                weight: 0,
-                answered: 0,
                 before: stream,
+                ..Live::default()
             };
         }
         for &slot in slots {

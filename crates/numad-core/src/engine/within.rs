@@ -142,15 +142,6 @@ struct Guests<'a> {
 }
 
 impl Guests<'_> {
-    /// Position among the guests, by position in the whole program.
-    fn ranks(&self, count: usize) -> Vec<Option<u32>> {
-        let mut ranks = vec![None; count];
-        for (rank, &position) in (0u32..).zip(&self.positions) {
-            ranks[position] = Some(rank);
-        }
-        ranks
-    }
-
     /// What they say to each other.
     fn talk(&self, all: &CommMatrix) -> CommMatrix {
         let mut talk = CommMatrix::new(self.positions.len());
@@ -164,7 +155,11 @@ impl Guests<'_> {
 
     /// Pages that several of them use.
     fn pages(&self, all: &[Page], count: usize) -> Vec<Page> {
-        let ranks = self.ranks(count);
+        // Position among the guests, by position in the whole program.
+        let mut ranks = vec![None; count];
+        for (rank, &position) in (0u32..).zip(&self.positions) {
+            ranks[position] = Some(rank);
+        }
         all.iter().filter_map(|page| shared(page, &ranks)).collect()
     }
 }
@@ -229,13 +224,7 @@ impl Attachment {
         decision: &Decision,
         (node, machine): (usize, &'a Topology),
     ) -> Guests<'a> {
-        let mut guests = Guests {
-            machine,
-            positions: Vec::new(),
-            tasks: Vec::new(),
-            standings: Vec::new(),
-            capacity: Vec::new(),
-        };
+        let (mut positions, mut tasks, mut standings) = (Vec::new(), Vec::new(), Vec::new());
         let granted: BTreeMap<usize, usize> = decision
             .threads
             .iter()
@@ -255,31 +244,29 @@ impl Attachment {
             let bound = binding.and_then(|binding| binding.cache);
             let ran = || machine.position(machine.node_of(record.cpu?)?);
             let caches = machine.nodes().iter();
-            guests.positions.push(position);
-            guests.tasks.push(Task {
+            positions.push(position);
+            tasks.push(Task {
                 node: bound.or_else(ran),
                 allowed: caches.map(|cache| cache.cpus.intersects(&cpus)).collect(),
                 ..task.clone()
             });
-            guests.standings.push(Standing {
+            standings.push(Standing {
                 placed: bound,
                 held: !record.stay_within.is_over(context.now),
                 ..Standing::default()
             });
             allowed = allowed.union(&cpus);
         }
-        let held: Vec<usize> = (0..machine.nodes().len())
-            .map(|cache| {
-                context
-                    .others
-                    .caches
-                    .get(&(node, cache))
-                    .copied()
-                    .unwrap_or(0)
-            })
-            .collect();
-        guests.capacity = capacities(machine, &allowed, &held, guests.tasks.len());
-        guests
+        let caches = &context.others.caches;
+        let held = |cache| caches.get(&(node, cache)).copied().unwrap_or(0);
+        let held: Vec<usize> = (0..machine.nodes().len()).map(held).collect();
+        Guests {
+            machine,
+            capacity: capacities(machine, &allowed, &held, tasks.len()),
+            positions,
+            tasks,
+            standings,
+        }
     }
 
     /// What becomes of the wishes for the machine within a node.

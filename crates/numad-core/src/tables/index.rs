@@ -1,4 +1,4 @@
-//! From the number of a thread or process to what is known of it, in one or two cache lines.
+//! From the number of a thread or process to what is known of it, in two steps.
 
 /// Where something numbered by the kernel is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,59 +9,37 @@ pub(crate) struct Spot {
     pub slot: u32,
 }
 
-/// Open addressing over powers of two, at most half full, with removal by shifting back, so that
-/// neither order nor time depends on what was there before.
+/// A table by number, of which there are only those blocks that something is kept in.
 ///
-/// The number 0 is never a thread of a program (it is the idle task) and marks empty cells.
-#[derive(Debug)]
+/// The number 0 is never a thread of a program: it is the idle task.
+#[derive(Debug, Default)]
 pub(crate) struct Index {
-    cells: Vec<(u32, Spot)>,
-    count: usize,
+    blocks: Vec<Option<Box<[Option<Spot>; BLOCK]>>>,
 }
 
-const EMPTY: (u32, Spot) = (0, Spot { place: 0, slot: 0 });
-const CELLS_MIN: usize = 64;
+/// Numbers of a block: neighbouring ones, as threads of a program have, share it.
+const BLOCK: usize = 64;
+/// The kernel gives no number from this on (`PID_MAX_LIMIT`).
+const NUMBERS_END: u32 = 1 << 22;
 
 impl Index {
-    pub(crate) fn new() -> Self {
-        Self {
-            cells: vec![EMPTY; CELLS_MIN],
-            count: 0,
-        }
-    }
-
     #[inline]
     pub(crate) fn find(&self, id: u32) -> Option<Spot> {
-        if id == 0 {
-            return None;
-        }
-        let mut at = self.home(id);
-        loop {
-            let (there, spot) = self.cells[at];
-            if there == id {
-                return Some(spot);
-            }
-            if there == 0 {
-                return None;
-            }
-            at = (at + 1) & (self.cells.len() - 1);
-        }
+        let block = self.blocks.get(id as usize / BLOCK)?;
+        block.as_ref()?[id as usize % BLOCK]
     }
 
-    /// Puts a number in, or gives it another spot. The number 0 is ignored.
+    /// Puts a number in, or gives it another spot. Numbers that no thread has are ignored.
     pub(crate) fn insert(&mut self, id: u32, spot: Spot) {
-        if id == 0 {
+        if id == 0 || id >= NUMBERS_END {
             return;
         }
-        if (self.count + 1) * 2 > self.cells.len() {
-            self.grow();
+        let at = id as usize / BLOCK;
+        if self.blocks.len() <= at {
+            self.blocks.resize_with(at + 1, || None);
         }
-        let mut at = self.home(id);
-        while self.cells[at].0 != 0 && self.cells[at].0 != id {
-            at = (at + 1) & (self.cells.len() - 1);
-        }
-        self.count += usize::from(self.cells[at].0 == 0);
-        self.cells[at] = (id, spot);
+        let block = self.blocks[at].get_or_insert_with(|| Box::new([None; BLOCK]));
+        block[id as usize % BLOCK] = Some(spot);
     }
 
     /// Takes a number out if it is at this spot.
@@ -69,42 +47,12 @@ impl Index {
         if self.find(id) != Some(spot) {
             return;
         }
-        let mask = self.cells.len() - 1;
-        let mut hole = self.home(id);
-        while self.cells[hole].0 != id {
-            hole = (hole + 1) & mask;
-        }
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let there = self.cells[at].0;
-            if there == 0 {
-                break;
+        let block = &mut self.blocks[id as usize / BLOCK];
+        if let Some(spots) = block {
+            spots[id as usize % BLOCK] = None;
+            if spots.iter().all(Option::is_none) {
+                *block = None;
             }
-            // What lies at or before the hole on its way from home may fill it.
-            let way = at.wrapping_sub(self.home(there)) & mask;
-            if way >= (at.wrapping_sub(hole) & mask) {
-                self.cells[hole] = self.cells[at];
-                hole = at;
-            }
-        }
-        self.cells[hole] = EMPTY;
-        self.count -= 1;
-    }
-
-    fn home(&self, id: u32) -> usize {
-        // Fibonacci hashing: neighbouring numbers, as threads have, are spread over the table.
-        let spread = id.wrapping_mul(0x9e37_79b9);
-        let bits = self.cells.len().trailing_zeros();
-        (spread >> (32 - bits)) as usize
-    }
-
-    fn grow(&mut self) {
-        let twice = self.cells.len() * 2;
-        let old = std::mem::replace(&mut self.cells, vec![EMPTY; twice]);
-        self.count = 0;
-        for (id, spot) in old {
-            self.insert(id, spot);
         }
     }
 }
@@ -122,7 +70,7 @@ mod tests {
 
         #[test]
         fn behaves_as_a_map(operations in prop::collection::vec((1u32..300, any::<bool>()), 0..600)) {
-            let mut index = Index::new();
+            let mut index = Index::default();
             let mut model = BTreeMap::new();
             for (number, (id, add)) in (0u32..).zip(operations) {
                 let spot = Spot { place: number, slot: id };
@@ -141,7 +89,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_number_zero_or_of_another_spot() {
-        let mut index = Index::new();
+        let mut index = Index::default();
         let (here, there) = (Spot { place: 1, slot: 1 }, Spot { place: 2, slot: 1 });
         index.insert(0, here);
         assert_eq!(index.find(0), None);

@@ -41,22 +41,23 @@ impl Seen {
             registry.threads.remove(record.tid.0, self.spot(slot));
         }
         for (local, space) in self.spaces.iter() {
-            if let Some(pid) = space.pid {
-                let spot = self.spot(u32::from(local));
-                registry.processes.remove(pid.0, spot);
-            }
-            registry.shut(space.id);
+            self.shut(registry, local, space);
         }
+    }
+
+    /// Takes the numbers of a space out of the registry.
+    fn shut(&self, registry: &mut Registry, local: LocalSpace, space: &Space) {
+        if let Some(pid) = space.pid {
+            let spot = self.spot(u32::from(local));
+            registry.processes.remove(pid.0, spot);
+        }
+        registry.shut(space.id);
     }
 
     /// Takes a process out whose threads are gone.
     pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
         if let Some(space) = self.spaces.remove(local) {
-            if let Some(pid) = space.pid {
-                let spot = self.spot(u32::from(local));
-                registry.processes.remove(pid.0, spot);
-            }
-            registry.shut(space.id);
+            self.shut(registry, local, &space);
             self.shares.clear(local);
             self.drop_unmapped(registry);
         }

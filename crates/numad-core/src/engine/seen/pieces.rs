@@ -54,7 +54,6 @@ pub(in crate::engine) struct Pieces {
     ranges: Vec<Range<u64>>,
     /// Slots of pages that are looked up as part of a piece.
     inside: Bits,
-    bench: Bench,
 }
 
 /// What is known of a block.
@@ -227,7 +226,7 @@ impl Seen {
             });
         }
         found.inside.reset(self.pages.slots() as usize);
-        let mut of_pieces = Vec::new();
+        let (mut of_pieces, mut bench) = (Vec::new(), Bench::default());
         let users = std::mem::take(&mut found.users);
         for (index, bits, place) in cuts {
             let cut = Cut {
@@ -237,7 +236,7 @@ impl Seen {
                 users: &users[found.blocks[index].users.clone()],
                 placed,
             };
-            self.cut_block(positions, &cut, (found, &mut of_pieces));
+            self.cut_block(positions, &cut, &mut bench, (found, &mut of_pieces));
         }
         found.users = users;
         pages.clear();
@@ -260,6 +259,7 @@ impl Seen {
         &self,
         positions: &Positions,
         block: &Cut<'_>,
+        bench: &mut Bench,
         (found, pages): (&mut Pieces, &mut Vec<Page>),
     ) {
         let local = block.points[0].tag().space();
@@ -267,7 +267,6 @@ impl Seen {
             return;
         };
         let users = Users::of(block.users);
-        let mut bench = std::mem::take(&mut found.bench);
         let number = |point: &Point| point.tag().page() >> block.bits;
         for points in block.points.chunk_by(|a, b| number(a) == number(b)) {
             let number = number(&points[0]);
@@ -276,7 +275,7 @@ impl Seen {
             bench.extents.extend(cut(block.extents, &own));
             bench.runs.clear();
             bench.runs.extend(block.placed.within(space, own));
-            self.split(points, &mut bench, &mut found.inside);
+            self.split(points, bench, &mut found.inside);
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
                 bench.pages_of(at, points, &mut found.ranges);
@@ -316,7 +315,6 @@ impl Seen {
                 });
             }
         }
-        found.bench = bench;
     }
 
     /// How many pages a piece of a block has, `least` or more, as a power of two; 0 where each

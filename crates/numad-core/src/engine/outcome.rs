@@ -134,12 +134,8 @@ impl Attachment {
 
     /// Pages side by side that were granted together ended alike.
     fn pages_ended(&mut self, now: Time, space: SpaceId, answer: Answer, topology: &Topology) {
-        let Answer {
-            pages,
-            grant,
-            result,
-        } = answer;
-        let Some(order) = self.ordered.order_mut(grant) else {
+        let Answer { pages, .. } = answer;
+        let Some(order) = self.ordered.order_mut(answer.grant) else {
             return;
         };
         let count = pages.end - pages.start;
@@ -148,7 +144,7 @@ impl Attachment {
             .open
             .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         let (from, node) = (order.from, order.node);
-        match result {
+        match answer.result {
             Some(end @ (PageOutcome::On(there) | PageOutcome::Stood(there))) => {
                 let position = topology.position(there);
                 let is_there = position == Some(node);
@@ -188,11 +184,8 @@ impl Attachment {
             // The host gave up before it came to these: they may be wanted again at once.
             None => {}
         }
-        let Some(order) = self
-            .ordered
-            .order_mut(grant)
-            .filter(|order| order.open == 0)
-        else {
+        let order = self.ordered.order_mut(answer.grant);
+        let Some(order) = order.filter(|order| order.open == 0) else {
             return;
         };
         let fate = if order.is_done {

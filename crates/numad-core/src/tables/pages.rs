@@ -202,20 +202,22 @@ impl Entry {
         }
     }
 
-    fn retain(&mut self, mut stays: impl FnMut(Seat) -> bool) {
-        let mut kept = 0;
-        for at in 0..self.count() {
-            if stays(self.seats[at]) {
-                self.seats[kept] = self.seats[at];
-                self.weights[kept] = self.weights[at];
-                kept += 1;
-            }
+    /// Keeps those accessors of an entry of which a question says yes.
+    fn retain(words: &mut [u64], mut stays: impl FnMut(Seat) -> bool) {
+        let old = Self::read(words);
+        let mut new = Self {
+            weights: [0; ACCESSORS_MAX],
+            seats: [0; ACCESSORS_MAX],
+            count: 0,
+            ..old
+        };
+        for at in (0..old.count()).filter(|&at| stays(old.seats[at])) {
+            let kept = new.count();
+            new.seats[kept] = old.seats[at];
+            new.weights[kept] = old.weights[at];
+            new.count += 1;
         }
-        for at in kept..ACCESSORS_MAX {
-            self.seats[at] = 0;
-            self.weights[at] = 0;
-        }
-        self.count = u16::try_from(kept).unwrap_or_default();
+        new.write(words);
     }
 
     #[inline]
@@ -450,27 +452,35 @@ impl PageTable {
         }
         let room = fade.map_or(Room { above: 0, share: 0 }, |most| self.room(most));
         let fade = fade.is_some();
+        self.retain(|tag, words| {
+            if fade {
+                fade_words(words);
+            }
+            if !seats.is_empty() {
+                Entry::retain(words, |seat| !seats.contains(usize::from(seat)));
+            }
+            let is_void = !spaces.is_empty() && spaces.contains(tag.space().into());
+            !is_void && room.has(halves(words[LAST]).0, tag)
+        });
+    }
+
+    /// Forgets accessors of pages, but for those of which a question says yes.
+    pub(crate) fn retain_accessors(&mut self, stays: impl Fn(Tag, Seat) -> bool) {
+        self.retain(|tag, words| {
+            Entry::retain(words, |seat| stays(tag, seat));
+            true
+        });
+    }
+
+    /// Visits tracked pages with the words of their entries, and keeps those of which the visitor says yes.
+    fn retain(&mut self, mut stays: impl FnMut(Tag, &mut [u64]) -> bool) {
         let mut emptied = Vec::new();
         for number in self.occupied.iter() {
             let base = self.start + number * SET_WORDS;
             let (tags, entries) = self.words[base..base + SET_WORDS].split_at_mut(WAYS);
-            let (entries, _) = entries.as_chunks_mut::<ENTRY_WORDS>();
             let mut left = 0;
-            for (tag, words) in tags.iter_mut().zip(entries) {
-                if *tag == 0 {
-                    continue;
-                }
-                if fade {
-                    fade_words(words);
-                }
-                if !seats.is_empty() {
-                    let mut entry = Entry::read(words);
-                    entry.retain(|seat| !seats.contains(usize::from(seat)));
-                    entry.write(words);
-                }
-                let sixteenths = halves(words[LAST]).0;
-                let is_void = !spaces.is_empty() && spaces.contains(Tag(*tag).space().into());
-                if is_void || !room.has(sixteenths, Tag(*tag)) {
+            for (tag, words) in tags.iter_mut().zip(entries.chunks_exact_mut(ENTRY_WORDS)) {
+                if *tag != 0 && !stays(Tag(*tag), words) {
                     *tag = 0;
                     self.used -= 1;
                 }
@@ -482,20 +492,6 @@ impl PageTable {
         }
         for number in emptied {
             self.occupied.remove(number);
-        }
-    }
-
-    /// Forgets accessors of pages, but for those of which a question says yes.
-    pub(crate) fn retain_accessors(&mut self, stays: impl Fn(Tag, Seat) -> bool) {
-        for number in self.occupied.iter() {
-            let base = self.start + number * SET_WORDS;
-            let (tags, entries) = self.words[base..base + SET_WORDS].split_at_mut(WAYS);
-            let (entries, _) = entries.as_chunks_mut::<ENTRY_WORDS>();
-            for (tag, words) in tags.iter().zip(entries).filter(|(tag, _)| **tag != 0) {
-                let mut entry = Entry::read(words);
-                entry.retain(|seat| stays(Tag(*tag), seat));
-                entry.write(words);
-            }
         }
     }
 

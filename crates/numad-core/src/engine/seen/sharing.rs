@@ -21,10 +21,6 @@ pub(in crate::engine) struct Place {
     pub page: u64,
 }
 
-/// The address space of each seat's thread.
-#[derive(Debug)]
-pub(in crate::engine) struct Users(Vec<LocalSpace>);
-
 impl Engine {
     /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
     /// which it is not known yet: each
@@ -123,8 +119,8 @@ impl Seen {
         self.shares.object(self.spaces.local_of(space)?)
     }
 
-    /// The address spaces of those who sit.
-    pub(in crate::engine) fn users(&self) -> Users {
+    /// The address spaces of those who sit, by seat.
+    pub(in crate::engine) fn users(&self) -> Vec<LocalSpace> {
         let mut spaces = Vec::new();
         for (_, hot, _) in self.tasks.iter() {
             if let Some(seat) = hot.seat.map(usize::from) {
@@ -134,12 +130,12 @@ impl Seen {
                 spaces[seat] = hot.space;
             }
         }
-        Users(spaces)
+        spaces
     }
 
     /// A process that has a page: its own, or of shared memory one of those that used it lately; else the first that
     /// maps it. Of several the one that has been there longest: one that came late may be gone before the move.
-    pub(in crate::engine) fn place_of(&self, users: &Users, page: PageKey) -> Option<Place> {
+    pub(in crate::engine) fn place_of(&self, users: &[LocalSpace], page: PageKey) -> Option<Place> {
         let local = self.spaces.local_of(page.space)?;
         if let Some(pid) = self.spaces.at(local)?.pid {
             let page = page.page;
@@ -152,7 +148,7 @@ impl Seen {
         let entry = self.tag(page).and_then(|tag| self.pages.entry(tag));
         let (seats, count) = entry.map_or(([0; 4], 0), |(_, entry)| (entry.seats, entry.count()));
         let lately = seats.into_iter().take(count);
-        let lately = lately.filter_map(|seat| users.0.get(usize::from(seat)).copied());
+        let lately = lately.filter_map(|seat| users.get(usize::from(seat)).copied());
         let place = |process| {
             let page = self.shares.page_in(process, local, page.page)?;
             let space = self.spaces.at(process)?;

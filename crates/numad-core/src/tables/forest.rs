@@ -136,6 +136,32 @@ impl Blocks {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'_>> {
         (0..self.len()).map(|index| self.at(index))
     }
+
+    /// Appends a block of the points from the end of the last block to this one.
+    fn push(&mut self, points: &[Point], end: usize) {
+        let (start, first) = self.ends.last().copied().unwrap_or_default();
+        let users = points[start..end].iter().map(|point| User {
+            seat: point.seat,
+            all: point.samples(),
+            live: u32::from(point.live),
+        });
+        self.users.extend(users);
+        self.users[first..].sort_unstable_by_key(|user| user.seat);
+        let mut last = first;
+        for at in first + 1..self.users.len() {
+            let user = self.users[at];
+            let kept = &mut self.users[last];
+            if kept.seat == user.seat {
+                kept.all = kept.all.saturating_add(user.all);
+                kept.live = kept.live.saturating_add(user.live);
+            } else {
+                last += 1;
+                self.users[last] = user;
+            }
+        }
+        self.users.truncate(last + 1);
+        self.ends.push((end, self.users.len()));
+    }
 }
 
 impl Forest {
@@ -167,12 +193,8 @@ impl Forest {
             search.add(page);
         }
         let mut found = Blocks::default();
-        let mut tally = Tally::default();
-        let mut start = 0;
         for end in search.finish() {
-            tally.add_up(&self.points[start..end], &mut found.users);
-            found.ends.push((end, found.users.len()));
-            start = end;
+            found.push(&self.points, end);
         }
         found
     }
@@ -501,13 +523,10 @@ fn merge(
     if counts[middle - 1].0 < counts[middle].0 {
         return 0.0;
     }
+    let (some, others) = counts[first..].split_at(middle - first);
+    let (mut at, mut beside, mut change) = (0, 0, 0.0);
     spare.clear();
-    spare.extend_from_slice(&counts[first..middle]);
-    let mut change = 0.0;
-    // What is written never comes to where is still to be read.
-    let (mut at, mut beside, mut end) = (0, middle, first);
-    while at < spare.len() && beside < counts.len() {
-        let (one, other) = (spare[at], counts[beside]);
+    while let (Some(&one), Some(&other)) = (some.get(at), others.get(beside)) {
         let mut next = if one.0 <= other.0 { one } else { other };
         if one.0 == other.0 {
             let [a, b] = [one.1, other.1].map(u64::from);
@@ -516,50 +535,13 @@ fn merge(
         }
         at += usize::from(one.0 <= other.0);
         beside += usize::from(other.0 <= one.0);
-        counts[end] = next;
-        end += 1;
+        spare.push(next);
     }
-    let rest = spare.len() - at;
-    if rest > 0 {
-        // Then all of the second was read.
-        counts[end..end + rest].copy_from_slice(&spare[at..]);
-        counts.truncate(end + rest);
-    } else {
-        let rest = counts.len() - beside;
-        counts.copy_within(beside.., end);
-        counts.truncate(end + rest);
-    }
+    spare.extend_from_slice(&some[at..]);
+    spare.extend_from_slice(&others[beside..]);
+    counts.truncate(first);
+    counts.append(spare);
     change
-}
-
-/// Adds up samples by seat.
-#[derive(Debug, Default)]
-struct Tally {
-    of_seats: Vec<(u32, u32)>,
-    seen: Vec<Seat>,
-}
-
-impl Tally {
-    /// Appends what each seat has of some points.
-    fn add_up(&mut self, points: &[Point], users: &mut Vec<User>) {
-        for point in points {
-            let seat = usize::from(point.seat);
-            if self.of_seats.len() <= seat {
-                self.of_seats.resize(seat + 1, (0, 0));
-            }
-            let counts = &mut self.of_seats[seat];
-            if counts.0 == 0 {
-                self.seen.push(point.seat);
-            }
-            counts.0 = counts.0.saturating_add(point.samples());
-            counts.1 = counts.1.saturating_add(u32::from(point.live));
-        }
-        self.seen.sort_unstable();
-        for seat in self.seen.drain(..) {
-            let (all, live) = std::mem::take(&mut self.of_seats[usize::from(seat)]);
-            users.push(User { seat, all, live });
-        }
-    }
 }
 
 /// Logarithms of the gamma function, as the evidence needs them, by samples in parts of [`SAMPLE`].

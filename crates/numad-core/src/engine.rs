@@ -414,7 +414,8 @@ impl Engine {
     /// [`Self::wanted_places`], and once the program is gone.
     #[must_use]
     pub fn process_of(&self, page: PageKey) -> Option<Pid> {
-        self.registry.process_of(page.space)
+        let mut attached = self.attached();
+        attached.find_map(|attachment| attachment.seen.process_of(page.space))
     }
 
     /// The attachment that a process belongs to.

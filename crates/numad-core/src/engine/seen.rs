@@ -4,6 +4,8 @@
 //! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
 //! memory in [`pieces`]; and what people see of it ([`show`]).
 
+use topology::Pid;
+
 use super::options::{AttachOptions, EngineOptions, Totals};
 use super::rounded;
 use crate::event::{NoRoom, WindowSummary};
@@ -345,6 +347,11 @@ impl Seen {
             space,
             page: tag.page(),
         })
+    }
+
+    /// The process that a space of this program is of.
+    pub(super) fn process_of(&self, space: SpaceId) -> Option<Pid> {
+        self.spaces.at(self.spaces.local_of(space)?)?.pid
     }
 
     /// Whether a space is one of this program's still.

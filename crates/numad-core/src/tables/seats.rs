@@ -1,4 +1,4 @@
-//! Which seats are free, taken, or waiting to be cleaned.
+//! Which seats, or local numbers of spaces, are free, taken, or waiting to be cleaned.
 
 use super::Seat;
 use super::bits::Bits;

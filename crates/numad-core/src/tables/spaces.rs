@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use topology::Pid;
 
 use super::bits::Bits;
+use super::seats::Seats;
 use crate::policy::SpaceId;
 
 /// Number of an address space within its program; 0 is never one.
@@ -29,31 +30,28 @@ pub(crate) struct Space {
 pub(crate) struct Spaces {
     held: Vec<Option<Space>>,
     by_id: BTreeMap<SpaceId, LocalSpace>,
-    /// Void, but pages of them are still in the table.
-    dirty: Bits,
+    /// Those given back are void, but pages of them are still in the table.
+    numbers: Seats,
 }
 
 impl Spaces {
     pub(crate) fn new() -> Self {
+        let mut numbers = Seats::new(SPACES_END);
+        assert_eq!(numbers.take(), Some(0), "0 is no space");
         Self {
             held: vec![None],
             by_id: BTreeMap::new(),
-            dirty: Bits::new(SPACES_END),
+            numbers,
         }
     }
 
     /// Takes the lowest number that is free and clean; none when there are too many processes.
     pub(crate) fn add(&mut self, space: Space) -> Option<LocalSpace> {
-        let free =
-            (1..self.held.len()).find(|&at| self.held[at].is_none() && !self.dirty.contains(at));
-        let at = free.unwrap_or(self.held.len());
-        if at >= SPACES_END {
-            return None;
+        let local = self.numbers.take()?;
+        let at = usize::from(local);
+        if at >= self.held.len() {
+            self.held.resize(at + 1, None);
         }
-        if at == self.held.len() {
-            self.held.push(None);
-        }
-        let local = LocalSpace::try_from(at).ok()?;
         self.held[at] = Some(space);
         self.by_id.insert(space.id, local);
         Some(local)
@@ -63,7 +61,7 @@ impl Spaces {
     pub(crate) fn remove(&mut self, local: LocalSpace) -> Option<Space> {
         let space = self.held.get_mut(usize::from(local))?.take()?;
         self.by_id.remove(&space.id);
-        self.dirty.insert(usize::from(local));
+        self.numbers.give_back(local);
         Some(space)
     }
 
@@ -84,11 +82,11 @@ impl Spaces {
     }
 
     pub(crate) const fn dirty(&self) -> &Bits {
-        &self.dirty
+        self.numbers.dirty()
     }
 
     pub(crate) fn cleaned(&mut self) {
-        self.dirty.clear();
+        self.numbers.cleaned();
     }
 }
 

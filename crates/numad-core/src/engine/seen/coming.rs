@@ -22,13 +22,10 @@ impl Seen {
     ) -> Option<LocalSpace> {
         let space = Space {
             pid: Some(pid),
-            id: registry.open(pid),
+            id: registry.open(),
             joined: self.observations,
         };
-        let Some(local) = self.spaces.add(space) else {
-            registry.shut(space.id);
-            return None;
-        };
+        let local = self.spaces.add(space)?;
         registry
             .processes
             .insert(pid.0, self.spot(u32::from(local)));
@@ -41,25 +38,22 @@ impl Seen {
             registry.threads.remove(record.tid.0, self.spot(slot));
         }
         for (local, space) in self.spaces.iter() {
-            self.shut(registry, local, space);
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
         }
-    }
-
-    /// Takes the numbers of a space out of the registry.
-    fn shut(&self, registry: &mut Registry, local: LocalSpace, space: &Space) {
-        if let Some(pid) = space.pid {
-            let spot = self.spot(u32::from(local));
-            registry.processes.remove(pid.0, spot);
-        }
-        registry.shut(space.id);
     }
 
     /// Takes a process out whose threads are gone.
     pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
         if let Some(space) = self.spaces.remove(local) {
-            self.shut(registry, local, &space);
+            if let Some(pid) = space.pid {
+                let spot = self.spot(u32::from(local));
+                registry.processes.remove(pid.0, spot);
+            }
             self.shares.clear(local);
-            self.drop_unmapped(registry);
+            self.drop_unmapped();
         }
     }
 

@@ -62,7 +62,7 @@ impl Seen {
             self.shares.set(local, maps, self.page_shift);
         }
         if !seen.maps.is_empty() {
-            self.drop_unmapped(registry);
+            self.drop_unmapped();
         }
         self.shares.note_own(&seen.own);
     }
@@ -74,7 +74,7 @@ impl Seen {
         }
         let space = Space {
             pid: None,
-            id: registry.open_object(),
+            id: registry.open(),
             joined: self.observations,
         };
         if let Some(local) = self.spaces.add(space) {
@@ -92,11 +92,9 @@ impl Seen {
     }
 
     /// Gives up the spaces of objects that no process maps any more.
-    pub(super) fn drop_unmapped(&mut self, registry: &mut Registry) {
+    pub(super) fn drop_unmapped(&mut self) {
         for local in self.shares.recount() {
-            if let Some(space) = self.spaces.remove(local) {
-                registry.shut(space.id);
-            }
+            self.spaces.remove(local);
         }
     }
 

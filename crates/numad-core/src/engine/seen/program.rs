@@ -108,8 +108,10 @@ impl Seen {
             }
             record.takes_part = false;
         }
-        let cores = self.cores_for(&candidates, context);
-        let limits = (context.tasks_max, cores);
+        let records = candidates.iter();
+        let records = records.filter_map(|candidate| self.tasks.record(candidate.slot));
+        let cores = allowed_to_any(records, &context.usable);
+        let limits = (context.tasks_max, context.topology.cores_in(&cores));
         activity::select(&mut candidates, busy_min, limits);
         slots.clear();
         slots.extend(candidates.iter().map(|candidate| candidate.slot));
@@ -131,21 +133,6 @@ impl Seen {
         unseated.into_iter().for_each(|slot| self.unseat(slot));
     }
 
-    /// Cores on which any of these may run.
-    fn cores_for(&self, candidates: &[Candidate], context: &Context<'_>) -> usize {
-        let (mut allowed, mut last) = (CpuSet::new(), CpuSet::new());
-        for candidate in candidates {
-            let record = self.tasks.record(candidate.slot);
-            let cpus = record.map(|record| allowed_cpus(record, &context.usable));
-            // Most threads are allowed the same.
-            if let Some(cpus) = cpus.filter(|cpus| *cpus != last) {
-                allowed = allowed.union(&cpus);
-                last = cpus;
-            }
-        }
-        context.topology.cores_in(&allowed)
-    }
-
     /// Writes down what the policy will see; memory is where it was sampled, looked up or put.
     pub(in crate::engine) fn fill(
         &mut self,
@@ -157,30 +144,22 @@ impl Seen {
         scratch.samples = self.live.samples;
         scratch.window = context.now.since(self.live.since);
         let topology = context.topology;
-        let mut allowed = CpuSet::new();
-        let mut last = CpuSet::new();
-        let records = scratch
-            .slots
-            .iter()
-            .filter_map(|&slot| self.tasks.record(slot));
+        let records = scratch.slots.iter();
+        let records = records.filter_map(|&slot| self.tasks.record(slot));
+        let allowed = allowed_to_any(records.clone(), &context.usable);
         scratch.tasks.clear();
-        for record in records {
+        scratch.tasks.extend(records.map(|record| {
             let cpus = allowed_cpus(record, &context.usable);
-            // Most threads are allowed the same; the union is made once for each run of them.
-            if cpus != last {
-                allowed = allowed.union(&cpus);
-                last = cpus;
-            }
             let nodes = topology.nodes().iter();
-            scratch.tasks.push(Task {
+            Task {
                 key: record.key().expect("only observed threads take part"),
                 node: node_of(record, topology),
                 cpu: record.cpu,
-                allowed: nodes.map(|node| node.cpus.intersects(&last)).collect(),
+                allowed: nodes.map(|node| node.cpus.intersects(&cpus)).collect(),
                 busy: record.busy.unwrap_or(0.0),
                 samples: record.samples_last,
-            });
-        }
+            }
+        }));
         let tasks = scratch.tasks.len();
         scratch.capacity = capacities(topology, &allowed, &context.others.held, tasks);
         scratch.nodes_allowed.clear();
@@ -300,6 +279,20 @@ impl Positions {
         }
         (self.weight_per_sample * entry.exact_samples() / known).max(1.0)
     }
+}
+
+/// Processors on which any of these may run.
+fn allowed_to_any<'a>(records: impl Iterator<Item = &'a Record>, usable: &CpuSet) -> CpuSet {
+    let (mut allowed, mut last) = (CpuSet::new(), CpuSet::new());
+    for record in records {
+        let cpus = allowed_cpus(record, usable);
+        // Most threads are allowed the same.
+        if cpus != last {
+            allowed = allowed.union(&cpus);
+            last = cpus;
+        }
+    }
+    allowed
 }
 
 /// Where we placed it, else where it ran last.

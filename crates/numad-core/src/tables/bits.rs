@@ -15,13 +15,6 @@ impl Bits {
         }
     }
 
-    /// Makes it the empty set of another limit.
-    pub(crate) fn reset(&mut self, limit: usize) {
-        self.words.clear();
-        self.words.resize(limit.div_ceil(64), 0);
-        self.count = 0;
-    }
-
     /// Adds a number; those at or above the limit are ignored.
     pub(crate) fn insert(&mut self, number: usize) {
         if let Some(word) = self.words.get_mut(number / 64) {

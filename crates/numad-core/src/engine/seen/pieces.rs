@@ -160,14 +160,6 @@ impl Pieces {
             .ok()?;
         self.pieces.get(at)
     }
-
-    fn clear(&mut self) {
-        self.blocks.clear();
-        self.pieces.clear();
-        self.users.clear();
-        self.own.clear();
-        self.ranges.clear();
-    }
 }
 
 /// Samples of users that are somewhere, each with how much nearer they get from one node to another.
@@ -196,7 +188,7 @@ impl Seen {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
         let blocks = self.forest.blocks(seats);
-        found.clear();
+        *found = Pieces::default();
         self.comm.forget_inferred();
         let mut extents = Extents::default();
         let points = self.forest.points();
@@ -225,7 +217,7 @@ impl Seen {
                 is_cut: bits > 0,
             });
         }
-        found.inside.reset(self.pages.slots() as usize);
+        found.inside = Bits::new(self.pages.slots() as usize);
         let (mut of_pieces, mut bench) = (Vec::new(), Bench::default());
         let users = std::mem::take(&mut found.users);
         for (index, bits, place) in cuts {

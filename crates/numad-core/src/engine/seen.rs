@@ -55,10 +55,11 @@ pub(super) struct Seen {
     comm: CommTable,
     /// What papers keep; for methods as published alone.
     paper: Option<Box<Paper>>,
-    /// What other cores' caches answered; none before a sample told what answered it.
-    handed: Option<Box<Talk>>,
-    /// Messages between threads, as the samples that would have shown as much sharing; none before there was one.
-    said: Option<Box<Talk>>,
+    /// What other cores' caches answered, and whether a sample told yet what answered it.
+    handed: Talk,
+    tells_handed: bool,
+    /// Messages between threads, as the samples that would have shown as much sharing.
+    said: Talk,
     /// Samples by page and thread, for blocks of memory that are used alike.
     forest: Forest,
     thin: Thin,
@@ -136,8 +137,9 @@ impl Seen {
             comm: CommTable::default(),
             paper: (options.method == Method::Published)
                 .then(|| Box::new(Paper::new(limits.page_slots))),
-            handed: None,
-            said: None,
+            handed: Talk::default(),
+            tells_handed: false,
+            said: Talk::default(),
             forest: Forest::default(),
             thin: Thin::new(),
             observations: 0,
@@ -234,13 +236,10 @@ impl Seen {
         ) {
             self.live.answered = self.live.answered.saturating_add(u64::from(weight));
         }
-        if sample.served != ServedBy::Unknown {
-            let handed = &mut self.handed;
-            let handed = handed.get_or_insert_default();
-            if sample.served == ServedBy::OtherCache {
-                for (other, amount) in others.amounts(weight) {
-                    handed.add(seat, other, amount.into());
-                }
+        self.tells_handed |= sample.served != ServedBy::Unknown;
+        if sample.served == ServedBy::OtherCache {
+            for (other, amount) in others.amounts(weight) {
+                self.handed.add(seat, other, amount.into());
             }
         }
     }
@@ -396,7 +395,7 @@ impl Seen {
                 }
             }
         }
-        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+        for talk in [&mut self.said, &mut self.handed] {
             talk.begin_anew();
         }
     }
@@ -433,7 +432,7 @@ impl Seen {
             true => self.comm.roll(),
             false => self.comm.forget_inferred(),
         }
-        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+        for talk in [&mut self.said, &mut self.handed] {
             talk.forget(seats);
             if fade {
                 talk.roll();
@@ -479,11 +478,7 @@ impl Seen {
                 processes: self.window.ignored,
                 mappings: self.shares.left_out() as u64,
                 objects: self.shares.without_space() as u64,
-                talk: [&self.said, &self.handed]
-                    .into_iter()
-                    .flatten()
-                    .map(|talk| talk.dropped())
-                    .sum(),
+                talk: self.said.dropped() + self.handed.dropped(),
                 moves: 0,
             },
             ..WindowSummary::default()
@@ -494,7 +489,7 @@ impl Seen {
     /// before joins the totals.
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, threads);
-        for talk in [&mut self.said, &mut self.handed].into_iter().flatten() {
+        for talk in [&mut self.said, &mut self.handed] {
             talk.forget_dropped();
         }
         let window = Window {

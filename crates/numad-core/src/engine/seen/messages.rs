@@ -39,11 +39,10 @@ impl Seen {
         // Rounded up, so that few messages are not none.
         let pairs = u64::try_from(from.len() * to.len()).unwrap_or(u64::MAX);
         let share = amount.div_ceil(pairs.max(1)).max(1);
-        let said = self.said.get_or_insert_default();
         for &(_, one) in &from {
             for &(_, other) in &to {
                 self.comm.add(one, other, share);
-                said.add(one, other, samples.div_ceil(pairs));
+                self.said.add(one, other, samples.div_ceil(pairs));
             }
         }
         for slot in from.iter().chain(&to).map(|(slot, _)| *slot) {

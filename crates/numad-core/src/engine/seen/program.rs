@@ -35,9 +35,8 @@ pub(in crate::engine) struct Scratch {
     pub nodes_allowed: Vec<bool>,
     pub live: CommMatrix,
     pub decayed: CommMatrix,
-    /// What other cores' caches answered, and whether the source tells.
-    pub handed: CommMatrix,
-    pub tells_handed: bool,
+    /// What other cores' caches answered, where the source tells.
+    pub handed: Option<CommMatrix>,
     /// Messages of this window, as samples.
     pub said: CommMatrix,
     pub pages: Vec<Page>,
@@ -66,7 +65,7 @@ impl Scratch {
             window: self.window,
             samples: self.samples,
             prices,
-            handed: self.tells_handed.then_some(&self.handed),
+            handed: self.handed.as_ref(),
             ipc: None,
             others_gbps: &[],
             era: 0,
@@ -178,14 +177,9 @@ impl Seen {
         self.fill_records(&positions, scratch);
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
-        scratch.said = match &self.said {
-            Some(said) => said.read(&seats).0,
-            None => CommMatrix::new(seats.len()),
-        };
-        scratch.tells_handed = self.handed.is_some();
-        if let Some(handed) = &self.handed {
-            scratch.handed = handed.read(&seats).1;
-        }
+        scratch.said = self.said.read(&seats).0;
+        let handed = self.tells_handed.then(|| self.handed.read(&seats));
+        scratch.handed = handed.map(|(_, decayed)| decayed);
     }
 
     /// Writes down what papers keep of each page.

@@ -290,14 +290,9 @@ impl Attachment {
             decayed: &decayed,
             pages: &pages,
             records: &[],
-            page_bytes: context.page_bytes,
-            window: scratch.window,
             samples: scratch.samples.saturating_mul(seen(&guests.tasks)) / all,
-            prices: self.options.prices,
             handed: None,
-            ipc: None,
-            others_gbps: &[],
-            era: 0,
+            ..scratch.program(context, self.options.prices)
         };
         program.prices = self.prices(&program);
         let mut proposals = Vec::new();

@@ -98,32 +98,6 @@ impl Room {
     }
 }
 
-/// A page whose home may be looked up, and how urgently: in one word, for thousands are compared at every window.
-struct Wanted {
-    /// Whether it is known; whose samples are most; the slot. The least comes first.
-    rank: u64,
-    tag: Tag,
-}
-
-impl Wanted {
-    const KNOWN: u64 = 1 << 63;
-
-    /// By an entry's last word. Two pages with more than 2^27 samples have as many as each other.
-    const fn new(slot: u32, tag: Tag, word: u64) -> Self {
-        let (sixteenths, home_plus_one) = (word & SIXTEENTHS, word & HOME);
-        let few = (SIXTEENTHS >> 1).saturating_sub(sixteenths);
-        let known = if home_plus_one == 0 { 0 } else { Self::KNOWN };
-        Self {
-            rank: known | few << 32 | slot as u64,
-            tag,
-        }
-    }
-
-    const fn by_samples(&self) -> u64 {
-        self.rank & !Self::KNOWN
-    }
-}
-
 /// Who used a page since the accessor did last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharers {
@@ -432,15 +406,22 @@ impl PageTable {
     /// those that have. Else a program with more pages than that would never be known beyond its
     /// hottest.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
-        let mut all: Vec<Wanted> = Vec::with_capacity(self.used);
-        self.each(|slot, tag, words| all.push(Wanted::new(slot, tag, words[LAST])));
+        // In one word, for thousands are compared at every window: whether it is known; whose samples are most,
+        // where two pages with more than 2^27 have as many as each other; the slot. The least comes first.
+        const KNOWN: u64 = 1 << 63;
+        let mut all: Vec<(u64, Tag)> = Vec::with_capacity(self.used);
+        self.each(|slot, tag, words| {
+            let few = (SIXTEENTHS >> 1).saturating_sub(words[LAST] & SIXTEENTHS);
+            let known = if words[LAST] & HOME == 0 { 0 } else { KNOWN };
+            all.push((known | few << 32 | u64::from(slot), tag));
+        });
         if all.len() > max {
-            all.select_nth_unstable_by_key(max / 2, Wanted::by_samples);
+            all.select_nth_unstable_by_key(max / 2, |(rank, _)| rank & !KNOWN);
             let rest = &mut all[max / 2..];
-            rest.select_nth_unstable_by_key(max - max / 2, |one| one.rank);
+            rest.select_nth_unstable_by_key(max - max / 2, |(rank, _)| *rank);
             all.truncate(max);
         }
-        all.into_iter().map(|one| one.tag).collect()
+        all.into_iter().map(|(_, tag)| tag).collect()
     }
 
     /// Forgets seats and spaces that are void, and lets what is left fade if a window was judged,

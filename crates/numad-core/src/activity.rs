@@ -47,7 +47,8 @@ pub(crate) fn select(
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
-/// Drops the least busy, which are last, while there are more than cores and they fit into the gaps.
+/// Drops the least busy, which come last, while there are more than cores and they fit into the
+/// gaps.
 fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
     while candidates.len() > cores
         && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)

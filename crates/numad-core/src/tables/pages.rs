@@ -406,8 +406,9 @@ impl PageTable {
     /// those that have. Else a program with more pages than that would never be known beyond its
     /// hottest.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
-        // In one word, for thousands are compared at every window: whether it is known; whose samples are most,
-        // where two pages with more than 2^27 have as many as each other; the slot. The least comes first.
+        // The least word comes first. Its parts: whether the home is known; how few samples there
+        // are, all with more than 2^27 being alike; the slot. One word, for thousands are compared
+        // at every window.
         const KNOWN: u64 = 1 << 63;
         let mut all: Vec<(u64, Tag)> = Vec::with_capacity(self.used);
         self.each(|slot, tag, words| {
@@ -453,7 +454,8 @@ impl PageTable {
         });
     }
 
-    /// Visits tracked pages with the words of their entries, and keeps those of which the visitor says yes.
+    /// Visits tracked pages with the words of their entries, and keeps those of which the visitor
+    /// says yes.
     fn retain(&mut self, mut stays: impl FnMut(Tag, &mut [u64]) -> bool) {
         let mut emptied = Vec::new();
         for number in self.occupied.iter() {

@@ -57,8 +57,8 @@ impl Seen {
         }
     }
 
-    /// Takes a slot for a thread of a process that is here, of which this is the first that is known; none
-    /// when there are too many threads.
+    /// Takes a slot for a thread that was not known, of a process that is here; none when there are
+    /// too many threads.
     pub(super) fn add(
         &mut self,
         registry: &mut Registry,

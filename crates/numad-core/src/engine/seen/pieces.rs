@@ -162,7 +162,8 @@ impl Pieces {
     }
 }
 
-/// Samples of users that are somewhere, each with how much nearer they get from one node to another.
+/// Samples of those users whose node is known, with how much nearer they get from one node to
+/// another.
 fn nearer(
     users: &[(u32, f64)],
     program: &Program<'_>,

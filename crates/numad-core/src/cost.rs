@@ -24,7 +24,7 @@ use crate::matrix::CommMatrix;
 
 pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP, with_estimates};
-pub use program::{Demand, PlacementCost, asked_gbps, live_part};
+pub use program::{Demand, PlacementCost, asked_gbps};
 pub use worth::Worth;
 pub(crate) use worth::way;
 

@@ -114,6 +114,9 @@ pub struct Program<'a> {
     pub handed: Option<&'a CommMatrix>,
     /// Instructions per cycle in this window; none where they are not counted.
     pub ipc: Option<f64>,
+    /// Accesses that memory answers in a window for each unit of weight of a page: weights hold the
+    /// windows before as well, faded, and what caches answered.
+    pub memory_per_weight: f64,
     /// What others take of each node's memory, in GB/s by position; empty where that is not known.
     pub others_gbps: &'a [f64],
     /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as

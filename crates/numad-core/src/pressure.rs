@@ -40,8 +40,6 @@ pub(crate) struct Pressure {
     model: MachineModel,
     /// Share of each controller that is used, by everyone.
     used: Vec<f64>,
-    /// Accesses that one unit of weight of the program's pages stands for.
-    per_amount: f64,
 }
 
 impl Pressure {
@@ -53,9 +51,8 @@ impl Pressure {
         model: &MachineModel,
         gbps: &[Option<f64>],
         program: &Program<'_>,
-        per_amount: f64,
     ) -> Self {
-        let own = asked_gbps(program, per_amount);
+        let own = asked_gbps(program);
         let others: Vec<f64> = gbps
             .iter()
             .zip(own)
@@ -68,19 +65,13 @@ impl Pressure {
         Self {
             used: used.collect(),
             model: model.clone().with_background(&others),
-            per_amount,
         }
     }
 
     /// From what the samples of this program tell, beside what those of others told, in GB/s by
     /// position.
-    pub(crate) fn sampled(
-        model: &MachineModel,
-        others: &[f64],
-        program: &Program<'_>,
-        per_amount: f64,
-    ) -> Self {
-        let own = asked_gbps(program, per_amount);
+    pub(crate) fn sampled(model: &MachineModel, others: &[f64], program: &Program<'_>) -> Self {
+        let own = asked_gbps(program);
         let all = own.iter().zip(others).map(|(own, others)| own + others);
         let used = all.enumerate();
         let used =
@@ -88,7 +79,6 @@ impl Pressure {
         Self {
             used: used.collect(),
             model: model.clone().with_background(others),
-            per_amount,
         }
     }
 
@@ -123,7 +113,7 @@ impl Pressure {
         if !self.asks_model(&program) {
             return None;
         }
-        let demand = Demand::with_amounts(&self.model, program, self.per_amount);
+        let demand = Demand::new(&self.model, program);
         let stays_ns = demand.cost(nodes, home).sum_ns();
         Some(FullModel { demand, stays_ns })
     }
@@ -159,7 +149,7 @@ impl Pressure {
             return 0;
         }
         let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
-        let demand = Demand::of_memory(&self.model, plan.program, self.per_amount);
+        let demand = Demand::of_memory(&self.model, plan.program);
         let before = demand.cost(&now, home);
         let windows = windows(&plan.program);
         let mut count = plan.moves.len();
@@ -183,11 +173,11 @@ impl Pressure {
     }
 
     /// What pages are judged by while one after the other is granted.
-    pub(crate) fn loads(&self) -> Loads<'_> {
+    pub(crate) fn loads(&self, program: &Program<'_>) -> Loads<'_> {
         Loads {
             model: &self.model,
             used: self.used.clone(),
-            per_amount: self.per_amount,
+            bytes_per_weight: program.memory_per_weight * ACCESS_BYTES,
         }
     }
 }
@@ -342,7 +332,7 @@ impl ThreadPlan<'_> {
 pub(crate) struct Loads<'a> {
     model: &'a MachineModel,
     used: Vec<f64>,
-    per_amount: f64,
+    bytes_per_weight: f64,
 }
 
 impl Loads<'_> {
@@ -356,7 +346,7 @@ impl Loads<'_> {
         if window_ns <= 0.0 {
             return;
         }
-        let gbps = weight * self.per_amount * ACCESS_BYTES / window_ns;
+        let gbps = weight * self.bytes_per_weight / window_ns;
         let share = |memory| gbps / self.model.controller_gbps(memory);
         let (less, more) = (share(from), share(to));
         if let Some(used) = self.used.get_mut(from) {

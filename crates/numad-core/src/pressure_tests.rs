@@ -77,6 +77,7 @@ impl Scene {
             prices: Prices::default(),
             handed: None,
             ipc: None,
+            memory_per_weight: 1.0,
             others_gbps: &[],
             era: 0,
             records: &[],
@@ -89,7 +90,7 @@ impl Scene {
         for (memory, gbps) in gbps.iter().enumerate() {
             model.saw(memory, gbps.unwrap_or(0.0));
         }
-        Pressure::counted(&model, &gbps, &self.program(), 1.0)
+        Pressure::counted(&model, &gbps, &self.program())
     }
 
     fn threads(
@@ -362,7 +363,7 @@ fn whole(figure: f64) -> u32 {
 fn relieved(scene: &Scene, count: u32, others: [f64; 2]) -> usize {
     let moves: Vec<(u32, usize)> = (0..count).map(|slot| (slot, 1)).collect();
     let model = MachineModel::new(&scene.topology);
-    let pressure = Pressure::sampled(&model, &others, &scene.program(), 1.0);
+    let pressure = Pressure::sampled(&model, &others, &scene.program());
     pressure.relief(&PagePlan {
         program: scene.program(),
         moves: &moves,

@@ -1,6 +1,6 @@
 //! What tasks say to each other and ask of memory, from what was seen of them.
 
-use numad_core::cost::{ACCESS_BYTES, live_part};
+use numad_core::cost::ACCESS_BYTES;
 use numad_core::{Page, Program};
 
 use crate::figures::whole;
@@ -51,10 +51,9 @@ pub(crate) fn uses(program: &Program<'_>) -> Vec<u64> {
 /// What each task was seen to ask of memory, in MB/s.
 pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
     let mut accesses = vec![0.0; program.tasks.len()];
-    let per_amount = program.prices.accesses_per_amount * live_part(program);
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-            *sum += f64::from(accessor.weight) * per_amount;
+            *sum += f64::from(accessor.weight) * program.memory_per_weight;
         }
     }
     let window_us = program.window.as_nanos() as f64 / 1000.0;

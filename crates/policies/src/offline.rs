@@ -64,6 +64,7 @@ pub fn at_first_look(
         prices: Prices::default(),
         handed: None,
         ipc: None,
+        memory_per_weight: 1.0,
         others_gbps: &[],
         era: 0,
         records: &[],

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::cost::{Demand, MachineModel, asked_gbps, live_part};
+use numad_core::cost::{Demand, MachineModel, asked_gbps};
 use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
 use crate::amounts::can_be_modelled;
@@ -74,7 +74,7 @@ fn is_faster_wide(
     if !can_be_modelled(program) {
         return false;
     }
-    let demand = Demand::of_memory(model, *program, program.prices.accesses_per_amount);
+    let demand = Demand::of_memory(model, *program);
     let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
     let time_ns = |moves: &[Proposal]| {
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
@@ -89,8 +89,7 @@ fn is_faster_wide(
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.
 fn is_busy(program: &Program<'_>, model: &MachineModel) -> bool {
-    let per_amount = program.prices.accesses_per_amount * live_part(program);
-    let mut asked = asked_gbps(program, per_amount).into_iter().enumerate();
+    let mut asked = asked_gbps(program).into_iter().enumerate();
     asked
         .any(|(node, gbps)| gbps + model.background_gbps(node) > BUSY * model.controller_gbps(node))
 }

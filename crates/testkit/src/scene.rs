@@ -192,6 +192,7 @@ impl Scene {
             prices: self.prices,
             handed: self.handed.as_ref(),
             ipc: self.ipc,
+            memory_per_weight: self.prices.accesses_per_amount,
             others_gbps: &[],
             era: self.era,
             records: &self.records,

@@ -186,6 +186,7 @@ fn the_engine_never_waits() {
         prices: numad_core::cost::Prices::default(),
         handed: None,
         ipc: None,
+        memory_per_weight: 1.0,
         others_gbps: &[],
         era: 0,
         records: &[],

@@ -3,7 +3,7 @@
 use super::congestion::{Congestion, TaskLoad, solve};
 use super::machine::{ACCESS_BYTES, MachineModel, OVERLAP};
 use crate::matrix::CommMatrix;
-use crate::policy::{Page, Program};
+use crate::policy::{Page, Program, Task};
 
 /// Demand of a program, learned from one window; knows what any placement would make of it.
 ///
@@ -14,13 +14,13 @@ use crate::policy::{Page, Program};
 pub struct Demand<'a> {
     model: &'a MachineModel,
     program: Program<'a>,
-    /// Accesses that one unit of weight or communication stands for.
-    per_amount: f64,
     /// What tasks say to each other; none where memory alone is in question.
     talk: Option<&'a CommMatrix>,
     /// Per task: accesses to memory and communication in the window.
     accesses: Vec<f64>,
     think_ns: Vec<f64>,
+    /// Part that each task has in what all use alike: that of its samples.
+    parts: Vec<f64>,
 }
 
 /// Per task and node: parts of its accesses that memory and other tasks' caches there answer.
@@ -57,17 +57,10 @@ impl PlacementCost {
 }
 
 impl<'a> Demand<'a> {
-    /// What a program asks of the machine, when each sample stands for its period in accesses.
+    /// What a program asks of the machine: of memory, and of each other's caches.
     #[must_use]
     pub fn new(model: &'a MachineModel, program: Program<'a>) -> Self {
-        Self::with_amounts(model, program, 1.0)
-    }
-
-    /// The same where one unit of weight of a page, or of communication, stands for so many accesses, as
-    /// `Prices::of_window` tells.
-    #[must_use]
-    pub fn with_amounts(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, per_amount, Some(program.live))
+        Self::of(model, program, Some(program.live))
     }
 
     /// What it asks of memory alone: for plans under which tasks stay, so that what they say to each other
@@ -76,34 +69,35 @@ impl<'a> Demand<'a> {
     /// An access to a page that several use is communication as well, once for each of them; where
     /// it is not in question it would only blur what memory is asked for.
     #[must_use]
-    pub fn of_memory(model: &'a MachineModel, program: Program<'a>, per_amount: f64) -> Self {
-        Self::of(model, program, per_amount, None)
+    pub fn of_memory(model: &'a MachineModel, program: Program<'a>) -> Self {
+        Self::of(model, program, None)
     }
 
-    fn of(
-        model: &'a MachineModel,
-        program: Program<'a>,
-        per_amount: f64,
-        talk: Option<&'a CommMatrix>,
-    ) -> Self {
-        let said = |task| talk.map_or(0, |talk| talk.row_sum(task));
-        let mut accesses: Vec<f64> = (0..program.tasks.len())
-            .map(|task| said(task) as f64 / 2.0 * per_amount)
-            .collect();
+    fn of(model: &'a MachineModel, program: Program<'a>, talk: Option<&'a CommMatrix>) -> Self {
+        let said = |task| talk.map_or(0, |talk| talk.row_sum(task)) as f64 / 2.0;
+        let mut weights: Vec<f64> = (0..program.tasks.len()).map(said).collect();
+        let mut of_all = 0.0;
         for page in program.pages {
-            for accessor in page.accessors() {
-                if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-                    *sum += f64::from(accessor.weight) * per_amount;
-                }
-            }
+            each_use(&program, page, |task, weight| match task {
+                Some(task) => weights[task] += weight,
+                None => of_all += weight,
+            });
         }
+        let sampled: u64 = program.tasks.iter().map(|task| task.samples).sum();
+        let part = |task: &Task| task.samples as f64 / sampled.max(1) as f64;
+        let parts: Vec<f64> = program.tasks.iter().map(part).collect();
+        let accesses = weights.iter().zip(&parts);
+        let accesses = accesses.map(|(own, part)| own + of_all * part);
+        let accesses: Vec<f64> = accesses
+            .map(|all| all * program.memory_per_weight)
+            .collect();
         let mut demand = Self {
             model,
             program,
-            per_amount,
             talk,
             think_ns: vec![0.0; accesses.len()],
             accesses,
+            parts,
         };
         demand.learn_thinking();
         demand
@@ -193,23 +187,28 @@ impl<'a> Demand<'a> {
 
     fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
         let nodes = self.model.nodes();
-        let mut shares = vec![0.0; self.accesses.len() * nodes];
-        let part_of_weight = |&all: &f64| self.per_amount / all;
-        let parts: Vec<f64> = self.accesses.iter().map(part_of_weight).collect();
+        // Accesses by task, those that all make alike at the end.
+        let tasks = self.accesses.len();
+        let mut shares = vec![0.0; (tasks + 1) * nodes];
         for page in self.program.pages {
             let home = home_of(page);
-            for accessor in page.accessors() {
-                let task = accessor.task as usize;
-                let Some(part) = parts.get(task) else {
-                    continue;
-                };
-                let part = f64::from(accessor.weight) * part;
-                let row = &mut shares[task * nodes..][..nodes];
+            each_use(&self.program, page, |task, weight| {
+                let accesses = weight * self.program.memory_per_weight;
+                let row = &mut shares[task.unwrap_or(tasks) * nodes..][..nodes];
                 match home {
-                    Some(home) => row[home] += part,
+                    Some(home) => row[home] += accesses,
                     None => row
                         .iter_mut()
-                        .for_each(|share| *share += part / nodes as f64),
+                        .for_each(|sum| *sum += accesses / nodes as f64),
+                }
+            });
+        }
+        let of_all = shares.split_off(tasks * nodes);
+        let rows = shares.chunks_mut(nodes).zip(&self.accesses);
+        for ((row, accesses), part) in rows.zip(&self.parts) {
+            if *accesses > 0.0 {
+                for (share, of_all) in row.iter_mut().zip(&of_all) {
+                    *share = (*share + of_all * part) / accesses;
                 }
             }
         }
@@ -221,7 +220,8 @@ impl<'a> Demand<'a> {
         let mut transfers = vec![0.0; self.accesses.len() * nodes];
         for (one, other, amount) in self.talk.into_iter().flat_map(CommMatrix::pairs) {
             for (task, partner) in [(one, other), (other, one)] {
-                let part = amount as f64 / 2.0 * self.per_amount / self.accesses[task];
+                let said = amount as f64 / 2.0 * self.program.memory_per_weight;
+                let part = said / self.accesses[task];
                 let row = &mut transfers[task * nodes..][..nodes];
                 match node_of[partner] {
                     Some(node) => row[node] += part,
@@ -235,26 +235,29 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Part of the weights of pages that is of this window: they hold what was seen in the windows before as well,
-/// faded. 1 where samples are not counted.
-#[must_use]
-pub fn live_part(program: &Program<'_>) -> f64 {
-    let live: u64 = program.tasks.iter().map(|task| task.samples).sum();
-    let held: u64 = program
-        .pages
-        .iter()
-        .map(|page| u64::from(page.samples))
-        .sum();
-    if live == 0 || held <= live {
-        return 1.0;
+/// Visits the tasks that use a page, each with its part of the weight, and nobody with what is of all alike:
+/// where a page names but few of at least half of all tasks, it is chance who these are.
+fn each_use(program: &Program<'_>, page: &Page, mut visit: impl FnMut(Option<usize>, f64)) {
+    let users = page.accessors();
+    let mut own = page.remembered();
+    let is_of_all =
+        page.forgotten > 0 && users.len() as f64 * 2.0 >= own * program.tasks.len() as f64;
+    if is_of_all {
+        visit(None, page.weight() as f64 * (1.0 - own));
+    } else {
+        own = 1.0;
     }
-    live as f64 / held as f64
+    let users = users
+        .iter()
+        .map(|user| (user.task as usize, f64::from(user.weight)));
+    for (task, weight) in users.filter(|(task, _)| *task < program.tasks.len()) {
+        visit(Some(task), weight * own);
+    }
 }
 
-/// Bytes per nanosecond, which is GB/s, that a program was seen to ask of each node's memory; one unit of
-/// weight of a page stands for `per_amount` accesses.
+/// Bytes per nanosecond, which is GB/s, that a program was seen to ask of each node's memory.
 #[must_use]
-pub fn asked_gbps(program: &Program<'_>, per_amount: f64) -> Vec<f64> {
+pub fn asked_gbps(program: &Program<'_>) -> Vec<f64> {
     let mut asked = vec![0.0; program.topology.nodes().len()];
     let window_ns = program.window.as_nanos() as f64;
     if window_ns <= 0.0 {
@@ -263,7 +266,7 @@ pub fn asked_gbps(program: &Program<'_>, per_amount: f64) -> Vec<f64> {
     for page in program.pages {
         let Some(home) = page.home else { continue };
         for accessor in page.accessors() {
-            let accesses = f64::from(accessor.weight) * per_amount;
+            let accesses = f64::from(accessor.weight) * program.memory_per_weight;
             asked[usize::from(home)] += accesses * ACCESS_BYTES / window_ns;
         }
     }
@@ -339,6 +342,7 @@ mod tests {
                 prices: Prices::default(),
                 handed: None,
                 ipc: None,
+                memory_per_weight: 1.0,
                 others_gbps: &[],
                 era: 0,
                 records: &[],
@@ -392,6 +396,34 @@ mod tests {
     }
 
     #[test]
+    fn it_is_chance_who_is_named_of_all_that_use_a_page() {
+        // Eight tasks, two on each node, that use one page alike; two of them are named.
+        let mut owned = crowd(0, 0);
+        let nodes: Vec<Option<usize>> = (0..8).map(|task| Some(task / 2)).collect();
+        for (task, node) in owned.tasks.iter_mut().zip(&nodes) {
+            (task.node, task.samples) = (*node, 100);
+        }
+        let mut all = page(0, 0, 400_000, 0);
+        all.recent[1] = Accessor {
+            task: 1,
+            ..all.recent[0]
+        };
+        (all.accessor_count, all.forgotten) = (2, 600_000);
+        let model = MachineModel::new(&owned.topology);
+        let mut gain = |all: Page| {
+            owned.pages = vec![all];
+            let demand = Demand::of_memory(&model, owned.program());
+            let at = |home| demand.cost(&nodes, |_| Some(home)).sum_ns();
+            at(3) / at(0)
+        };
+        let of_all = gain(all) - 1.0;
+        // If the two are all of its users it belongs beside them.
+        all.forgotten = 0;
+        let of_two = gain(all) - 1.0;
+        assert!(of_two > 0.001 && of_all < of_two / 3.0, "{of_all} {of_two}");
+    }
+
+    #[test]
     fn nothing_known_costs_nothing() {
         let mut owned = crowd(0, 0);
         owned.pages.clear();
@@ -404,11 +436,15 @@ mod tests {
     fn amounts_that_stand_for_many_accesses_are_those_accesses() {
         let (few, many) = (crowd(1_000, 100), crowd(1_000_000, 100_000));
         let model = MachineModel::new(&few.topology);
-        let of_few = Demand::with_amounts(&model, few.program(), 1000.0);
+        let few = Program {
+            memory_per_weight: 1000.0,
+            ..few.program()
+        };
+        let of_few = Demand::new(&model, few);
         let of_many = Demand::new(&model, many.program());
         let cost = |demand: &Demand<'_>| demand.cost(&[Some(1); 8], |_| Some(0)).sum_ns();
         assert!((cost(&of_few) / cost(&of_many) - 1.0).abs() < 1e-9);
-        let traffic = asked_gbps(&few.program(), 1000.0);
+        let traffic = asked_gbps(&few);
         // Eight million accesses of 64 bytes in half a second.
         assert!(
             (traffic[0] - 1.024).abs() < 1e-9 && traffic[1] <= 0.0,

@@ -278,6 +278,11 @@ impl Seen {
         }
     }
 
+    /// Weights of the samples of this window.
+    pub(super) const fn weight(&self) -> u64 {
+        self.live.weight
+    }
+
     /// Weights of the samples that memory answered; 0 where the source does not tell what answers.
     pub(super) const fn answered(&self) -> u64 {
         self.live.answered

@@ -2,9 +2,9 @@
 
 use topology::{Origin, Topology};
 
-use crate::cost::{self, MachineModel};
+use crate::cost::MachineModel;
 use crate::observation::NodeTraffic;
-use crate::policy::Program;
+use crate::policy::{Page, Program};
 use crate::pressure::Pressure;
 
 /// See the module.
@@ -75,40 +75,26 @@ impl Traffic {
 }
 
 impl Memory<'_> {
-    /// What it means for a program of whose page weights one unit stands for so many accesses that
-    /// memory answered, where the source tells.
-    pub(super) fn pressure(
-        &self,
-        program: &Program<'_>,
-        per_amount: Option<f64>,
-    ) -> Option<Pressure> {
+    /// What it means for a program, whose samples tell or do not what answered them.
+    pub(super) fn pressure(&self, program: &Program<'_>, tells: bool) -> Option<Pressure> {
         match self {
-            Self::Counted(model, gbps) => {
-                let per_amount = per_amount.unwrap_or(program.prices.accesses_per_amount);
-                Some(Pressure::counted(model, gbps, program, per_amount))
+            Self::Counted(model, gbps) => Some(Pressure::counted(model, gbps, program)),
+            Self::Sampled(model, others) if tells => {
+                Some(Pressure::sampled(model, others, program))
             }
-            Self::Sampled(model, others) => {
-                Some(Pressure::sampled(model, others, program, per_amount?))
-            }
-            Self::Unknown => None,
+            Self::Sampled(..) | Self::Unknown => None,
         }
     }
 }
 
-/// Accesses answered by memory that one unit of weight of a page stands for, when memory answered so many
-/// in the window; none where the source does not tell.
+/// Accesses that each unit of weight of a program's pages stands for, when there were so many in the window;
+/// none where nothing was seen.
 ///
-/// Weights hold what was seen in earlier windows too, faded, and what caches answered. Which pages memory
-/// answers more often is not known; all are taken to be alike.
-pub(super) fn per_amount(program: &Program<'_>, answered: u64) -> Option<f64> {
-    let users = program.pages.iter().flat_map(|page| page.accessors());
-    let weight: u64 = users.map(|user| u64::from(user.weight)).sum();
-    (answered > 0 && weight > 0).then(|| answered as f64 / weight as f64)
-}
-
-/// What a program takes of each node's memory, in GB/s.
-pub(super) fn takes_gbps(program: &Program<'_>, per_amount: Option<f64>) -> Vec<f64> {
-    per_amount.map_or_else(Vec::new, |each| cost::asked_gbps(program, each))
+/// Weights hold what was seen in earlier windows too, faded. Which pages memory answers more often than
+/// caches is not known; all are taken to be alike.
+pub(super) fn per_weight(program: &Program<'_>, accesses: f64) -> Option<f64> {
+    let weight: u64 = program.pages.iter().map(Page::weight).sum();
+    (accesses > 0.0 && weight > 0).then(|| accesses / weight as f64)
 }
 
 /// What several take together, by position.

@@ -17,7 +17,7 @@ use super::wishes::{Known, Wishes};
 use super::within::Within;
 use crate::action::Action;
 use crate::capacity::spread;
-use crate::cost::Prices;
+use crate::cost::{Prices, asked_gbps};
 use crate::event::{EventKind, WindowSummary};
 use crate::interval::Change;
 use crate::policy::{Fate, PageKey, Program, Proposal, Task, Veto};
@@ -186,9 +186,19 @@ impl Attachment {
         let mut program = scratch.program(context, self.options.prices);
         self.judged.look_at(&mut program);
         program.prices = self.prices(&program);
-        let per_amount = traffic::per_amount(&program, self.seen.answered());
-        let pressure = context.memory.pressure(&program, per_amount);
-        self.takes_gbps = traffic::takes_gbps(&program, per_amount);
+        let tells = self.seen.answered() > 0;
+        let accesses = match tells {
+            true => self.seen.answered() as f64,
+            false => self.seen.weight() as f64 * program.prices.accesses_per_amount,
+        };
+        if let Some(each) = traffic::per_weight(&program, accesses) {
+            program.memory_per_weight = each;
+        }
+        let pressure = context.memory.pressure(&program, tells);
+        self.takes_gbps = match tells {
+            true => asked_gbps(&program),
+            false => Vec::new(),
+        };
         let others_gbps = pressure
             .as_ref()
             .map_or_else(Vec::new, Pressure::others_gbps);

@@ -84,7 +84,7 @@ impl PageCase<'_> {
         let mut taken = BTreeSet::new();
         let (mut budget, mut aside) = (self.moves_max, self.aside_max);
         let page_bytes = self.program.page_bytes;
-        let mut loads = self.pressure.map(Pressure::loads);
+        let mut loads = self.pressure.map(|pressure| pressure.loads(self.program));
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
         let relief = self.relief(&wishes);
         wishes

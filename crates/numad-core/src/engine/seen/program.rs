@@ -67,6 +67,7 @@ impl Scratch {
             prices,
             handed: self.handed.as_ref(),
             ipc: None,
+            memory_per_weight: prices.accesses_per_amount,
             others_gbps: &[],
             era: 0,
             records: &self.records,

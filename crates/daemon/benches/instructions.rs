@@ -37,7 +37,7 @@ use sampler::{
     AttachRefused, Coverage, Covers, Drained, Losses, RateChange, Source, SourceStatus, Spending,
 };
 use sim::{Conditions, Faults, Workload, World, WorldSpec};
-use topology::{CpuSet, Pid, Topology};
+use topology::{CpuSet, Pid, StartTicks, Topology};
 
 const PAGE_BYTES: u64 = 4096;
 const WINDOW: Duration = Duration::from_millis(500);
@@ -298,7 +298,7 @@ fn look(before: usize) {
     let mut look = root.look();
     let asked = [Asked {
         attachment: AttachmentId(0),
-        members: vec![(Pid(PROCESS), None)],
+        members: vec![(Pid(PROCESS), StartTicks(242_978))],
         only_of: None,
         shown_to: None,
         threads_max: None,

@@ -28,8 +28,8 @@ use crate::scratch::Scratch;
 use crate::server::Gate;
 use crate::shelf::Shelf;
 use crate::steward::{
-    Asked, Experiments, Finder, Hand, Machine, Meters, Opener, OwnUsage, Parts, ProcessFacts,
-    Scope, Steward, Stories, Survey, Unfit, gate_of,
+    Asked, Experiments, Finder, Hand, Machine, Meters, Named, Opener, OwnUsage, Parts,
+    ProcessFacts, Scope, Steward, Stories, Survey, Unfit, gate_of,
 };
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -70,6 +70,11 @@ pub(crate) struct State {
     pub(crate) done: Vec<Action>,
     /// Processes that joined programs.
     pub(crate) joined: Vec<ProcessKey>,
+    /// Processes that were looked at one by one, and those that the source was told to forget.
+    pub(crate) looked_at: Vec<Pid>,
+    pub(crate) detached: BTreeSet<Pid>,
+    /// The processes of each undo but of everything, with the starts that are meant.
+    pub(crate) undone_starts: Vec<Named>,
     /// The processes of each undo; none for everything.
     pub(crate) undone: Vec<Option<Vec<Pid>>>,
     pub(crate) forgotten: Vec<AttachmentId>,
@@ -376,7 +381,9 @@ impl Drop for FakeCounter {
 
 impl Machine for World {
     fn process(&mut self, pid: Pid) -> Result<Option<ProcessFacts>, Failure> {
-        Ok(self.state().processes.get(&pid).cloned())
+        let mut state = self.state();
+        state.looked_at.push(pid);
+        Ok(state.processes.get(&pid).cloned())
     }
 
     fn finder(&mut self, target: &Target) -> Finder {
@@ -401,7 +408,7 @@ impl Machine for World {
         known.map(|(pid, rank)| (*pid, rank.clone())).collect()
     }
 
-    fn sent(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+    fn sent(&mut self, members: &[(Pid, StartTicks)]) -> Vec<Sent> {
         let of_these = |pid: Pid| members.iter().any(|(member, _)| *member == pid);
         let sent = self.state().sent.clone().into_iter();
         sent.filter(|sent| of_these(sent.from) && of_these(sent.to))
@@ -593,6 +600,9 @@ impl Hand for World {
             std::thread::sleep(takes / 16);
         }
         let mut state = self.state();
+        if let Scope::Processes(pids) | Scope::Program(_, pids) = scope {
+            state.undone_starts.push(pids.clone());
+        }
         state.undone.push(match scope {
             Scope::All => None,
             Scope::Processes(pids) | Scope::Program(_, pids) => {
@@ -701,11 +711,14 @@ impl Source for FakeSource {
             return Err(AttachRefused { pid, limit });
         }
         state.followed.insert(pid);
+        state.detached.remove(&pid);
         Ok(())
     }
 
     fn detach(&mut self, pid: Pid) {
-        self.0.state().followed.remove(&pid);
+        let mut state = self.0.state();
+        state.followed.remove(&pid);
+        state.detached.insert(pid);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {

@@ -271,17 +271,13 @@ impl Source for Faults {
     }
 
     fn detach(&mut self, pid: Pid) {
-        for gone in self.live.detach(pid) {
-            self.provoker.remove(gone);
-        }
+        self.live.detach(pid);
+        self.provoker.remove(pid);
     }
 
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
         let gave = self.live.drain(out);
         self.faults_untold = self.faults_untold.saturating_add(gave.samples);
-        for gone in gave.gone {
-            self.provoker.remove(gone);
-        }
         gave.drained
     }
 

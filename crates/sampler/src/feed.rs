@@ -278,7 +278,6 @@ impl Source for Feed {
         let before = self.gate.passed;
         let capacity = self.door.as_ref().map_or(1, |door| door.capacity);
         let bytes = self.read(out);
-        self.gate.filter.sweep();
         let fill = (bytes.saturating_mul(1000) / capacity).min(1000);
         Drained {
             records: self.gate.passed - before,
@@ -381,8 +380,9 @@ impl Gate {
     fn change(&mut self, mut change: Lifecycle, now: Time) -> Option<Lifecycle> {
         let followed = match &change {
             Lifecycle::Fork { pid, parent, .. } => self.filter.forked(pid.0, parent.0),
-            Lifecycle::Exit { pid, .. } => self.filter.exited(pid.0),
-            Lifecycle::Renamed { pid, .. } => self.filter.passes(pid.0),
+            Lifecycle::Exit { pid, .. } | Lifecycle::Renamed { pid, .. } => {
+                self.filter.passes(pid.0)
+            }
         };
         let (Lifecycle::Fork { time, .. }
         | Lifecycle::Exit { time, .. }

@@ -57,8 +57,6 @@ pub(crate) struct Live<R> {
     losses: Losses,
     /// New processes and their parents, as found in the rings; kept to allocate once.
     children: Children,
-    /// Processes that were attached or made since this was asked for the last time.
-    joined: Vec<Pid>,
     /// Where the next search for dead events begins.
     next_check: usize,
     law: RateLaw,
@@ -81,8 +79,6 @@ pub(crate) struct Gave {
     pub(crate) drained: Drained,
     /// Samples of followed processes among the records.
     pub(crate) samples: u64,
-    /// Processes that are not followed any more because they ended.
-    pub(crate) gone: Vec<Pid>,
 }
 
 impl<R: Reading> Live<R> {
@@ -114,7 +110,6 @@ impl<R: Reading> Live<R> {
             mappings: Mappings::default(),
             losses: Losses::default(),
             children: Children::default(),
-            joined: Vec::new(),
             next_check: 0,
             law,
             seen: RateInput::default(),
@@ -204,27 +199,18 @@ impl<R: Reading> Live<R> {
                 limit: filter::PROCESSES_MAX,
             });
         }
-        self.join(pid);
         Ok(())
     }
 
-    fn join(&mut self, pid: Pid) {
-        if self.joined.len() < filter::PROCESSES_MAX {
-            self.joined.push(pid);
-        }
-    }
-
-    /// Forgets a process and those it made, and says which these are.
-    pub(crate) fn detach(&mut self, pid: Pid) -> Vec<Pid> {
-        let gone = self.filter.remove(pid);
-        self.joined.retain(|joined| !gone.contains(joined));
-        gone.iter().for_each(|pid| self.mappings.forget(*pid));
-        gone
+    /// Forgets a process. See [`crate::Source::detach`].
+    pub(crate) fn detach(&mut self, pid: Pid) {
+        self.filter.remove(pid);
+        self.mappings.forget(pid);
     }
 
     /// Processes that joined since this was asked the last time.
     pub(crate) fn take_joined(&mut self) -> std::vec::Drain<'_, Pid> {
-        self.joined.drain(..)
+        self.filter.take_joined()
     }
 
     /// Whether an address may be wrong, so that it is of use to know what is mapped.
@@ -249,12 +235,11 @@ impl<R: Reading> Live<R> {
         if !self.filter.is_empty() {
             self.children.gather(&mut self.listeners, &self.layout);
         }
-        let announced = self.children.adopt(&mut self.filter, &mut self.joined, out);
+        let announced = self.children.adopt(&mut self.filter, out);
         let mut delivery = Delivery {
             reading: &self.reading,
             mappings: &mut self.mappings,
             filter: &mut self.filter,
-            joined: &mut self.joined,
             losses: &mut self.losses,
             announced: &self.children.announced,
             out,
@@ -273,8 +258,6 @@ impl<R: Reading> Live<R> {
         }
         let tally = delivery.tally;
         self.listeners.retain(|listener| !listener.retiring);
-        let gone = self.filter.sweep();
-        gone.iter().for_each(|pid| self.mappings.forget(*pid));
         self.losses.unfollowed = self.filter.unfollowed();
         self.taken = self.taken.saturating_add(tally.seen);
         self.seen.samples = self.seen.samples.saturating_add(tally.seen);
@@ -288,7 +271,6 @@ impl<R: Reading> Live<R> {
                 mark: None,
             },
             samples: tally.samples,
-            gone,
         }
     }
 

@@ -24,7 +24,9 @@ pub trait Source: Send + fmt::Debug {
     /// When the source follows as many processes as it can; nothing has changed then.
     fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused>;
 
-    /// Delivers no more records of this process, nor of those it made; nothing if it was not attached.
+    /// Delivers no more records of this process, which was attached, or made by one that was. Those it
+    /// made itself stay. A source forgets nobody by itself: that a process has ended is told by whoever
+    /// keeps who belongs to a program.
     fn detach(&mut self, pid: Pid);
 
     /// Hands over what has arrived since the last call, in the order of each processor.

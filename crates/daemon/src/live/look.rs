@@ -98,9 +98,7 @@ impl Look {
                 }
             };
             // Gone, or another of the same number.
-            let Some(process) =
-                process.filter(|process| start.is_none_or(|start| start == process.start))
-            else {
+            let Some(process) = process.filter(|process| process.start == start) else {
                 continue;
             };
             let whom = asked.only_of.or(asked.shown_to);
@@ -313,11 +311,11 @@ impl Machine for Look {
         self.ranks.of(pids)
     }
 
-    fn sent(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+    fn sent(&mut self, members: &[(Pid, StartTicks)]) -> Vec<Sent> {
         self.rows.sent(members)
     }
 
-    fn messages(&mut self, members: &[(Pid, Option<StartTicks>)]) -> Messages {
+    fn messages(&mut self, members: &[(Pid, StartTicks)]) -> Messages {
         self.rows.totals(members)
     }
 
@@ -518,6 +516,7 @@ mod tests {
             page: 16,
         };
         let own = Pid(std::process::id());
+        let start = start.unwrap_or_else(|| look().process(own).unwrap().unwrap().start);
         Asked {
             attachment: AttachmentId(1),
             members: vec![(own, start)],

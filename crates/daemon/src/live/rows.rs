@@ -54,7 +54,7 @@ const DESCRIPTORS_PART: usize = 4;
 const REFUSED_REST: Duration = Duration::from_millis(1);
 
 /// A process of a program, with its start where that is known.
-type Member = (Pid, Option<StartTicks>);
+type Member = (Pid, StartTicks);
 
 /// All rows; copies are the same ones.
 #[derive(Clone, Debug)]
@@ -327,8 +327,7 @@ impl Row {
     /// Whether it is the row of one of these.
     fn is_of(&self, pid: Pid, members: &[Member]) -> bool {
         let mut members = members.iter();
-        members
-            .any(|&(member, start)| member == pid && start.is_none_or(|start| start == self.start))
+        members.any(|&(member, start)| member == pid && start == self.start)
     }
 }
 
@@ -358,7 +357,7 @@ mod tests {
             };
             let row = Row::new(start, 7, pid, rank, size).unwrap();
             rows.locked().insert(pid, row);
-            members.push((pid, Some(start)));
+            members.push((pid, start));
         }
         (rows, members)
     }
@@ -399,7 +398,7 @@ mod tests {
     fn another_of_the_same_number_is_not_of_the_program() {
         let (rows, mut members) = rows(2, [10, 20]);
         write(&rows, 10, 1, [100, 2, 0, 0]);
-        members[1].1 = Some(StartTicks(8));
+        members[1].1 = StartTicks(8);
         assert_eq!(rows.sent(&members), []);
         assert_eq!(rows.totals(&members).pids, [Pid(10)]);
     }

@@ -123,7 +123,7 @@ impl Steward {
     ) -> Result<Attachment, Failure> {
         let processes = self.processes(peer, &request.target, found)?;
         for process in &processes {
-            self.must_be_free(process.pid)?;
+            self.must_be_free(process)?;
         }
         let chosen = self.policy(request)?;
         let mut options = self.options(request)?;
@@ -136,7 +136,7 @@ impl Steward {
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
         // Before the source is opened, which looks whether the kernel does.
         self.tend_balancing_for(balancing);
-        self.follow(&pids)?;
+        self.follow(&processes)?;
         options = chosen.around(&options);
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());
@@ -148,7 +148,7 @@ impl Steward {
         };
         let now = self.now();
         let id = self.engine.handle_attach(now, spec).map_err(|error| {
-            self.let_go(&pids);
+            self.let_go();
             self.close_if_idle();
             engine_refused(&error)
         })?;
@@ -160,10 +160,6 @@ impl Steward {
                 .all(|other| other == owner)
         });
         let mut program = Program::new(Beginning {
-            starts: processes
-                .iter()
-                .map(|process| (process.pid, process.start))
-                .collect(),
             command: first.command.clone(),
             uid: first.uid,
             owner: owner.map(|(uid, gid)| Credentials { uid, gid }),
@@ -179,6 +175,7 @@ impl Steward {
             in_experiment: self.experiments.at_work.is_some(),
         });
         program.kernel_before = self.parts.machine.moved_by_kernel();
+        self.members.name(id, &processes);
         self.programs.insert(id, program);
         self.meter(id);
         self.look_first(id);
@@ -250,13 +247,14 @@ impl Steward {
         Ok(found)
     }
 
-    pub(super) fn must_be_free(&self, pid: Pid) -> Result<(), Failure> {
+    pub(super) fn must_be_free(&self, process: &ProcessFacts) -> Result<(), Failure> {
+        let pid = process.pid;
         if let Some(id) = self.experiments.with(pid) {
             let message = format!("process `{pid}` is in experiment `{id}`");
             return Err(Failure::new(ErrorKind::Conflict, message)
                 .remedy(format!("`numadctl ab stop {id}` ends it")));
         }
-        match self.engine.attachment_of(pid) {
+        match self.members.holder(process) {
             Some(id) => Err(already(pid, id)),
             None => Ok(()),
         }
@@ -414,9 +412,8 @@ impl Steward {
     }
 
     /// Has the source deliver records of these processes; opens it if it is the first program.
-    pub(super) fn follow(&mut self, pids: &[Pid]) -> Result<(), Failure> {
+    pub(super) fn follow(&mut self, processes: &[ProcessFacts]) -> Result<(), Failure> {
         let now = self.now();
-        let needed = self.needed();
         if self.source.is_none() {
             let source = self.parts.opener.open(&self.at_start)?;
             let passed_over = self.parts.opener.passed_over();
@@ -440,16 +437,15 @@ impl Steward {
         let Some(open) = &mut self.source else {
             return Ok(());
         };
-        // What is followed for someone else stays as it is: a child would be followed apart from the
-        // one that made it.
-        let fresh: Vec<Pid> = pids
-            .iter()
-            .copied()
-            .filter(|pid| !needed.contains(pid))
-            .collect();
-        for &pid in &fresh {
-            if let Err(error) = open.source.attach(pid) {
-                self.let_go(&fresh);
+        for process in processes {
+            if !self.members.follow(process) {
+                continue;
+            }
+            // Whoever had the number before has ended unnoticed.
+            self.engine.handle_parting(process.pid);
+            open.source.detach(process.pid);
+            if let Err(error) = open.source.attach(process.pid) {
+                self.let_go();
                 self.close_if_idle();
                 return Err(Failure::new(ErrorKind::Busy, error.to_string())
                     .remedy("detach another program"));

@@ -227,7 +227,7 @@ impl Steward {
     ) -> Result<ExperimentRow, Failure> {
         let processes = self.processes(peer, &request.target, found)?;
         for process in &processes {
-            self.must_be_free(process.pid)?;
+            self.must_be_free(process)?;
         }
         for arm in request.arms.iter().filter(|arm| arm.policy.is_some()) {
             let asked = attach_request(&request.target, arm);

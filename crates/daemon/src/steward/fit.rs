@@ -1,50 +1,70 @@
 //! Who stays part of a program, and how much is looked at at once: users are told nothing of processes
 //! that the kernel keeps them from looking into, and take no more of the daemon than they may.
 
+use std::collections::BTreeMap;
+
 use actuator::ProcessKey;
 use control::rows::UndoReport;
 use numad_core::{AttachmentId, Time};
 use topology::Pid;
 
+use super::members::News;
 use super::seams::{Scope, Unfit};
-use super::{Parts, Steward, undo_text};
+use super::{Steward, undo_text};
 
 /// Processes that are looked at anew after one reading of the buffers, because they started another
 /// program. Further ones are looked at when their window ends.
 pub(super) const RECHECKED_MAX: usize = 256;
 
-/// Processes that are noted after one reading of the buffers; further ones after the next.
-const NEWBORNS_MAX: usize = 256;
+/// Processes that are looked at after one reading of the buffers, because they came or may be gone; further ones after
+/// the next.
+const UNSURE_MAX: usize = 256;
 
 /// Threads that are looked at without a pause for others: with this many seen, no further program is
 /// looked at in the same turn. One look costs 20 to 30 us a thread.
 const THREADS_AT_ONCE: usize = 512;
 
 impl Steward {
-    /// Notes which processes joined programs, before their parents end: a process whose parent has ended is found by
-    /// nothing else, and has our masks all the same.
-    pub(super) fn follow_newborns(&mut self) {
-        let Parts { machine, hand, .. } = &mut self.parts;
-        let mut newborns = Vec::new();
-        for (&id, program) in &mut self.programs {
-            let mut fresh = self.engine.pids(id);
-            fresh.retain(|&pid| !program.members.knows(pid));
-            let mut joined = Vec::new();
-            for pid in fresh.into_iter().take(NEWBORNS_MAX) {
-                if let Ok(Some(process)) = machine.process(pid) {
-                    let start = process.start;
-                    program.members.join(pid, start);
-                    joined.push(ProcessKey { pid, start });
+    /// Looks at processes that came, or may have ended or be others by now. Those that joined are noted before their
+    /// parents end: a process whose parent has ended is found by nothing else, and has our masks all the same.
+    pub(super) fn settle_members(&mut self) {
+        let mut joined: BTreeMap<AttachmentId, Vec<ProcessKey>> = BTreeMap::new();
+        for pid in self.members.take_unsure(UNSURE_MAX) {
+            let Ok(found) = self.parts.machine.process(pid) else {
+                self.members.doubt(pid);
+                continue;
+            };
+            match self.members.learn(pid, found.as_ref()) {
+                News::Joined(Some(id), start) => {
+                    joined
+                        .entry(id)
+                        .or_default()
+                        .push(ProcessKey { pid, start });
                 }
-            }
-            newborns.extend(joined.iter().map(|process| (id, process.pid)));
-            if !joined.is_empty() && program.recorder.is_none() {
-                hand.follow(id, &joined);
+                News::Joined(None, _) | News::Same => {}
+                News::Left => self.left(pid),
             }
         }
-        for of_one in newborns.chunk_by(|one, other| one.0 == other.0) {
-            let pids: Vec<Pid> = of_one.iter().map(|&(_, pid)| pid).collect();
-            self.note_ranks(of_one[0].0, &pids);
+        for (id, processes) in joined {
+            if self
+                .programs
+                .get(&id)
+                .is_some_and(|program| program.recorder.is_none())
+            {
+                self.parts.hand.follow(id, &processes);
+            }
+            let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
+            self.note_ranks(id, &pids);
+        }
+    }
+
+    /// A process has ended: nothing more is heard of it, nor of a stranger that gets its number.
+    fn left(&mut self, pid: Pid) {
+        if let Some(open) = &mut self.source {
+            open.source.detach(pid);
+        }
+        for recording in self.recordings.values_mut() {
+            recording.left(pid);
         }
     }
 
@@ -83,7 +103,7 @@ impl Steward {
     /// would hide from them.
     pub(super) fn recheck(&mut self, now: Time, started: &[Pid]) {
         for &pid in started {
-            let Some(id) = self.engine.attachment_of(pid) else {
+            let Some(id) = self.members.program_of(pid) else {
                 continue;
             };
             let program = self.programs.get(&id);
@@ -118,8 +138,9 @@ impl Steward {
             pid,
             format!("process {pid} {why}; it was put back and left alone"),
         );
+        self.members.part(pid);
         self.engine.handle_parting(pid);
-        self.let_go(&[pid]);
+        self.let_go();
         let report = match dry_run {
             true => UndoReport::default(),
             false => self.put_back(&Scope::Processes([(pid, None)].into())),

@@ -56,6 +56,7 @@ pub(crate) use counters::Counters;
 pub use experiments::{Experiments, Found};
 pub use history::HISTORY_MAX;
 pub use line::{Lane, Line, Orders, line};
+use members::Members;
 pub use meters::Meters;
 pub use metrics::{CONNECTIONS_EVICTED, CONNECTIONS_REFUSED, Metric, write_metric};
 use overhead::{Measured, Overhead};
@@ -128,6 +129,7 @@ pub struct Steward {
     at_start: Config,
     engine: Engine,
     programs: BTreeMap<AttachmentId, Program>,
+    members: Members,
     ended: VecDeque<Ended>,
     recordings: BTreeMap<u32, Recording>,
     experiments: Experiments,
@@ -237,6 +239,7 @@ impl Steward {
             parts,
             engine,
             programs: BTreeMap::new(),
+            members: Members::default(),
             ended: VecDeque::new(),
             recordings: BTreeMap::new(),
             experiments,
@@ -356,11 +359,15 @@ impl Steward {
             return;
         };
         let (engine, counters) = (&mut self.engine, &mut self.counters);
+        let members = &mut self.members;
         let batch = &mut self.batch;
         let began = (self.parts.clock)();
         let recordings = &mut self.recordings;
         let mut started = Vec::new();
         let drained = open.source.drain(&mut |record| {
+            if let Record::Lifecycle(change) = record {
+                members.take(change);
+            }
             match record {
                 Record::Sample(_) => counters.samples += 1,
                 Record::Lost(count) => counters.lost = counters.lost.saturating_add(*count),
@@ -386,7 +393,7 @@ impl Steward {
         open.drain_every = next_drain(open.drain_every, drained.fill_permille, most);
         open.next_drain = now.after(open.drain_every);
         self.recheck(now, &started);
-        self.follow_newborns();
+        self.settle_members();
         self.renamed(&started);
     }
 
@@ -434,10 +441,10 @@ impl Steward {
         if !open.source.wants_mappings() {
             return;
         }
-        let pids = asked
+        for pid in asked
             .iter()
-            .flat_map(|asked| self.engine.pids(asked.attachment));
-        for pid in pids {
+            .flat_map(|asked| self.members.pids(asked.attachment))
+        {
             if let Some(ranges) = self.parts.machine.mapped(pid) {
                 open.source.set_mappings(pid, &ranges);
             }
@@ -455,7 +462,7 @@ impl Steward {
     /// Begins to count a program that was just attached.
     fn meter(&mut self, id: AttachmentId) {
         let now = self.now();
-        let pids = self.engine.pids(id);
+        let pids: Vec<Pid> = self.members.pids(id).collect();
         let Parts {
             machine, meters, ..
         } = &mut self.parts;
@@ -502,8 +509,11 @@ impl Steward {
         self.parts.meters.observe(now, &mut observation);
         for seen in &mut observation.programs {
             if let Some(program) = self.programs.get_mut(&seen.attachment) {
-                program.note_processes(&seen.tasks);
-                program.threads = seen.tasks.len();
+                let id = seen.attachment;
+                let alive = seen.tasks.iter().map(|task| task.key.pid).collect();
+                let first = self.members.named(id).first().map(|(pid, _)| *pid);
+                program.note_processes(first, &seen.tasks, &alive);
+                self.members.seen(id, &alive);
                 program.pretend(&mut seen.tasks);
             }
         }
@@ -516,7 +526,7 @@ impl Steward {
         let program = self.programs.get(&id)?;
         Some(Asked {
             attachment: id,
-            members: program.members.of(&self.engine.pids(id)),
+            members: self.members.of(id),
             only_of: program.confined_to,
             shown_to: program.owner,
             threads_max: program
@@ -549,7 +559,8 @@ impl Steward {
         if !lively.is_empty() {
             let now = self.now();
             for id in lively {
-                self.stir(now, &self.engine.pids(id));
+                let pids: Vec<Pid> = self.members.pids(id).collect();
+                self.stir(now, &pids);
             }
         }
         for id in over {
@@ -574,12 +585,11 @@ impl Steward {
         let Some(program) = self.programs.remove(&id) else {
             return UndoReport::default();
         };
-        let named = program.members.everyone(&self.engine.pids(id));
-        let pids: Vec<Pid> = named.keys().copied().collect();
+        let named = self.members.release(id);
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         self.parts.meters.end(id);
-        self.let_go(&pids);
+        self.let_go();
         self.close_if_idle();
         let only_recorded = program.recorder.is_some();
         // Who looks is answered while it is put back, and finds it here.
@@ -640,7 +650,7 @@ impl Steward {
             return Ok(self.undo_all());
         };
         self.must_own(peer, pid)?;
-        if let Some(id) = self.engine.attachment_of(pid) {
+        if let Some(id) = self.members.program_of(pid) {
             return self.detach(peer, id);
         }
         let report = self.put_back(&Scope::Processes([(pid, None)].into()));
@@ -666,13 +676,12 @@ impl Steward {
     fn undo_all(&mut self) -> UndoReport {
         let now = self.now();
         self.drain(now);
-        let (mut named, mut followed) = (Named::new(), Vec::new());
+        let mut named = Named::new();
         let ids: Vec<AttachmentId> = self.programs.keys().copied().collect();
         let stories = ids.into_iter().filter_map(|id| self.draft_story(id));
         let stories: Vec<stories::Draft> = stories.collect();
         while let Some((id, program)) = self.programs.pop_first() {
-            let members = program.members.everyone(&self.engine.pids(id));
-            followed.extend(members.keys().copied());
+            let members = self.members.release(id);
             if program.recorder.is_none() {
                 named.extend(members);
             }
@@ -681,7 +690,7 @@ impl Steward {
             self.parts.meters.end(id);
             self.keep_ended(id, now, program);
         }
-        self.let_go(&followed);
+        self.let_go();
         self.close_if_idle();
         // By name first: the journal alone does not know children that were never bound themselves
         // and whose parents have ended.
@@ -729,6 +738,8 @@ fn own_processor_time(machine: &mut dyn Machine) -> Duration {
 mod attach_tests;
 #[cfg(test)]
 mod experiments_tests;
+#[cfg(test)]
+mod members_tests;
 #[cfg(test)]
 mod ranks_tests;
 #[cfg(test)]

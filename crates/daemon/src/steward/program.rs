@@ -8,11 +8,10 @@ use numad_core::{
     Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
     WindowSummary,
 };
-use topology::{CpuSet, Pid, StartTicks, TaskKey};
+use topology::{CpuSet, Pid, TaskKey};
 
 use super::MatrixDraft;
 use super::history::{History, Tally};
-use super::members::Members;
 use super::ranks::Ranks;
 use super::seams::Hand;
 use crate::external;
@@ -21,7 +20,6 @@ use crate::peer::Credentials;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Program {
-    pub(super) members: Members,
     /// Name of the first that was named.
     pub(super) command: String,
     /// Its user.
@@ -97,7 +95,6 @@ const LIVELY_PAGES: u64 = 100;
 /// What an attachment begins with.
 #[derive(Debug)]
 pub(super) struct Beginning {
-    pub(super) starts: BTreeMap<Pid, StartTicks>,
     pub(super) command: String,
     pub(super) uid: u32,
     pub(super) owner: Option<Credentials>,
@@ -131,7 +128,6 @@ impl Program {
 
     pub(super) fn new(beginning: Beginning) -> Self {
         let Beginning {
-            starts,
             command,
             uid,
             owner,
@@ -145,7 +141,6 @@ impl Program {
             in_experiment,
         } = beginning;
         Self {
-            members: Members::new(starts),
             command,
             uid,
             owner,
@@ -179,14 +174,17 @@ impl Program {
         }
     }
 
-    /// Learns from a look who is alive, and the name of the first: what `numadctl run` starts gets
-    /// its own after the attach.
-    pub(super) fn note_processes(&mut self, tasks: &[ObservedTask]) {
-        self.members.keep(tasks);
-        let alive: BTreeSet<Pid> = tasks.iter().map(|task| task.key.pid).collect();
-        self.ranks.retain(&alive);
-        let first = self.members.named().first().map(|pid| pid.0);
-        let named = |task: &&ObservedTask| Some(task.key.tid.0) == first;
+    /// Learns from a look who is alive, and the name of the process that was named first: what `numadctl run` starts
+    /// gets its own after the attach.
+    pub(super) fn note_processes(
+        &mut self,
+        first: Option<Pid>,
+        tasks: &[ObservedTask],
+        alive: &BTreeSet<Pid>,
+    ) {
+        self.threads = tasks.len();
+        self.ranks.retain(alive);
+        let named = |task: &&ObservedTask| Some(task.key.tid.0) == first.map(|pid| pid.0);
         if let Some(task) = tasks.iter().find(named) {
             self.command.clone_from(&task.name);
         }
@@ -194,7 +192,6 @@ impl Program {
 
     /// A process takes no further part, and is not to be looked at any more.
     pub(super) fn part(&mut self, now: Time, pid: Pid, why: String) {
-        self.members.part(pid);
         self.ranks.remove(pid);
         self.history.note(self.since, now, "left", why);
     }
@@ -387,13 +384,12 @@ fn refused(why: Refusal, count: usize) -> Tally {
 #[cfg(test)]
 mod tests {
     use numad_core::{AttachmentId, PageOutcome, Reach, Reason, SpaceId};
-    use topology::{NodeId, Tid};
+    use topology::{NodeId, StartTicks, Tid};
 
     use super::*;
 
     fn program() -> Program {
         Program::new(Beginning {
-            starts: BTreeMap::from([(Pid(100), StartTicks(1))]),
             command: "solver".to_owned(),
             uid: 7,
             owner: Some(Credentials { uid: 7, gid: 7 }),

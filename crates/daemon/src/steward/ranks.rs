@@ -95,7 +95,7 @@ impl Steward {
     pub(super) fn renamed(&mut self, started: &[Pid]) {
         let mut by_program: BTreeMap<AttachmentId, Vec<Pid>> = BTreeMap::new();
         for &pid in started {
-            if let Some(id) = self.engine.attachment_of(pid) {
+            if let Some(id) = self.members.program_of(pid) {
                 by_program.entry(id).or_default().push(pid);
             }
         }
@@ -115,7 +115,7 @@ impl Steward {
         let family = family.job.family();
         let machine = &mut self.parts.machine;
         let mut launchers = BTreeMap::new();
-        for &pid in program.members.named() {
+        for &(pid, _) in self.members.named(id) {
             let Some(parent) = machine.parent(pid).filter(|parent| *parent != INIT) else {
                 continue;
             };
@@ -164,8 +164,8 @@ impl Steward {
         let Some(program) = self.programs.get_mut(&id) else {
             return Vec::new();
         };
-        let (members, ranks) = (&program.members, &mut program.ranks);
-        let Some(job) = &mut ranks.job else {
+        let members = &self.members;
+        let Some(job) = &mut program.ranks.job else {
             return Vec::new();
         };
         let machine = &mut self.parts.machine;
@@ -180,7 +180,7 @@ impl Steward {
         // Numbers come back: who has ended may be asked again under its number.
         job.others.retain(|pid| children.contains(pid));
         let fresh = children.difference(&job.others);
-        let fresh = fresh.filter(|pid| !members.knows(**pid));
+        let fresh = fresh.filter(|pid| members.program_of(**pid) != Some(id));
         fresh.copied().take(ASKED_MAX).collect()
     }
 
@@ -203,20 +203,22 @@ impl Steward {
         let of_job = program.ranks.job.as_ref();
         let allowed = of_job.is_some_and(|job| job.uid == process.uid)
             && super::attach::may_attach(peer, &process).is_ok()
-            && self.must_be_free(pid).is_ok()
+            && self.must_be_free(&process).is_ok()
             && self
                 .must_have_room_for_threads(peer, std::slice::from_ref(&process))
                 .is_ok()
-            && self.follow(&[pid]).is_ok();
+            && self.follow(std::slice::from_ref(&process)).is_ok();
         if !allowed || !self.engine.handle_joining(id, pid) {
             return false;
         }
-        if let Some(program) = self.programs.get_mut(&id) {
-            let start = process.start;
-            program.members.name_too(pid, start);
-            if program.recorder.is_none() {
-                self.parts.hand.follow(id, &[ProcessKey { pid, start }]);
-            }
+        let start = process.start;
+        self.members.name(id, &[process]);
+        if self
+            .programs
+            .get(&id)
+            .is_some_and(|program| program.recorder.is_none())
+        {
+            self.parts.hand.follow(id, &[ProcessKey { pid, start }]);
         }
         self.parts.log.info(format_args!(
             "process {pid} joined {id}: its job spawned it"
@@ -233,7 +235,7 @@ impl Steward {
             if program.ranks.known.is_empty() {
                 continue;
             }
-            let members = program.members.of(&self.engine.pids(id));
+            let members = self.members.of(id);
             let sent = self.parts.machine.sent(&members);
             self.engine.handle_messages(&sent);
             for recording in self.recordings.values_mut() {
@@ -247,7 +249,7 @@ impl Steward {
     /// Whether one of these processes is in a program with ranks, or says that it is a rank.
     pub(super) fn has_ranks(&mut self, pids: &[Pid]) -> bool {
         let of_program = |pid: &Pid| {
-            let program = self.programs.get(&self.engine.attachment_of(*pid)?)?;
+            let program = self.programs.get(&self.members.program_of(*pid)?)?;
             (!program.ranks.known.is_empty()).then_some(())
         };
         pids.iter().any(|pid| of_program(pid).is_some())
@@ -264,8 +266,8 @@ impl Steward {
         id: AttachmentId,
         modelled: bool,
     ) -> Result<Matrix, Failure> {
-        let program = self.visible(peer, id)?;
-        let members = program.members.of(&self.engine.pids(id));
+        self.visible(peer, id)?;
+        let members = self.members.of(id);
         let messages = self.parts.machine.messages(&members);
         let (bytes, counts) = match modelled {
             false => (0, 1),

@@ -1,6 +1,5 @@
 //! The rules of recording. A recording shares the source with attached programs and leaves them alone.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ impl Steward {
         let first = processes.first().ok_or_else(no_process)?;
         self.must_have_tape(peer)?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
-        self.follow(&pids)?;
+        self.follow(&processes)?;
         let now = self.now();
         let begun = Recording::begin(Start {
             uid: peer.uid,
@@ -77,7 +76,7 @@ impl Steward {
             length,
         });
         let (mut recording, blocks) = begun.map_err(|error| {
-            self.let_go(&pids);
+            self.let_go();
             let why = std::error::Error::source(&error).map(ToString::to_string);
             let why = why.unwrap_or_default();
             Failure::new(ErrorKind::Internal, format!("{error}: {why}"))
@@ -162,9 +161,8 @@ impl Steward {
     fn close_recording(&mut self, id: u32, now: Time, why: &str) -> Option<(u64, u64)> {
         let recording = self.recordings.remove(&id)?;
         let user = recording.confined_to.map(|user| user.uid);
-        let pids: Vec<Pid> = recording.pids().collect();
         let (samples, lost) = recording.finish(now, &mut *self.parts.machine);
-        self.let_go(&pids);
+        self.let_go();
         self.close_if_idle();
         self.counters.recorded += samples;
         self.parts.log.info_by(
@@ -183,31 +181,12 @@ impl Steward {
         }
     }
 
-    /// Processes that programs and recordings need the source to follow.
-    pub(super) fn needed(&self) -> BTreeSet<Pid> {
-        let attached = self.programs.keys().flat_map(|&id| self.engine.pids(id));
+    /// Follows no process further that is neither attached nor recorded.
+    pub(super) fn let_go(&mut self) {
         let recorded = self.recordings.values().flat_map(Recording::pids);
-        attached.chain(recorded).collect()
-    }
-
-    /// Has the source forget processes, but for those that someone else needs.
-    pub(super) fn let_go(&mut self, pids: &[Pid]) {
-        let needed = self.needed();
-        let Some(OpenSource { source, .. }) = &mut self.source else {
-            return;
-        };
-        let (kept, gone): (Vec<Pid>, Vec<Pid>) = pids.iter().partition(|pid| needed.contains(pid));
-        for &pid in &gone {
-            source.detach(pid);
-        }
-        if gone.is_empty() {
-            return;
-        }
-        // With a process go those that it made.
-        for &pid in &kept {
-            if let Err(refused) = source.attach(pid) {
-                self.parts.log.warn(format_args!("ignoring: {refused}"));
-            }
+        let gone = self.members.forget_all_but(&recorded.collect());
+        if let Some(OpenSource { source, .. }) = &mut self.source {
+            gone.into_iter().for_each(|pid| source.detach(pid));
         }
     }
 
@@ -247,7 +226,7 @@ impl Steward {
             attachment,
             members: processes
                 .iter()
-                .map(|process| (process.pid, Some(process.start)))
+                .map(|process| (process.pid, process.start))
                 .collect(),
             only_of: peer.confinement(),
             shown_to: None,

@@ -223,7 +223,7 @@ impl Recording {
                 }
                 self.filter.forked(pid.0, parent.0)
             }
-            Lifecycle::Exit { pid, .. } => self.filter.exited(pid.0),
+            Lifecycle::Exit { pid, .. } => self.filter.passes(pid.0),
             Lifecycle::Renamed {
                 pid, exec, time, ..
             } => {
@@ -241,6 +241,11 @@ impl Recording {
         self.confined_to.is_none() || sample.address >> 63 == 0
     }
 
+    /// A process has ended, or its number is another's.
+    pub(super) fn left(&mut self, pid: Pid) {
+        self.filter.remove(pid);
+    }
+
     /// Everything that had arrived by now was taken.
     pub(super) fn settle(&mut self, now: Time, machine: &mut dyn Machine) {
         if let Some(whom) = self.confined_to {
@@ -252,7 +257,6 @@ impl Recording {
         self.held.made.clear();
         self.held.watched.clear();
         self.held.all = false;
-        self.filter.sweep();
         if self.has_room() {
             self.mark(now);
         }
@@ -305,7 +309,7 @@ impl Recording {
         let made = std::mem::take(&mut self.held.made);
         strangers.extend(self::strangers(whom, machine, &made));
         for &pid in &strangers {
-            self.filter.remove_alone(pid);
+            self.filter.remove(pid);
             self.named.retain(|(named, _)| *named != pid);
         }
         let mut dropped = 0;
@@ -352,7 +356,7 @@ impl Recording {
         for at in (0..self.named.len()).rev() {
             if gone(machine, &self.named[at]) {
                 let (pid, _) = self.named.remove(at);
-                self.filter.remove_alone(pid);
+                self.filter.remove(pid);
             }
         }
         self.filter.is_empty().then_some(Over::Program)

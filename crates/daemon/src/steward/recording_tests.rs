@@ -166,6 +166,7 @@ fn it_ends_when_its_time_is_up_and_when_the_program_does() {
     let mut whole = steward
         .record(Peer::DAEMON, &request(&[200], None))
         .unwrap();
+    world.add_process(201, 8, 1);
     world.fork(200, 201);
     pass(&world, &mut steward, 12);
     assert_eq!(tape(&bytes(&mut timed.blocks)).ending, Ending::Complete);
@@ -179,6 +180,7 @@ fn it_ends_when_its_time_is_up_and_when_the_program_does() {
         pid: Pid(201),
         tid: Tid(201),
     };
+    world.end_process(201);
     world.state().records.push_back(Record::Lifecycle(exit));
     pass(&world, &mut steward, 30);
     assert!(steward.recordings(Peer::DAEMON).is_empty());

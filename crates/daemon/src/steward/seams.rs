@@ -52,8 +52,8 @@ pub struct Messages {
 pub struct Asked {
     /// Which.
     pub attachment: AttachmentId,
-    /// Its processes; where the start is known, a process that began at another time is another.
-    pub members: Vec<(Pid, Option<StartTicks>)>,
+    /// Its processes; a process that began at another time is another.
+    pub members: Vec<(Pid, StartTicks)>,
     /// Leave out processes that these may not look into.
     pub only_of: Option<Credentials>,
     /// Whom else the program is shown to: processes that these may not look into are named by
@@ -101,12 +101,12 @@ pub trait Machine: Send + fmt::Debug {
     }
 
     /// What these processes sent each other by explicit messages since this was asked last.
-    fn sent(&mut self, _members: &[(Pid, Option<StartTicks>)]) -> Vec<Sent> {
+    fn sent(&mut self, _members: &[(Pid, StartTicks)]) -> Vec<Sent> {
         Vec::new()
     }
 
     /// The same since they began.
-    fn messages(&mut self, _members: &[(Pid, Option<StartTicks>)]) -> Messages {
+    fn messages(&mut self, _members: &[(Pid, StartTicks)]) -> Messages {
         Messages::default()
     }
 

@@ -344,7 +344,7 @@ impl Steward {
         let window = &program.window;
         Some(Attachment {
             id: id.0,
-            pids: self.engine.pids(id).iter().map(|pid| pid.0).collect(),
+            pids: self.members.pids(id).map(|pid| pid.0).collect(),
             command: program.command.clone(),
             uid: program.uid,
             policy: program.policy.clone(),

@@ -5,7 +5,7 @@ use topology::{Pid, Tid};
 
 use super::listener::Listener;
 use crate::decode::{Body, Decoded, Layout, TaskRecord, Visitor, stream};
-use crate::filter::{self, Filter};
+use crate::filter::Filter;
 
 /// New processes, as their forks tell.
 #[derive(Clone, Debug, Default)]
@@ -47,17 +47,11 @@ impl Children {
     /// delivered; gives how many. Rings are delivered one after the other, and what a new process did
     /// on the first, its own children included, would otherwise be nobody's, for its fork lies in the
     /// last. Its first touches come only once.
-    pub(super) fn adopt(
-        &mut self,
-        filter: &mut Filter,
-        joined: &mut Vec<Pid>,
-        out: &mut dyn FnMut(&Record),
-    ) -> u64 {
+    pub(super) fn adopt(&mut self, filter: &mut Filter, out: &mut dyn FnMut(&Record)) -> u64 {
         for _generation in 0..GENERATIONS_MAX {
             let before = self.announced.len();
             for task in &self.forks {
-                if joined.len() < filter::PROCESSES_MAX && filter.adopt(task.pid, task.parent_pid) {
-                    joined.push(Pid(task.pid));
+                if filter.adopt(task.pid, task.parent_pid) {
                     self.announced.push(task.pid);
                     out(&fork(task));
                 }

@@ -8,7 +8,7 @@ use topology::{CpuId, Pid, Tid};
 use super::children::fork;
 use super::mappings::Mappings;
 use crate::decode::{Body, Decoded, Field, SampleView, Visitor};
-use crate::filter::{self, Filter};
+use crate::filter::Filter;
 use crate::source::Losses;
 use crate::spe::record::SpeRecord;
 
@@ -75,7 +75,6 @@ pub(super) struct Delivery<'a, R> {
     pub(super) reading: &'a R,
     pub(super) mappings: &'a mut Mappings,
     pub(super) filter: &'a mut Filter,
-    pub(super) joined: &'a mut Vec<Pid>,
     pub(super) losses: &'a mut Losses,
     /// New processes that were told of already.
     pub(super) announced: &'a [u32],
@@ -105,11 +104,7 @@ impl<R: Reading> Visitor for Delivery<'_, R> {
                 }
             }
             Decoded::Fork(task) => {
-                let known = self.filter.len();
                 if self.filter.forked(task.pid, task.parent_pid) {
-                    if self.filter.len() > known && self.joined.len() < filter::PROCESSES_MAX {
-                        self.joined.push(Pid(task.pid));
-                    }
                     let new = task.pid != task.parent_pid;
                     if !(new && self.announced.binary_search(&task.pid).is_ok()) {
                         self.hand_on(&fork(task));
@@ -117,7 +112,7 @@ impl<R: Reading> Visitor for Delivery<'_, R> {
                 }
             }
             Decoded::Exit(task) => {
-                if self.filter.exited(task.pid) {
+                if self.filter.passes(task.pid) {
                     self.hand_on(&Record::Lifecycle(Lifecycle::Exit {
                         time: Time(task.time),
                         pid: Pid(task.pid),

@@ -84,7 +84,6 @@ fn lost(count: u64) -> Vec<u8> {
 #[derive(Default)]
 struct State {
     filter: Filter,
-    joined: Vec<Pid>,
     announced: Vec<u32>,
     losses: Losses,
     mappings: Mappings,
@@ -102,7 +101,6 @@ impl State {
             reading: &Plain,
             mappings: &mut self.mappings,
             filter: &mut self.filter,
-            joined: &mut self.joined,
             losses: &mut self.losses,
             announced: &self.announced,
             out: &mut out,
@@ -204,8 +202,12 @@ fn children_are_followed_from_their_fork_on() {
         Record::Lifecycle(Lifecycle::Exit { tid: Tid(20), .. })
     ));
     assert_eq!(seen.len(), 5);
-    assert_eq!(state.joined, [Pid(20)], "a new thread is no new process");
-    assert_eq!(state.filter.sweep(), [Pid(20)]);
+    let joined = state.filter.take_joined();
+    assert_eq!(
+        joined.as_slice(),
+        [Pid(7), Pid(20)],
+        "a new thread is no new process"
+    );
 }
 
 /// A grandchild's page and its fork in the first ring, the child's fork in the second.
@@ -224,9 +226,9 @@ fn children_are_known_before_any_ring_is_delivered() {
         Record::Lifecycle(Lifecycle::Fork { pid, parent, .. }) => told.push((pid.0, parent.0)),
         other => panic!("{other:?}"),
     };
-    let count = children.adopt(&mut state.filter, &mut state.joined, &mut out);
+    let count = children.adopt(&mut state.filter, &mut out);
     assert_eq!((count, told), (2, vec![(20, 7), (30, 20)]));
-    assert_eq!(state.joined, [Pid(20), Pid(30)]);
+    assert!(state.filter.take_joined().eq([Pid(7), Pid(20), Pid(30)]));
     state.announced = children.announced;
     let seen = state.deliver(&first, None);
     assert!(matches!(&seen[0], Record::Sample(sample) if sample.address == 0x3000));
@@ -238,7 +240,7 @@ fn children_are_known_before_any_ring_is_delivered() {
         ),
         "each is told once: {rest:?}"
     );
-    assert_eq!(state.joined.len(), 2, "each is told once");
+    assert_eq!(state.filter.take_joined().len(), 0, "each is told once");
 }
 
 #[test]
@@ -323,7 +325,6 @@ fn a_ring_that_was_followed_by_a_larger_one_ends_where_that_begins() {
         reading: &Plain,
         mappings: &mut state.mappings,
         filter: &mut state.filter,
-        joined: &mut state.joined,
         losses: &mut state.losses,
         announced: &state.announced,
         out: &mut gather,

@@ -1,0 +1,186 @@
+//! Who belongs to a program, where those who ask could have disagreed.
+
+use std::time::Duration;
+
+use control::rows::RecordRequest;
+use numad_core::{AttachmentId, Lifecycle, Record};
+use topology::{Pid, StartTicks, Tid};
+
+use super::Steward;
+use super::tests::{EAGER, request, windows};
+use crate::fake::{Settings, World};
+use crate::peer::Peer;
+
+fn attached(name: &str) -> (World, Settings, Steward, AttachmentId) {
+    let world = World::new();
+    let settings = Settings::new(name, EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    (world, settings, steward, id)
+}
+
+/// The steward reads what was recorded, and judges nothing.
+fn read(world: &World, steward: &mut Steward) {
+    world.pass(Duration::from_millis(100));
+    steward.turn();
+}
+
+fn exit(world: &World, pid: u32, tid: u32) {
+    let mut state = world.state();
+    let exit = Lifecycle::Exit {
+        time: state.now,
+        pid: Pid(pid),
+        tid: Tid(tid),
+    };
+    state.records.push_back(Record::Lifecycle(exit));
+}
+
+/// Another process takes a number.
+fn take_number(world: &World, pid: u32, start: u64) {
+    world.add_process(pid, 7, 2);
+    let mut state = world.state();
+    let start = StartTicks(start);
+    for thread in state.threads.get_mut(&Pid(pid)).unwrap() {
+        thread.key.start = start;
+    }
+    state.processes.get_mut(&Pid(pid)).unwrap().start = start;
+}
+
+/// It was never looked at while it lived: the engine still takes it for one of the program, and so would a look.
+#[test]
+fn a_stranger_with_the_number_of_a_child_that_ended_is_left_alone() {
+    let (world, _settings, mut steward, id) = attached("child-reused");
+    world.fork(100, 300);
+    exit(&world, 300, 300);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id).len(), 1);
+    take_number(&world, 300, 9);
+    windows(&world, &mut steward);
+    let detail = steward.detail(Peer::DAEMON, id).unwrap();
+    assert_eq!(detail.attachment.pids, [100]);
+    assert!(detail.threads.iter().all(|thread| thread.pid == 100));
+    assert!(
+        world.state().joined.is_empty(),
+        "the journal knows no stranger"
+    );
+    steward.detach(Peer::DAEMON, id).unwrap();
+    assert_eq!(world.state().undone, [Some(vec![Pid(100)])]);
+}
+
+#[test]
+fn who_has_ended_is_looked_at_once() {
+    let (world, _settings, mut steward, _id) = attached("looked-once");
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    let looks = world.state().looked_at.len();
+    for _ in 0..5 {
+        read(&world, &mut steward);
+    }
+    assert_eq!(world.state().looked_at.len(), looks);
+}
+
+/// What was named and has ended is known to have ended, though others of the program live.
+#[test]
+fn a_stranger_with_the_number_of_one_that_was_named_is_not_sampled() {
+    let world = World::new();
+    world.add_process(110, 7, 2);
+    let settings = Settings::new("named-reused", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100, 110], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    take_number(&world, 110, 9);
+    world.fork(1, 110);
+    read(&world, &mut steward);
+    assert_eq!(world.state().followed, [Pid(100)].into());
+    assert_eq!(steward.members.of(id), [(Pid(100), StartTicks(1000))]);
+    // The stranger may be attached at once, by whoever may.
+    let other = steward.attach(Peer::DAEMON, &request(&[110], "packed"));
+    let other = AttachmentId(other.unwrap().id);
+    windows(&world, &mut steward);
+    assert_eq!(steward.members.of(other), [(Pid(110), StartTicks(9))]);
+    // Undo of the first goes by the start: the stranger is not meant.
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let all = world.state().undone_starts.last().cloned().unwrap();
+    assert_eq!(all[&Pid(110)], Some(StartTicks(1100)));
+}
+
+/// The same where no record told of it: the look at its program does, or the attach.
+#[test]
+fn a_number_that_came_back_unheard_of_is_free() {
+    let (world, _settings, mut steward, id) = attached("unheard");
+    world.add_process(300, 7, 2);
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id).len(), 2);
+    take_number(&world, 300, 9);
+    let other = steward.attach(Peer::DAEMON, &request(&[300], "packed"));
+    let other = AttachmentId(other.unwrap().id);
+    windows(&world, &mut steward);
+    assert_eq!(steward.members.of(other), [(Pid(300), StartTicks(9))]);
+    assert_eq!(steward.members.of(id), [(Pid(100), StartTicks(1000))]);
+    let detail = steward.detail(Peer::DAEMON, other).unwrap();
+    assert_eq!(detail.attachment.threads, 2);
+}
+
+/// Records are lost: a process whose ends outnumber its births may live all the same.
+#[test]
+fn lost_births_end_nobody() {
+    let (world, _settings, mut steward, id) = attached("lost-births");
+    world.add_process(300, 7, 2);
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    for tid in 301..310 {
+        exit(&world, 300, tid);
+    }
+    read(&world, &mut steward);
+    let pids: Vec<Pid> = steward.members.pids(id).collect();
+    assert_eq!(pids, [Pid(100), Pid(300)]);
+    assert!(!world.state().detached.contains(&Pid(300)));
+}
+
+/// It is born in the moment of the detach: nobody has looked at it, and it has a mask of ours.
+#[test]
+fn a_process_born_while_its_program_is_detached_is_put_back() {
+    let (world, _settings, mut steward, id) = attached("born-late");
+    windows(&world, &mut steward);
+    world.add_process(300, 7, 1);
+    world.fork(100, 300);
+    world.add_process(301, 7, 1);
+    world.fork(300, 301);
+    world.end_process(300);
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = world.state().undone.last().cloned().unwrap().unwrap();
+    assert_eq!(undone, [Pid(100), Pid(301)]);
+    assert!(!world.state().source_open);
+}
+
+/// What is recorded is followed for as long as that takes, whatever becomes of the attachment; and the other way round.
+#[test]
+fn a_program_that_is_recorded_is_followed_until_both_have_ended() {
+    for recording_first in [true, false] {
+        let (world, _settings, mut steward, id) = attached("both");
+        world.add_process(300, 7, 1);
+        world.fork(100, 300);
+        read(&world, &mut steward);
+        let target = request(&[100], "none").target;
+        let begun = steward.record(
+            Peer::DAEMON,
+            &RecordRequest {
+                target,
+                for_ms: None,
+            },
+        );
+        let recording = begun.unwrap();
+        if recording_first {
+            steward.end_recording(Peer::DAEMON, recording.id).unwrap();
+            assert_eq!(steward.members.of(id).len(), 2);
+        } else {
+            steward.detach(Peer::DAEMON, id).unwrap();
+            assert_eq!(steward.members.of(id), []);
+            assert!(world.state().detached.contains(&Pid(300)));
+        }
+        assert_eq!(world.state().followed, [Pid(100)].into());
+        assert!(world.state().source_open);
+    }
+}

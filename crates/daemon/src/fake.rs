@@ -92,6 +92,9 @@ pub(crate) struct State {
     pub(crate) counters_open: usize,
     /// How often programs were looked at.
     pub(crate) looks: usize,
+    /// How often threads were listed, and a thread that is born right after the next look.
+    pub(crate) listed: usize,
+    pub(crate) born: Option<ObservedTask>,
     /// What it is, where that is not two nodes of two cores.
     pub(crate) machine: Option<&'static str>,
 }
@@ -429,6 +432,7 @@ impl Machine for World {
         let mut state = self.state();
         state.used = state.used + state.look_costs;
         state.looks += programs.len();
+        let born = state.born.take();
         state.unfit = programs
             .iter()
             .flat_map(|asked| state.unfit_of(asked))
@@ -458,8 +462,12 @@ impl Machine for World {
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
         });
+        let programs = programs.collect();
+        if let Some(born) = born {
+            state.threads.entry(born.key.pid).or_default().push(born);
+        }
         Observation {
-            programs: programs.collect(),
+            programs,
             free_bytes: vec![(NodeId(0), 1 << 33), (NodeId(1), 1 << 33)],
             online: CpuSet::new(),
             lost: 0,
@@ -469,7 +477,8 @@ impl Machine for World {
     }
 
     fn threads(&mut self, pids: &[Pid]) -> Vec<Tid> {
-        let state = self.state();
+        let mut state = self.state();
+        state.listed += 1;
         let threads = pids.iter().filter_map(|pid| state.threads.get(pid));
         threads.flatten().map(|task| task.key.tid).collect()
     }

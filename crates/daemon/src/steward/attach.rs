@@ -177,7 +177,6 @@ impl Steward {
         program.kernel_before = self.parts.machine.moved_by_kernel();
         self.members.name(id, &processes);
         self.programs.insert(id, program);
-        self.meter(id);
         self.look_first(id);
         self.begin_ranks(id, &pids, &request.target);
         self.warn_if_in_vain(id, counts);

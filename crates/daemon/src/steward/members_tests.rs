@@ -47,6 +47,36 @@ fn take_number(world: &World, pid: u32, start: u64) {
     state.processes.get_mut(&Pid(pid)).unwrap().start = start;
 }
 
+/// Its threads and control group by one look, who it is by another before, and once more the numbers of its threads, when
+/// all have counters.
+#[test]
+fn an_attach_looks_at_a_program_once() {
+    let (world, _settings, _steward, _id) = attached("one-look");
+    let state = world.state();
+    assert_eq!((state.looks, state.listed), (1, 1));
+    assert_eq!(state.looked_at, [Pid(100)]);
+}
+
+#[test]
+fn a_thread_born_between_the_look_and_its_counters_is_counted_and_shown() {
+    let world = World::new();
+    let settings = Settings::new("born-between", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut born = world.state().threads[&Pid(100)][0].clone();
+    born.key.tid = Tid(150);
+    born.key.start = StartTicks(7);
+    world.state().born = Some(born);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    // Listed anew, as the counters that were open had missed it, and once more.
+    let listed = world.state().listed;
+    assert_eq!(listed, 2);
+    let counters = world.state().counters_open;
+    assert_eq!(counters % 5, 0, "of each of five threads: {counters}");
+    windows(&world, &mut steward);
+    assert_eq!(steward.detail(Peer::DAEMON, id).unwrap().threads.len(), 5);
+}
+
 /// It was never looked at while it lived: the engine still takes it for one of the program, and so would a look.
 #[test]
 fn a_stranger_with_the_number_of_a_child_that_ended_is_left_alone() {

@@ -38,10 +38,10 @@ use actuator::Balancing;
 use config::{Config, LogLevel, Users};
 use control::Failure;
 use control::rows::{UndoReport, UndoRequest};
-use numad_core::{AttachmentId, Engine, EventKind, Lifecycle, Record, Refusal, Time};
+use numad_core::{AttachmentId, Engine, EventKind, Lifecycle, Observation, Record, Refusal, Time};
 use sampler::Source;
 use tokio::sync::watch;
-use topology::{Pid, Topology};
+use topology::{Pid, Tid, Topology};
 
 use crate::clock::Clock;
 use crate::descriptors;
@@ -451,22 +451,25 @@ impl Steward {
         }
     }
 
-    /// Looks at a program that was just attached, so that its threads can be shown and its first
-    /// window knows how busy they are.
+    /// Looks at a program that was just attached, once for all who need it: so that its threads can be counted and
+    /// shown, and its first window knows how busy they are.
     fn look_first(&mut self, id: AttachmentId) {
         let now = self.now();
         let asked: Vec<Asked> = self.question(id).into_iter().collect();
-        self.observed(now, &asked);
-    }
-
-    /// Begins to count a program that was just attached.
-    fn meter(&mut self, id: AttachmentId) {
-        let now = self.now();
+        let observation = self.parts.machine.observe(&asked);
         let pids: Vec<Pid> = self.members.pids(id).collect();
+        let tasks = observation
+            .programs
+            .iter()
+            .flat_map(|program| &program.tasks);
+        let mut seen: Option<Vec<Tid>> = Some(tasks.map(|task| task.key.tid).collect());
         let Parts {
             machine, meters, ..
         } = &mut self.parts;
-        meters.begin(now, id, &mut || machine.threads(&pids));
+        meters.begin(now, id, &mut || {
+            seen.take().unwrap_or_else(|| machine.threads(&pids))
+        });
+        self.observed(now, &asked, observation);
     }
 
     /// Closes windows that have ended, and does what the policies want of it.
@@ -480,7 +483,8 @@ impl Steward {
         for &id in &due {
             self.note_matrix(id);
         }
-        self.observed(now, &asked);
+        let observation = self.parts.machine.observe(&asked);
+        self.observed(now, &asked, observation);
         self.carry_out();
         let spent = self.parts.machine.own_time().saturating_sub(began);
         if let Some(open) = &mut self.source {
@@ -488,9 +492,8 @@ impl Steward {
         }
     }
 
-    /// Looks at programs and hands the engine what is true of them.
-    fn observed(&mut self, now: Time, asked: &[Asked]) {
-        let mut observation = self.parts.machine.observe(asked);
+    /// Hands the engine what a look at programs found.
+    fn observed(&mut self, now: Time, asked: &[Asked], mut observation: Observation) {
         if let Some(open) = &mut self.source {
             let throttled = open.source.losses().throttled;
             observation.lost += throttled.saturating_sub(open.throttled_told);

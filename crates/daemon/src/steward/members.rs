@@ -17,7 +17,7 @@ use super::seams::{Named, ProcessFacts};
 pub(super) struct Members {
     followed: BTreeMap<Pid, Member>,
     /// Processes that were named for each attachment, for good and in that order: they are put back whatever became of
-    /// them, and a stranger never takes their place.
+    /// them, but for one whose number a child of the program has by now.
     named: BTreeMap<AttachmentId, Vec<(Pid, StartTicks)>>,
     /// Processes to look at, because they came, may have ended, or may be others by now.
     unsure: BTreeSet<Pid>,
@@ -29,7 +29,7 @@ struct Member {
     of: Option<AttachmentId>,
     /// None until it was looked at.
     start: Option<StartTicks>,
-    /// Threads, as far as looks and records since tell.
+    /// Threads, as far as records tell, from its birth or, where it was named, from then on.
     threads: i64,
     /// Whoever made a process of this number since, if that is followed too, is part of this.
     heir: Option<Option<AttachmentId>>,
@@ -52,7 +52,9 @@ impl Members {
         let known = self.followed.get_mut(&process.pid);
         if let Some(known) = known.filter(|known| known.start.is_none_or(|it| it == process.start))
         {
-            known.start = Some(process.start);
+            if known.of.is_none() {
+                known.start = Some(process.start);
+            }
             return false;
         }
         let member = Member {
@@ -141,12 +143,12 @@ impl Members {
         let of = member.start.map_or(Some(member.of), |_| heir);
         match (found, of) {
             (Some(found), _) if member.start == Some(found.start) => {
-                member.threads = i64::from(found.threads);
+                // Births were lost, or not read yet: it is looked at again when the next of its threads ends.
+                member.threads = member.threads.max(1);
                 News::Same
             }
             (Some(found), Some(of)) => {
                 (member.of, member.start) = (of, Some(found.start));
-                member.threads = i64::from(found.threads);
                 News::Joined(of, found.start)
             }
             (None, _) | (_, None) => {
@@ -169,15 +171,14 @@ impl Members {
     /// Ends an attachment, and gives every process that is to be put back: those that were named, and those that are
     /// part of it now, each with its start where that is known.
     pub(super) fn release(&mut self, id: AttachmentId) -> Named {
-        let named = self.named.remove(&id).unwrap_or_default();
-        let mut all: Named = BTreeMap::new();
+        let named = self.named.remove(&id).into_iter().flatten();
+        let mut all: Named = named.map(|(pid, start)| (pid, Some(start))).collect();
         for (pid, member) in &mut self.followed {
             if member.of == Some(id) {
                 member.of = None;
                 all.insert(*pid, member.start);
             }
         }
-        all.extend(named.into_iter().map(|(pid, start)| (pid, Some(start))));
         all
     }
 

@@ -135,6 +135,57 @@ fn a_stranger_with_the_number_of_one_that_was_named_is_not_sampled() {
     assert_eq!(all[&Pid(110)], Some(StartTicks(1100)));
 }
 
+#[test]
+fn a_child_with_the_number_of_one_that_was_named_is_a_member() {
+    let world = World::new();
+    world.add_process(110, 7, 2);
+    let settings = Settings::new("named-reborn", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(Peer::DAEMON, &request(&[100, 110], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    take_number(&world, 110, 9);
+    world.fork(100, 110);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id)[1], (Pid(110), StartTicks(9)));
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = world.state().undone_starts.last().cloned().unwrap();
+    assert_eq!(undone[&Pid(110)], Some(StartTicks(9)));
+}
+
+/// The look at a child shows threads whose births are read later.
+#[test]
+fn a_recorded_child_leaves_with_its_last_thread() {
+    let world = World::new();
+    let settings = Settings::new("recorded-child", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let request = RecordRequest {
+        target: request(&[200], "none").target,
+        for_ms: None,
+    };
+    let _begun = steward.record(Peer::DAEMON, &request).unwrap();
+    world.add_process(300, 8, 3);
+    world.fork(200, 300);
+    read(&world, &mut steward);
+    for tid in [301, 302] {
+        let fork = Lifecycle::Fork {
+            time: steward.now(),
+            pid: Pid(300),
+            tid: Tid(tid),
+            parent: Pid(300),
+        };
+        world.state().records.push_back(Record::Lifecycle(fork));
+    }
+    read(&world, &mut steward);
+    assert_eq!(steward.recordings(Peer::DAEMON)[0].pids, [200, 300]);
+    world.end_process(300);
+    for tid in 300..303 {
+        exit(&world, 300, tid);
+    }
+    read(&world, &mut steward);
+    assert_eq!(steward.recordings(Peer::DAEMON)[0].pids, [200]);
+    assert!(world.state().detached.contains(&Pid(300)));
+}
+
 /// The same where no record told of it: the look at its program does, or the attach.
 #[test]
 fn a_number_that_came_back_unheard_of_is_free() {

@@ -186,19 +186,7 @@ impl Attachment {
         let mut program = scratch.program(context, self.options.prices);
         self.judged.look_at(&mut program);
         program.prices = self.prices(&program);
-        let tells = self.seen.answered() > 0;
-        let accesses = match tells {
-            true => self.seen.answered() as f64,
-            false => self.seen.weight() as f64 * program.prices.accesses_per_amount,
-        };
-        if let Some(each) = traffic::per_weight(&program, accesses) {
-            program.memory_per_weight = each;
-        }
-        let pressure = context.memory.pressure(&program, tells);
-        self.takes_gbps = match tells {
-            true => asked_gbps(&program),
-            false => Vec::new(),
-        };
+        let pressure = self.pressure(context, &mut program);
         let others_gbps = pressure
             .as_ref()
             .map_or_else(Vec::new, Pressure::others_gbps);
@@ -266,6 +254,23 @@ impl Attachment {
     pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
         let prices = self.totals.measured(self.options.prices);
         prices.of_program(program, self.judged.goes_on())
+    }
+
+    /// How busy memory is, for a program of which this says how much it asks of it.
+    fn pressure(&mut self, context: &Context<'_>, program: &mut Program<'_>) -> Option<Pressure> {
+        let tells = self.seen.answered() > 0;
+        let accesses = match tells {
+            true => self.seen.answered() as f64,
+            false => self.seen.weight() as f64 * program.prices.accesses_per_amount,
+        };
+        if let Some(each) = traffic::per_weight(program, accesses) {
+            program.memory_per_weight = each;
+        }
+        self.takes_gbps = match tells {
+            true => asked_gbps(program),
+            false => Vec::new(),
+        };
+        context.memory.pressure(program, tells)
     }
 
     /// Tells the policy what it does not get, and people some of it.

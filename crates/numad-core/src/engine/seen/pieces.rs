@@ -199,12 +199,15 @@ impl Seen {
         });
         let places: Vec<Range<usize>> = places.collect();
         // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of
-        // large programs are cut more coarsely.
+        // large programs are cut more coarsely. But not what all use: it may have to be spread
+        // evenly, and is most of what controllers are asked for where it is sampled often.
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
+            let is_of_all = block.users.len() > ACCESSORS_MAX && block.users.len() * 2 >= seats;
+            let least = if is_of_all { 1 } else { least };
             let bits = self.piece_bits(&block, &extents.ranges[place.clone()], least);
             if bits > 0 {
                 infer_talk(&mut self.comm, &block, positions);

@@ -129,6 +129,26 @@ fn nothing_gets_much_worse_where_nothing_can_be_gained() {
     }
 }
 
+/// A piece of it that is too much for a node cannot be spread. Most accesses of 128 threads go to memory that all use,
+/// which one of them touched first.
+#[test]
+fn memory_that_all_use_is_spread_evenly() {
+    for memory in ["512K", "8M"] {
+        let mut scenario = Scenario {
+            seconds: 12,
+            threads: None,
+            ..scenario("16x8@10,21", "all-shared", "deloc", 1)
+        };
+        scenario.conditions.memory = memory.parse().expect("a size");
+        let report = report(&scenario);
+        let (before, after) = (report.none.imbalance, report.outcome.imbalance);
+        assert!(
+            before > 5.9 && after < 1.2,
+            "{memory}: {before:.2} to {after:.2}"
+        );
+    }
+}
+
 /// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until
 /// the program has stood for long enough to earn it; and of memory that all use, what few samples
 /// say of a part of it moves nothing.

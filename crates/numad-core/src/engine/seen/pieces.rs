@@ -10,6 +10,7 @@
 //! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]),
 //! and of them nothing that may be others' as well: a library between two heaps, or shared memory.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::super::rounded;
@@ -18,6 +19,7 @@ use super::program::Positions;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program};
+use crate::tables::Seat;
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
@@ -206,9 +208,15 @@ impl Seen {
         let least = found.pages.div_ceil(most);
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
-            let is_of_all = block.users.len() > ACCESSORS_MAX && block.users.len() * 2 >= seats;
-            let least = if is_of_all { 1 } else { least };
-            let bits = self.piece_bits(&block, &extents.ranges[place.clone()], least);
+            let ranges = &extents.ranges[place.clone()];
+            let mut bits = self.piece_bits(&block, ranges, least);
+            let users = block.users.len();
+            if users > ACCESSORS_MAX
+                && users * 2 >= seats
+                && is_mixed(&self.forest.points()[block.points.clone()], bits)
+            {
+                bits = self.piece_bits(&block, ranges, 1);
+            }
             if bits > 0 {
                 infer_talk(&mut self.comm, &block, positions);
                 cuts.push((index, bits, place));
@@ -479,6 +487,26 @@ struct Cut<'a> {
     users: &'a [(u32, f64)],
     /// Where memory was put.
     placed: &'a Runs<Placed>,
+}
+
+/// Whether of most samples of a block nobody has more than half in their piece: else its threads
+/// only lie beside each other, and are not told apart yet.
+fn is_mixed(points: &[Point], bits: u32) -> bool {
+    let (mut mixed, mut all) = (0, 0);
+    let mut own: BTreeMap<Seat, u32> = BTreeMap::new();
+    let number = |point: &Point| point.tag().page() >> bits;
+    for piece in points.chunk_by(|one, other| number(one) == number(other)) {
+        own.clear();
+        for point in piece {
+            *own.entry(point.seat()).or_default() += point.samples();
+        }
+        let samples: u32 = own.values().sum();
+        all += samples;
+        if own.values().all(|own| own * 2 <= samples) {
+            mixed += samples;
+        }
+    }
+    mixed * 2 > all
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

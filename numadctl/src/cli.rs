@@ -50,7 +50,7 @@ const RECORD_USAGE: &str = "numadctl record -o FILE [OPTIONS] PID...\n       \
 pub enum Command {
     /// Put a running program under a policy
     #[command(override_usage = ATTACH_USAGE, after_help = "EXAMPLE:\n  numadctl attach 4242 --policy deloc\n  \
-        numadctl attach --unit postgresql.service --policy deloc --set strict=true\n  \
+        numadctl attach --unit postgresql.service --policy deloc --set refine=false\n  \
         numadctl attach --command solver --dry-run")]
     Attach(Attach),
     /// Take a program off its policy and put everything back

@@ -73,14 +73,14 @@ const REFUSED: &[(&str, i32, &[&str])] = &[
     ("attach 1", 2, &["`1`"]),
     ("attach PID --policy delok", 6, &["`delok`", "`deloc`"]),
     (
-        "attach PID --policy deloc --set strikt=true",
+        "attach PID --policy deloc --set refin=true",
         3,
-        &["`strikt`", "`strict`"],
+        &["`refin`", "`refine`"],
     ),
     (
-        "attach PID --policy deloc --set strict=maybe",
+        "attach PID --policy deloc --set refine=maybe",
         3,
-        &["`strict`", "true or false"],
+        &["`refine`", "true or false"],
     ),
     ("attach --cgroup /no/such/group", 6, &["/no/such/group"]),
     ("attach --unit nosuch.service", 6, &["nosuch.service"]),

@@ -34,21 +34,20 @@
 //! pair in that, too, another one in every window. So a plan is taken only if it is worth it, see
 //! [`crate::board`]. Otherwise every talking task is proposed where it is. A placement that is no proper one
 //! (a node unknown, forbidden, or with more tasks than places) is always replaced. `gain_min = 0` is the
-//! plain method but for a plan that gains no more than chance would; `strict` knows no such limit.
+//! plain method but for a plan that gains no more than chance would.
 //!
 //! [`deloc_map`]: crate::deloc_map
 //! [`data_mapping`]: crate::data_mapping
 
 use numad_core::cost::MachineModel;
 use numad_core::{
-    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, Reason, SettingKind, SettingSpec,
-    Time,
+    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
 
 use crate::amounts::{can_be_modelled, demand_mbps};
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
-use crate::deloc_map::{self, Method, Talk};
+use crate::deloc_map::{self, Talk};
 use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
@@ -56,16 +55,9 @@ use crate::history::{Count, History};
 use crate::kernel::{Bandwidths, Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
-use crate::proposals::place_task;
 use crate::published::deloc::sort_by_load;
 use crate::seats::dealt_evenly;
 use crate::stay::{keep_in_place, keep_the_silent};
-
-const STRICT: SettingSpec = SettingSpec {
-    name: "strict",
-    kind: SettingKind::Bool { default: false },
-    help: "Follow the listing of the paper to the letter, which moves next to nothing; for comparison.",
-};
 
 const GROUPS: SettingSpec = SettingSpec {
     name: "groups",
@@ -98,7 +90,6 @@ pub(crate) static DELOC: Factory = Factory {
               pairs, lets pages follow.",
     settings: &[
         MatrixChoice::SPEC,
-        STRICT,
         GROUPS,
         REFINE,
         board::GAIN_MIN,
@@ -113,11 +104,6 @@ pub(crate) static DELOC: Factory = Factory {
     build: |settings, _| {
         Ok(Box::new(OnDeLoc {
             matrix: MatrixChoice::new(settings),
-            method: if settings.bool(STRICT.name) {
-                Method::Listing
-            } else {
-                Method::FewMigrations
-            },
             refine: settings.bool(REFINE.name),
             history: (settings.text(GROUPS.name) == "temporal").then(History::default),
             gain_min: settings.float(board::GAIN_MIN.name),
@@ -133,7 +119,6 @@ pub(crate) static DELOC: Factory = Factory {
 #[derive(Debug)]
 struct OnDeLoc {
     matrix: MatrixChoice,
-    method: Method,
     refine: bool,
     /// Windows that were, when groups in time are looked for.
     history: Option<History>,
@@ -152,9 +137,7 @@ impl Policy for OnDeLoc {
     fn plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Whole>) {
         let matrix = self.matrix.of(program);
         let first = out.len();
-        if self.method == Method::Listing {
-            out.push(follow_listing(program, matrix));
-        } else if let Some(history) = &mut self.history {
+        if let Some(history) = &mut self.history {
             history.note(now, program);
             let (matrix, mut plan) = map_groups(history, program, self.gain_min);
             if self.pages.is_some() {
@@ -184,18 +167,6 @@ impl Policy for OnDeLoc {
             pages.note_fate(now, proposal, fate);
         }
     }
-}
-
-/// The listing of the paper.
-fn follow_listing(program: &Program<'_>, matrix: &CommMatrix) -> Whole {
-    let place = |decision: deloc_map::Decision| {
-        let with = program.tasks[decision.with].key;
-        let amount = decision.amount;
-        let reason = Reason::Partner { with, amount };
-        place_task(decision.task, decision.node, reason)
-    };
-    let decisions = deloc_map::map(program, matrix, Method::Listing);
-    decisions.into_iter().map(place).collect()
 }
 
 /// `DeLocMap` by groups in time; the communication that it was about.
@@ -260,9 +231,9 @@ impl OnDeLoc {
 fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Plan) -> Plan {
     let places = board.nodes(from);
     let mut plan: Plan = vec![None; board.talkers.len()];
-    for decision in deloc_map::map_from(program, places, talk, Method::FewMigrations) {
-        if let Some(talker) = board.talker(decision.task) {
-            plan[talker] = Some(decision.node);
+    for (task, node) in deloc_map::map(program, places, talk) {
+        if let Some(talker) = board.talker(task) {
+            plan[talker] = Some(node);
         }
     }
     board.fit(&plan, from)
@@ -318,6 +289,7 @@ impl Controllers {
 
 #[cfg(test)]
 mod tests {
+    use numad_core::Reason;
     use testkit::Scene;
 
     use super::*;
@@ -348,12 +320,6 @@ mod tests {
                 place(3, 1, reason(2, 9)),
             ]
         );
-    }
-
-    #[test]
-    fn the_listing_to_the_letter_leaves_a_complete_mapping_alone() {
-        let nodes = nodes_after_with("deloc", &[("strict", "true")], &crossed([10, 9]));
-        assert_eq!(nodes, [Some(0), Some(1), Some(0), Some(1)]);
     }
 
     #[test]

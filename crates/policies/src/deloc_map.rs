@@ -28,48 +28,20 @@
 //! An unchanged matrix is a fixed point: with every task where the first call put it, each decision of
 //! the second finds the same places left and its tasks already where it would put them.
 //!
-//! [`Method::Listing`] is the listing to the letter (`strict`): both tasks stay on their own nodes if
-//! these have a place each; else both go to the next node in round-robin order with a place, the
-//! second to the one after it if that was the last place. The paper supposes a place for everyone;
-//! where there is none for both, each stays on its own node if that has one, else goes to the next.
+//! The listing to the letter is `deloc+published`.
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Program, Task};
+use numad_core::{Program, Task};
 
 use crate::seats::{Seats, may_run};
 
-/// How pairs are placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// As the paper means it.
-    FewMigrations,
-    /// As the paper's listing says.
-    Listing,
-}
-
-/// One task's place, and the partner for whose sake it was decided then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) task: usize,
-    pub(crate) node: usize,
-    pub(crate) with: usize,
-    pub(crate) amount: u64,
-}
-
-/// Places every task that talks, in the order of decision. Tasks without a place are left out.
-pub(crate) fn map(program: &Program<'_>, matrix: &CommMatrix, method: Method) -> Vec<Decision> {
-    let places = program.tasks.iter().map(|task| task.node).collect();
-    map_from(program, places, &Talk::of(&matrix.partners()), method)
-}
-
-/// The same when those who talk are in these places, each by position.
-pub(crate) fn map_from(
+/// The node of every task that talks, in the order of decision, given where they are. Tasks without a place are left out.
+pub(crate) fn map(
     program: &Program<'_>,
     places: Vec<Option<usize>>,
     talk: &Talk<'_>,
-    method: Method,
-) -> Vec<Decision> {
+) -> Vec<(usize, usize)> {
     let tasks = talk.partners.len();
     let silent = (0..tasks).filter(|&task| talk.partners[task].is_empty());
     let mut mapper = Mapper {
@@ -82,10 +54,7 @@ pub(crate) fn map_from(
         decisions: Vec::with_capacity(tasks),
     };
     for pair in &talk.firsts {
-        match method {
-            Method::FewMigrations => mapper.gather(pair),
-            Method::Listing => mapper.follow_listing(pair),
-        }
+        mapper.gather(pair);
     }
     mapper.decisions
 }
@@ -148,7 +117,8 @@ struct Mapper<'a> {
     /// Where each task is to be, and until that is decided, where it is.
     places: Vec<Option<usize>>,
     decided: Vec<bool>,
-    decisions: Vec<Decision>,
+    /// Tasks and their nodes.
+    decisions: Vec<(usize, usize)>,
 }
 
 impl Mapper<'_> {
@@ -156,57 +126,19 @@ impl Mapper<'_> {
         match (self.decided[pair.low], self.decided[pair.high]) {
             (false, false) => match self.common_node(pair) {
                 Some(node) => {
-                    self.put(pair.low, pair, Some(node));
-                    self.put(pair.high, pair, Some(node));
+                    self.put(pair.low, Some(node));
+                    self.put(pair.high, Some(node));
                 }
                 None => {
                     let [first, second] = self.talk.louder_first(pair);
-                    self.put_single(first, None, pair);
-                    self.put_single(second, None, pair);
+                    self.put_single(first, None);
+                    self.put_single(second, None);
                 }
             },
-            (true, false) => self.put_single(pair.high, self.places[pair.low], pair),
-            (false, true) => self.put_single(pair.low, self.places[pair.high], pair),
+            (true, false) => self.put_single(pair.high, self.places[pair.low]),
+            (false, true) => self.put_single(pair.low, self.places[pair.high]),
             (true, true) => {}
         }
-    }
-
-    fn follow_listing(&mut self, pair: &Pair) {
-        let both = self.talk.louder_first(pair).into_iter();
-        let pending = both.filter(|&task| !self.decided[task]);
-        let pending: Vec<usize> = pending.collect();
-        let own = |&task: &usize| self.places[task].is_some_and(|node| self.takes(task, node));
-        if pending.iter().all(own) || !self.all_have_places(&pending) {
-            for task in pending {
-                self.put_single(task, None, pair);
-            }
-            return;
-        }
-        let start = self.round_robin;
-        for (index, &task) in pending.iter().enumerate() {
-            let after = &pending[index + 1..];
-            let node = self.next_node(start, |mapper, node| {
-                mapper.takes(task, node) && mapper.leaves_places(node, after)
-            });
-            self.put(task, pair, node);
-        }
-    }
-
-    /// Whether these tasks, two at most, find a place each.
-    fn all_have_places(&self, tasks: &[usize]) -> bool {
-        let Some((&first, after)) = tasks.split_first() else {
-            return true;
-        };
-        (0..self.seats.nodes())
-            .any(|node| self.takes(first, node) && self.leaves_places(node, after))
-    }
-
-    /// Whether a task finds a place after another took one on this node.
-    fn leaves_places(&self, taken: usize, after: &[usize]) -> bool {
-        after.iter().all(|&task| {
-            (0..self.seats.nodes())
-                .any(|node| self.takes(task, node) && (node != taken || self.seats.has(node, 2)))
-        })
     }
 
     fn takes(&self, task: usize, node: usize) -> bool {
@@ -224,9 +156,7 @@ impl Mapper<'_> {
                 Some(if at_high > at_low { high } else { low })
             }
             (Some(node), None) | (None, Some(node)) => Some(node),
-            (None, None) => self.next_node(self.round_robin, |mapper, node| {
-                mapper.takes_both(pair, node)
-            }),
+            (None, None) => self.next_node(|mapper, node| mapper.takes_both(pair, node)),
         }
     }
 
@@ -246,37 +176,28 @@ impl Mapper<'_> {
     }
 
     /// Puts a task on the wished node, else leaves it on its own, else gives it the next with a place.
-    fn put_single(&mut self, task: usize, wish: Option<usize>, pair: &Pair) {
+    fn put_single(&mut self, task: usize, wish: Option<usize>) {
         let near = [wish, self.places[task]].into_iter().flatten();
         let near = near.into_iter().find(|&node| self.takes(task, node));
-        let node = near
-            .or_else(|| self.next_node(self.round_robin, |mapper, node| mapper.takes(task, node)));
-        self.put(task, pair, node);
+        let node = near.or_else(|| self.next_node(|mapper, node| mapper.takes(task, node)));
+        self.put(task, node);
     }
 
-    /// The next node that is fit, from `start` on; round robin goes on behind it.
-    fn next_node(&mut self, start: usize, fit: impl Fn(&Self, usize) -> bool) -> Option<usize> {
-        let node = self.seats.round_from(start).find(|&node| fit(self, node))?;
+    /// The next node that is fit; round robin goes on behind it.
+    fn next_node(&mut self, fit: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let mut round = self.seats.round_from(self.round_robin);
+        let node = round.find(|&node| fit(self, node))?;
         self.round_robin = (node + 1) % self.seats.nodes();
         Some(node)
     }
 
     /// Decides a task; without a node it stays where it is.
-    fn put(&mut self, task: usize, pair: &Pair, node: Option<usize>) {
+    fn put(&mut self, task: usize, node: Option<usize>) {
         self.decided[task] = true;
         if let Some(node) = node {
             self.seats.take(node);
             self.places[task] = Some(node);
-            self.decisions.push(Decision {
-                task,
-                node,
-                with: if task == pair.low {
-                    pair.high
-                } else {
-                    pair.low
-                },
-                amount: pair.amount,
-            });
+            self.decisions.push((task, node));
         }
     }
 }

@@ -504,9 +504,9 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     check(&|s| s.threads = Some(20_000), 2, "`20000` threads");
     check(&|s| s.seconds = 0, 2, "`0` seconds");
     check(
-        &|s| s.settings = vec![("strikt".into(), "true".into())],
+        &|s| s.settings = vec![("refin".into(), "true".into())],
         3,
-        "did you mean `strict`?",
+        "did you mean `refine`?",
     );
     check(
         &|s| s.settings = vec![("engine.hold".into(), "0".into())],
@@ -514,7 +514,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         "setting `engine.hold` is not known",
     );
     check(
-        &|s| s.settings = vec![("strict".into(), "maybe".into())],
+        &|s| s.settings = vec![("refine".into(), "maybe".into())],
         3,
         "must be true or false",
     );

@@ -26,7 +26,7 @@ pub struct Questions {
         default_value = "linux,deloc"
     )]
     pub policies: Vec<String>,
-    /// Setting of one of the policies, as in `deloc.strict=true`
+    /// Setting of one of the policies, as in `deloc.refine=false`
     #[arg(long, value_name = "POLICY.KEY=VALUE", value_parser = key_and_value)]
     pub set: Vec<(String, String)>,
     /// What the order follows from; drawn when not given

@@ -25,7 +25,7 @@ pub(crate) const OFF: &str = "off";
 /// Ends the name of an arm under which the kernel balances.
 const BALANCED: &str = "+balancing";
 
-/// Reads names of policies with commas between, and settings such as `deloc.strict=true`. A policy that is named twice
+/// Reads names of policies with commas between, and settings such as `deloc.refine=false`. A policy that is named twice
 /// is two arms, `linux` and `linux-2`: an experiment that must find nothing.
 ///
 /// # Errors
@@ -236,7 +236,7 @@ mod tests {
     fn the_kernels_balancing_is_on_in_the_arms_that_say_so() {
         let read = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&it| it.to_owned()).collect();
-            arms(&names, &[("deloc.strict".to_owned(), "true".to_owned())])
+            arms(&names, &[("deloc.refine".to_owned(), "false".to_owned())])
         };
         let how = |arm: &Arm| arm.set.get(BALANCING).cloned().unwrap_or_default();
         let arms = read(&["off", "deloc", "linux+balancing", "deloc+balancing"]).unwrap();
@@ -245,7 +245,7 @@ mod tests {
         let all: Vec<String> = arms.iter().map(how).collect();
         assert_eq!(all, ["", "leave", "cooperate", "cooperate"]);
         assert_eq!(
-            arms[1].set["strict"], "true",
+            arms[1].set["refine"], "false",
             "to the arm of that very name"
         );
         let plain = read(&["none", "deloc"]).unwrap();
@@ -267,9 +267,9 @@ mod tests {
     fn settings_go_to_their_arm() {
         let policies = ["linux".to_owned(), "deloc".to_owned()];
         let set = |key: &str| arms(&policies, &[(key.to_owned(), "x".to_owned())]);
-        assert_eq!(set("deloc.strict").unwrap()[1].set["strict"], "x");
-        assert_eq!(set("strict").unwrap_err().kind, ErrorKind::Usage);
-        assert_eq!(set("ptb.strict").unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(set("deloc.refine").unwrap()[1].set["refine"], "x");
+        assert_eq!(set("refine").unwrap_err().kind, ErrorKind::Usage);
+        assert_eq!(set("ptb.refine").unwrap_err().kind, ErrorKind::Usage);
         let unknown = arms(&["delok".to_owned()], &[]).unwrap_err();
         assert_eq!(unknown.kind, ErrorKind::NotFound);
     }

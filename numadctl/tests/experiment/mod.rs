@@ -442,7 +442,7 @@ fn daemon(ended: Ending) -> Fake {
     Fake::answering(replies)
 }
 
-const SHORT: &str = "ab 4242 --slice 60ms --time-constant 6ms --policies linux,deloc --set deloc.strict=true -n 6 --seed 2";
+const SHORT: &str = "ab 4242 --slice 60ms --time-constant 6ms --policies linux,deloc --set deloc.refine=false -n 6 --seed 2";
 
 fn of_experiments(fake: &Fake) -> Vec<String> {
     let asked = fake.asked().into_iter();
@@ -463,7 +463,7 @@ fn an_experiment_is_begun_followed_and_given_its_numbers() {
     };
     for part in [
         "POST /v1/experiments {\"target\":{\"pids\":[4242]}",
-        "\"name\":\"deloc\",\"policy\":\"deloc\",\"set\":{\"strict\":\"true\"}",
+        "\"name\":\"deloc\",\"policy\":\"deloc\",\"set\":{\"refine\":\"false\"}",
         "\"seed\":2",
         "\"slice_ms\":60,\"time_constant_ms\":6",
         "\"attended\":true",

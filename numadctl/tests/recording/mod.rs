@@ -176,10 +176,10 @@ fn a_replay_answers_in_every_form() {
         assert!(told.contains(part), "`{part}` is not in {told}");
     }
     assert_eq!(fake.ok(&words("--window 500")), told, "twice the same");
-    let told = fake.ok(&words("--json --set strict=true"));
+    let told = fake.ok(&words("--json --set refine=false"));
     let value: serde_json::Value = serde_json::from_str(&told).unwrap();
     assert_eq!(value["samples"], 2);
-    assert_eq!(value["settings"][0], "strict=true");
+    assert_eq!(value["settings"][0], "refine=false");
     assert_eq!(value["other_machine"], false);
     assert!(fake.ok(&words("--svg -")).starts_with("<svg"));
     let drawing = fake.folder().join("m.svg");
@@ -203,8 +203,8 @@ fn what_cannot_be_replayed_is_one_line() {
         ("", "-p deloc", 2, "it is no file"),
         ("a.rec", "", 2, "--policy"),
         ("a.rec", "-p delok", 6, "`delok`"),
-        ("a.rec", "-p deloc --set strict=perhaps", 3, "strict"),
-        ("a.rec", "-p deloc --set strict", 2, "KEY=VALUE"),
+        ("a.rec", "-p deloc --set refine=perhaps", 3, "refine"),
+        ("a.rec", "-p deloc --set refine", 2, "KEY=VALUE"),
         ("a.rec", "-p deloc --machine nowhere", 6, "nowhere"),
         ("a.rec", "-p deloc --window 0", 2, "--window"),
         ("a.rec", "-p deloc --json --csv", 2, "cannot be used with"),

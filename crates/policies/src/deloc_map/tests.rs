@@ -4,11 +4,19 @@ use testkit::{Dice, Scene};
 
 use super::*;
 
-fn mapped(scene: &Scene, method: Method) -> Vec<Option<usize>> {
+fn decisions(scene: &Scene) -> Vec<(usize, usize)> {
     let program = scene.as_program();
+    map(
+        &program,
+        scene.placement(),
+        &Talk::of(&program.live.partners()),
+    )
+}
+
+fn mapped(scene: &Scene) -> Vec<Option<usize>> {
     let mut places = scene.placement();
-    for decision in map(&program, program.live, method) {
-        places[decision.task] = Some(decision.node);
+    for (task, node) in decisions(scene) {
+        places[task] = Some(node);
     }
     places
 }
@@ -17,7 +25,7 @@ fn mapped(scene: &Scene, method: Method) -> Vec<Option<usize>> {
 #[track_caller]
 fn check(machine: &str, nodes: &str, talk: &[(usize, usize, u64)], expected: &str) {
     let scene = scene(machine, nodes, talk);
-    assert_eq!(shown(&mapped(&scene, Method::FewMigrations)), expected);
+    assert_eq!(shown(&mapped(&scene)), expected);
 }
 
 fn scene(machine: &str, nodes: &str, talk: &[(usize, usize, u64)]) -> Scene {
@@ -115,37 +123,17 @@ fn a_crowded_node_keeps_the_heaviest_pair() {
 fn where_a_task_may_not_run_it_is_not_put() {
     let talk = [(0, 1, 9)];
     let banned = scene("2x2", "0 1", &talk).with_ban(1, 0);
-    assert_eq!(shown(&mapped(&banned, Method::FewMigrations)), "1 1");
+    assert_eq!(shown(&mapped(&banned)), "1 1");
     let apart = scene("2x2", "0 1", &talk).with_ban(1, 0).with_ban(0, 1);
-    assert_eq!(shown(&mapped(&apart, Method::FewMigrations)), "0 1");
+    assert_eq!(shown(&mapped(&apart)), "0 1");
     let evicted = scene("2x2", "0 0", &talk).with_ban(0, 0).with_ban(1, 0);
-    assert_eq!(shown(&mapped(&evicted, Method::FewMigrations)), "1 1");
+    assert_eq!(shown(&mapped(&evicted)), "1 1");
 }
 
 #[test]
 fn without_places_everyone_stays() {
     let full = scene("2x2", "0 1 0", &[(0, 1, 9)]).with_capacity(&[0, 0]);
-    let program = full.as_program();
-    assert_eq!(map(&program, program.live, Method::FewMigrations), []);
-}
-
-#[test]
-fn the_listing_moves_only_who_has_no_place() {
-    let listing = |scene: &Scene| shown(&mapped(scene, Method::Listing));
-    assert_eq!(
-        listing(&scene("2x2", "0 1 0 1", &[(0, 1, 10), (2, 3, 9)])),
-        "0 1 0 1"
-    );
-    // Node 0 is full after the first pair; the second goes round robin.
-    assert_eq!(
-        listing(&scene("2x2", "0 0 0 0", &[(0, 1, 10), (2, 3, 9)])),
-        "0 0 1 1"
-    );
-    assert_eq!(
-        listing(&scene("2x3", "- - - -", &[(0, 1, 10), (2, 3, 9)])),
-        "0 0 1 1"
-    );
-    assert_eq!(listing(&scene("2x1", "- -", &[(0, 1, 10)])), "0 1");
+    assert_eq!(decisions(&full), []);
 }
 
 /// The method as it is told, pair by pair over all pairs, to check that looking only at the first
@@ -216,24 +204,22 @@ proptest! {
     #[test]
     fn golden_an_unchanged_matrix_is_a_fixed_point(seed: u64) {
         let mut scene = Scene::random(&mut Dice::new(seed));
-        for method in [Method::FewMigrations, Method::Listing] {
-            let first = mapped(&scene, method);
-            for (task, &node) in scene.tasks.iter_mut().zip(&first) {
-                task.node = node;
-            }
-            assert_eq!(mapped(&scene, method), first);
+        let first = mapped(&scene);
+        for (task, &node) in scene.tasks.iter_mut().zip(&first) {
+            task.node = node;
         }
+        assert_eq!(mapped(&scene), first);
     }
 
     #[test]
     fn the_first_pair_of_each_task_is_all_that_counts(seed: u64) {
         let scene = Scene::random(&mut Dice::new(seed));
-        assert_eq!(mapped(&scene, Method::FewMigrations), mapped_by_all_pairs(&scene));
+        assert_eq!(mapped(&scene), mapped_by_all_pairs(&scene));
     }
 
     #[test]
     fn partners_share_a_node_where_nodes_hold_whole_pairs(scene in shuffled_pairs()) {
-        let places = mapped(&scene, Method::FewMigrations);
+        let places = mapped(&scene);
         let partners = scene.live.pairs().filter(|&(_, _, amount)| amount > 1);
         for (one, other, _) in partners {
             assert_eq!(places[one], places[other], "{places:?}");

@@ -233,9 +233,9 @@ fn what_makes_no_sense_is_one_line() {
         settings: vec![(name.to_owned(), value.to_owned())],
         ..spec("deloc")
     };
-    refused(&set("strikt", "true"), &good, Configuration, "strict");
+    refused(&set("refin", "true"), &good, Configuration, "refine");
     refused(
-        &set("strict", "maybe"),
+        &set("refine", "maybe"),
         &good,
         Configuration,
         "true or false",

@@ -367,10 +367,10 @@ fn what_cannot_be_attached_leaves_nothing_behind() {
         "`200`",
     );
     let mut with = request(&[100], "deloc");
-    with.set.insert("strikt".to_owned(), "true".to_owned());
-    check(root, with, ErrorKind::Configuration, "`strict`");
+    with.set.insert("refin".to_owned(), "true".to_owned());
+    check(root, with, ErrorKind::Configuration, "`refine`");
     let mut with = request(&[100], "deloc");
-    with.set.insert("strict".to_owned(), "maybe".to_owned());
+    with.set.insert("refine".to_owned(), "maybe".to_owned());
     check(root, with, ErrorKind::Configuration, "true or false");
     let mut named = request(&[], "packed");
     named.target = Target::Unit("nosuch.service".to_owned());

@@ -10,7 +10,6 @@
 //! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]),
 //! and of them nothing that may be others' as well: a library between two heaps, or shared memory.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::super::rounded;
@@ -19,7 +18,6 @@ use super::program::Positions;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program};
-use crate::tables::Seat;
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
@@ -200,23 +198,13 @@ impl Seen {
             extents.add(points, &block, self.shares.foreign(space))
         });
         let places: Vec<Range<usize>> = places.collect();
-        // Judging a piece costs as much whether it stands for one page or a thousand, so blocks of
-        // large programs are cut more coarsely. But not what all use: it may have to be spread
-        // evenly, and is most of what controllers are asked for where it is sampled often.
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let ranges = &extents.ranges[place.clone()];
-            let mut bits = self.piece_bits(&block, ranges, least);
-            let users = block.users.len();
-            if users > ACCESSORS_MAX
-                && users * 2 >= seats
-                && is_mixed(&self.forest.points()[block.points.clone()], bits)
-            {
-                bits = self.piece_bits(&block, ranges, 1);
-            }
+            let bits = self.piece_bits(&block, ranges, (least, seats));
             if bits > 0 {
                 infer_talk(&mut self.comm, &block, positions);
                 cuts.push((index, bits, place));
@@ -321,17 +309,32 @@ impl Seen {
         }
     }
 
-    /// How many pages a piece of a block has, `least` or more, as a power of two; 0 where each
-    /// stands for itself.
-    fn piece_bits(&self, block: &Block<'_>, extents: &[Range<u64>], least: u64) -> u32 {
+    /// How many pages a piece of a block has, as a power of two; 0 where each stands for itself.
+    ///
+    /// They are `least` or more, as judging a piece costs as much whether it stands for one page or a
+    /// thousand, so that blocks of large programs are cut more coarsely. But not what all threads
+    /// use: it may have to be spread evenly.
+    fn piece_bits(
+        &self,
+        block: &Block<'_>,
+        extents: &[Range<u64>],
+        (least, seats): (u64, usize),
+    ) -> u32 {
         if !self.by_blocks {
             return 0;
         }
+        let bits = |pages: u64| pages.next_power_of_two().trailing_zeros();
         let pages = count(extents);
         let samples = block.samples().max(1);
         let asked = pages.saturating_mul(PIECE_SAMPLES * u64::from(SAMPLE));
-        let wanted = asked.div_ceil(samples).max(least.min(pages));
-        wanted.next_power_of_two().trailing_zeros()
+        let finest = bits(asked.div_ceil(samples));
+        let coarse = finest.max(bits(least.min(pages)));
+        let users = block.users.len();
+        let is_of_all = finest < coarse
+            && users > ACCESSORS_MAX
+            && users * 2 >= seats
+            && is_mixed(&self.forest.points()[block.points.clone()], samples, coarse);
+        if is_of_all { finest } else { coarse }
     }
 
     /// Splits a piece by the nodes that its pages are on. Pages that nobody has looked up count to
@@ -491,22 +494,38 @@ struct Cut<'a> {
 
 /// Whether of most samples of a block nobody has more than half in their piece: else its threads
 /// only lie beside each other, and are not told apart yet.
-fn is_mixed(points: &[Point], bits: u32) -> bool {
-    let (mut mixed, mut all) = (0, 0);
-    let mut own: BTreeMap<Seat, u32> = BTreeMap::new();
+fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
+    let (mut mixed, mut rest) = (0, 0);
     let number = |point: &Point| point.tag().page() >> bits;
     for piece in points.chunk_by(|one, other| number(one) == number(other)) {
-        own.clear();
-        for point in piece {
-            *own.entry(point.seat()).or_default() += point.samples();
+        let samples: u32 = piece.iter().map(|point| point.samples()).sum();
+        match most_of(piece) * 2 <= samples {
+            true => mixed += u64::from(samples),
+            false => rest += u64::from(samples),
         }
-        let samples: u32 = own.values().sum();
-        all += samples;
-        if own.values().all(|own| own * 2 <= samples) {
-            mixed += samples;
+        if mixed.max(rest) * 2 > all {
+            break;
         }
     }
-    mixed * 2 > all
+    mixed > rest
+}
+
+/// Samples of the thread that has more than half of them, if one has (the vote of Boyer and Moore);
+/// else of another.
+fn most_of(points: &[Point]) -> u32 {
+    let (mut seat, mut lead) = (points[0].seat(), 0);
+    for point in points {
+        let samples = point.samples();
+        if point.seat() == seat {
+            lead += samples;
+        } else if samples <= lead {
+            lead -= samples;
+        } else {
+            (seat, lead) = (point.seat(), samples - lead);
+        }
+    }
+    let own = points.iter().filter(|point| point.seat() == seat);
+    own.map(|point| point.samples()).sum()
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

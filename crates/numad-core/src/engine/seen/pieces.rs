@@ -498,8 +498,8 @@ fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
     let (mut mixed, mut rest) = (0, 0);
     let number = |point: &Point| point.tag().page() >> bits;
     for piece in points.chunk_by(|one, other| number(one) == number(other)) {
-        let samples: u32 = piece.iter().map(|point| point.samples()).sum();
-        match most_of(piece) * 2 <= samples {
+        let (own, samples) = most_of(piece);
+        match own * 2 <= samples {
             true => mixed += u64::from(samples),
             false => rest += u64::from(samples),
         }
@@ -510,12 +510,13 @@ fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
     mixed > rest
 }
 
-/// Samples of the thread that has more than half of them, if one has (the vote of Boyer and Moore);
-/// else of another.
-fn most_of(points: &[Point]) -> u32 {
-    let (mut seat, mut lead) = (points[0].seat(), 0);
-    for point in points {
+/// Samples of the thread that has more than half of a piece, if one has, and all (the vote of Boyer
+/// and Moore). If none has, the first figure is no more than half.
+fn most_of(piece: &[Point]) -> (u32, u32) {
+    let (mut seat, mut lead, mut all) = (piece[0].seat(), 0, 0);
+    for point in piece {
         let samples = point.samples();
+        all += samples;
         if point.seat() == seat {
             lead += samples;
         } else if samples <= lead {
@@ -524,8 +525,11 @@ fn most_of(points: &[Point]) -> u32 {
             (seat, lead) = (point.seat(), samples - lead);
         }
     }
-    let own = points.iter().filter(|point| point.seat() == seat);
-    own.map(|point| point.samples()).sum()
+    if lead == 0 {
+        return (0, all);
+    }
+    let own = piece.iter().filter(|point| point.seat() == seat);
+    (own.map(|point| point.samples()).sum(), all)
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this

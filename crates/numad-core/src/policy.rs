@@ -231,6 +231,15 @@ impl Page {
             all => 1.0 - self.forgotten.min(all) as f64 / all as f64,
         }
     }
+
+    /// Whether it is everyone's, and names but few of them: if those who are not remembered use it
+    /// as those who are do, half of so many tasks use it or more. Where the few are who are
+    /// remembered says nothing of where it belongs then.
+    #[must_use]
+    pub fn is_everyones(&self, tasks: usize) -> bool {
+        let known = self.accessors().len() as f64;
+        self.forgotten > 0 && known * 2.0 >= self.remembered() * tasks as f64
+    }
 }
 
 /// What a policy would do in a window, best first.

@@ -21,17 +21,12 @@ pub(crate) const EVEN: SettingSpec = SettingSpec {
     help: "Spread pages that all nodes use alike, so that no memory controller has most of them.",
 };
 
-/// Which pages are everyone's: if those who are not remembered use them as those who are do, half
-/// of all tasks use them or more. Where the few are who are remembered says nothing of where they
-/// belong then. Where no more nodes run tasks than a page remembers users, who comes again and
-/// again tells.
+/// Which pages are everyone's ([`Page::is_everyones`]). Where no more nodes run tasks than a page
+/// remembers users, who comes again and again tells where it belongs.
 pub(crate) fn everyones(program: &Program<'_>) -> impl Fn(&Page) -> bool + use<> {
     let homes = program.capacity.iter().filter(|&&room| room > 0).count();
-    let tasks = program.tasks.len() as f64;
-    move |page| {
-        let known = page.accessors().len() as f64;
-        homes > ACCESSORS_MAX && page.forgotten > 0 && known * 2.0 >= page.remembered() * tasks
-    }
+    let tasks = program.tasks.len();
+    move |page| homes > ACCESSORS_MAX && page.is_everyones(tasks)
 }
 
 /// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is

@@ -129,8 +129,8 @@ fn nothing_gets_much_worse_where_nothing_can_be_gained() {
     }
 }
 
-/// A piece of it that is too much for a node cannot be spread. Most accesses of 128 threads go to memory that all use,
-/// which one of them touched first.
+/// A piece of it that is too much for a node cannot be spread. Most accesses of 128 threads go to
+/// memory that all use, which one of them touched first.
 #[test]
 fn memory_that_all_use_is_spread_evenly() {
     for memory in ["512K", "8M"] {

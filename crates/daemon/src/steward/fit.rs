@@ -16,8 +16,8 @@ use super::{Steward, undo_text};
 /// program. Further ones are looked at when their window ends.
 pub(super) const RECHECKED_MAX: usize = 256;
 
-/// Processes that are looked at after one reading of the buffers, because they came or may be gone; further ones after
-/// the next.
+/// Processes that are looked at after one reading of the buffers, because they came or may be gone;
+/// further ones after the next.
 const UNSURE_MAX: usize = 256;
 
 /// Threads that are looked at without a pause for others: with this many seen, no further program is
@@ -25,8 +25,9 @@ const UNSURE_MAX: usize = 256;
 const THREADS_AT_ONCE: usize = 512;
 
 impl Steward {
-    /// Looks at processes that came, or may have ended or be others by now. Those that joined are noted before their
-    /// parents end: a process whose parent has ended is found by nothing else, and has our masks all the same.
+    /// Looks at processes that came, or may have ended or be others by now. Those that joined are
+    /// noted before their parents end: a process whose parent has ended is found by nothing else,
+    /// and has our masks all the same.
     pub(super) fn settle_members(&mut self) {
         let mut joined: BTreeMap<AttachmentId, Vec<ProcessKey>> = BTreeMap::new();
         for pid in self.members.take_unsure(UNSURE_MAX) {

@@ -1,9 +1,11 @@
-//! Who belongs to which program: each process that is followed, when it began, and for which attachment.
+//! Who belongs to which program: each process that is followed, when it began, and for which
+//! attachment.
 //!
-//! This is the one place that decides who joins and who leaves. The engine, the source's filter, recordings, looks and
-//! undo are told, or ask here. Forks and ends as they are recorded say when to look at a process; only a look says that
-//! one has ended, or that its number has become another's: records come out of order, and some are lost. A process
-//! that was not looked at yet is shown to nobody who would touch it.
+//! This is the one place that decides who joins and who leaves. The engine, the source's filter,
+//! recordings, looks and undo are told, or ask here. Forks and ends as they are recorded say when
+//! to look at a process; only a look says that one has ended, or that its number has become
+//! another's: records come out of order, and some are lost. A process that was not looked at yet is
+//! shown to nobody who would touch it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +18,8 @@ use super::seams::{Named, ProcessFacts};
 #[derive(Debug, Default)]
 pub(super) struct Members {
     followed: BTreeMap<Pid, Member>,
-    /// Processes that were named for each attachment, for good and in that order: they are put back whatever became of
-    /// them, but for one whose number a child of the program has by now.
+    /// Processes that were named for each attachment, for good and in that order: they are put back
+    /// whatever became of them, but for one whose number a child of the program has by now.
     named: BTreeMap<AttachmentId, Vec<(Pid, StartTicks)>>,
     /// Processes to look at, because they came, may have ended, or may be others by now.
     unsure: BTreeSet<Pid>,
@@ -47,7 +49,8 @@ pub(super) enum News {
 }
 
 impl Members {
-    /// Follows a process, for whoever will want it; true if it is news. One that had its number is forgotten.
+    /// Follows a process, for whoever will want it; true if it is news. One that had its number is
+    /// forgotten.
     pub(super) fn follow(&mut self, process: &ProcessFacts) -> bool {
         let known = self.followed.get_mut(&process.pid);
         if let Some(known) = known.filter(|known| known.start.is_none_or(|it| it == process.start))
@@ -120,7 +123,8 @@ impl Members {
         self.unsure.insert(pid);
     }
 
-    /// A look at a program found these processes alive: the others are to be looked at by themselves.
+    /// A look at a program found these processes alive: the others are to be looked at by
+    /// themselves.
     pub(super) fn seen(&mut self, id: AttachmentId, alive: &BTreeSet<Pid>) {
         let missing = self.pids(id).filter(|pid| !alive.contains(pid));
         let missing: Vec<Pid> = missing.collect();
@@ -143,7 +147,8 @@ impl Members {
         let of = member.start.map_or(Some(member.of), |_| heir);
         match (found, of) {
             (Some(found), _) if member.start == Some(found.start) => {
-                // Births were lost, or not read yet: it is looked at again when the next of its threads ends.
+                // Births were lost, or not read yet: it is looked at again when the next of its
+                // threads ends.
                 member.threads = member.threads.max(1);
                 News::Same
             }
@@ -168,8 +173,8 @@ impl Members {
         }
     }
 
-    /// Ends an attachment, and gives every process that is to be put back: those that were named, and those that are
-    /// part of it now, each with its start where that is known.
+    /// Ends an attachment, and gives every process that is to be put back: those that were named,
+    /// and those that are part of it now, each with its start where that is known.
     pub(super) fn release(&mut self, id: AttachmentId) -> Named {
         let named = self.named.remove(&id).into_iter().flatten();
         let mut all: Named = named.map(|(pid, start)| (pid, Some(start))).collect();

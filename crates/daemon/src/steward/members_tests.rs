@@ -47,8 +47,8 @@ fn take_number(world: &World, pid: u32, start: u64) {
     state.processes.get_mut(&Pid(pid)).unwrap().start = start;
 }
 
-/// Its threads and control group by one look, who it is by another before, and once more the numbers of its threads, when
-/// all have counters.
+/// Its threads and control group by one look, who it is by another before, and once more the
+/// numbers of its threads, when all have counters.
 #[test]
 fn an_attach_looks_at_a_program_once() {
     let (world, _settings, _steward, _id) = attached("one-look");
@@ -77,7 +77,8 @@ fn a_thread_born_between_the_look_and_its_counters_is_counted_and_shown() {
     assert_eq!(steward.detail(Peer::DAEMON, id).unwrap().threads.len(), 5);
 }
 
-/// It was never looked at while it lived: the engine still takes it for one of the program, and so would a look.
+/// It was never looked at while it lived: the engine still takes it for one of the program, and so
+/// would a look.
 #[test]
 fn a_stranger_with_the_number_of_a_child_that_ended_is_left_alone() {
     let (world, _settings, mut steward, id) = attached("child-reused");
@@ -236,7 +237,8 @@ fn a_process_born_while_its_program_is_detached_is_put_back() {
     assert!(!world.state().source_open);
 }
 
-/// What is recorded is followed for as long as that takes, whatever becomes of the attachment; and the other way round.
+/// What is recorded is followed for as long as that takes, whatever becomes of the attachment; and
+/// the other way round.
 #[test]
 fn a_program_that_is_recorded_is_followed_until_both_have_ended() {
     for recording_first in [true, false] {

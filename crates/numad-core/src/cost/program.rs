@@ -235,17 +235,14 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// Visits the tasks that use a page, each with its part of the weight, and nobody with what is of all alike:
-/// where a page names but few of at least half of all tasks, it is chance who these are.
+/// Visits the tasks that use a page, each with its part of the weight, and nobody with what is of
+/// all alike: of a page that is everyone's it is chance who is named.
 fn each_use(program: &Program<'_>, page: &Page, mut visit: impl FnMut(Option<usize>, f64)) {
     let users = page.accessors();
-    let mut own = page.remembered();
-    let is_of_all =
-        page.forgotten > 0 && users.len() as f64 * 2.0 >= own * program.tasks.len() as f64;
-    if is_of_all {
+    let mut own = 1.0;
+    if page.is_everyones(program.tasks.len()) {
+        own = page.remembered();
         visit(None, page.weight() as f64 * (1.0 - own));
-    } else {
-        own = 1.0;
     }
     let users = users
         .iter()

@@ -87,11 +87,11 @@ impl Memory<'_> {
     }
 }
 
-/// Accesses that each unit of weight of a program's pages stands for, when there were so many in the window;
-/// none where nothing was seen.
+/// Accesses that each unit of weight of a program's pages stands for, when there were so many in
+/// the window; none where nothing was seen.
 ///
-/// Weights hold what was seen in earlier windows too, faded. Which pages memory answers more often than
-/// caches is not known; all are taken to be alike.
+/// Weights hold what was seen in earlier windows too, faded. Which pages memory answers more often
+/// than caches is not known; all are taken to be alike.
 pub(super) fn per_weight(program: &Program<'_>, accesses: f64) -> Option<f64> {
     let weight: u64 = program.pages.iter().map(Page::weight).sum();
     (accesses > 0.0 && weight > 0).then(|| accesses / weight as f64)

@@ -9,9 +9,9 @@
 //!
 //! # Standing still
 //!
-//! The listing of the paper starts every time from unused bandwidth (`ptb+published` does). A page then finds all that
-//! the pages before it left, so the same demand in another order, which is what the next samples are, sends other
-//! pages away: it never stands still near saturation.
+//! The listing of the paper starts every time from unused bandwidth (`ptb+published` does). A page
+//! then finds all that the pages before it left, so the same demand in another order, which is what
+//! the next samples are, sends other pages away: it never stands still near saturation.
 //!
 //! [`Listing::standing_still`] starts from the bandwidth that pages take where they are. Each page in turn is
 //! taken out and finds what all *others* leave; it moves if that is more than C2 times as much somewhere
@@ -451,8 +451,8 @@ impl Listing {
         gains.sum::<f64>() > 0.0
     }
 
-    /// The scores of a page that is taken out of what is used: of its home and of the best other node that takes
-    /// it; home again if none does.
+    /// The scores of a page that is taken out of what is used: of its home and of the best other
+    /// node that takes it; home again if none does.
     #[inline]
     fn rate(&mut self, home: usize, room: &Room) -> Rated {
         let scores = &mut self.scores[..];

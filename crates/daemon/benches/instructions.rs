@@ -77,7 +77,14 @@ fn cases() -> Vec<String> {
     for pages in [1_000, 65_000] {
         cases.extend(policies().map(|name| format!("close/{name}/{pages}")));
     }
-    cases.extend(["close/deloc/slices", "close/deloc/256"].map(str::to_owned));
+    cases.extend(
+        [
+            "close/deloc/slices",
+            "close/deloc/256",
+            "close/auto/faults/12",
+        ]
+        .map(str::to_owned),
+    );
     cases.extend(["fold/far", "look/first", "look/again", "status"].map(str::to_owned));
     cases
 }
@@ -87,18 +94,10 @@ fn run(case: &str) -> bool {
         ["decode"] => decode(),
         ["fold"] => fold(&program(64, "8M", 40_000)),
         ["fold", "far"] => fold(&program(64, "16G", 40_000)),
-        ["close", policy, "1000"] => close(policy, &program(8, "512K", 10_000)),
-        ["close", policy, "65000"] => close(policy, &program(64, "8M", 160_000)),
-        ["close", policy, "slices"] => {
-            let mut slices = program(8, "32M", 100_000);
-            slices.workload = Workload::Slices;
-            close(policy, &slices);
-        }
-        ["close", policy, "256"] => close(policy, &far(256)),
-        // A later window: some things are done not in every one. For who wants to know; the table
-        // has the second.
-        ["close", policy, "256", window] => match window.parse() {
-            Ok(window @ 1..=99) => close_nth(policy, &far(256), window),
+        ["close", policy, what] => return close(policy, what, 2),
+        // A later window: some things are done not in every one.
+        ["close", policy, what, window] => match window.parse() {
+            Ok(window @ 1..=99) => return close(policy, what, window),
             _ => return false,
         },
         ["look", "first"] => look(0),
@@ -264,18 +263,28 @@ fn uncounted(work: &mut dyn FnMut()) {
     work();
 }
 
-/// The second window of a program: the first allocates what is kept of it.
-fn close(policy: &str, spec: &WorldSpec) {
-    close_nth(policy, spec, 2);
-}
-
-fn close_nth(policy: &str, spec: &WorldSpec, window: u32) {
-    let mut stage = Stage::new(policy, spec);
+/// The end of one of a program's windows, counted from 1; false for a program of another name. The
+/// first allocates what is kept of it.
+fn close(policy: &str, what: &str, window: u32) -> bool {
+    let slices = |memory, samples_per_s| WorldSpec {
+        workload: Workload::Slices,
+        ..program(8, memory, samples_per_s)
+    };
+    let spec = match what {
+        "1000" => program(8, "512K", 10_000),
+        "65000" => program(64, "8M", 160_000),
+        "slices" => slices("32M", 100_000),
+        "faults" => slices("8M", 4_000),
+        "256" => far(256),
+        _ => return false,
+    };
+    let mut stage = Stage::new(policy, &spec);
     for number in 1..=window {
         let records = stage.records();
         stage.engine.handle_records(&records);
         stage.close(if number < window { uncounted } else { lens });
     }
+    true
 }
 
 /// A window's samples, in a table that knows their pages and threads.

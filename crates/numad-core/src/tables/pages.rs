@@ -404,7 +404,7 @@ impl PageTable {
     /// Tracked pages whose home is to be looked up, at most `max`: half of them the hottest, for
     /// those decide most and others may have moved them; the rest such as have none yet, before
     /// those that have. Else a program with more pages than that would never be known beyond its
-    /// hottest.
+    /// hottest. A page that has one and was not used in this window, nor often before, can wait.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
         // The least word comes first. Its parts: whether the home is known; how few samples there
         // are, all with more than 2^27 being alike; the slot. One word, for thousands are compared
@@ -412,8 +412,12 @@ impl PageTable {
         const KNOWN: u64 = 1 << 63;
         let mut all: Vec<(u64, Tag)> = Vec::with_capacity(self.used);
         self.each(|slot, tag, words| {
-            let few = (SIXTEENTHS >> 1).saturating_sub(words[LAST] & SIXTEENTHS);
+            let sixteenths = words[LAST] & SIXTEENTHS;
+            let few = (SIXTEENTHS >> 1).saturating_sub(sixteenths);
             let known = if words[LAST] & HOME == 0 { 0 } else { KNOWN };
+            if known > 0 && sixteenths < u64::from(SAMPLE) {
+                return;
+            }
             all.push((known | few << 32 | u64::from(slot), tag));
         });
         if all.len() > max {
@@ -616,6 +620,14 @@ mod tests {
         assert_eq!(asked(&table, 4), [10, 9, 8, 7]);
         assert_eq!(asked(&table, 10).len(), 10);
         assert_eq!(asked(&table, 0), [0; 0]);
+        // Of the next window nothing is seen but what one page is used for; another has no home.
+        let nobody = Bits::new(1);
+        table.sweep(&nobody, &nobody, Some(64));
+        table.touch(tag(3), 1, 1);
+        table.set_home(tag(4), None);
+        assert_eq!(asked(&table, 10), [10, 9, 8, 7, 6, 5, 4, 3, 2]);
+        table.sweep(&nobody, &nobody, Some(64));
+        assert_eq!(asked(&table, 10), [10, 9, 8, 7, 6, 5, 4, 3]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! `avail[n][m]` is what the processors of n have left of their bandwidth to the memory of m, `b[n][p]`
 //! what they ask of page p. Pages in order of total accesses, most first (ties: the order of the
-//! program); a page with fewer than `Min_Acc` samples is skipped. `score(m, p) = sum_n avail[n][m] *
+//! program; here in turn of those who use them, see [`in_order`]); a page with fewer than `Min_Acc` samples is skipped. `score(m, p) = sum_n avail[n][m] *
 //! b[n][p]`, times C2 where the page is now; the best m takes the page, and its demand is taken off. Equal
 //! scores leave a page where it is, then the lowest id counts. Every page stays in question whose home
 //! is known; memory that is full, or forbidden to the program, takes no page.
@@ -25,6 +25,8 @@
 //! And where latencies were measured it moves to no memory that is farther for its users, idle, than the one where it
 //! is, or another, with all the waiting there.
 //! Where nobody lacks bandwidth pages are then as near as threads and first touches left them.
+
+use std::cmp::Reverse;
 
 use numad_core::cost::{MachineModel, queue};
 use numad_core::{Page, Program, Proposal, Reason};
@@ -557,20 +559,32 @@ fn is_enough(page: &Page, stickiness: Stickiness) -> bool {
     page.samples >= stickiness.samples_min
 }
 
-/// Places of those that are looked at, those with most accesses first.
+/// Places of those that are looked at. Threads wait for each other, and longest for the one that has to go
+/// farthest: so of what each uses most by itself the same part comes before more of any, and of each thread's
+/// pages those with most accesses first.
 fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usize> {
-    let mut keys: Vec<u64> = Vec::with_capacity(asked.len());
-    for (place, asked) in (0_u64..).zip(asked) {
-        let page = &pages[asked.at as usize];
-        if is_enough(page, stickiness) {
-            let total = u32::try_from(page.weight()).unwrap_or(u32::MAX);
-            keys.push(u64::from(u32::MAX - total) << 32 | place);
-        }
+    let page = |place: usize| &pages[asked[place].at as usize];
+    let enough = (0..asked.len()).filter(|&place| is_enough(page(place), stickiness));
+    let mut places: Vec<usize> = enough.collect();
+    places.sort_by_cached_key(|&place| Reverse(page(place).weight()));
+    let main_user = |place: usize| {
+        let most = page(place)
+            .accessors()
+            .iter()
+            .max_by_key(|user| user.weight);
+        most.map_or(0, |user| user.task as usize)
+    };
+    let tasks = places.iter().map(|&place| main_user(place) + 1).max();
+    let mut own = vec![0_u64; tasks.unwrap_or(0)];
+    let mut up_to = vec![0_u64; asked.len()];
+    for &place in &places {
+        let own = &mut own[main_user(place)];
+        *own += page(place).weight();
+        up_to[place] = *own;
     }
-    keys.sort_unstable();
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    let places = keys.into_iter().map(|key| (key as u32) as usize);
-    places.collect()
+    let part = |place: usize| up_to[place] as f64 / own[main_user(place)].max(1) as f64;
+    places.sort_by(|&one, &other| part(one).total_cmp(&part(other)));
+    places
 }
 
 fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {

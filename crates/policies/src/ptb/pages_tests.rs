@@ -68,6 +68,27 @@ fn without_bandwidth_every_page_is_interleaved() {
 }
 
 #[test]
+fn all_threads_give_away_the_same_part_of_what_they_use() {
+    // Four threads of node 0, of which each uses its pages a little more often than the next does,
+    // and the last all of it as one.
+    let mut scene = Scene::new("2x4").with_tasks_on(&[0; 4]);
+    for page in 0..24 {
+        scene = scene.with_page(Some(0), &[page / 8]);
+    }
+    scene = scene.with_page(Some(0), &[3]);
+    for (number, page) in scene.pages.iter_mut().enumerate() {
+        page.recent[0].weight = [400, 350, 300, 2400][number / 8];
+    }
+    let homes = homes(&scene, &[2.0; 4], 0.001, PLAIN);
+    let gone: Vec<usize> = homes.chunks(8).map(|own| counts(own, 2)[1]).collect();
+    assert_eq!(gone[3], 0, "{gone:?}");
+    assert!(
+        gone[..3].iter().all(|gone| gone.abs_diff(5) <= 1),
+        "{gone:?}"
+    );
+}
+
+#[test]
 fn a_page_of_one_thread_goes_to_its_node_where_bandwidth_is_ample_and_larger() {
     for thread in 0..3_u32 {
         for home in 0..3 {

@@ -56,7 +56,7 @@ impl Census for Machine {
     }
 
     fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
-        seen(self.0.allowed(pid, tid))
+        seen(self.0.allowed(&mut Vec::new(), pid, tid))
     }
 
     fn parent(&self, pid: Pid) -> Seen<Pid> {
@@ -169,9 +169,12 @@ impl Drop for Other {
 }
 
 pub(crate) fn keys_of(pid: Pid) -> Vec<TaskKey> {
-    let threads = Reader::new("/").threads(pid).unwrap();
-    let threads = threads.here().unwrap_or_default().into_iter();
-    threads.map(|thread| thread.key).collect()
+    let reader = Reader::new("/");
+    let tids = reader.tids(pid).unwrap().here().unwrap_or_default();
+    let threads = tids.into_iter().map(|tid| reader.thread(pid, tid).unwrap());
+    threads
+        .filter_map(|thread| Some(thread.here()?.key))
+        .collect()
 }
 
 fn mask(tid: Tid) -> String {

@@ -90,42 +90,62 @@ impl Reader {
     /// taken into account. Falls back to the set as written where the kernel has no effective one
     /// (before 3.16), and to "not limited" where no group above has a cpuset.
     ///
+    /// `mounts` are where groups were mounted the last time, if anybody asked before. That is long to
+    /// read, so it is done only when no cpuset is found there: that a hierarchy was mounted or
+    /// unmounted shows in what a thread is a member of.
+    ///
     /// # Errors
     /// Names the file that cannot be read or understood.
-    pub fn cpuset(&self, pid: Pid, tid: Tid) -> Result<Presence<Cpuset>, ReadError> {
+    pub fn cpuset(
+        &self,
+        mounts: &mut Vec<Mount>,
+        pid: Pid,
+        tid: Tid,
+    ) -> Result<Presence<Cpuset>, ReadError> {
         let path = format!("proc/{pid}/task/{tid}/cgroup");
-        let Presence::Here(memberships) = self.parsed(path, parse_memberships)? else {
+        let Presence::Here(memberships) = self.record(path, parse_memberships)? else {
             return Ok(Presence::Gone);
         };
-        let mounts = self.cgroup_mounts()?;
+        let known = self.cpuset_of(&memberships, mounts).unwrap_or_default();
+        if known != Cpuset::default() {
+            return Ok(Presence::Here(known));
+        }
+        *mounts = self.cgroup_mounts()?;
+        self.cpuset_of(&memberships, mounts).map(Presence::Here)
+    }
+
+    fn cpuset_of(&self, groups: &[Membership], mounts: &[Mount]) -> Result<Cpuset, ReadError> {
         // A controller is in one hierarchy only: version 1 if it is mounted there, else version 2.
-        for membership in &memberships {
+        for membership in groups {
             if membership.controllers.iter().any(|name| name == "cpuset") {
                 let mount = mounts
                     .iter()
                     .find(|mount| mount.options.iter().any(|option| option == "cpuset"));
                 let found = mount.map(|mount| self.cpuset_at(mount, &membership.path, &VERSION_1));
-                return Ok(Presence::Here(found.transpose()?.unwrap_or_default()));
+                return Ok(found.transpose()?.unwrap_or_default());
             }
         }
-        let unified = memberships
+        let unified = groups
             .iter()
             .find(|membership| membership.controllers.is_empty());
         let mount = mounts.iter().find(|mount| mount.unified);
-        Ok(Presence::Here(match (unified, mount) {
-            (Some(membership), Some(mount)) => {
-                self.cpuset_at(mount, &membership.path, &VERSION_2)?
-            }
-            _ => Cpuset::default(),
-        }))
+        match (unified, mount) {
+            (Some(membership), Some(mount)) => self.cpuset_at(mount, &membership.path, &VERSION_2),
+            _ => Ok(Cpuset::default()),
+        }
     }
 
     /// Processors that a thread may be given: its cpuset's, or all online where it has none.
     ///
     /// # Errors
     /// As of [`Self::cpuset`].
-    pub fn allowed(&self, pid: Pid, tid: Tid) -> Result<Presence<CpuSet>, ReadError> {
-        Ok(match self.cpuset(pid, tid)? {
+    pub fn allowed(
+        &self,
+        mounts: &mut Vec<Mount>,
+        pid: Pid,
+        tid: Tid,
+    ) -> Result<Presence<CpuSet>, ReadError> {
+        Ok(match self.cpuset(mounts, pid, tid)? {
             Presence::Gone => Presence::Gone,
             Presence::Here(set) if set.cpus.is_empty() => {
                 Presence::Here(self.online()?.here().unwrap_or_default())
@@ -244,7 +264,7 @@ impl Reader {
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Result<Option<T>, ReadError> {
         for name in names {
-            let read = self.parsed(directory.join(name), |bytes| {
+            let read = self.record(directory.join(name), |bytes| {
                 list(1, bytes.trim_ascii(), &parse)
             })?;
             if let Presence::Here(set) = read {
@@ -421,8 +441,8 @@ mod tests {
         "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,memory_recursiveprot\n";
 
     fn sets(tree: &Tree) -> (String, String) {
-        let set = tree.reader().cpuset(Pid(5), Tid(6)).unwrap();
-        let set = set.here().unwrap();
+        let set = tree.reader().cpuset(&mut Vec::new(), Pid(5), Tid(6));
+        let set = set.unwrap().here().unwrap();
         (set.cpus.to_string(), set.mems.to_string())
     }
 
@@ -456,6 +476,26 @@ mod tests {
     }
 
     #[test]
+    fn known_mounts_are_read_anew_where_they_lead_nowhere() {
+        let tree = Tree::new("cgroup-known");
+        tree.file("proc/5/task/6/cgroup", "0::/a\n");
+        let mut mounts = Vec::new();
+        let mut cpus = |tree: &Tree| {
+            let set = tree.reader().cpuset(&mut mounts, Pid(5), Tid(6));
+            set.unwrap().here().unwrap().cpus.to_string()
+        };
+        tree.file("proc/self/mountinfo", UNIFIED);
+        tree.file("sys/fs/cgroup/a/cpuset.cpus.effective", "4-7\n");
+        assert_eq!(cpus(&tree), "4-7");
+        tree.file("proc/self/mountinfo", HYBRID);
+        tree.file("sys/fs/cgroup/a/cpuset.cpus.effective", "4-6\n");
+        assert_eq!(cpus(&tree), "4-6");
+        tree.file("sys/fs/cgroup/cpuset/a/cpuset.cpus", "2-3\n");
+        tree.file("proc/5/task/6/cgroup", "3:cpuset:/a\n0::/a\n");
+        assert_eq!(cpus(&tree), "2-3");
+    }
+
+    #[test]
     fn a_group_outside_of_the_mount_is_limited_by_its_top() {
         let tree = Tree::new("cgroup-outside");
         tree.file("proc/self/mountinfo", UNIFIED);
@@ -480,12 +520,12 @@ mod tests {
     fn a_vanished_thread_is_gone_and_no_cgroups_means_no_limit() {
         let tree = Tree::new("cgroup-none");
         let reader = tree.reader();
-        assert_eq!(reader.cpuset(Pid(5), Tid(6)).unwrap(), Presence::Gone);
+        let allowed = || reader.allowed(&mut Vec::new(), Pid(5), Tid(6)).unwrap();
+        assert_eq!(allowed(), Presence::Gone);
         tree.file("proc/5/task/6/cgroup", "0::/\n");
         assert_eq!(sets(&tree), pair("", ""));
         tree.file("sys/devices/system/cpu/online", "0-5\n");
-        let allowed = reader.allowed(Pid(5), Tid(6)).unwrap().here().unwrap();
-        assert_eq!(allowed.to_string(), "0-5");
+        assert_eq!(allowed().here().unwrap().to_string(), "0-5");
     }
 
     fn units() -> Tree {
@@ -548,7 +588,7 @@ mod tests {
     #[test]
     fn this_machine_reads() {
         let own = std::process::id();
-        let set = Reader::new("/").cpuset(Pid(own), Tid(own)).unwrap();
-        set.here().unwrap();
+        let set = Reader::new("/").cpuset(&mut Vec::new(), Pid(own), Tid(own));
+        set.unwrap().here().unwrap();
     }
 }

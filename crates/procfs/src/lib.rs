@@ -43,4 +43,4 @@ pub use reader::Reader;
 pub use rights::{Closed, Rights};
 pub use stat::{Stat, TICKS_PER_SECOND, TaskRun, age};
 pub use status::{Ids, Resident, Status};
-pub use system::{BalancingMode, Rival, SchedExt, Usage};
+pub use system::{BalancingMode, Rival, SchedExt};

@@ -2,7 +2,7 @@
 
 use topology::NodeId;
 
-use crate::error::{ParseError, Presence, ReadError};
+use crate::error::{ParseError, ReadError};
 use crate::reader::Reader;
 
 /// Memory of one node.
@@ -34,17 +34,25 @@ impl Reader {
     /// # Errors
     /// Names the file that cannot be read or understood.
     pub fn node_memory(&self) -> Result<Vec<NodeMemory>, ReadError> {
-        const DIRECTORY: &str = "sys/devices/system/node";
         let numbers = self.numbered(DIRECTORY, "node", NODES_MAX)?;
-        let mut nodes = Vec::new();
-        for number in numbers.here().unwrap_or_default() {
-            let path = format!("{DIRECTORY}/node{number}/meminfo");
-            let memory = self.parsed(path, |bytes| parse_meminfo(NodeId(number), bytes))?;
-            if let Presence::Here(memory) = memory {
-                nodes.push(memory);
-            }
+        self.memory_of(numbers.here().unwrap_or_default().into_iter().map(NodeId))
+    }
+
+    /// Memory of those of these nodes that are online.
+    ///
+    /// # Errors
+    /// Names the file that cannot be read or understood.
+    pub fn memory_of(
+        &self,
+        nodes: impl Iterator<Item = NodeId>,
+    ) -> Result<Vec<NodeMemory>, ReadError> {
+        let mut found = Vec::new();
+        for node in nodes {
+            let path = format!("{DIRECTORY}/node{node}/meminfo");
+            let memory = self.record(path, |bytes| parse_meminfo(node, bytes))?;
+            found.extend(memory.here());
         }
-        Ok(nodes)
+        Ok(found)
     }
 }
 
@@ -91,6 +99,7 @@ pub fn parse_meminfo(node: NodeId, bytes: &[u8]) -> Result<NodeMemory, ParseErro
     }
 }
 
+const DIRECTORY: &str = "sys/devices/system/node";
 /// `MAX_NUMNODES` of the largest kernel configurations.
 const NODES_MAX: usize = 1024;
 

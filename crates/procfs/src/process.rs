@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use topology::{CpuId, Pid, StartTicks, TaskKey, Tid};
+use topology::{CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use crate::environ::{self, ENVIRON_BYTES_MAX, Rank};
 use crate::error::{Presence, ReadError};
@@ -11,7 +11,7 @@ use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
 use crate::rights::Rights;
 use crate::stat::{self, Stat, TaskRun};
-use crate::status::{self, Resident, Status};
+use crate::status::{self, Resident};
 
 /// A process, as those need it who want to attach to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Process {
     pub kernel_thread: bool,
     /// Its memory that is there and no file's.
     pub resident: Resident,
+    /// Its first thread, and where that may run; none where it has ended before the others.
+    pub first: Option<(Thread, CpuSet)>,
 }
 
 /// A thread.
@@ -43,12 +45,27 @@ pub struct Thread {
     pub key: TaskKey,
     /// Its name, lossily decoded; at most 15 bytes.
     pub name: String,
-    /// What it does.
-    pub run: TaskRun,
     /// The processor it ran on last.
     pub cpu: CpuId,
     /// Processor time used since it began, in steps of 10 ms; [`Reader::wanted_time`] is finer.
     pub cpu_time: Duration,
+}
+
+impl Thread {
+    /// What a line of `stat` tells of a thread, unless that it has ended.
+    fn of(pid: Pid, tid: Tid, stat: Stat) -> Option<Self> {
+        let key = TaskKey {
+            pid,
+            tid,
+            start: stat.start,
+        };
+        (stat.run != TaskRun::Ended).then_some(Self {
+            key,
+            name: stat.name,
+            cpu: stat.cpu,
+            cpu_time: stat.cpu_time,
+        })
+    }
 }
 
 impl Reader {
@@ -69,7 +86,7 @@ impl Reader {
             true => format!("proc/{pid}"),
             false => format!("proc/{pid}/task/{alive}"),
         };
-        let status = self.parsed(format!("{folder}/status"), status::parse)?;
+        let status = self.record(format!("{folder}/status"), status::parse)?;
         // After the ids: whoever takes other rights in between is not dumpable any more.
         let owner = self.owner(format!("{folder}/status"))?;
         Ok(match (status, owner) {
@@ -82,9 +99,26 @@ impl Reader {
                     resident: status.resident,
                     threads: status.threads,
                     mapped_bytes: stat.mapped_bytes,
-                    name: stat.name,
+                    name: stat.name.clone(),
                     kernel_thread: stat.kernel_thread,
+                    first: Thread::of(pid, Tid(pid.0), stat)
+                        .map(|thread| (thread, status.cpus_allowed)),
                 })
+            }
+            _ => Presence::Gone,
+        })
+    }
+
+    /// A process with the numbers of its threads, as of [`Self::process`] and [`Self::tids`].
+    ///
+    /// # Errors
+    /// When it exists and its files cannot be read.
+    pub fn process_and_tids(&self, pid: Pid) -> Result<Presence<(Process, Vec<Tid>)>, ReadError> {
+        let tids = self.numbered(format!("proc/{pid}/task"), "", THREADS_MAX)?;
+        // Asked after: who began before they were listed had the number then.
+        Ok(match (self.process(pid)?, tids) {
+            (Presence::Here(process), Presence::Here(tids)) => {
+                Presence::Here((process, tids.into_iter().map(Tid).collect()))
             }
             _ => Presence::Gone,
         })
@@ -94,24 +128,16 @@ impl Reader {
     /// `/proc` too, but is no process: here and in all that follows from it that is gone.
     ///
     /// Reading it takes as long for a process of 10,000 threads as for one of a single thread: the line of the
-    /// process itself holds sums over all of them ([`Self::whole_stat`]).
+    /// process itself holds sums over all of them.
     ///
     /// # Errors
     /// When it exists and cannot be read.
     pub fn stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
-        let first = self.parsed(format!("proc/{pid}/task/{pid}/stat"), stat::parse)?;
+        let first = self.record(format!("proc/{pid}/task/{pid}/stat"), stat::parse)?;
         Ok(match first {
             Presence::Here(stat) if stat.mere_thread => Presence::Gone,
             first => first,
         })
-    }
-
-    /// The line of a whole process in `stat`, with the processor time of all its threads; the kernel visits each.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read.
-    pub fn whole_stat(&self, pid: Pid) -> Result<Presence<Stat>, ReadError> {
-        self.parsed(format!("proc/{pid}/stat"), stat::parse)
     }
 
     /// When a process began; gone as in [`Self::process`], and cheaper.
@@ -158,32 +184,7 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn start(&self, pid: Pid, tid: Tid) -> Result<Presence<StartTicks>, ReadError> {
-        let path = format!("proc/{pid}/task/{tid}/stat");
-        Ok(match self.parsed(path, stat::parse)? {
-            Presence::Here(stat) if stat.run != TaskRun::Ended => Presence::Here(stat.start),
-            _ => Presence::Gone,
-        })
-    }
-
-    /// The threads of a process, by ascending number, at most [`THREADS_MAX`]. Those that have ended are left out.
-    ///
-    /// # Errors
-    /// When one exists and cannot be read.
-    pub fn threads(&self, pid: Pid) -> Result<Presence<Vec<Thread>>, ReadError> {
-        let Presence::Here(tids) = self.tids(pid)? else {
-            return Ok(Presence::Gone);
-        };
-        let mut threads = Vec::with_capacity(tids.len());
-        for tid in tids {
-            if let Presence::Here(thread) = self.thread(pid, tid)? {
-                threads.push(thread);
-            }
-        }
-        Ok(if threads.is_empty() {
-            Presence::Gone
-        } else {
-            Presence::Here(threads)
-        })
+        Ok(self.thread(pid, tid)?.map(|thread| thread.key.start))
     }
 
     /// One thread of a process; gone if it has ended.
@@ -192,28 +193,18 @@ impl Reader {
     /// When it exists and cannot be read.
     pub fn thread(&self, pid: Pid, tid: Tid) -> Result<Presence<Thread>, ReadError> {
         let path = format!("proc/{pid}/task/{tid}/stat");
-        Ok(match self.parsed(path, stat::parse)? {
-            Presence::Here(stat) if stat.run != TaskRun::Ended => Presence::Here(Thread {
-                key: TaskKey {
-                    pid,
-                    tid,
-                    start: stat.start,
-                },
-                name: stat.name,
-                run: stat.run,
-                cpu: stat.cpu,
-                cpu_time: stat.cpu_time,
-            }),
-            _ => Presence::Gone,
-        })
+        let stat = self.record(path, stat::parse)?.here();
+        let thread = stat.and_then(|stat| Thread::of(pid, tid, stat));
+        Ok(thread.map_or(Presence::Gone, Presence::Here))
     }
 
-    /// Owner, affinity and allowed nodes of a thread.
+    /// Processors that a thread may run on, as in [`crate::Status::cpus_allowed`].
     ///
     /// # Errors
     /// When it exists and cannot be read.
-    pub fn thread_status(&self, pid: Pid, tid: Tid) -> Result<Presence<Status>, ReadError> {
-        self.parsed(format!("proc/{pid}/task/{tid}/status"), status::parse)
+    pub fn affinity(&self, pid: Pid, tid: Tid) -> Result<Presence<CpuSet>, ReadError> {
+        let path = format!("proc/{pid}/task/{tid}/status");
+        self.record(path, status::parse_affinity)
     }
 
     /// Processor time of a thread together with the time it was ready to run and waited for a
@@ -223,14 +214,15 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn wanted_time(&self, pid: Pid, tid: Tid) -> Result<Presence<Duration>, ReadError> {
-        let text = self.text(format!("proc/{pid}/task/{tid}/schedstat"))?;
-        let both = text.here().and_then(|text| {
-            let mut numbers = text.split_whitespace();
-            let ran: u64 = numbers.next()?.parse().ok()?;
-            let waited: u64 = numbers.next()?.parse().ok()?;
-            Some(Duration::from_nanos(ran.saturating_add(waited)))
-        });
-        Ok(both.map_or(Presence::Gone, Presence::Here))
+        let path = format!("proc/{pid}/task/{tid}/schedstat");
+        let both = self.record(path, |bytes| {
+            let numbers = bytes.split(|&byte| byte == b' ');
+            let mut numbers = numbers.map_while(|text| stat::number(text).ok());
+            Ok(numbers.next().zip(numbers.next()))
+        })?;
+        let sum = |(ran, waited): (u64, u64)| Duration::from_nanos(ran.saturating_add(waited));
+        let wanted = both.here().flatten().map(sum);
+        Ok(wanted.map_or(Presence::Gone, Presence::Here))
     }
 
     /// Whether a process says that it is a rank of an MPI job; gone also if it says no such thing.
@@ -398,7 +390,7 @@ mod tests {
         assert_eq!(reader.process_start(pid).unwrap(), Presence::Gone);
         assert_eq!(reader.stat(pid).unwrap(), Presence::Gone);
         assert_eq!(reader.tids(pid).unwrap(), Presence::Gone);
-        assert_eq!(reader.threads(pid).unwrap(), Presence::Gone);
+        assert_eq!(reader.process_and_tids(pid).unwrap(), Presence::Gone);
         assert_eq!(reader.children(pid).unwrap(), Presence::Gone);
     }
 
@@ -421,12 +413,13 @@ mod tests {
         let process = reader.process(Pid(7)).unwrap().here().unwrap();
         assert_eq!(process.name, "a b) (c");
         assert!(process.rights.uids.all(5) && !process.kernel_thread);
-        let threads = reader.threads(Pid(7)).unwrap().here().unwrap();
-        let tids: Vec<u32> = threads.iter().map(|thread| thread.key.tid.0).collect();
-        assert_eq!(tids, [7, 8]);
-        assert_eq!(threads[1].key.start, StartTicks(51));
-        assert_eq!(threads[1].cpu, CpuId(6));
-        assert_eq!(threads[1].cpu_time, Duration::from_millis(70));
+        let both = reader.process_and_tids(Pid(7)).unwrap();
+        let tids = [7, 8, 10].map(Tid).to_vec();
+        assert_eq!(both, Presence::Here((process, tids)));
+        assert_eq!(reader.thread(Pid(7), Tid(10)).unwrap(), Presence::Gone);
+        let thread = reader.thread(Pid(7), Tid(8)).unwrap().here().unwrap();
+        assert_eq!((thread.key.start, thread.cpu), (StartTicks(51), CpuId(6)));
+        assert_eq!(thread.cpu_time, Duration::from_millis(70));
         let wanted = reader.wanted_time(Pid(7), Tid(8)).unwrap();
         assert_eq!(wanted, Presence::Here(Duration::from_nanos(123_456_794)));
         assert_eq!(reader.wanted_time(Pid(7), Tid(7)).unwrap(), Presence::Gone);
@@ -438,7 +431,7 @@ mod tests {
         let reader = tree.reader();
         assert_eq!(reader.process(Pid(6)).unwrap(), Presence::Gone);
         assert_eq!(reader.process(Pid(9)).unwrap(), Presence::Gone);
-        assert_eq!(reader.threads(Pid(6)).unwrap(), Presence::Gone);
+        assert_eq!(reader.tids(Pid(6)).unwrap(), Presence::Gone);
         assert_eq!(reader.start(Pid(7), Tid(10)).unwrap(), Presence::Gone);
         assert_eq!(reader.numa_maps(Pid(7)).unwrap(), Presence::Gone);
     }
@@ -485,11 +478,11 @@ mod tests {
             matches!(refused, None | Some(Closed::Capabilities)),
             "{refused:?}"
         );
-        let threads = reader.threads(own).unwrap().here().unwrap();
-        assert_eq!(threads[0].key.start, process.start);
         assert!(reader.maps(own).unwrap().here().unwrap().len() > 5);
-        let status = reader.thread_status(own, Tid(own.0)).unwrap();
-        assert!(!status.here().unwrap().cpus_allowed.is_empty());
+        let affinity = reader.affinity(own, Tid(own.0)).unwrap().here().unwrap();
+        assert!(!affinity.is_empty());
+        let (first, its_affinity) = process.first.unwrap();
+        assert_eq!((first.key.start, its_affinity), (process.start, affinity));
         // Absent on kernels without NUMA; where it is there, it must be understood.
         reader.numa_maps(own).unwrap();
     }

@@ -29,7 +29,10 @@ impl Reader {
     /// The place of an absolute or relative path under the root.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+        match path.is_absolute() {
+            true => self.root.join(path.strip_prefix("/").unwrap_or(path)),
+            false => self.root.join(path),
+        }
     }
 
     /// A file's bytes.
@@ -67,16 +70,22 @@ impl Reader {
         path: impl AsRef<Path>,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<Presence<T>, ReadError> {
-        match self.bytes(&path)? {
-            Presence::Here(bytes) => match parse(&bytes) {
-                Ok(value) => Ok(Presence::Here(value)),
-                Err(error) => Err(ReadError {
-                    path: self.path(path),
-                    cause: Cause::Text(error),
-                }),
-            },
-            Presence::Gone => Ok(Presence::Gone),
-        }
+        let path = self.path(path);
+        let read = read_bounded(&path).map(|bytes| parse(&bytes));
+        understood(path, read)
+    }
+
+    /// The same of a file that the kernel writes in one go, as it does those of a thread, of a
+    /// setting and of a device: a first read that leaves room has all of it, and none is needed to
+    /// find the end. Lists with an entry for each of many (`maps`, `mountinfo`) are no such files.
+    pub(crate) fn record<T>(
+        &self,
+        path: impl AsRef<Path>,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<Presence<T>, ReadError> {
+        let path = self.path(path);
+        let read = read_record(&path, parse);
+        understood(path, read)
     }
 
     /// A small file's text, lossily decoded, without white space and NUL around it.
@@ -127,6 +136,30 @@ pub(crate) const fn failed(path: PathBuf, source: io::Error) -> ReadError {
     ReadError {
         path,
         cause: Cause::Io(source),
+    }
+}
+
+fn understood<T>(
+    path: PathBuf,
+    read: io::Result<Result<T, ParseError>>,
+) -> Result<Presence<T>, ReadError> {
+    match presence(read) {
+        Ok(Presence::Here(Ok(value))) => Ok(Presence::Here(value)),
+        Ok(Presence::Here(Err(error))) => Err(ReadError {
+            path,
+            cause: Cause::Text(error),
+        }),
+        Ok(Presence::Gone) => Ok(Presence::Gone),
+        Err(source) => Err(failed(path, source)),
+    }
+}
+
+fn read_record<T>(path: &Path, parse: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
+    let mut bytes = [0; FILE_BYTES_USUAL];
+    match File::open(path)?.read(&mut bytes)? {
+        // Longer than most.
+        FILE_BYTES_USUAL => read_bounded(path).map(|bytes| parse(&bytes)),
+        taken => Ok(parse(&bytes[..taken])),
     }
 }
 

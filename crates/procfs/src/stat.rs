@@ -122,11 +122,13 @@ fn field(fields: &Fields<'_>, manual: usize) -> Result<u64, ParseError> {
     }
 }
 
-fn number(field: &[u8]) -> Result<u64, ParseError> {
-    std::str::from_utf8(field)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| ParseError::new(1, field, "is not a number"))
+pub(crate) fn number(field: &[u8]) -> Result<u64, ParseError> {
+    let number = field.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    });
+    let number = number.filter(|_| !field.is_empty());
+    number.ok_or_else(|| ParseError::new(1, field, "is not a number"))
 }
 
 fn narrow(number: u64) -> Result<u32, ParseError> {

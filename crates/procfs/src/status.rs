@@ -126,6 +126,17 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
     })
 }
 
+/// Reads [`Status::cpus_allowed`] alone, which is near the end.
+pub(crate) fn parse_affinity(bytes: &[u8]) -> Result<CpuSet, ParseError> {
+    let mut lines = bytes.rsplit(|&byte| byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(b"Cpus_allowed_list:"));
+    list(
+        1,
+        value.unwrap_or_default().trim_ascii(),
+        CpuSet::parse_list,
+    )
+}
+
 /// Reads the effective capabilities.
 ///
 /// # Errors
@@ -198,6 +209,7 @@ mod tests {
         assert!(status.gids.unwrap().all(0) && status.threads == 1);
         assert_eq!(status.capabilities, Some(0x1ff_feff_ffff));
         assert_eq!(status.cpus_allowed.to_string(), "0-1");
+        assert_eq!(parse_affinity(REAL).unwrap(), status.cpus_allowed);
         assert_eq!(status.mems_allowed.to_string(), "0");
         let mut resident = status.resident;
         assert_eq!((resident.own_bytes, resident.shared_bytes), (112 << 10, 0));

@@ -1,4 +1,4 @@
-//! The machine as a whole: kernel modes, other actors, and what this process itself uses.
+//! The machine as a whole: kernel modes and other actors.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use topology::{CpuSet, Pid, StartTicks};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
 use crate::reader::Reader;
-use crate::stat::TICKS_PER_SECOND;
+use crate::stat::{Stat, TICKS_PER_SECOND, TaskRun};
 use crate::status::{list, parse_capabilities};
 
 /// What `kernel.numa_balancing` says.
@@ -77,15 +77,6 @@ impl fmt::Display for Rival {
             ),
         }
     }
-}
-
-/// What a process uses of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Processor time since it began, in steps of 10 ms.
-    pub cpu_time: Duration,
-    /// Resident memory in pages; the size of a page is for the caller to ask.
-    pub resident_pages: u64,
 }
 
 impl Reader {
@@ -160,7 +151,7 @@ impl Reader {
     /// # Errors
     /// When the list exists and cannot be read or understood.
     pub fn online(&self) -> Result<Presence<CpuSet>, ReadError> {
-        self.parsed("sys/devices/system/cpu/online", |bytes| {
+        self.record("sys/devices/system/cpu/online", |bytes| {
             list(1, bytes, CpuSet::parse_list)
         })
     }
@@ -181,17 +172,6 @@ impl Reader {
         self.parsed(format!("proc/{pid}/status"), parse_capabilities)
     }
 
-    /// What a process uses.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read.
-    pub fn usage(&self, pid: Pid) -> Result<Presence<Usage>, ReadError> {
-        Ok(self.whole_stat(pid)?.map(|stat| Usage {
-            cpu_time: stat.cpu_time,
-            resident_pages: stat.resident_pages,
-        }))
-    }
-
     /// Other actors that place threads or memory and are in the way; the kernel's own balancing is not. `own`
     /// is this daemon's process. Reads every process's name, so it is for start-up and for reports, not for
     /// every window.
@@ -203,28 +183,23 @@ impl Reader {
         if let SchedExt::Loaded(name) = self.sched_ext()? {
             rivals.push(Rival::SchedExt(name));
         }
-        for name in DAEMONS {
-            let pids = self.pids_by_name(name)?;
-            rivals.extend(
-                pids.into_iter()
-                    .filter(|&pid| pid != own)
-                    .map(|pid| Rival::Daemon {
-                        pid,
-                        name: name.to_owned(),
-                    }),
-            );
+        for pid in self.pids()?.into_iter().filter(|&pid| pid != own) {
+            let stat = self.stat(pid).ok().and_then(Presence::here);
+            let rival = stat.filter(|stat| {
+                let lives = !stat.kernel_thread && stat.run != TaskRun::Ended;
+                lives && DAEMONS.contains(&stat.name.as_str())
+            });
+            rivals.extend(rival.map(|Stat { name, .. }| Rival::Daemon { pid, name }));
         }
         Ok(rivals)
     }
 
     fn number(&self, path: &str) -> Result<Presence<i64>, ReadError> {
-        match self.text(path)? {
-            Presence::Gone => Ok(Presence::Gone),
-            Presence::Here(text) => match text.parse() {
-                Ok(number) => Ok(Presence::Here(number)),
-                Err(_) => Err(self.damaged(path, &text, "is not a number")),
-            },
-        }
+        self.record(path, |bytes| {
+            let text = std::str::from_utf8(bytes).ok();
+            let number = text.and_then(|text| text.trim().parse().ok());
+            number.ok_or_else(|| ParseError::new(1, bytes, "is not a number"))
+        })
     }
 
     fn required(&self, path: &str) -> Result<String, ReadError> {
@@ -349,7 +324,7 @@ mod tests {
         let own = Pid(std::process::id());
         let start = reader.start(own, topology::Tid(own.0)).unwrap();
         assert!(start.here().unwrap() <= reader.now().unwrap());
-        assert!(reader.usage(own).unwrap().here().unwrap().resident_pages > 0);
+        assert!(reader.stat(own).unwrap().here().unwrap().resident_pages > 0);
         reader.sched_ext().unwrap();
         reader.perf_event_paranoid().unwrap();
         reader.rivals(own).unwrap();

@@ -1,7 +1,10 @@
 //! What the actuator must know of processes, answered from `/proc`.
 
+use std::cell::RefCell;
+
 use actuator::{Census, Seen};
 use numad_core::SharedRange;
+use procfs::cgroup::Mount;
 use procfs::{Presence, ReadError, Reader, SharedMaps};
 use topology::{CpuSet, Pid, StartTicks, Tid};
 
@@ -11,11 +14,16 @@ use super::sharing;
 #[derive(Debug)]
 pub(super) struct LiveCensus {
     reader: Reader,
+    /// Where control groups are mounted, as far as known.
+    mounts: RefCell<Vec<Mount>>,
 }
 
 impl LiveCensus {
     pub(super) const fn new(reader: Reader) -> Self {
-        Self { reader }
+        Self {
+            reader,
+            mounts: RefCell::new(Vec::new()),
+        }
     }
 }
 
@@ -42,7 +50,8 @@ impl Census for LiveCensus {
     }
 
     fn allowed(&self, pid: Pid, tid: Tid) -> Seen<CpuSet> {
-        seen(self.reader.allowed(pid, tid))
+        let mounts = &mut self.mounts.borrow_mut();
+        seen(self.reader.allowed(mounts, pid, tid))
     }
 
     fn parent(&self, pid: Pid) -> Seen<Pid> {

@@ -162,7 +162,7 @@ fn sched_ext(reader: &Reader) -> Finding {
 fn cpusets(reader: &Reader) -> Finding {
     const SUBJECT: &str = "cpusets";
     let own = std::process::id();
-    match reader.cpuset(Pid(own), Tid(own)) {
+    match reader.cpuset(&mut Vec::new(), Pid(own), Tid(own)) {
         Ok(_) => finding(
             "ok",
             SUBJECT,

@@ -12,7 +12,8 @@ use control::{ErrorKind, Failure};
 use numad_core::{
     AttachmentId, Observation, ObservedProgram, ObservedTask, PageKey, Sent, WantedPage,
 };
-use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Resident, Thread};
+use procfs::cgroup::Mount;
+use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Resident};
 use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::findings;
@@ -35,6 +36,8 @@ pub struct Look {
     log: Log,
     /// What was seen of each program's threads the last time.
     seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
+    /// Where control groups are mounted, as far as known.
+    mounts: Vec<Mount>,
     sharing: Sharing,
     ranks: Ranks,
     rows: Rows,
@@ -70,6 +73,7 @@ impl Look {
             page_bytes,
             log,
             seen: BTreeMap::new(),
+            mounts: Vec::new(),
             sharing: Sharing::default(),
             unfit: Vec::new(),
             resident: BTreeMap::new(),
@@ -89,8 +93,8 @@ impl Look {
         let mut threads = 0usize;
         let mut resident = Resident::default();
         for &(pid, start) in &asked.members {
-            let process = match self.reader.process(pid) {
-                Ok(process) => process.here(),
+            let found = match self.reader.process_and_tids(pid) {
+                Ok(found) => found.here(),
                 Err(error) => {
                     self.unreadable(&error);
                     tasks.extend(as_seen(&before, pid));
@@ -98,7 +102,8 @@ impl Look {
                 }
             };
             // Gone, or another of the same number.
-            let Some(process) = process.filter(|process| process.start == start) else {
+            let found = found.filter(|(process, _)| process.start == start);
+            let Some((process, tids)) = found else {
                 continue;
             };
             let whom = asked.only_of.or(asked.shown_to);
@@ -122,20 +127,16 @@ impl Look {
             }
             resident.join(process.resident);
             present.push(Present::of(&process));
-            let cpuset = self.cpuset(process.pid);
+            let cpuset = self.cpuset(pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
-            match self.reader.threads(pid) {
-                Ok(Presence::Here(threads)) => tasks.extend(
-                    threads
-                        .into_iter()
-                        .filter_map(|thread| self.task(thread, &cpuset, &mut before)),
-                ),
-                Ok(Presence::Gone) => {}
-                Err(error) => {
+            tasks.extend(tids.into_iter().filter_map(|tid| {
+                let mut known = before.remove(&(pid, tid));
+                let task = self.task(&process, tid, &cpuset.cpus, &mut known);
+                task.unwrap_or_else(|error| {
                     self.unreadable(&error);
-                    tasks.extend(as_seen(&before, pid));
-                }
-            }
+                    known
+                })
+            }));
         }
         let remembered = tasks
             .iter()
@@ -152,47 +153,58 @@ impl Look {
     }
 
     /// A thread. One that has not run since the last time is as it was then, which spares reading
-    /// most files of programs with many idle threads.
+    /// most files of programs with many idle threads: another of the same number would not have
+    /// wanted the same time to the nanosecond.
     fn task(
         &self,
-        thread: Thread,
-        cpuset: &Cpuset,
-        before: &mut BTreeMap<(Pid, Tid), ObservedTask>,
-    ) -> Option<ObservedTask> {
-        let key = thread.key;
+        process: &Process,
+        tid: Tid,
+        cgroup_cpus: &CpuSet,
+        known: &mut Option<ObservedTask>,
+    ) -> Result<Option<ObservedTask>, ReadError> {
         // Wanted, not used: on a crowded machine every thread uses little, and those that would
         // use more are the ones to place. A kernel that keeps no such record may say zero.
-        let wanted = self.reader.wanted_time(key.pid, key.tid);
+        let wanted = self.reader.wanted_time(process.pid, tid);
         let wanted = wanted.ok().and_then(Presence::here).unwrap_or_default();
+        let idle = |known: &ObservedTask, cpu_time| {
+            known.cpu_time == cpu_time && known.cgroup_cpus == *cgroup_cpus
+        };
+        if !wanted.is_zero() && known.as_ref().is_some_and(|known| idle(known, wanted)) {
+            return Ok(known.take());
+        }
+        let first = process.first.as_ref();
+        let first = first.filter(|(thread, _)| thread.key.tid == tid);
+        let thread = match first {
+            Some((thread, _)) => Presence::Here(thread.clone()),
+            None => self.reader.thread(process.pid, tid)?,
+        };
+        let Presence::Here(thread) = thread else {
+            return Ok(None);
+        };
         let cpu_time = wanted.max(thread.cpu_time);
-        if let Some(known) = before.remove(&(key.pid, key.tid))
-            && known.key == key
-            && known.cpu_time == cpu_time
-            && known.cgroup_cpus == cpuset.cpus
-        {
-            return Some(known);
+        let known = known.take_if(|known| known.key == thread.key && idle(known, cpu_time));
+        if known.is_some() {
+            return Ok(known);
         }
-        match self.reader.thread_status(key.pid, key.tid) {
-            Ok(Presence::Here(status)) => Some(ObservedTask {
-                key,
-                name: thread.name,
-                cpu: thread.cpu,
-                cpu_time,
-                affinity: status.cpus_allowed,
-                cgroup_cpus: cpuset.cpus.clone(),
-            }),
-            Ok(Presence::Gone) => None,
-            Err(error) => {
-                self.unreadable(&error);
-                None
-            }
-        }
+        let affinity = match first {
+            Some((_, affinity)) => Presence::Here(affinity.clone()),
+            None => self.reader.affinity(process.pid, tid)?,
+        };
+        Ok(affinity.here().map(|affinity| ObservedTask {
+            key: thread.key,
+            name: thread.name,
+            cpu: thread.cpu,
+            cpu_time,
+            affinity,
+            cgroup_cpus: cgroup_cpus.clone(),
+        }))
     }
 
     /// The limits of a process's first thread; threads of one process share them but for the rare
     /// threaded groups, and there the kernel refuses what is not allowed.
-    fn cpuset(&self, pid: Pid) -> Cpuset {
-        match self.reader.cpuset(pid, Tid(pid.0)) {
+    fn cpuset(&mut self, pid: Pid) -> Cpuset {
+        let tid = Tid(pid.0);
+        match self.reader.cpuset(&mut self.mounts, pid, tid) {
             Ok(Presence::Here(cpuset)) => cpuset,
             Ok(Presence::Gone) => Cpuset::default(),
             Err(error) => {
@@ -218,7 +230,8 @@ impl Look {
     }
 
     fn free_bytes(&self) -> Vec<(NodeId, u64)> {
-        match self.reader.node_memory() {
+        let nodes = self.topology.nodes().iter().map(|node| node.id);
+        match self.reader.memory_of(nodes) {
             Ok(nodes) => nodes
                 .iter()
                 .map(|memory| (memory.node, memory.free_bytes))
@@ -337,16 +350,17 @@ impl Machine for Look {
     }
 
     fn own_usage(&mut self) -> OwnUsage {
-        let usage = self
-            .reader
-            .usage(Pid(std::process::id()))
-            .ok()
-            .and_then(Presence::here);
-        let resident = usage.map_or(0, |usage| usage.resident_pages);
+        let stat = self.reader.stat(Pid(std::process::id())).ok();
+        let stat = stat.and_then(Presence::here);
+        let resident = stat.map_or(0, |stat| stat.resident_pages);
         OwnUsage {
-            cpu_s: clock::own_processor_time().as_secs_f64(),
+            cpu_s: self.own_processor_time().as_secs_f64(),
             resident_bytes: resident.saturating_mul(self.page_bytes),
         }
+    }
+
+    fn own_processor_time(&mut self) -> Duration {
+        clock::own_processor_time()
     }
 
     fn own_time(&mut self) -> Duration {
@@ -354,9 +368,8 @@ impl Machine for Look {
     }
 
     fn allowed(&mut self, pid: Pid) -> CpuSet {
-        let status = self.reader.thread_status(pid, Tid(pid.0)).ok();
-        let status = status.and_then(Presence::here);
-        status.map(|status| status.cpus_allowed).unwrap_or_default()
+        let affinity = self.reader.affinity(pid, Tid(pid.0)).ok();
+        affinity.and_then(Presence::here).unwrap_or_default()
     }
 
     fn totals(&mut self, pid: Pid) -> experiment::Totals {

@@ -422,7 +422,7 @@ impl Steward {
                 }
                 self.told_passed_over = passed_over.to_vec();
             }
-            let own = super::own_processor_time(&mut *self.parts.machine);
+            let own = self.parts.machine.own_processor_time();
             self.source = Some(OpenSource {
                 source,
                 next_drain: now.after(DRAIN_LEAST),

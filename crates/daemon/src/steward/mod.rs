@@ -407,7 +407,7 @@ impl Steward {
         }
         let measured = Measured {
             now,
-            own: own_processor_time(&mut *self.parts.machine),
+            own: self.parts.machine.own_processor_time(),
             rate: open.source.rate(),
             cpus: self.parts.topology.online().len(),
             budget: self.parts.config.overhead.budget,
@@ -730,11 +730,6 @@ fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
         0..125 => (every + every / 4).min(most),
         _ => every.min(most),
     }
-}
-
-/// Our own processor time so far.
-fn own_processor_time(machine: &mut dyn Machine) -> Duration {
-    Duration::try_from_secs_f64(machine.own_usage().cpu_s).unwrap_or_default()
 }
 
 #[cfg(test)]

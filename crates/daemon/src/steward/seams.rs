@@ -132,6 +132,9 @@ pub trait Machine: Send + fmt::Debug {
     /// What the daemon itself uses.
     fn own_usage(&mut self) -> OwnUsage;
 
+    /// Processor time that all threads of the daemon have taken so far.
+    fn own_processor_time(&mut self) -> Duration;
+
     /// Processor time that this thread has taken so far: the steward's, without the server's.
     fn own_time(&mut self) -> Duration;
 

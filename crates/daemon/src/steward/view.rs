@@ -378,9 +378,11 @@ impl Steward {
     /// What the kernel's balancing does just now.
     fn kernel_now(&mut self) -> KernelNow {
         let machine = &mut self.parts.machine;
+        let balances = machine.kernel_balances();
+        let moved_pages = balances.then(|| machine.moved_by_kernel());
         KernelNow {
-            balances: machine.kernel_balances(),
-            moved_pages: machine.moved_by_kernel(),
+            balances,
+            moved_pages: moved_pages.flatten(),
         }
     }
 

@@ -92,24 +92,17 @@ pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
     let mut found = SharedMaps::default();
     for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
         found.lines += usize::from(!line.is_empty());
-        if is_foreign(line) {
+        let permissions = permissions(line).unwrap_or_default();
+        let is_shared = permissions.get(3) == Some(&b's');
+        let is_only_read = || permissions.get(1) == Some(&b'-') && line.contains(&b'/');
+        if is_shared || is_only_read() {
             found.add_foreign(line, number)?;
         }
-        if found.mappings.len() < SHARED_MAX && is_shared(line) {
+        if is_shared && found.mappings.len() < SHARED_MAX {
             found.mappings.push(parse_line(line, number)?);
         }
     }
     Ok(found)
-}
-
-fn is_shared(line: &[u8]) -> bool {
-    permissions(line).is_some_and(|permissions| permissions[3] == b's')
-}
-
-/// Shared, or a file that is only read.
-fn is_foreign(line: &[u8]) -> bool {
-    let only_read = |permissions: &[u8]| permissions[1] == b'-' && line.contains(&b'/');
-    is_shared(line) || permissions(line).is_some_and(only_read)
 }
 
 fn permissions(line: &[u8]) -> Option<&[u8]> {

@@ -65,7 +65,8 @@ pub fn parse(bytes: &[u8]) -> Result<Stat, ParseError> {
     }
     let mut fields: Fields<'_> = [b""; PROCESSOR + 1 - FIRST_AFTER_NAME];
     let present = bytes[close + 1..]
-        .split(u8::is_ascii_whitespace)
+        .trim_ascii()
+        .split(|&byte| byte == b' ')
         .filter(|field| !field.is_empty());
     for (slot, field) in fields.iter_mut().zip(present) {
         *slot = field;

@@ -29,6 +29,12 @@ pub trait Policy: Send + fmt::Debug {
         out.push(plan);
     }
 
+    /// The same for one who goes by threads alone: wishes for pages may be left out, and what is
+    /// kept of pages then stays as it is.
+    fn thread_plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        self.plans(now, program, out);
+    }
+
     /// Reports which of the last plans was taken, by its position. The default ignores it.
     fn on_choice(&mut self, _plan: usize) {}
 

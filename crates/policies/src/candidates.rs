@@ -114,7 +114,8 @@ impl Policy for Candidates {
             self.begin.push(out.len());
             match asked.by_order {
                 true => out.push(ask_in_order(&mut *asked.policy, now, program)),
-                false => asked.policy.plans(now, program, out),
+                false if out.len() == own => asked.policy.plans(now, program, out),
+                false => asked.policy.thread_plans(now, program, out),
             }
         }
         let is_page = |proposal: &&Proposal| proposal.place().is_none();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use numad_core::{CommMatrix, Fate, Policy, Program, Proposal, Time};
+use numad_core::{CommMatrix, Fate, Plan, Policy, Program, Proposal, Time};
 
 use crate::board::Board;
 use crate::data_mapping::DataMapping;
@@ -40,6 +40,28 @@ impl Gather {
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.place(program, out);
+        if let Some(pages) = &mut self.pages {
+            pages.propose(now, program, out);
+        }
+    }
+
+    fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        let mut plan = Plan::new();
+        self.place(program, &mut plan);
+        out.push(plan);
+    }
+
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+        if let Some(pages) = &mut self.pages {
+            pages.on_fate(now, proposal, fate);
+        }
+    }
+}
+
+impl Gather {
+    /// Appends places of talkers, then of silent tasks with pages.
+    fn place(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
@@ -56,20 +78,11 @@ impl Policy for Gather {
             board.better(from, plans, gain_min)
         });
         out.extend(board.propose(&plan));
-        if let Some(pages) = &mut self.pages {
+        if self.pages.is_some() {
             keep_the_silent(program, &matrix, out);
-            pages.propose(now, program, out);
         }
     }
 
-    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
-        if let Some(pages) = &mut self.pages {
-            pages.on_fate(now, proposal, fate);
-        }
-    }
-}
-
-impl Gather {
     /// The communication of those who are busy enough.
     fn heard<'a>(&self, program: &Program<'a>) -> Cow<'a, CommMatrix> {
         let matrix = self.matrix.of(program);

@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
 use numad_core::{
-    Page, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
+    Page, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
 };
 
 use self::pages::{Listing, Room, Stickiness};
@@ -157,6 +157,12 @@ impl Policy for PagesThreadsBandwidth {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let nodes = self.threads.propose(program, out);
         self.pages.propose(now, program, &nodes, out);
+    }
+
+    fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        let mut plan = Plan::new();
+        let _nodes = self.threads.propose(program, &mut plan);
+        out.push(plan);
     }
 }
 

@@ -27,7 +27,7 @@
 //! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
 //! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
-use numad_core::{Fate, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, Time};
+use numad_core::{Fate, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, Time};
 
 use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
@@ -152,6 +152,28 @@ struct Rounds {
 
 impl Policy for Rounds {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        self.place(now, program, out);
+        if let Some(pages) = &mut self.pages {
+            pages.propose(now, program, out);
+        }
+    }
+
+    fn thread_plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        let mut plan = Plan::new();
+        self.place(now, program, &mut plan);
+        out.push(plan);
+    }
+
+    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
+        if let Some(pages) = &mut self.pages {
+            pages.on_fate(now, proposal, fate);
+        }
+    }
+}
+
+impl Rounds {
+    /// Appends places of talkers, then of silent tasks with pages.
+    fn place(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         self.history.begin_era(program.era);
         self.history.note(now, program);
         let mut groups = self.history.groups(program, Count::Fit(self.fit));
@@ -166,15 +188,8 @@ impl Policy for Rounds {
             seated
         };
         out.extend(board.propose(&plan));
-        if let Some(pages) = &mut self.pages {
+        if self.pages.is_some() {
             keep_in_place(program, &matrix, out);
-            pages.propose(now, program, out);
-        }
-    }
-
-    fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
-        if let Some(pages) = &mut self.pages {
-            pages.on_fate(now, proposal, fate);
         }
     }
 }

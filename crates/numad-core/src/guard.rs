@@ -34,6 +34,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
+use topology::Distances;
+
 use crate::cost::{self, Worth};
 use crate::engine::AttachOptions;
 use crate::evidence::{self, Certainty, Evidence, Scale};
@@ -363,14 +365,17 @@ impl ThreadCase<'_> {
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
         let mut far = 0.0;
+        let ways = Ways::new(self.program.topology.distances(), before, after);
         let mut put = |(one, other): (usize, usize), samples: f64, stands_for: f64| {
-            let ways = self.ways((one, other), before, after);
-            let by = ways.map_or(0.0, |(was, is)| was - is) * stands_for;
-            far += ways.map_or(0.0, |(was, _)| was) * stands_for * samples;
-            for scale in [one, other] {
-                each[scale].put(samples, by);
+            let (was, is) = ways.of(one, other);
+            let by = (was - is) * stands_for;
+            far += was * stands_for * samples;
+            // What gets neither nearer nor farther says nothing.
+            if by != 0.0 {
+                each[one].put(samples, by);
+                each[other].put(samples, by);
+                all.put(samples, by);
             }
-            all.put(samples, by);
             by
         };
         let everyone = self.all_pairs(before, after);
@@ -455,23 +460,6 @@ impl ThreadCase<'_> {
         }
         let heard = (stays - far(after)) / stays;
         (heard / seen).min(1.0)
-    }
-
-    /// How far two tasks were from each other and are, there and back; none where that is not
-    /// known.
-    fn ways(
-        &self,
-        (one, other): (usize, usize),
-        before: &[Option<usize>],
-        after: &[Option<usize>],
-    ) -> Option<(f64, f64)> {
-        let distances = self.program.topology.distances();
-        let apart = |nodes: &[Option<usize>]| {
-            let (one, other) = (nodes.get(one).copied()??, nodes.get(other).copied()??);
-            let there_and_back = distances.between(one, other) + distances.between(other, one);
-            Some(f64::from(there_and_back))
-        };
-        Some((apart(before)?, apart(after)?))
     }
 
     /// All pairs of tasks of which it is known where they are and would be.
@@ -590,6 +578,43 @@ impl ThreadCase<'_> {
     }
 }
 
+/// How far tasks are from each other, there and back, on the nodes of two placements.
+struct Ways {
+    /// For each task, where it is by both; the first that is none where that is not known.
+    places: Vec<(usize, usize)>,
+    nodes: usize,
+    /// Row by row; nothing where a node is not known.
+    far: Vec<f64>,
+}
+
+impl Ways {
+    fn new(distances: &Distances, before: &[Option<usize>], after: &[Option<usize>]) -> Self {
+        let nodes = distances.count();
+        let mut far = vec![0.0; (nodes + 1) * (nodes + 1)];
+        for one in 0..nodes {
+            for other in 0..nodes {
+                let both = distances.between(one, other) + distances.between(other, one);
+                far[one * (nodes + 1) + other] = f64::from(both);
+            }
+        }
+        let both = before.iter().zip(after);
+        let place = |(before, after): (&Option<usize>, &Option<usize>)| before.zip(*after);
+        let places = both.map(|both| place(both).unwrap_or((nodes, nodes)));
+        Self {
+            places: places.collect(),
+            nodes,
+            far,
+        }
+    }
+
+    /// How far two tasks were from each other and would be; nothing where that is not known.
+    fn of(&self, one: usize, other: usize) -> (f64, f64) {
+        let (one, other) = (self.places[one], self.places[other]);
+        let far = |one: usize, other: usize| self.far[one * (self.nodes + 1) + other];
+        (far(one.0, other.0), far(one.1, other.1))
+    }
+}
+
 /// All pairs of some tasks, and how much nearer they get together.
 #[derive(Debug, Default)]
 struct Pairs {
@@ -603,8 +628,11 @@ impl Pairs {
     /// share of its use; and how much nearer each of those gets. They could be any: what brings the
     /// few together that are named takes others apart.
     fn unnamed(&self, share: f64, all: &Self) -> (f64, f64) {
+        if share >= 1.0 {
+            return (0.0, 0.0);
+        }
         let (named, rest) = (pairs(self.tasks), pairs(all.tasks) - pairs(self.tasks));
-        if named <= 0.0 || rest <= 0.0 || share >= 1.0 {
+        if named <= 0.0 || rest <= 0.0 {
             return (0.0, 0.0);
         }
         let samples = self.samples * (pairs(self.tasks / share) / named - 1.0);
@@ -625,6 +653,9 @@ fn pairs(tasks: f64) -> f64 {
 fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64) -> f64) -> Pairs {
     let mut named = Pairs::default();
     let users = page.accessors();
+    if users.len() < 2 {
+        return named;
+    }
     let (uses, own) = (page.weight() as f64, page.remembered());
     if uses <= 0.0 || own <= 0.0 {
         return named;

@@ -218,12 +218,14 @@ pub struct Accessor {
 impl Page {
     /// Its last distinct accessors, most recent first.
     #[must_use]
+    #[inline]
     pub fn accessors(&self) -> &[Accessor] {
         &self.recent[..usize::from(self.accessor_count).min(ACCESSORS_MAX)]
     }
 
     /// Accesses of all of them.
     #[must_use]
+    #[inline]
     pub fn weight(&self) -> u64 {
         let users = self.accessors().iter();
         users.map(|user| u64::from(user.weight)).sum()
@@ -232,6 +234,9 @@ impl Page {
     /// Part of that which is of the accessors themselves, 0 to 1.
     #[must_use]
     pub fn remembered(&self) -> f64 {
+        if self.forgotten == 0 {
+            return 1.0;
+        }
         match self.weight() {
             0 => 1.0,
             all => 1.0 - self.forgotten.min(all) as f64 / all as f64,

@@ -5,7 +5,7 @@
 //! neither is known there is no [`Pressure`], and everything is judged by distance alone.
 
 use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Worth, asked_gbps, queue};
-use crate::policy::{Page, Program, Veto};
+use crate::policy::{Accessor, Page, Program, Veto};
 
 /// Share of a controller's bandwidth above which plans for threads are asked of the full model. At
 /// half of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could
@@ -287,43 +287,45 @@ impl ThreadPlan<'_> {
     /// What moving those tasks costs, and the pages that follow them, and that these are far until
     /// they have.
     pub(crate) fn price_ns(&self) -> f64 {
-        let tasks = self.before.iter().zip(self.after);
-        let tasks = tasks.filter(|(before, after)| before != after).count();
-        let goes = |page: &&Page| {
-            let to = self.follows(page);
-            to.is_some() && to != page.home.map(usize::from)
-        };
-        let pages = self.program.pages.iter().filter(goes);
-        let pages: u64 = pages.map(|page| page.span).sum();
+        let both = self.before.iter().zip(self.after);
+        let moves: Vec<bool> = both.map(|(before, after)| before != after).collect();
+        let tasks = moves.iter().filter(|&&moves| moves).count();
+        let moves = |user: &Accessor| moves.get(user.task as usize) == Some(&true);
+        let (mut pages, mut farther) = (0, 0.0);
+        for page in self.program.pages {
+            let mut movers = page
+                .accessors()
+                .iter()
+                .filter(|user| moves(user))
+                .peekable();
+            if movers.peek().is_some() {
+                let home = page.home.map(usize::from);
+                let to = self.follows(page);
+                pages += to.filter(|_| to != home).map_or(0, |_| page.span);
+                movers.for_each(|user| farther += self.farther(user, home));
+            }
+        }
         let prices = &self.program.prices;
         let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
         let window_ns = self.program.window.as_nanos() as f64;
         tasks as f64 * prices.task_move_ns
             + pages as f64 * prices.page_move_ns
-            + self.farther() * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
+            + farther.max(0.0) * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
     }
 
-    /// How much farther those who move are from the pages that they use, in a window in which these
-    /// stay.
-    fn farther(&self) -> f64 {
+    /// How much farther one who moves is from a page, in a window in which that stays.
+    fn farther(&self, user: &Accessor, home: Option<usize>) -> f64 {
+        let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
+        let (Some(home), Some(before), Some(after)) = (home, node(self.before), node(self.after))
+        else {
+            return 0.0;
+        };
         let distances = self.program.topology.distances();
-        let mut farther = 0.0;
-        for page in self.program.pages {
-            let Some(home) = page.home.map(usize::from) else {
-                continue;
-            };
-            for user in page.accessors() {
-                let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
-                if let (Some(before), Some(after)) = (node(self.before), node(self.after)) {
-                    let (was, is) = (
-                        distances.between(before, home),
-                        distances.between(after, home),
-                    );
-                    farther += f64::from(user.weight) * (f64::from(is) - f64::from(was));
-                }
-            }
-        }
-        farther.max(0.0)
+        let (was, is) = (
+            distances.between(before, home),
+            distances.between(after, home),
+        );
+        f64::from(user.weight) * (f64::from(is) - f64::from(was))
     }
 }
 

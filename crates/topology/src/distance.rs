@@ -146,6 +146,7 @@ impl Distances {
     /// # Panics
     /// When a position is not below the number of nodes.
     #[must_use]
+    #[inline]
     pub fn between(&self, from: usize, to: usize) -> u32 {
         assert!(
             from < self.count && to < self.count,

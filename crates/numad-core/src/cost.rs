@@ -43,16 +43,28 @@ pub fn placement_distance(
     distances: &Distances,
 ) -> f64 {
     assert_eq!(node_of.len(), matrix.count(), "one node for each task");
+    let [distance] = placement_distances(matrix, [node_of], distances);
+    distance
+}
+
+/// The same of several placements: most of the work is to find out who talks.
+pub(crate) fn placement_distances<const COUNT: usize>(
+    matrix: &CommMatrix,
+    placements: [&[Option<usize>]; COUNT],
+    distances: &Distances,
+) -> [f64; COUNT] {
     let table = PairDistances::new(distances);
-    let mut sum = 0.0;
-    for (one, row) in (0..matrix.count()).map(|one| (one, matrix.row(one))) {
-        for (other, &amount) in row.iter().enumerate().skip(one + 1) {
+    let mut sums = [0.0; COUNT];
+    for one in 0..matrix.count() {
+        for (other, &amount) in (one + 1..).zip(&matrix.row(one)[one + 1..]) {
             if amount > 0 {
-                sum += amount as f64 * table.between(node_of[one], node_of[other]);
+                for (sum, nodes) in sums.iter_mut().zip(placements) {
+                    *sum += amount as f64 * table.between(nodes[one], nodes[other]);
+                }
             }
         }
     }
-    sum
+    sums
 }
 
 /// Symmetric distances with one more row for "anywhere".

@@ -70,15 +70,21 @@ impl Evenness {
         }
     }
 
-    /// Has a page of so much weight go to another node, if the one it is on has too much and the
-    /// other has no more than that then; says whether. What stands for many pages can be more than
-    /// a part, and is better on an empty node than on one with others of the kind. One that is not
-    /// used evens nothing.
-    pub fn moves(&mut self, weight: f64, (from, to): (usize, usize)) -> bool {
-        let evens = weight > 0.0
+    /// Whether a page of so much weight may go to another node: if the one it is on has too much and
+    /// the other has no more than that then. What stands for many pages can be more than a part, and
+    /// is better on an empty node than on one with others of the kind. One that is not used evens
+    /// nothing.
+    #[must_use]
+    pub fn evens(&self, weight: f64, (from, to): (usize, usize)) -> bool {
+        weight > 0.0
             && self.takers.contains(&to)
             && self.parts(from) > TOO_MUCH
-            && self.load[to] + weight <= self.load[from] - weight;
+            && self.load[to] + weight <= self.load[from] - weight
+    }
+
+    /// Has it go if it may; says whether.
+    pub fn moves(&mut self, weight: f64, (from, to): (usize, usize)) -> bool {
+        let evens = self.evens(weight, (from, to));
         if evens {
             self.load[from] -= weight;
             self.load[to] += weight;

@@ -83,6 +83,8 @@ pub(crate) struct ThreadCase<'a> {
     pub certainty: Certainty,
     /// Messages between threads, as the samples that would have shown as much sharing.
     pub said: &'a CommMatrix,
+    /// Placements that were weighed for this window already.
+    pub weighed: &'a [WeighedPlacement],
 }
 
 /// What became of wishes for threads.
@@ -105,8 +107,11 @@ pub(crate) struct ThreadVerdicts {
     pub each_sure: Vec<Option<Evidence>>,
 }
 
-#[derive(Debug)]
-struct Weighed {
+/// The node of each task, and what came of weighing that.
+pub(crate) type WeighedPlacement = (Vec<Option<usize>>, Weighed);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Weighed {
     worth: Worth,
     /// What is left of the saving, by the full model where it has a say.
     net_ns: f64,
@@ -139,7 +144,9 @@ impl ThreadCase<'_> {
         let mut relieved = Vec::new();
         if self.options.require_gain && !self.reverting {
             let (before, after) = self.placements(wishes, &verdicts);
-            weighed = self.weigh(&before, &after, &OnceCell::new());
+            let known = self.weighed.iter().find(|known| known.0 == after);
+            let anew = || self.weigh(&before, &after, &OnceCell::new());
+            weighed = known.map_or_else(anew, |known| known.1.clone());
             if let Err(veto) = weighed.verdict {
                 let mut all = wishes.to_vec();
                 self.drop_moves(&mut all, &mut verdicts, veto);
@@ -166,19 +173,20 @@ impl ThreadCase<'_> {
     }
 
     /// The position of the plan that leaves the fewest tasks without a core of their own and is
-    /// worth most of those, staying being worth nothing; the first of equals.
-    pub(crate) fn best(&self, plans: &[Plan]) -> usize {
+    /// worth most of those, staying being worth nothing; the first of equals. And what is known of
+    /// them.
+    pub(crate) fn best(&self, plans: &[Plan]) -> (usize, Vec<WeighedPlacement>) {
+        let mut known: Vec<WeighedPlacement> = Vec::new();
         if plans.len() < 2 || !self.evidence {
-            return 0;
+            return (0, known);
         }
-        let mut known: Vec<Vec<Option<usize>>> = Vec::new();
         let mut best = (0, (usize::MAX, 0.0));
         let model = OnceCell::new();
         for (at, plan) in plans.iter().enumerate() {
             let wishes: Vec<TaskWish> = plan.iter().filter_map(Proposal::place).collect();
             let verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
             let (now, after) = self.placements(&wishes, &verdicts);
-            if known.contains(&after) {
+            if known.iter().any(|known| known.0 == after) {
                 continue;
             }
             let weighed = self.weigh(&now, &after, &model);
@@ -196,9 +204,9 @@ impl ThreadCase<'_> {
                 let doubt_ns = if at == 0 { self.doubt_ns() } else { 0.0 };
                 best = (at, (standing, net_ns.max(0.0) + doubt_ns));
             }
-            known.push(after);
+            known.push((after, weighed));
         }
-        best.0
+        (best.0, known)
     }
 
     /// What the figures of a plan may err by, in the time of all tasks within the horizon.
@@ -365,9 +373,9 @@ impl ThreadCase<'_> {
         let mut all = Scale::default();
         let mut each = vec![Scale::default(); before.len()];
         let mut far = 0.0;
-        let ways = Ways::new(self.program.topology.distances(), before, after);
+        let ways = ways(self.program.topology.distances(), before, after);
         let mut put = |(one, other): (usize, usize), samples: f64, stands_for: f64| {
-            let (was, is) = ways.of(one, other);
+            let (was, is) = ways(one, other);
             let by = (was - is) * stands_for;
             far += was * stands_for * samples;
             // What gets neither nearer nor farther says nothing.
@@ -453,12 +461,12 @@ impl ThreadCase<'_> {
     /// smaller saving. `seen` is that saving as a share of all distance between threads that share.
     fn believed(&self, seen: f64, before: &[Option<usize>], after: &[Option<usize>]) -> f64 {
         let distances = self.program.topology.distances();
-        let far = |nodes| cost::placement_distance(self.program.live, nodes, distances);
-        let stays = far(before);
+        let placements = [before, after];
+        let [stays, goes] = cost::placement_distances(self.program.live, placements, distances);
         if stays <= 0.0 || seen <= 0.0 || seen.is_nan() {
             return 1.0;
         }
-        let heard = (stays - far(after)) / stays;
+        let heard = (stays - goes) / stays;
         (heard / seen).min(1.0)
     }
 
@@ -578,40 +586,26 @@ impl ThreadCase<'_> {
     }
 }
 
-/// How far tasks are from each other, there and back, on the nodes of two placements.
-struct Ways {
-    /// For each task, where it is by both; the first that is none where that is not known.
-    places: Vec<(usize, usize)>,
-    nodes: usize,
-    /// Row by row; nothing where a node is not known.
-    far: Vec<f64>,
-}
-
-impl Ways {
-    fn new(distances: &Distances, before: &[Option<usize>], after: &[Option<usize>]) -> Self {
-        let nodes = distances.count();
-        let mut far = vec![0.0; (nodes + 1) * (nodes + 1)];
-        for one in 0..nodes {
-            for other in 0..nodes {
-                let both = distances.between(one, other) + distances.between(other, one);
-                far[one * (nodes + 1) + other] = f64::from(both);
-            }
-        }
-        let both = before.iter().zip(after);
-        let place = |(before, after): (&Option<usize>, &Option<usize>)| before.zip(*after);
-        let places = both.map(|both| place(both).unwrap_or((nodes, nodes)));
-        Self {
-            places: places.collect(),
-            nodes,
-            far,
-        }
-    }
-
-    /// How far two tasks were from each other and would be; nothing where that is not known.
-    fn of(&self, one: usize, other: usize) -> (f64, f64) {
-        let (one, other) = (self.places[one], self.places[other]);
-        let far = |one: usize, other: usize| self.far[one * (self.nodes + 1) + other];
-        (far(one.0, other.0), far(one.1, other.1))
+/// How far two tasks were from each other and are, there and back; nothing where that is not known.
+fn ways(
+    distances: &Distances,
+    before: &[Option<usize>],
+    after: &[Option<usize>],
+) -> impl Fn(usize, usize) -> (f64, f64) {
+    let nowhere = distances.count();
+    let side = nowhere + 1;
+    let far = |one: usize, other: usize| match one < nowhere && other < nowhere {
+        true => distances.between(one, other) + distances.between(other, one),
+        false => 0,
+    };
+    let table = (0..side * side).map(|pair| f64::from(far(pair / side, pair % side)));
+    let table: Vec<f64> = table.collect();
+    let both = before.iter().zip(after);
+    let places = both.map(|(was, is)| was.zip(*is).unwrap_or((nowhere, nowhere)));
+    let places: Vec<(usize, usize)> = places.collect();
+    move |one, other| {
+        let (one, other) = (places[one], places[other]);
+        (table[one.0 * side + other.0], table[one.1 * side + other.1])
     }
 }
 
@@ -628,11 +622,8 @@ impl Pairs {
     /// share of its use; and how much nearer each of those gets. They could be any: what brings the
     /// few together that are named takes others apart.
     fn unnamed(&self, share: f64, all: &Self) -> (f64, f64) {
-        if share >= 1.0 {
-            return (0.0, 0.0);
-        }
         let (named, rest) = (pairs(self.tasks), pairs(all.tasks) - pairs(self.tasks));
-        if named <= 0.0 || rest <= 0.0 {
+        if named <= 0.0 || rest <= 0.0 || share >= 1.0 {
             return (0.0, 0.0);
         }
         let samples = self.samples * (pairs(self.tasks / share) / named - 1.0);
@@ -653,11 +644,8 @@ fn pairs(tasks: f64) -> f64 {
 fn for_each_pair(page: &Page, visit: &mut impl FnMut((usize, usize), f64, f64) -> f64) -> Pairs {
     let mut named = Pairs::default();
     let users = page.accessors();
-    if users.len() < 2 {
-        return named;
-    }
     let (uses, own) = (page.weight() as f64, page.remembered());
-    if uses <= 0.0 || own <= 0.0 {
+    if users.len() < 2 || uses <= 0.0 || own <= 0.0 {
         return named;
     }
     named.tasks = users.len() as f64;

@@ -5,7 +5,7 @@
 //! neither is known there is no [`Pressure`], and everything is judged by distance alone.
 
 use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Worth, asked_gbps, queue};
-use crate::policy::{Accessor, Page, Program, Veto};
+use crate::policy::{Page, Program, Veto};
 
 /// Share of a controller's bandwidth above which plans for threads are asked of the full model. At
 /// half of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could
@@ -287,22 +287,25 @@ impl ThreadPlan<'_> {
     /// What moving those tasks costs, and the pages that follow them, and that these are far until
     /// they have.
     pub(crate) fn price_ns(&self) -> f64 {
+        let distances = self.program.topology.distances();
         let both = self.before.iter().zip(self.after);
-        let moves: Vec<bool> = both.map(|(before, after)| before != after).collect();
-        let tasks = moves.iter().filter(|&&moves| moves).count();
-        let moves = |user: &Accessor| moves.get(user.task as usize) == Some(&true);
+        let tasks = both.filter(|(before, after)| before != after).count();
         let (mut pages, mut farther) = (0, 0.0);
         for page in self.program.pages {
-            let mut movers = page
-                .accessors()
-                .iter()
-                .filter(|user| moves(user))
-                .peekable();
-            if movers.peek().is_some() {
-                let home = page.home.map(usize::from);
-                let to = self.follows(page);
-                pages += to.filter(|_| to != home).map_or(0, |_| page.span);
-                movers.for_each(|user| farther += self.farther(user, home));
+            let home = page.home.map(usize::from);
+            let mut has_movers = false;
+            for user in page.accessors() {
+                let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
+                let (was, is) = (node(self.before), node(self.after));
+                has_movers |= was != is;
+                if let (Some(home), Some(was), Some(is), true) = (home, was, is, was != is) {
+                    let apart = |node: usize| f64::from(distances.between(node, home));
+                    farther += f64::from(user.weight) * (apart(is) - apart(was));
+                }
+            }
+            let to = if has_movers { self.follows(page) } else { None };
+            if to.is_some() && to != home {
+                pages += page.span;
             }
         }
         let prices = &self.program.prices;
@@ -311,21 +314,6 @@ impl ThreadPlan<'_> {
         tasks as f64 * prices.task_move_ns
             + pages as f64 * prices.page_move_ns
             + farther.max(0.0) * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
-    }
-
-    /// How much farther one who moves is from a page, in a window in which that stays.
-    fn farther(&self, user: &Accessor, home: Option<usize>) -> f64 {
-        let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
-        let (Some(home), Some(before), Some(after)) = (home, node(self.before), node(self.after))
-        else {
-            return 0.0;
-        };
-        let distances = self.program.topology.distances();
-        let (was, is) = (
-            distances.between(before, home),
-            distances.between(after, home),
-        );
-        f64::from(user.weight) * (f64::from(is) - f64::from(was))
     }
 }
 

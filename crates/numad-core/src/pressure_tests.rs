@@ -122,7 +122,7 @@ impl Scene {
         };
         let plans = plans.iter().map(|plan| plan.iter().map(place).collect());
         let plans: Vec<Plan> = plans.collect();
-        self.with_case(capacity, None, 0, |case| case.best(&plans))
+        self.with_case(capacity, None, 0, |case| case.best(&plans).0)
     }
 
     fn with_case<T>(
@@ -154,6 +154,7 @@ impl Scene {
             pressure: pressure.as_ref(),
             certainty: Certainty::of(0.9),
             said: &CommMatrix::new(4),
+            weighed: &[],
         })
     }
 

@@ -391,6 +391,9 @@ impl<'a> Board<'a> {
         };
         let mut best: Option<((usize, f64), Plan)> = None;
         for plan in plans {
+            if best.as_ref().is_some_and(|(_, best)| *best == plan) {
+                continue;
+            }
             let value = value(&plan);
             let better = best.as_ref().is_none_or(|(least, _)| {
                 value.0 < least.0 || (value.0 == least.0 && value.1 < least.1)

@@ -37,23 +37,31 @@ pub(crate) fn propose(
     out: &mut Vec<Proposal>,
 ) -> Vec<(PageKey, u32)> {
     let mut evenness = Evenness::of(program);
+    let emptiest = |evenness: &Evenness, free: &[u64]| {
+        let takers = evenness.takers().iter().copied();
+        let with_room = takers.filter(|&node| free[node] >= program.page_bytes);
+        let parts = |node: usize| evenness.parts(node);
+        with_room.min_by(|&one, &other| parts(one).total_cmp(&parts(other)))
+    };
+    let mut evened = Vec::new();
+    let mut to = emptiest(&evenness, &free);
+    // Where none may be the first to go none goes, in whatever order.
+    let goes_first = |page: &Page| {
+        let ways = page.home.map(usize::from).zip(to);
+        ways.is_some_and(|ways| evenness.evens(page.weight() as f64, ways)) && is_alike(page)
+    };
+    if !program.pages.iter().any(goes_first) {
+        return evened;
+    }
     let mut alike: Vec<&Page> = program.pages.iter().filter(|page| is_alike(page)).collect();
     // The same in each window, as long as no page comes to be used twice as much: a move that waits
     // for a second window to agree would wait for ever if chance chose.
     alike.sort_unstable_by_key(|page| (Reverse(page.samples.checked_ilog2()), page.key));
-    let mut evened = Vec::new();
     for page in alike {
-        let Some(home) = page.home.map(usize::from) else {
+        let Some((home, node)) = page.home.map(usize::from).zip(to) else {
             continue;
         };
-        let takers = evenness.takers().iter().copied();
-        let with_room = takers.filter(|&node| free[node] >= program.page_bytes);
-        let parts = |node: usize| evenness.parts(node);
-        let least = with_room.min_by(|&one, &other| parts(one).total_cmp(&parts(other)));
-        let Some(node) = least else {
-            break;
-        };
-        let parts = (parts(home), parts(node));
+        let parts = (evenness.parts(home), evenness.parts(node));
         if !evenness.moves(page.weight() as f64, (home, node)) {
             continue;
         }
@@ -64,6 +72,7 @@ pub(crate) fn propose(
         out.push(move_page(page.key, node, reason));
         let bytes = page.span.saturating_mul(program.page_bytes);
         free[node] = free[node].saturating_sub(bytes);
+        to = emptiest(&evenness, &free);
         evened.push((page.key, page.slot));
     }
     evened

@@ -40,16 +40,14 @@ impl Gather {
 impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.place(program, out);
+        out.extend(self.place(program));
         if let Some(pages) = &mut self.pages {
             pages.propose(now, program, out);
         }
     }
 
     fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        let mut plan = Plan::new();
-        self.place(program, &mut plan);
-        out.push(plan);
+        out.push(self.place(program));
     }
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
@@ -60,8 +58,8 @@ impl Policy for Gather {
 }
 
 impl Gather {
-    /// Appends places of talkers, then of silent tasks with pages.
-    fn place(&mut self, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    /// Places of talkers, then of silent tasks with pages.
+    fn place(&mut self, program: &Program<'_>) -> Plan {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
@@ -77,10 +75,11 @@ impl Gather {
             let plans = [refined].into_iter().chain(named).collect();
             board.better(from, plans, gain_min)
         });
-        out.extend(board.propose(&plan));
+        let mut places = board.propose(&plan);
         if self.pages.is_some() {
-            keep_the_silent(program, &matrix, out);
+            keep_the_silent(program, &matrix, &mut places);
         }
+        places
     }
 
     /// The communication of those who are busy enough.

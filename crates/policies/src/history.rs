@@ -39,6 +39,8 @@ struct Window {
 /// How many clusters there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Count {
+    /// One.
+    One,
     /// As many as the Bayesian information criterion finds.
     Criterion,
     /// Two or more, until this share of the variance is explained.
@@ -100,11 +102,12 @@ impl History {
     /// nothing else.
     pub(crate) fn groups(&self, program: &Program<'_>, count: Count) -> Vec<Group> {
         let positions = positions(program);
-        let clusters = Clusters::new(&self.bins(), CLUSTERS_MAX);
+        let clusters = || Clusters::new(&self.bins(), CLUSTERS_MAX);
         let lengths: f64 = self.windows.iter().map(|window| window.length_ns).sum();
         let ranges = match count {
-            Count::Criterion => clusters.by_criterion(lengths / self.windows.len().max(1) as f64),
-            Count::Fit(share) => clusters.by_fit(share),
+            Count::One => std::iter::once(0..self.windows.len()).collect(),
+            Count::Criterion => clusters().by_criterion(lengths / self.windows.len().max(1) as f64),
+            Count::Fit(share) => clusters().by_fit(share),
         };
         let group = |range: std::ops::Range<usize>| {
             let mut spoken: BTreeMap<(usize, usize), Spoken> = BTreeMap::new();

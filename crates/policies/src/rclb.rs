@@ -152,16 +152,14 @@ struct Rounds {
 
 impl Policy for Rounds {
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        self.place(now, program, out);
+        out.extend(self.place(now, program));
         if let Some(pages) = &mut self.pages {
             pages.propose(now, program, out);
         }
     }
 
     fn thread_plans(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        let mut plan = Plan::new();
-        self.place(now, program, &mut plan);
-        out.push(plan);
+        out.push(self.place(now, program));
     }
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
@@ -172,25 +170,27 @@ impl Policy for Rounds {
 }
 
 impl Rounds {
-    /// Appends places of talkers, then of silent tasks with pages.
-    fn place(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    /// Places of talkers, then of silent tasks with pages.
+    fn place(&mut self, now: Time, program: &Program<'_>) -> Plan {
         self.history.begin_era(program.era);
         self.history.note(now, program);
-        let mut groups = self.history.groups(program, Count::Fit(self.fit));
-        let matrix = self.history.matrix(&groups, program.tasks.len());
-        self.by_weight.sort(&mut groups, Ties::ByAmount);
+        let all = self.history.groups(program, Count::One);
+        let matrix = self.history.matrix(&all, program.tasks.len());
         let board = Board::new(program, &matrix);
         let seated = board.seated();
         let is_young = self.history.count() <= YOUNG;
         let plan = if is_young || seated.iter().any(Option::is_none) {
+            let mut groups = self.history.groups(program, Count::Fit(self.fit));
+            self.by_weight.sort(&mut groups, Ties::ByAmount);
             board.settle_dealt(&groups, self.gain_min)
         } else {
             seated
         };
-        out.extend(board.propose(&plan));
+        let mut places = board.propose(&plan);
         if self.pages.is_some() {
-            keep_in_place(program, &matrix, out);
+            keep_in_place(program, &matrix, &mut places);
         }
+        places
     }
 }
 

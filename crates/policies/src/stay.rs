@@ -25,15 +25,18 @@ fn keep(
     otherwise: impl Fn(&Seats, &Task) -> Option<usize>,
     out: &mut Vec<Proposal>,
 ) {
+    let mut placed = vec![false; program.tasks.len()];
+    for (task, _) in out.iter().filter_map(Proposal::place) {
+        placed[task] = true;
+    }
+    if placed.iter().all(|&placed| placed) {
+        return;
+    }
     let mut with_pages = vec![false; program.tasks.len()];
     for accessor in program.pages.iter().flat_map(Page::accessors) {
         if let Some(with_pages) = with_pages.get_mut(accessor.task as usize) {
             *with_pages = true;
         }
-    }
-    let mut placed = vec![false; program.tasks.len()];
-    for (task, _) in out.iter().filter_map(Proposal::place) {
-        placed[task] = true;
     }
     // Whoever is not placed and not kept stays where it is, and needs its place.
     let is_silent = |task: usize| matrix.row(task).iter().all(|&amount| amount == 0);

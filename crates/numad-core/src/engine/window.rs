@@ -230,12 +230,12 @@ impl Attachment {
             aside_max: self.totals.by_one(page_moves_max),
         };
         let standings = known.standings();
-        let taken = self
-            .judged
-            .best(&program, &plans, (standings, &scratch.said), &limits);
+        let (taken, weighed) =
+            self.judged
+                .best(&program, &plans, (standings, &scratch.said), &limits);
         *proposals = plans.into_iter().nth(taken).unwrap_or_default();
         proposals.truncate(PROPOSALS_MAX);
-        let wishes = Wishes::new(&known, &program, proposals, &scratch.said);
+        let wishes = Wishes::new(&known, &program, proposals, (&scratch.said, weighed));
         let decision = self.judged.decide(&program, &wishes, &limits);
         self.policy.on_choice(taken);
         if evidence {

@@ -12,7 +12,7 @@ use super::ordered::Ordered;
 use super::seen::Seen;
 use super::seen::pieces::Pieces;
 use crate::evidence::{self, Certainty};
-use crate::guard::{PageWish, Standing};
+use crate::guard::{PageWish, Standing, WeighedPlacement};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, PageKey, Policy, Program, Proposal, Reason};
 use crate::tables::pages::Tag;
@@ -29,6 +29,8 @@ pub(super) struct Wishes<'a> {
     pub pages: Vec<Asked<'a>>,
     /// Messages between tasks, as the samples that would have shown as much sharing.
     pub said: &'a CommMatrix,
+    /// Placements that were weighed already.
+    pub weighed: Vec<WeighedPlacement>,
 }
 
 /// A wish for a page.
@@ -65,7 +67,7 @@ impl<'a> Wishes<'a> {
         known: &Known<'_, 'a>,
         program: &Program<'a>,
         proposals: &'a [Proposal],
-        said: &'a CommMatrix,
+        (said, weighed): (&'a CommMatrix, Vec<WeighedPlacement>),
     ) -> Self {
         let mut backing = BTreeMap::new();
         let pages = proposals.iter().enumerate();
@@ -83,6 +85,7 @@ impl<'a> Wishes<'a> {
             standings: known.standings(),
             pages: pages.collect(),
             said,
+            weighed,
         }
     }
 }

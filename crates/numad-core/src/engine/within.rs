@@ -308,6 +308,7 @@ impl Attachment {
             pressure: None,
             certainty: self.certainty,
             said: &guests.talk(&scratch.said),
+            weighed: &[],
         };
         let verdicts = case.judge(&wishes);
         let mut after: Vec<Option<usize>> = guests.standings.iter().map(|it| it.placed).collect();

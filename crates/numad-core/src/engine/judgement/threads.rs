@@ -7,7 +7,7 @@ use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Pair, Regime};
 use crate::cost;
 use crate::evidence::Evidence;
-use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts};
+use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts, WeighedPlacement};
 use crate::matrix::CommMatrix;
 use crate::policy::{Plan, Program, Proposal, Reason, Veto};
 use crate::time::Time;
@@ -16,14 +16,15 @@ use crate::time::Time;
 const AGREES: f64 = 0.5;
 
 impl Judgement {
-    /// Which of several plans is worth most, see [`ThreadCase::best`]. Windows need not agree on it yet.
+    /// Which of several plans is worth most, and what is known of them, see
+    /// [`ThreadCase::best`]. Windows need not agree on it yet.
     pub(in super::super) fn best(
         &self,
         program: &Program<'_>,
         plans: &[Plan],
         (mut standings, said): (Vec<Standing>, &CommMatrix),
         limits: &Limits<'_>,
-    ) -> usize {
+    ) -> (usize, Vec<WeighedPlacement>) {
         for standing in &mut standings {
             standing.held |= self.is_held(limits.now);
         }
@@ -37,6 +38,7 @@ impl Judgement {
             pressure: limits.pressure,
             certainty: limits.certainty,
             said,
+            weighed: &[],
         };
         case.best(plans)
     }
@@ -67,6 +69,7 @@ impl Judgement {
             pressure: limits.pressure,
             certainty: limits.certainty,
             said: wanted.said,
+            weighed: &wanted.weighed,
         };
         let ThreadVerdicts {
             each: verdicts,
@@ -167,10 +170,9 @@ impl Judgement {
         if then == now || wanted == now {
             return false;
         }
-        let far = |nodes: &[Option<usize>]| {
-            cost::placement_distance(program.live, nodes, program.topology.distances())
-        };
-        let (stay, then, wanted) = (far(&now), far(&then), far(&wanted));
+        let placements = [&now[..], &then, &wanted];
+        let distances = program.topology.distances();
+        let [stay, then, wanted] = cost::placement_distances(program.live, placements, distances);
         wanted < stay && stay - then >= AGREES * (stay - wanted)
     }
 

@@ -365,7 +365,7 @@ impl Seen {
 
     /// The place of a page in the table, if it is tracked.
     pub(super) fn slot_of_page(&self, tag: Tag) -> Option<u32> {
-        Some(self.pages.entry(tag)?.0)
+        Some(self.pages.place(tag)?.0)
     }
 
     /// A page is on that node now.

@@ -38,6 +38,11 @@ impl Bits {
             .is_some_and(|word| word & (1 << (number % 64)) != 0)
     }
 
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -48,22 +53,45 @@ impl Bits {
 
     /// Members in ascending order; words without members cost one comparison.
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(index, &word)| {
-            let mut rest = word;
-            std::iter::from_fn(move || {
-                (rest != 0).then(|| {
-                    let bit = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    index * 64 + bit
-                })
-            })
-        })
+        let words = self.words.iter().enumerate();
+        words.flat_map(|(index, &word)| members(index, word))
+    }
+
+    /// The same without those of another set, which has the same limit.
+    pub(crate) fn outside(&self, other: &Self) -> impl Iterator<Item = usize> {
+        let words = self.words.iter().zip(&other.words).enumerate();
+        words.flat_map(|(index, (&word, &other))| members(index, word & !other))
+    }
+
+    /// Keeps those of which a question says yes.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            members(index, *word).for_each(|number| {
+                if !stays(number) {
+                    self.count -= 1;
+                    *word &= !(1 << (number % 64));
+                }
+            });
+        }
     }
 
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
         self.count = 0;
     }
+}
+
+/// The members of one word, in ascending order.
+#[inline]
+fn members(index: usize, word: u64) -> impl Iterator<Item = usize> {
+    let mut rest = word;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let bit = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            index * 64 + bit
+        })
+    })
 }
 
 #[cfg(test)]
@@ -80,6 +108,12 @@ mod tests {
         assert_eq!(bits.iter().collect::<Vec<_>>(), [3, 130, 199]);
         assert_eq!((bits.count, bits.first()), (3, Some(3)));
         assert!(bits.contains(130) && !bits.contains(64) && !bits.contains(5000));
+        let mut other = Bits::new(200);
+        other.insert(3);
+        assert_eq!(bits.outside(&other).collect::<Vec<_>>(), [130, 199]);
+        bits.retain(|number| number < 150);
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [3, 130]);
+        assert_eq!(bits.count(), 2);
         bits.clear();
         assert!(bits.is_empty());
     }

@@ -108,11 +108,15 @@ impl CommTable {
         live.reset(seats.len());
         decayed.reset(seats.len());
         self.each_pair(seats, |one, other, at| {
-            let now = self.now(at);
-            let all = now.saturating_add(u64::from(self.past[at]) << self.shift);
-            if all > 0 {
+            let (now, past) = (self.now(at), self.past[at]);
+            // Most pairs say nothing.
+            if now > 0 || past > 0 {
                 live.add(one, other, now);
-                decayed.add(one, other, all);
+                decayed.add(
+                    one,
+                    other,
+                    now.saturating_add(u64::from(past) << self.shift),
+                );
             }
         });
     }
@@ -156,7 +160,9 @@ impl CommTable {
         said.resize(end.max(said.len()), 0);
         let mut bits = 0;
         for ((said, live), past) in said.iter_mut().zip(&mut self.live[..end]).zip(&self.past) {
-            *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
+            if *live > 0 {
+                *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
+            }
             bits |= *said | u64::from(*past) << was;
         }
         // Past and present fit into the same bits again, or do not.
@@ -166,8 +172,11 @@ impl CommTable {
         }
         let fit = |amount: u64| u32::try_from(amount >> self.shift).unwrap_or(u32::MAX);
         for ((said, last), past) in said.iter().zip(&mut self.last[..end]).zip(&mut self.past) {
-            *last = fit(*said);
-            *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
+            *last = 0;
+            if *said > 0 || *past > 0 {
+                *last = fit(*said);
+                *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
+            }
         }
     }
 

@@ -117,6 +117,8 @@ pub(crate) struct Blocks {
     /// Where the points and the users of each end.
     ends: Vec<(usize, usize)>,
     users: Vec<User>,
+    /// Where the user of a seat was put last, before its block was sorted.
+    places: Vec<usize>,
 }
 
 impl Blocks {
@@ -140,26 +142,27 @@ impl Blocks {
     /// Appends a block of the points from the end of the last block to this one.
     fn push(&mut self, points: &[Point], end: usize) {
         let (start, first) = self.ends.last().copied().unwrap_or_default();
-        let users = points[start..end].iter().map(|point| User {
-            seat: point.seat,
-            all: point.samples(),
-            live: u32::from(point.live),
-        });
-        self.users.extend(users);
-        self.users[first..].sort_unstable_by_key(|user| user.seat);
-        let mut last = first;
-        for at in first + 1..self.users.len() {
-            let user = self.users[at];
-            let kept = &mut self.users[last];
-            if kept.seat == user.seat {
-                kept.all = kept.all.saturating_add(user.all);
-                kept.live = kept.live.saturating_add(user.live);
+        for point in &points[start..end] {
+            let seat = usize::from(point.seat);
+            if seat >= self.places.len() {
+                self.places.resize(seat + 1, usize::MAX);
+            }
+            let place = &mut self.places[seat];
+            // Users of the blocks before come first.
+            let known = self.users.get_mut(*place).filter(|_| *place >= first);
+            if let Some(user) = known {
+                user.all = user.all.saturating_add(point.samples());
+                user.live = user.live.saturating_add(u32::from(point.live));
             } else {
-                last += 1;
-                self.users[last] = user;
+                *place = self.users.len();
+                self.users.push(User {
+                    seat: point.seat,
+                    all: point.samples(),
+                    live: u32::from(point.live),
+                });
             }
         }
-        self.users.truncate(last + 1);
+        self.users[first..].sort_unstable_by_key(|user| user.seat);
         self.ends.push((end, self.users.len()));
     }
 }
@@ -202,11 +205,11 @@ impl Forest {
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn fade(&mut self) {
         self.settle();
-        for point in &mut self.points {
+        self.points.retain_mut(|point| {
             point.past = point.past.saturating_add(point.live) / 2;
             point.live = 0;
-        }
-        self.points.retain(|point| point.past > 0);
+            point.past > 0
+        });
     }
 
     /// Forgets what was before this window of memory that threads share, and tells which that is:
@@ -294,12 +297,13 @@ impl Forest {
             merged
                 .iter()
                 .for_each(|point| counts[rank(point) as usize] += 1);
-            let (mut least, mut left) = (0, merged.len());
+            let (mut least, mut left) = (0_u32, merged.len());
             while left > POINTS_MAX {
                 left -= counts[least as usize];
                 least += 1;
             }
-            merged.retain(|point| rank(point) >= least);
+            let enough = 1 << least >> 1;
+            merged.retain(|point| point.samples() > enough);
         }
         self.points = merged;
     }
@@ -309,6 +313,8 @@ impl Forest {
 const RADIX_MIN: usize = 256;
 /// Bits that are sorted by at a time.
 const DIGIT: u32 = 11;
+/// The lowest of them.
+const MASK: u64 = (1 << DIGIT) - 1;
 
 /// Sorts by page and seat: by a few bits after the other from the last on, but for those that are the same in all.
 fn sort(noted: &mut Vec<(u64, Seat)>) {
@@ -324,16 +330,16 @@ fn sort(noted: &mut Vec<(u64, Seat)>) {
         );
     }
     let mut spare = vec![(0, 0); noted.len()];
-    let mask = (1 << DIGIT) - 1;
-    for shift in (0..Seat::BITS).step_by(DIGIT as usize) {
-        if u64::from(differs.1) >> shift & mask != 0 {
-            by_digit(noted, &mut spare, |one| u64::from(one.1) >> shift & mask);
-        }
+    let (mut pages, mut seats) = (differs.0, u64::from(differs.1));
+    while seats != 0 {
+        let shift = seats.trailing_zeros();
+        by_digit(noted, &mut spare, |one| u64::from(one.1) >> shift & MASK);
+        seats &= !(MASK << shift);
     }
-    for shift in (0..u64::BITS).step_by(DIGIT as usize) {
-        if differs.0 >> shift & mask != 0 {
-            by_digit(noted, &mut spare, |one| one.0 >> shift & mask);
-        }
+    while pages != 0 {
+        let shift = pages.trailing_zeros();
+        by_digit(noted, &mut spare, |one| one.0 >> shift & MASK);
+        pages &= !(MASK << shift);
     }
 }
 
@@ -386,8 +392,7 @@ type Counts = Vec<(Seat, u32)>;
 #[derive(Clone, Copy, Debug)]
 struct Part {
     first: u64,
-    /// Where its points end, and where its blocks and counts begin.
-    end: usize,
+    /// Where its blocks and counts begin.
     blocks: usize,
     counts: usize,
     /// How high the bit is in which it and the part before it differ.
@@ -425,13 +430,12 @@ impl<'a> Search<'a> {
     fn add(&mut self, page: &[Point]) {
         let first = page[0].tag;
         let last = self.parts.last();
-        let start = last.map_or(0, |last| last.end);
+        let start = self.blocks.last().copied().unwrap_or(0);
         // The last part is the last page, for nothing was joined since it came.
         let split = last.map_or(0, |last| u64::BITS - (last.first ^ first).leading_zeros());
         self.join_below(split);
         let mut part = Part {
             first,
-            end: start + page.len(),
             blocks: self.blocks.len(),
             counts: self.counts.len(),
             split,
@@ -444,7 +448,7 @@ impl<'a> Search<'a> {
             self.counts.push((point.seat, point.samples()));
             part.samples += u64::from(point.samples());
         }
-        self.blocks.push(part.end);
+        self.blocks.push(start + page.len());
         if page.len() > 1 {
             part.kind = Kind::Several;
             for point in page {
@@ -467,7 +471,6 @@ impl<'a> Search<'a> {
             && other.split < split
         {
             let of_one_space = (one.first ^ other.first) >> PAGE_BITS == 0;
-            one.end = other.end;
             let are_own = one.kind != Kind::Several && other.kind != Kind::Several;
             if are_own && of_one_space && self.counts[one.counts].0 == self.counts[other.counts].0 {
                 one.samples += other.samples;
@@ -475,8 +478,7 @@ impl<'a> Search<'a> {
                 let count = u32::try_from(one.samples).unwrap_or(u32::MAX);
                 self.counts.truncate(other.counts);
                 self.counts[one.counts].1 = count;
-                self.blocks.truncate(other.blocks);
-                self.blocks[one.blocks] = other.end;
+                self.blocks.swap_remove(one.blocks);
             } else {
                 one.be_scored(self.gammas);
                 other.be_scored(self.gammas);
@@ -489,8 +491,9 @@ impl<'a> Search<'a> {
                 one.kind = Kind::Several;
                 if of_one_space && whole >= one.score {
                     one.score = whole;
+                    let end = self.blocks.last().copied();
                     self.blocks.truncate(one.blocks);
-                    self.blocks.push(other.end);
+                    self.blocks.extend(end);
                 }
             }
             self.parts.pop();

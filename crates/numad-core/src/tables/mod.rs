@@ -7,6 +7,7 @@ pub(crate) mod forest;
 pub(crate) mod index;
 pub(crate) mod pages;
 pub(crate) mod paper;
+pub(crate) mod ranges;
 pub(crate) mod runs;
 pub(crate) mod seats;
 pub(crate) mod shares;

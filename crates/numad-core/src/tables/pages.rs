@@ -258,10 +258,9 @@ pub(crate) struct PageTable {
     /// First word that begins a cache line.
     start: usize,
     sets_log2: u32,
-    /// Sets that hold a page.
+    /// Slots that hold a page.
     occupied: Bits,
     depth: usize,
-    used: usize,
     dropped: u64,
 }
 
@@ -283,9 +282,8 @@ impl PageTable {
             words,
             start,
             sets_log2: sets.trailing_zeros(),
-            occupied: Bits::new(sets),
+            occupied: Bits::new(slots),
             depth,
-            used: 0,
             dropped: 0,
         }
     }
@@ -297,7 +295,7 @@ impl PageTable {
 
     /// Pages tracked.
     pub(crate) const fn used(&self) -> usize {
-        self.used
+        self.occupied.count()
     }
 
     /// Pages dropped so far because their set was full.
@@ -317,8 +315,7 @@ impl PageTable {
             None => {
                 let way = find(tags, 0).unwrap_or_else(|| least_touched(entries));
                 if tags[way] == 0 {
-                    self.used += 1;
-                    self.occupied.insert(number);
+                    self.occupied.insert(number * WAYS + way);
                 } else {
                     self.dropped += 1;
                 }
@@ -349,49 +346,67 @@ impl PageTable {
 
     /// The slot and entry of a tracked page.
     pub(crate) fn entry(&self, tag: Tag) -> Option<(u32, Entry)> {
+        let slot = self.slot_of(tag)?;
+        Some((narrow(slot), Entry::read(self.held(slot).1)))
+    }
+
+    /// The slot and home of a tracked page.
+    #[inline]
+    pub(crate) fn place(&self, tag: Tag) -> Option<(u32, Option<u16>)> {
+        let slot = self.slot_of(tag)?;
+        let home_plus_one = quarters(halves(self.held(slot).1[LAST]).1).0;
+        Some((narrow(slot), home_plus_one.checked_sub(1)))
+    }
+
+    /// The slot of a tracked page. Where pages are looked up one behind the other, fewer ways to
+    /// look at are worth more than fewer branches.
+    #[inline]
+    fn slot_of(&self, tag: Tag) -> Option<usize> {
         let number = self.set_of(tag);
-        let set = self.set(number);
-        let way = find(&set[..WAYS], tag.0)?;
-        let words = &set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS];
-        Some((slot(number, way), Entry::read(words)))
+        let mut tags = self.set(number)[..WAYS].iter();
+        Some(number * WAYS + tags.position(|&held| held == tag.0)?)
     }
 
     /// Notes where a page is; pages that are not tracked are ignored.
+    #[inline]
     pub(crate) fn set_home(&mut self, tag: Tag, home: Option<u16>) {
-        let number = self.set_of(tag);
-        let base = self.start + number * SET_WORDS;
-        let set = &mut self.words[base..base + SET_WORDS];
-        if let Some(way) = find(&set[..WAYS], tag.0) {
+        if let Some(slot) = self.slot_of(tag) {
             let home_plus_one = home.and_then(|home| home.checked_add(1)).unwrap_or(0);
-            let last = &mut set[WAYS + way * ENTRY_WORDS + LAST];
+            let entry = slot / WAYS * SET_WORDS + WAYS + slot % WAYS * ENTRY_WORDS;
+            let last = &mut self.words[self.start + entry + LAST];
             *last = *last & !HOME | u64::from(home_plus_one) << HOME_SHIFT;
         }
     }
 
     /// Visits tracked pages by ascending slot, each with the words of its entry.
     fn each(&self, mut visit: impl FnMut(u32, Tag, &[u64])) {
-        for number in self.occupied.iter() {
-            let (tags, entries) = self.set(number).split_at(WAYS);
-            for (way, words) in entries.chunks_exact(ENTRY_WORDS).enumerate() {
-                if tags[way] != 0 {
-                    visit(slot(number, way), Tag(tags[way]), words);
-                }
-            }
-        }
+        self.occupied.iter().for_each(|slot| {
+            let (tag, words) = self.held(slot);
+            visit(narrow(slot), tag, words);
+        });
     }
 
     /// Visits tracked pages by ascending slot, but for those in slots that a set has.
     pub(crate) fn each_outside(&self, slots: &Bits, mut visit: impl FnMut(u32, Tag, Entry)) {
-        self.each(|slot, tag, words| {
-            if !slots.contains(slot as usize) {
-                visit(slot, tag, Entry::read(words));
-            }
+        self.occupied.outside(slots).for_each(|slot| {
+            let (tag, words) = self.held(slot);
+            visit(narrow(slot), tag, Entry::read(words));
         });
+    }
+
+    /// The page of a slot and the words of its entry.
+    #[inline]
+    fn held(&self, slot: usize) -> (Tag, &[u64]) {
+        let (set, way) = (self.set(slot / WAYS), slot % WAYS);
+        (
+            Tag(set[way]),
+            &set[WAYS + way * ENTRY_WORDS..][..ENTRY_WORDS],
+        )
     }
 
     /// Tracked pages, those with most samples first (ties: lowest slot), at most `max`.
     pub(crate) fn hottest(&self, max: usize) -> Vec<Tracked> {
-        let mut all: Vec<Tracked> = Vec::with_capacity(self.used);
+        let mut all: Vec<Tracked> = Vec::with_capacity(self.used());
         self.each(|slot, tag, words| all.push((slot, tag, Entry::read(words))));
         if all.len() > max {
             all.select_nth_unstable_by(max, hotter);
@@ -406,11 +421,16 @@ impl PageTable {
     /// those that have. Else a program with more pages than that would never be known beyond its
     /// hottest. A page that has one and was not used in this window, nor often before, can wait.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
+        if self.used() <= max {
+            let mut all = Vec::with_capacity(self.used());
+            self.each(|_, tag, _| all.push(tag));
+            return all;
+        }
         // The least word comes first. Its parts: whether the home is known; how few samples there
         // are, all with more than 2^27 being alike; the slot. One word, for thousands are compared
         // at every window.
         const KNOWN: u64 = 1 << 63;
-        let mut all: Vec<(u64, Tag)> = Vec::with_capacity(self.used);
+        let mut all: Vec<(u64, Tag)> = Vec::with_capacity(self.used());
         self.each(|slot, tag, words| {
             let sixteenths = words[LAST] & SIXTEENTHS;
             let few = (SIXTEENTHS >> 1).saturating_sub(sixteenths);
@@ -420,12 +440,10 @@ impl PageTable {
             }
             all.push((known | few << 32 | u64::from(slot), tag));
         });
-        if all.len() > max {
-            all.select_nth_unstable_by_key(max / 2, |(rank, _)| rank & !KNOWN);
-            let rest = &mut all[max / 2..];
-            rest.select_nth_unstable_by_key(max - max / 2, |(rank, _)| *rank);
-            all.truncate(max);
-        }
+        all.select_nth_unstable_by_key(max / 2, |(rank, _)| rank & !KNOWN);
+        let rest = &mut all[max / 2..];
+        rest.select_nth_unstable_by_key(max - max / 2, |(rank, _)| *rank);
+        all.truncate(max);
         all.into_iter().map(|(_, tag)| tag).collect()
     }
 
@@ -461,31 +479,25 @@ impl PageTable {
     /// Visits tracked pages with the words of their entries, and keeps those of which the visitor
     /// says yes.
     fn retain(&mut self, mut stays: impl FnMut(Tag, &mut [u64]) -> bool) {
-        let mut emptied = Vec::new();
-        for number in self.occupied.iter() {
-            let base = self.start + number * SET_WORDS;
-            let (tags, entries) = self.words[base..base + SET_WORDS].split_at_mut(WAYS);
-            let mut left = 0;
-            for (tag, words) in tags.iter_mut().zip(entries.chunks_exact_mut(ENTRY_WORDS)) {
-                if *tag != 0 && !stays(Tag(*tag), words) {
-                    *tag = 0;
-                    self.used -= 1;
-                }
-                left |= *tag;
+        let (words, start) = (&mut self.words, self.start);
+        self.occupied.retain(|slot| {
+            let (set, way) = (start + slot / WAYS * SET_WORDS, slot % WAYS);
+            let (tags, entries) = words[set..set + SET_WORDS].split_at_mut(WAYS);
+            let stay = stays(
+                Tag(tags[way]),
+                &mut entries[way * ENTRY_WORDS..][..ENTRY_WORDS],
+            );
+            if !stay {
+                tags[way] = 0;
             }
-            if left == 0 {
-                emptied.push(number);
-            }
-        }
-        for number in emptied {
-            self.occupied.remove(number);
-        }
+            stay
+        });
     }
 
     /// What a page must have left after it faded for at most so many to stay.
     fn room(&self, most: usize) -> Room {
         let mut room = Room { above: 0, share: 0 };
-        if self.used <= most {
+        if self.used() <= most {
             return room;
         }
         let mut counts = [0_usize; 16 * SAMPLE as usize];
@@ -543,8 +555,8 @@ fn least_touched(entries: &[u64]) -> usize {
         .unwrap_or(0)
 }
 
-fn slot(set: usize, way: usize) -> u32 {
-    u32::try_from(set * WAYS + way).expect("a table has far fewer than 2^32 slots")
+fn narrow(slot: usize) -> u32 {
+    u32::try_from(slot).expect("a table has far fewer than 2^32 slots")
 }
 
 #[cfg(test)]

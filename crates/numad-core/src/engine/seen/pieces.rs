@@ -22,6 +22,7 @@ use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Point, SAMPLE, border};
 use crate::tables::pages::Tag;
+use crate::tables::ranges::{count, cut, join, without};
 use crate::tables::runs::Runs;
 use crate::tables::tasks::{Hot, Record};
 
@@ -218,7 +219,8 @@ impl Seen {
             });
         }
         found.inside = Bits::new(self.pages.slots() as usize);
-        let (mut of_pieces, mut bench) = (Vec::new(), Bench::default());
+        let mut bench = Bench::default();
+        pages.clear();
         let users = std::mem::take(&mut found.users);
         for (index, bits, place) in cuts {
             let cut = Cut {
@@ -228,11 +230,10 @@ impl Seen {
                 users: &users[found.blocks[index].users.clone()],
                 placed,
             };
-            self.cut_block(positions, &cut, &mut bench, (found, &mut of_pieces));
+            self.cut_block(positions, &cut, &mut bench, (found, pages));
         }
         found.users = users;
-        pages.clear();
-        pages.reserve(of_pieces.len());
+        let of_pieces = pages.len();
         let (spaces, shown) = (&self.spaces, &*found);
         self.pages.each_outside(&shown.inside, |slot, tag, entry| {
             if shown.has(tag) {
@@ -243,7 +244,7 @@ impl Seen {
                 pages.push(positions.page(PageKey { space, page }, slot, &entry));
             }
         });
-        pages.append(&mut of_pieces);
+        pages.rotate_left(of_pieces);
     }
 
     /// Appends the pieces of a block.
@@ -260,17 +261,24 @@ impl Seen {
         };
         let users = Users::of(block.users);
         let number = |point: &Point| point.tag().page() >> block.bits;
-        for points in block.points.chunk_by(|a, b| number(a) == number(b)) {
-            let number = number(&points[0]);
+        let first = number(&block.points[0]) << block.bits;
+        let end = (number(&block.points[block.points.len() - 1]) + 1) << block.bits;
+        bench.placed.clear();
+        bench.placed.extend(block.placed.within(space, first..end));
+        let mut rest = block.points;
+        while let Some(point) = rest.first() {
+            let number = number(point);
             let own = number << block.bits..(number + 1) << block.bits;
+            let beyond = rest.iter().position(|point| point.tag().page() >= own.end);
+            let (points, others) = rest.split_at(beyond.unwrap_or(rest.len()));
+            rest = others;
             bench.extents.clear();
             bench.extents.extend(cut(block.extents, &own));
-            bench.runs.clear();
-            bench.runs.extend(block.placed.within(space, own));
+            bench.cut_runs(&own);
             self.split(points, bench, &mut found.inside);
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
-                bench.pages_of(at, points, &mut found.ranges);
+                bench.pages_of(at, &mut found.ranges);
                 let part = &bench.parts[at];
                 let slot = u32::try_from(found.pieces.len()).unwrap_or(u32::MAX);
                 let slot = self.pages.slots().saturating_add(slot);
@@ -356,13 +364,18 @@ impl Seen {
             part.samples *= 1.0 + unknown / known;
         }
         if bench.parts.iter().all(|part| part.home != Some(home)) {
-            // All that was sampled has moved already, and the rest has not.
-            let open = bench.open();
+            // All that was sampled has moved already, and the rest has not: pages that were never
+            // moved, or asked about for a move.
+            let (runs, open) = (bench.runs.iter(), &mut bench.open);
+            bench.others.clear();
+            bench.others.extend(runs.map(|(run, _)| run.clone()));
+            open.clear();
+            without(&bench.extents, &bench.others, open);
             let local = points[0].tag().space();
             let pages = open.iter().cloned().flatten();
             let tags = pages.filter_map(|page| Tag::new(local, page));
             let mut free = tags.filter(|tag| bench.parts.iter().all(|part| part.tag != *tag));
-            let share = count(&open) as f64 / count(&bench.extents).max(1) as f64;
+            let share = count(open) as f64 / count(&bench.extents).max(1) as f64;
             if let Some(tag) = free.next() {
                 for part in &mut bench.parts {
                     part.samples *= 1.0 - share;
@@ -380,13 +393,17 @@ impl Seen {
         bench.parts.clear();
         bench.votes.clear();
         bench.homes.clear();
-        let (mut unknown, mut run) = (0.0, 0);
-        for sampled in points.chunk_by(|a, b| a.tag() == b.tag()) {
-            let tag = sampled[0].tag();
+        bench.strays.clear();
+        let (mut unknown, mut run, mut samples) = (0.0, 0, 0);
+        for (at, point) in points.iter().enumerate() {
+            let tag = point.tag();
             let page = tag.page();
-            let samples: u32 = sampled.iter().map(|point| point.samples()).sum();
-            let samples = f64::from(samples) / f64::from(SAMPLE);
-            let tracked = self.pages.entry(tag);
+            samples += point.samples();
+            if points.get(at + 1).is_some_and(|next| next.tag() == tag) {
+                continue;
+            }
+            let samples = f64::from(std::mem::take(&mut samples)) / f64::from(SAMPLE);
+            let tracked = self.pages.place(tag);
             if let Some((slot, _)) = tracked {
                 inside.insert(slot as usize);
             }
@@ -395,13 +412,18 @@ impl Seen {
             }
             let placed = bench.runs.get(run).filter(|(run, _)| run.contains(&page));
             let placed = placed.map(|&(_, placed)| placed);
-            let home = tracked.and_then(|(_, entry)| entry.home());
+            let home = tracked.and_then(|(_, home)| home);
             let home = home.or_else(|| placed?.home);
-            bench.homes.resize(bench.homes.len() + sampled.len(), home);
+            while bench.homes.len() <= at {
+                bench.homes.push(home);
+            }
             let Some(home) = home else {
                 unknown += samples;
                 continue;
             };
+            if placed.is_none_or(|placed| placed.home != Some(home)) {
+                bench.strays.push((page, home));
+            }
             let was = placed.and_then(|placed| placed.from).unwrap_or(home);
             match bench.votes.iter_mut().find(|(node, _)| *node == was) {
                 Some((_, votes)) => *votes += samples,
@@ -438,9 +460,16 @@ struct Bench {
     /// Its pages, and what there was moved or asked about for a move.
     extents: Vec<Range<u64>>,
     runs: Vec<(Range<u64>, Placed)>,
+    /// The same of the whole block.
+    placed: Vec<(Range<u64>, Placed)>,
+    /// Runs that are left out of a part, and what is left of a piece without any.
+    others: Vec<Range<u64>>,
+    open: Vec<Range<u64>>,
     parts: Vec<Part>,
     /// Where each sampled page is, by point.
     homes: Vec<Option<u16>>,
+    /// Sampled pages that are where no move has put them, and where.
+    strays: Vec<(u64, u16)>,
     /// Samples by the node that pages are on, or came from if we moved them.
     votes: Vec<(u16, f64)>,
     /// The node with most of these.
@@ -448,33 +477,37 @@ struct Bench {
 }
 
 impl Bench {
-    /// Pages that were never moved, or asked about for a move.
-    fn open(&self) -> Vec<Range<u64>> {
-        let moved: Vec<Range<u64>> = self.runs.iter().map(|(run, _)| run.clone()).collect();
-        without(&self.extents, &moved)
+    /// Cuts what there was moved of the block to a piece.
+    fn cut_runs(&mut self, own: &Range<u64>) {
+        let from = self.placed.partition_point(|(run, _)| run.end <= own.start);
+        let within = self.placed[from..].iter();
+        let within = within.take_while(|(run, _)| run.start < own.end);
+        self.runs.clear();
+        self.runs.extend(within.map(|(run, placed)| {
+            let run = run.start.max(own.start)..run.end.min(own.end);
+            (run, *placed)
+        }));
     }
 
     /// Appends the pages of a part.
-    fn pages_of(&self, part: usize, points: &[Point], ranges: &mut Vec<Range<u64>>) {
+    fn pages_of(&mut self, part: usize, ranges: &mut Vec<Range<u64>>) {
         let home = self.parts[part].home;
         let begin = ranges.len();
         if home.is_none() || (home == self.most && self.runs.is_empty()) {
             ranges.extend_from_slice(&self.extents);
             return;
         }
-        for (point, at) in points.iter().zip(&self.homes) {
-            let page = point.tag().page();
-            if *at == home {
-                ranges.push(page..page + 1);
-            }
-        }
+        let strays = self.strays.iter().filter(|stray| Some(stray.1) == home);
+        ranges.extend(strays.map(|stray| stray.0..stray.0 + 1));
+        let runs = self.runs.iter();
         if home == self.most {
-            ranges.append(&mut self.open());
-        }
-        for extent in &self.extents {
-            let own = self.runs.iter().filter(|(_, placed)| placed.home == home);
-            let own = own.map(|(run, _)| run.start.max(extent.start)..run.end.min(extent.end));
-            ranges.extend(own.filter(|range| !range.is_empty()));
+            let others = runs.filter(|(_, placed)| placed.home != home);
+            self.others.clear();
+            self.others.extend(others.map(|(run, _)| run.clone()));
+            without(&self.extents, &self.others, ranges);
+        } else {
+            let own = runs.filter(|(_, placed)| placed.home == home);
+            own.for_each(|(run, _)| ranges.extend(cut(&self.extents, run)));
         }
         join(ranges, begin);
     }
@@ -661,7 +694,8 @@ impl Extents {
         if foreign.is_empty() {
             return filled;
         }
-        let mut ranges = without(&self.ranges[filled.clone()], &foreign);
+        let mut ranges = Vec::new();
+        without(&self.ranges[filled.clone()], &foreign, &mut ranges);
         let sampled = all[block.points.clone()]
             .iter()
             .map(|point| point.tag().page());
@@ -729,53 +763,4 @@ impl Extents {
         }
         sum / count.max(1)
     }
-}
-
-/// What of these ranges lies within another.
-fn cut(ranges: &[Range<u64>], within: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let (start, end) = (within.start, within.end);
-    let from = ranges.partition_point(|range| range.end <= start);
-    let inside = ranges[from..].iter();
-    let inside = inside.take_while(move |range| range.start < end);
-    inside.map(move |range| range.start.max(start)..range.end.min(end))
-}
-
-/// What of ranges, ascending, lies in none of others.
-fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut left = Vec::new();
-    for range in ranges {
-        let mut at = range.start;
-        for other in cut(others, range) {
-            left.push(at..other.start);
-            at = other.end;
-        }
-        left.push(at..range.end);
-    }
-    left.retain(|range| !range.is_empty());
-    left
-}
-
-/// How many pages these are.
-fn count(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end - range.start).sum()
-}
-
-/// Makes of the ranges from one on as few as can be, with the same pages.
-fn join(ranges: &mut Vec<Range<u64>>, begin: usize) {
-    ranges[begin..].sort_unstable_by_key(|range| range.start);
-    let mut end = begin;
-    for at in begin..ranges.len() {
-        let range = ranges[at].clone();
-        if range.is_empty() {
-            continue;
-        }
-        match ranges[begin..end].last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => {
-                ranges[end] = range;
-                end += 1;
-            }
-        }
-    }
-    ranges.truncate(end);
 }

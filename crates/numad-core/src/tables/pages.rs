@@ -421,11 +421,6 @@ impl PageTable {
     /// those that have. Else a program with more pages than that would never be known beyond its
     /// hottest. A page that has one and was not used in this window, nor often before, can wait.
     pub(crate) fn to_look_up(&self, max: usize) -> Vec<Tag> {
-        if self.used() <= max {
-            let mut all = Vec::with_capacity(self.used());
-            self.each(|_, tag, _| all.push(tag));
-            return all;
-        }
         // The least word comes first. Its parts: whether the home is known; how few samples there
         // are, all with more than 2^27 being alike; the slot. One word, for thousands are compared
         // at every window.
@@ -440,10 +435,12 @@ impl PageTable {
             }
             all.push((known | few << 32 | u64::from(slot), tag));
         });
-        all.select_nth_unstable_by_key(max / 2, |(rank, _)| rank & !KNOWN);
-        let rest = &mut all[max / 2..];
-        rest.select_nth_unstable_by_key(max - max / 2, |(rank, _)| *rank);
-        all.truncate(max);
+        if all.len() > max {
+            all.select_nth_unstable_by_key(max / 2, |(rank, _)| rank & !KNOWN);
+            let rest = &mut all[max / 2..];
+            rest.select_nth_unstable_by_key(max - max / 2, |(rank, _)| *rank);
+            all.truncate(max);
+        }
         all.into_iter().map(|(_, tag)| tag).collect()
     }
 

@@ -134,8 +134,8 @@ pub enum Command {
     /// is 0. Ctrl-C ends the experiment and goes to the command as well.
     #[command(
         override_usage = experiment::AB_USAGE,
-        after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,deloc -o solver.json\n  \
-        numadctl ab --policies linux,deloc -- ./solver --threads 32\n  \
+        after_help = "EXAMPLE:\n  numadctl ab 4242 --policies linux,auto -o solver.json\n  \
+        numadctl ab --policies linux,auto -- ./solver --threads 32\n  \
         numadctl ab 4242 --detach\n  numadctl ab list\n  numadctl ab show 3\n  \
         numadctl ab --unit postgresql.service --metric 'counter:cmd:cat /run/stats/transactions' \
         --slice 30s --time-constant 3s"
@@ -147,7 +147,7 @@ pub enum Command {
     /// neighbours hit all alike, and the test knows the odds exactly. Ctrl-C ends it with a verdict on what there is;
     /// with --output it can go on later. What the command prints is dropped. See docs/experiments.md.
     #[command(
-        after_help = "EXAMPLE:\n  numadctl compare -n 20 --policies linux,deloc -o solver.json -- \
+        after_help = "EXAMPLE:\n  numadctl compare -n 20 --policies linux,auto -o solver.json -- \
         ./solver --threads 32\n  \
         numadctl compare --continue solver.json\n  numadctl report solver.json -o solver.html"
     )]

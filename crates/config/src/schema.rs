@@ -220,7 +220,7 @@ const DAEMON: Section = Section {
         Entry {
             spec: text(
                 "default_policy",
-                "deloc",
+                "auto",
                 "The policy of an attach that names none.",
             ),
             effect: Effect::AtOnce,

@@ -23,7 +23,7 @@ pub struct Questions {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "linux,deloc"
+        default_value = "linux,auto"
     )]
     pub policies: Vec<String>,
     /// Setting of one of the policies, as in `deloc.refine=false`

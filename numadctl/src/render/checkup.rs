@@ -91,7 +91,7 @@ fn next(checkup: &Checkup) -> String {
         }
         None => {
             return format!(
-                "What policies would gain could not be told; `numadctl ab {} --policies linux,deloc --metric local` measures it.",
+                "What policies would gain could not be told; `numadctl ab {} --policies linux,auto --metric local` measures it.",
                 checkup.pid
             );
         }

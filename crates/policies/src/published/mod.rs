@@ -26,9 +26,9 @@ pub(crate) mod marathe;
 pub(crate) mod ptb;
 pub(crate) mod rclb;
 #[cfg(test)]
-mod references;
+mod references_tests;
 #[cfg(test)]
-mod whole_references;
+mod whole_references_tests;
 
 /// Windows of one length.
 pub(crate) const fn every(length: Duration) -> IntervalLaw {

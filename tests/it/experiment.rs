@@ -88,7 +88,7 @@ fn privileged_a_command_is_started_and_goes_on_after_its_experiment() {
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert_eq!(text(&output.stdout), "its own\n");
-    assert!(told.contains("deloc is the same as linux"), "{told}");
+    assert!(told.contains("auto is the same as linux"), "{told}");
     assert!(told.contains("goes on without numad"), "{told}");
     let experiment: Value =
         serde_json::from_str(&fs::read_to_string(&file).expect("the experiment")).expect("JSON");

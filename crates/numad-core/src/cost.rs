@@ -22,7 +22,7 @@ use topology::Distances;
 
 use crate::matrix::CommMatrix;
 
-pub use congestion::{Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
+pub use congestion::{BUSY, Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP, with_estimates};
 pub use program::{Demand, PlacementCost, asked_gbps};
 pub use worth::Worth;

@@ -4,13 +4,8 @@
 //! answered: their number times their period times a cache line is what the program took. Where
 //! neither is known there is no [`Pressure`], and everything is judged by distance alone.
 
-use crate::cost::{ACCESS_BYTES, Demand, MachineModel, Worth, asked_gbps, queue};
+use crate::cost::{ACCESS_BYTES, BUSY, Demand, MachineModel, Worth, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
-
-/// Share of a controller's bandwidth above which plans for threads are asked of the full model. At
-/// half of it an access waits less than 4 % longer (see [`queue`]): nothing that a placement could
-/// be judged by.
-const NEAR_LIMIT: f64 = 0.5;
 
 /// Nodes times nodes and tasks up to which the full model is asked: 8 nodes with 500 tasks. It
 /// takes about 5 us for each, so 20 ms at the most; at 64 nodes with 1,024 tasks it took half a
@@ -92,7 +87,7 @@ impl Pressure {
 
     /// Whether no controller is near its limit.
     pub(crate) fn is_calm(&self) -> bool {
-        self.used.iter().all(|used| *used <= NEAR_LIMIT)
+        self.used.iter().all(|used| *used <= BUSY)
     }
 
     /// Whether the full model has a say: near the limit of a controller, where it is not too much

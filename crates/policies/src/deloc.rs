@@ -39,7 +39,7 @@
 //! [`deloc_map`]: crate::deloc_map
 //! [`data_mapping`]: crate::data_mapping
 
-use numad_core::cost::MachineModel;
+use numad_core::cost::{BUSY, MachineModel};
 use numad_core::{
     CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
@@ -74,10 +74,6 @@ const REFINE: SettingSpec = SettingSpec {
     kind: SettingKind::Bool { default: true },
     help: "Refine what the pass over pairs leaves, so that groups of four and more are found.",
 };
-
-/// Share of a controller's bandwidth from which the cost model decides. At half of it an access waits
-/// less than 4 % longer than at rest, nothing to judge by.
-const BUSY_PERMILLE: u64 = 500;
 
 /// Share of a controller's bandwidth that a relieved plan keeps below: beyond 60 to 70 % waiting
 /// grows fast (PTB, section 4.3, sees bandwidth rise until that much of a saturated node is moved away).
@@ -275,7 +271,7 @@ impl Controllers {
         }
         let both = asked.iter().zip(&self.gives);
         both.into_iter()
-            .any(|(asked, gives)| asked.saturating_mul(1000) > gives.saturating_mul(BUSY_PERMILLE))
+            .any(|(&asked, &gives)| asked as f64 > BUSY * gives as f64)
     }
 
     fn bandwidths(&self) -> Bandwidths<'_> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::cost::{Demand, MachineModel, asked_gbps};
+use numad_core::cost::{BUSY, Demand, MachineModel, asked_gbps};
 use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
 use crate::amounts::can_be_modelled;
@@ -14,10 +14,6 @@ use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
 use crate::proposals::page_move;
 use crate::ptb::PagePhase;
-
-/// Part of what a controller gives from which it is looked at: below, an access waits less than 4 % longer than at
-/// rest.
-const BUSY: f64 = 0.5;
 
 /// Both ways, and which of them is taken.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //!
 //! `avail[n][m]` is what the processors of n have left of their bandwidth to the memory of m, `b[n][p]`
 //! what they ask of page p. Pages in order of total accesses, most first (ties: the order of the
-//! program; here in turn of those who use them, see [`in_order`]); a page with fewer than `Min_Acc` samples is skipped. `score(m, p) = sum_n avail[n][m] *
+//! program; here in turn of those who use them, see `in_order`); a page with fewer than `Min_Acc` samples is skipped. `score(m, p) = sum_n avail[n][m] *
 //! b[n][p]`, times C2 where the page is now; the best m takes the page, and its demand is taken off. Equal
 //! scores leave a page where it is, then the lowest id counts. Every page stays in question whose home
 //! is known; memory that is full, or forbidden to the program, takes no page.

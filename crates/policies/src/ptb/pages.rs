@@ -559,9 +559,9 @@ fn is_enough(page: &Page, stickiness: Stickiness) -> bool {
     page.samples >= stickiness.samples_min
 }
 
-/// Places of those that are looked at. Threads wait for each other, and longest for the one that has to go
-/// farthest: so of what each uses most by itself the same part comes before more of any, and of each thread's
-/// pages those with most accesses first.
+/// Places of those that are looked at. Threads wait for each other, and longest for the one that
+/// has to go farthest: so of the pages that each uses most the same part comes before more of any,
+/// and of these the ones with most accesses first.
 fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usize> {
     let page = |place: usize| &pages[asked[place].at as usize];
     let enough = (0..asked.len()).filter(|&place| is_enough(page(place), stickiness));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use numad_core::{
     Action, AttachmentId, Host, ObjectId, ObjectKind, Outcome, Reach, Reason, SharedRange, SpaceId,
@@ -442,11 +443,11 @@ impl Kernel for Fake {
         })
     }
 
-    /// One by one, but nobody knows which first.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
+    /// One by one, but nobody knows which first; in time, each by the mover that is done first.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) {
         let (began, has_processors, first) = {
             let mut world = self.0.borrow_mut();
-            world.together_max = world.together_max.max(calls.len());
+            world.together_max = world.together_max.max(movers.min(calls.len()));
             let first = usize::try_from(world.calls).unwrap() % calls.len().max(1);
             (
                 world.clock.load(Ordering::Relaxed),
@@ -454,15 +455,22 @@ impl Kernel for Fake {
                 first,
             )
         };
-        let mut longest = 0;
+        let mut busy = vec![0; movers];
         calls.rotate_left(first);
         for call in &mut *calls {
             let before = self.0.borrow().clock.load(Ordering::Relaxed);
             call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
-            longest = longest.max(self.0.borrow().clock.load(Ordering::Relaxed) - before);
+            let took = self.0.borrow().clock.load(Ordering::Relaxed) - before;
+            call.took = match has_processors {
+                true => Duration::from_nanos(took),
+                // They wait for each other.
+                false => Duration::from_nanos(took) * u32::try_from(movers).unwrap(),
+            };
+            *busy.iter_mut().min().unwrap() += took;
         }
         calls.rotate_right(first);
         if has_processors {
+            let longest = busy.into_iter().max().unwrap();
             self.0
                 .borrow()
                 .clock

@@ -16,7 +16,10 @@ use topology::{CpuSet, NodeId, Pid, StartTicks, Tid};
 use crate::crash::assert_natural;
 use crate::fake::{Bench, Fake, World, bind, bind_other, move_first, move_shared, set};
 use crate::journal::{Disk, FileSystem, Open};
-use crate::{Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, ProcessKey, Scope, Seen};
+use crate::pacer::Movers;
+use crate::{
+    Census, Errno, Journal, JournalLimits, Kernel, Live, Mask, MoveCall, ProcessKey, Scope, Seen,
+};
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +169,12 @@ impl Kernel for Faulty {
     ) -> Result<(), Errno> {
         self.strike("move pages")?;
         self.fake.move_pages(pid, pages, to, statuses)
+    }
+
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], _movers: usize) {
+        for call in calls {
+            call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
+        }
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {
@@ -343,7 +352,9 @@ impl Story {
             fake: self.bench.fake.clone(),
             calls: self.calls.clone(),
         };
-        Live::new(journal, faulty.clone(), faulty, || Time(0))
+        let mut live = Live::new(journal, faulty.clone(), faulty, || Time(0));
+        live.movers = Movers::always(2);
+        live
     }
 
     /// Changes this and that.

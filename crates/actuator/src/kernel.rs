@@ -4,8 +4,9 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use numad_core::Reach;
@@ -93,13 +94,9 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
-    /// Makes these calls of [`Self::move_pages`], side by side where there are threads for that,
-    /// and notes how each ended.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
-        for call in calls {
-            call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
-        }
-    }
+    /// Makes these calls of [`Self::move_pages`], so many side by side where there are threads for that, and notes how
+    /// each ended and how long it took.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize);
 
     /// What `kernel.numa_balancing` says, of which the lowest bit is balancing between nodes.
     ///
@@ -130,6 +127,8 @@ pub struct MoveCall<'a> {
     pub statuses: &'a mut [i32],
     /// How the call ended; none until it did.
     pub ended: Option<Result<(), Errno>>,
+    /// How long it took.
+    pub took: Duration,
 }
 
 /// An affinity to set.
@@ -211,23 +210,26 @@ impl Kernel for Linux {
         )
     }
 
-    /// The first in this thread, each other in one of its own. Without threads they go one by one.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>]) {
-        let make = |call: &mut MoveCall<'_>| {
-            call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
+    /// Each mover takes the next call as soon as it is done with one. This thread is one of them, and the only one
+    /// where no other can be made.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) {
+        let movers = movers.min(calls.len());
+        let calls = Mutex::new(calls.iter_mut());
+        let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            while let Some(call) = next() {
+                let began = Instant::now();
+                call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
+                call.took = began.elapsed();
+            }
         };
-        if let Some((first, others)) = calls.split_first_mut() {
-            thread::scope(|scope| {
-                for call in others {
-                    let mover = thread::Builder::new().name("mover".to_owned());
-                    // One that cannot be made leaves its call to us.
-                    drop(mover.spawn_scoped(scope, move || make(call)));
-                }
-                make(first);
-            });
-        }
-        let left = calls.iter_mut().filter(|call| call.ended.is_none());
-        left.for_each(make);
+        thread::scope(|scope| {
+            for _ in 1..movers {
+                let mover = thread::Builder::new().name("mover".to_owned());
+                drop(mover.spawn_scoped(scope, work));
+            }
+            work();
+        });
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {

@@ -1,5 +1,5 @@
 //! Moving pages. Where they are is asked first, then the journal takes all of it with one write,
-//! then they go: batch by batch, of so many actions side by side as moves more in a time
+//! then they go: batch by batch, as many side by side as moves more in a time
 //! ([`Movers`](crate::pacer::Movers)).
 //!
 //! The kernel moves the pages of one call in the thread that calls. What calls share are locks that
@@ -7,6 +7,7 @@
 //! kept aside.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use numad_core::{Action, AttachmentId, ObjectId, Outcome, PageOutcome, Reach, Refusal};
@@ -59,17 +60,12 @@ struct Going<'a, H> {
 }
 
 impl<H> Going<'_, H> {
-    fn is_over(&self) -> bool {
-        self.tried >= self.moving.len()
-    }
-
-    /// The pages that go next.
-    fn batch(&self, most: usize) -> Batch<'_, H> {
-        let rest = &self.moving[self.tried..];
-        let next = &rest[..most.min(rest.len())];
+    /// Pages that go together, by position among those that leave.
+    fn batch(&self, which: Range<usize>) -> Batch<'_, H> {
+        let which = &self.moving[which];
         Batch {
             held: &self.held,
-            pages: next.iter().map(|&index| self.pages[index]).collect(),
+            pages: which.iter().map(|&index| self.pages[index]).collect(),
             to: self.to,
         }
     }
@@ -105,22 +101,23 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let each = actions.iter().map(|action| self.prepare(action));
         let mut prepared: Prepared<'_, K::Hold> = each.collect();
         self.write_down(&mut prepared);
-        let nodes = nodes_of(&prepared);
         loop {
-            let turn = next_turn(&prepared, self.movers.count().min(nodes));
+            let turn = next_turn(&prepared, self.pacer.size(), self.movers.calls());
             if turn.is_empty() {
                 break;
             }
-            let size = self.pacer.size();
-            let batches = turn
-                .iter()
-                .filter_map(|&index| prepared[index].as_ref().ok());
-            let batches: Vec<_> = batches.map(|going| going.batch(size)).collect();
+            let batches = turn.iter().filter_map(|(index, which)| {
+                let going = prepared[*index].as_ref().ok()?;
+                Some(going.batch(which.clone()))
+            });
+            let batches: Vec<_> = batches.collect();
             let moved = self.move_batches(&batches);
-            for (index, moved) in turn.into_iter().zip(moved) {
-                let going = prepared[index].as_mut();
-                let taken = going.map_or(Ok(()), |going| going.take(&moved));
-                if let Err(refusal) = taken {
+            for ((index, which), moved) in turn.into_iter().zip(moved) {
+                // Behind one that was refused as a whole none of its action counts.
+                if let Ok(going) = &mut prepared[index]
+                    && going.tried == which.start
+                    && let Err(refusal) = going.take(&moved)
+                {
                     prepared[index] = Err(refusal);
                 }
             }
@@ -255,28 +252,34 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     to: batch.to,
                     statuses,
                     ended: None,
+                    took: Duration::ZERO,
                 });
             }
         }
         let before = (self.clock)();
-        self.kernel.move_side_by_side(&mut calls);
+        self.kernel
+            .move_side_by_side(&mut calls, self.movers.count());
         let spent = (self.clock)().since(before);
-        let count = u32::try_from(calls.len()).unwrap_or(u32::MAX).max(1);
-        let most = calls.iter().map(|call| call.pages.len()).max();
-        self.pacer.note(most.unwrap_or(0), spent);
+        let all: Duration = calls.iter().map(|call| call.took).sum();
         let pages = calls.iter().map(|call| call.pages.len()).sum();
-        self.movers.note(calls.len(), pages, spent);
-        self.pause_max = self.pause_max.max(spent);
-        self.beside += spent * (count - 1);
-        let each = calls.into_iter().map(|call| call.ended);
-        let ended: Vec<_> = each.map(|ended| ended.unwrap_or(Ok(()))).collect();
+        self.pacer.note(pages, all);
+        self.movers.note(calls.len(), pages, all);
+        let longest = calls.iter().map(|call| call.took).max();
+        self.pause_max = self.pause_max.max(longest.unwrap_or_default());
+        self.beside += all.saturating_sub(spent);
+        let share = spent.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
+        let each = calls.into_iter();
+        let ended: Vec<_> = each
+            .map(|call| (call.ended.unwrap_or(Ok(())), call.took))
+            .collect();
         let mut ended = ended.into_iter();
         let mut moved = Vec::with_capacity(batches.len());
         for ((batch, mut statuses), lives) in batches.iter().zip(statuses).zip(lives) {
-            let called = match lives {
-                Ok(()) => ended.next().unwrap_or(Ok(())).map_err(refusal::of_move),
-                Err(refusal) => Err(refusal),
+            let (called, took) = match lives {
+                Ok(()) => ended.next().unwrap_or((Ok(()), Duration::ZERO)),
+                Err(_) => (Ok(()), Duration::ZERO),
             };
+            let called = lives.and_then(|()| called.map_err(refusal::of_move));
             if lives.is_ok() {
                 self.ask_what_came_along(batch, &mut statuses);
             }
@@ -285,12 +288,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 UNTRIED => PageOutcome::Refused(untried),
                 status => page_outcome(status),
             });
-            let spent = lives.map_or(Duration::ZERO, |()| spent);
             moved.push(Moved {
                 pages: pages.collect(),
                 refusal: called.err(),
-                spent,
-                took: spent / count,
+                spent: took,
+                took: took.mul_f64(share.min(1.0)),
             });
         }
         moved
@@ -329,32 +331,35 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// How many nodes memory comes from or goes to.
-fn nodes_of<H>(prepared: &Prepared<'_, H>) -> usize {
+/// What goes next in one go, each by the position of its action and where it is among the pages that leave: in turns
+/// of the actions, those first that go to different nodes.
+fn next_turn<H>(
+    prepared: &Prepared<'_, H>,
+    size: usize,
+    most: usize,
+) -> Vec<(usize, Range<usize>)> {
     let mut nodes = BTreeSet::new();
-    for going in prepared.iter().flatten() {
-        nodes.extend(going.leaving.iter().map(|&(_, on)| on));
-        nodes.insert(going.to.0);
-    }
-    nodes.len()
-}
-
-/// The next actions that go on side by side, by position: those first that go to different nodes.
-fn next_turn<H>(prepared: &Prepared<'_, H>, most: usize) -> Vec<usize> {
-    let mut nodes = BTreeSet::new();
-    let (mut turn, mut others) = (Vec::new(), Vec::new());
+    let (mut first, mut others) = (Vec::new(), Vec::new());
     for (index, going) in prepared.iter().enumerate() {
-        let Some(going) = going.as_ref().ok().filter(|going| !going.is_over()) else {
-            continue;
-        };
-        match nodes.insert(going.to.0) {
-            true => turn.push(index),
-            false => others.push(index),
+        if let Ok(going) = going {
+            let batches = (going.tried..going.moving.len()).step_by(size);
+            let batches = batches.map(move |at| (index, at..(at + size).min(going.moving.len())));
+            match nodes.insert(going.to.0) {
+                true => first.push(batches),
+                false => others.push(batches),
+            }
         }
     }
-    turn.append(&mut others);
-    turn.truncate(most.max(1));
-    turn.sort_unstable();
+    first.append(&mut others);
+    let mut turn = Vec::new();
+    while turn.len() < most {
+        let before = turn.len();
+        turn.extend(first.iter_mut().filter_map(Iterator::next));
+        if turn.len() == before {
+            break;
+        }
+    }
+    turn.truncate(most);
     turn
 }
 

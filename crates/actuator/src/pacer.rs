@@ -55,17 +55,19 @@ impl Default for Pacer {
     }
 }
 
-/// How many calls go on side by side, learned from what they move in a time. Pure, as [`Pacer`].
+/// How many calls go on side by side, learned from what a page takes in each. Pure, as [`Pacer`].
 ///
-/// Begins with one, and doubles while that moves more by a quarter of what half as many did: what
-/// is not gained then is spent by processors that wait for each other. Looks again from time to
-/// time, for the rest of the machine gets busy or idle.
+/// Begins with the most. From time to time half as many are tried, then twice as many, for the rest
+/// of the machine gets busy or idle: as many stay as move more by a quarter than half as many. What
+/// is not gained then is spent by processors that wait for each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Movers {
     most: usize,
     count: usize,
-    /// Pages a nanosecond that half as many moved; none while there is nothing to compare with.
-    half: Option<f64>,
+    /// While others are tried: how many it were, and the nanoseconds that a page took.
+    before: Option<(usize, f64)>,
+    /// Whether more are tried next, or fewer.
+    up: bool,
     rounds: u32,
     pages: u64,
     took_ns: u64,
@@ -78,8 +80,9 @@ impl Movers {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most: most.max(1),
-            count: 1,
-            half: None,
+            count: most.max(1),
+            before: None,
+            up: false,
             rounds: 0,
             pages: 0,
             took_ns: 0,
@@ -91,7 +94,6 @@ impl Movers {
     #[cfg(test)]
     pub(crate) fn always(count: usize) -> Self {
         Self {
-            count,
             rest: u32::MAX,
             ..Self::new(count)
         }
@@ -107,8 +109,16 @@ impl Movers {
         self.count
     }
 
-    /// Learns what so many calls at once moved, and how long that took. Fewer calls than go on now
-    /// teach nothing.
+    /// Calls that are worth making in one go.
+    pub(crate) const fn calls(&self) -> usize {
+        match self.count {
+            1 => 1,
+            count => count * CALLS_EACH,
+        }
+    }
+
+    /// Learns how many pages so many calls moved, and how long these took by themselves. Fewer calls
+    /// than go on now teach nothing.
     pub(crate) fn note(&mut self, calls: usize, pages: usize, took: Duration) {
         if calls < self.count || pages == 0 || self.most == 1 {
             return;
@@ -128,33 +138,46 @@ impl Movers {
 
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a rate, which is compared with a margin of a quarter"
+        reason = "a price, which is compared with a margin of six tenths"
     )]
     fn choose(&mut self) {
-        let rate = self.pages as f64 / self.took_ns.max(1) as f64;
+        let now = (self.count, self.took_ns as f64 / self.pages as f64);
         (self.rounds, self.pages, self.took_ns) = (0, 0, 0);
-        match self.half.take() {
-            Some(half) if rate < half * MOVERS_PAY => {
-                self.count = (self.count / 2).max(1);
-                self.rest = MOVERS_REST;
-            }
-            Some(_) if self.count == self.most => self.rest = MOVERS_REST,
-            // It has rested: is it still worth as many?
-            None if self.count == self.most => self.count /= 2,
-            _ => {
-                self.half = Some(rate);
-                self.count = (self.count * 2).min(self.most);
-            }
+        let Some(before) = self.before.take() else {
+            self.before = Some(now);
+            self.up = self.count < self.most && (self.up || self.count == 1);
+            self.count = match self.up {
+                true => (self.count * 2).min(self.most),
+                false => self.count / 2,
+            };
+            return;
+        };
+        let (few, many) = match now.0 < before.0 {
+            true => (now, before),
+            false => (before, now),
+        };
+        self.count = match many.1 <= few.1 * MOVERS_WAIT {
+            true => many.0,
+            false => few.0,
+        };
+        // What was tried is no better: another time the other way.
+        if self.count == before.0 {
+            self.up = !self.up;
+            self.rest = MOVERS_REST;
         }
     }
 }
 
-/// Rounds after which it is compared: few, for a round of huge pages may take half a second.
-const MOVERS_ROUNDS: u32 = 4;
-/// Rounds until it is looked at again: one in thirty is spent on that.
-const MOVERS_REST: u32 = 128;
-/// As many move so many times what half as many do, or there are half as many.
-const MOVERS_PAY: f64 = 1.25;
+/// Calls in one go for each that goes on at a time, so that who is done first need not wait for the
+/// others.
+const CALLS_EACH: usize = 4;
+/// Rounds after which it is compared: few, for a round of huge pages may take a second.
+const MOVERS_ROUNDS: u32 = 2;
+/// Rounds until it is looked at again: one in sixteen is spent on that.
+const MOVERS_REST: u32 = 32;
+/// A page takes so many times as long with twice as many calls side by side, or half as many go:
+/// twice as many then move a quarter more.
+const MOVERS_WAIT: f64 = 1.6;
 
 /// The longest pause, where nothing else is asked for.
 const PAUSE_MAX: Duration = Duration::from_millis(5);
@@ -220,8 +243,13 @@ mod tests {
         let mut movers = Movers::new(8);
         let each = (0..1000).map(|_| {
             let count = movers.count();
-            let took_us = 512.0 * count as f64 * 2.0 / worth(count);
-            movers.note(count, 512 * count, Duration::from_secs_f64(took_us / 1e6));
+            let pages = 512 * movers.calls();
+            let took_us = pages as f64 * 2.0 * count as f64 / worth(count);
+            movers.note(
+                movers.calls(),
+                pages,
+                Duration::from_secs_f64(took_us / 1e6),
+            );
             count
         });
         each.collect()
@@ -230,32 +258,46 @@ mod tests {
     #[test]
     fn as_many_go_side_by_side_as_move_more() {
         let all = counts(|count| count as f64);
-        assert_eq!([all[0], all[4], all[8], all[12]], [1, 2, 4, 8]);
+        assert_eq!([all[0], all[2], all[4]], [8, 4, 8]);
         // Once in a while half as many are tried.
-        let fewer = all[12..].iter().filter(|&&count| count < 8).count();
+        let fewer = all.iter().filter(|&&count| count < 8).count();
         assert!(
-            all[12..].iter().all(|&count| count >= 4) && fewer < 60,
+            all.iter().all(|&count| count >= 4) && (10..80).contains(&fewer),
             "{fewer}"
         );
         // Two gain three quarters, more gain nothing.
         let some = counts(|count| if count > 1 { 1.75 } else { 1.0 });
         assert!(some[16..].iter().filter(|&&count| count == 2).count() > 900);
+        assert!(some[16..].contains(&4) && some[16..].contains(&1));
         // As where one processor does the work of all.
         let one = counts(|_| 1.0);
-        assert!(one.iter().filter(|&&count| count == 1).count() > 960);
-        assert_eq!(one.iter().max(), Some(&2));
+        assert_eq!([one[0], one[2], one[6], one[10]], [8, 4, 2, 1]);
+        assert!(one[16..].iter().filter(|&&count| count == 1).count() > 900);
+        assert_eq!(one[16..].iter().max(), Some(&2));
+    }
+
+    #[test]
+    fn how_many_go_follows_the_machine() {
+        let mut movers = Movers::new(8);
+        let mut after = |rounds: u32, worth: &dyn Fn(usize) -> f64| {
+            for _ in 0..rounds {
+                let took = 1e-3 * movers.count() as f64 / worth(movers.count());
+                movers.note(movers.calls(), 1000, Duration::from_secs_f64(took));
+            }
+            movers.count()
+        };
+        assert_eq!(after(20, &|_| 1.0), 1);
+        assert_eq!(after(100, &|count| count as f64), 8);
+        assert_eq!(after(100, &|_| 1.0), 1);
     }
 
     #[test]
     fn calls_that_had_none_beside_them_teach_nothing() {
         let mut movers = Movers::new(4);
-        for _ in 0..4 {
-            movers.note(1, 512, Duration::from_millis(1));
-        }
         for _ in 0..100 {
-            movers.note(1, 512, Duration::from_millis(1));
+            movers.note(3, 512, Duration::from_millis(1));
         }
-        assert_eq!(movers.count(), 2);
+        assert_eq!(movers.count(), 4);
         let mut alone = Movers::new(1);
         for _ in 0..100 {
             alone.note(1, 512, Duration::from_millis(1));

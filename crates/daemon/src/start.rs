@@ -96,17 +96,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     parts.serve()
 }
 
-/// How many calls that move pages may go on side by side: one for each node that memory comes from
-/// or goes to. What they take counts into `overhead.budget_percent` as all that we do.
+/// How many calls that move pages may go on side by side. How many do is measured, and what they take counts into
+/// `overhead.budget_percent` as all that we do.
 fn movers(topology: &Topology) -> usize {
-    let nodes = topology.nodes().iter();
-    nodes
-        .filter(|node| node.memory_bytes > 0)
-        .count()
-        .min(MOVERS_MAX)
+    topology.online().len().min(MOVERS_MAX)
 }
 
-/// A small share of any machine with more nodes; what more of them would move is not known.
+/// A small share of a machine with many processors; what more of them would move is not known.
 const MOVERS_MAX: usize = 8;
 
 /// Which nodes a guest should have. Wrong settings keep no guest from starting: of them only the

@@ -357,3 +357,17 @@ fn what_papers_keep() {
         ..FULL
     });
 }
+
+#[test]
+fn all_at_once() {
+    for by_blocks in [true, false] {
+        check(&Fill {
+            threads: 1024,
+            idle: 16_384,
+            processes: 256,
+            mappings: 1024,
+            by_blocks,
+            ..FULL
+        });
+    }
+}

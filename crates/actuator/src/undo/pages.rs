@@ -425,7 +425,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let mut rest = group.as_slice();
             while !rest.is_empty() {
                 let size = self.pacer.size();
-                let turn = (size * self.movers.count()).min(rest.len());
+                let turn = (size * self.movers.calls()).min(rest.len());
                 let (turn, after) = rest.split_at(turn);
                 let batches = turn.chunks(size).map(|batch| Batch {
                     held: &held,

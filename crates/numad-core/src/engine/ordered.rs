@@ -22,8 +22,8 @@ pub(super) struct Ordered {
     moves: Runs<PageMove>,
     /// Where pages were put, or found when they were to be moved.
     placed: Runs<Placed>,
-    /// Pages that are not answered yet by their action, each with what it was granted for.
-    batches: BTreeMap<Batch, Vec<(u64, u32)>>,
+    /// Pages that are not answered yet by their action, with what they were granted for.
+    batches: BTreeMap<Batch, Vec<(Range<u64>, u32)>>,
     granted: Vec<PageOrder>,
     /// Runs that were forgotten since that was told last.
     forgotten: u64,
@@ -60,7 +60,7 @@ pub(super) struct PageOrder {
     pub from: Option<usize>,
     pub reason: Reason,
     /// Pages of it that are not answered yet.
-    pub open: usize,
+    pub open: u64,
     /// Whether any of them is where it was to go.
     pub is_done: bool,
 }
@@ -132,11 +132,11 @@ impl Ordered {
         self.granted.push(order);
     }
 
-    /// Pages go by one action, each with the number of its grant.
-    pub(super) fn send(&mut self, batch: Batch, pages: Vec<(u64, u32)>) {
-        for &(_, grant) in &pages {
-            if let Some(order) = self.granted.get_mut(grant as usize) {
-                order.open += 1;
+    /// Pages go by one action, with the numbers of their grants.
+    pub(super) fn send(&mut self, batch: Batch, pages: Vec<(Range<u64>, u32)>) {
+        for (pages, grant) in &pages {
+            if let Some(order) = self.granted.get_mut(*grant as usize) {
+                order.open += pages.end - pages.start;
             }
         }
         self.batches.insert(batch, pages);
@@ -146,23 +146,26 @@ impl Ordered {
     pub(super) fn answered(
         &mut self,
         batch: Batch,
-        result: impl Fn(usize) -> Option<PageOutcome>,
+        mut results: impl Iterator<Item = Option<PageOutcome>>,
     ) -> Vec<Answer> {
-        let pages = self.batches.remove(&batch).unwrap_or_default();
         let mut answers: Vec<Answer> = Vec::new();
-        for (index, (page, grant)) in pages.into_iter().enumerate() {
-            let result = result(index);
-            match answers.last_mut() {
-                Some(last)
-                    if last.pages.end == page && last.grant == grant && last.result == result =>
-                {
-                    last.pages.end = page + 1;
+        for (pages, grant) in self.batches.remove(&batch).unwrap_or_default() {
+            for page in pages {
+                let result = results.next().flatten();
+                match answers.last_mut() {
+                    Some(last)
+                        if last.pages.end == page
+                            && last.grant == grant
+                            && last.result == result =>
+                    {
+                        last.pages.end = page + 1;
+                    }
+                    _ => answers.push(Answer {
+                        pages: page..page + 1,
+                        grant,
+                        result,
+                    }),
                 }
-                _ => answers.push(Answer {
-                    pages: page..page + 1,
-                    grant,
-                    result,
-                }),
             }
         }
         answers

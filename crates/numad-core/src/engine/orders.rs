@@ -42,16 +42,35 @@ pub(super) struct PageGrant {
     pub ranges: Vec<Range<u64>>,
 }
 
-/// A page that is ordered.
+/// Pages side by side that are ordered.
 #[derive(Clone, Copy, Debug)]
 struct Going {
     space: SpaceId,
     pid: Pid,
-    /// Page number in the process's address space, and in the space.
+    /// Number of the first page in the process's address space, and in the space.
     place: u64,
     page: u64,
-    /// What it was granted for, by position.
+    count: u64,
+    /// What they were granted for, by position.
     grant: usize,
+}
+
+impl Going {
+    const fn end(&self) -> u64 {
+        self.place + self.count
+    }
+
+    /// Takes the first pages away, at most `count`.
+    fn split_off(&mut self, count: u64) -> Self {
+        let first = Self {
+            count: self.count.min(count),
+            ..*self
+        };
+        self.place += first.count;
+        self.page += first.count;
+        self.count -= first.count;
+        first
+    }
 }
 
 /// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
@@ -185,13 +204,22 @@ impl Attachment {
             }
         }
         // A page that is granted twice, as part of a piece and as what was looked up in it, goes once.
-        going.sort_by_key(|one| (one.space, one.pid, one.place, one.grant));
-        going.dedup_by_key(|one| (one.space, one.pid, one.place));
+        going.sort_unstable_by_key(|one| (one.space, one.pid, one.place, one.grant));
+        let mut end = 0_u64;
+        let mut of = None;
+        going.retain_mut(|one| {
+            if of.replace((one.space, one.pid)) != Some((one.space, one.pid)) {
+                end = 0;
+            }
+            one.split_off(end.saturating_sub(one.place));
+            end = end.max(one.end());
+            one.count > 0
+        });
         let run = |one: &Going| {
             let grant = &grants[one.grant];
             (one.space, one.pid, grant.node, kind(&grant.reason))
         };
-        going.sort_by_key(|one| (run(one), one.place));
+        going.sort_unstable_by_key(|one| (run(one), one.place));
         for grant in grants {
             self.ordered.grant(PageOrder {
                 page: grant.page,
@@ -203,12 +231,12 @@ impl Attachment {
             });
         }
         let runs = going.chunk_by(|a, b| run(a) == run(b));
-        let batches = runs.flat_map(|run| run.chunks(MOVE_BATCH_MAX).enumerate());
-        let mut batches: Vec<(usize, &[Going])> = batches.collect();
+        let batches = runs.flat_map(|run| batches_of(run).into_iter().enumerate());
+        let mut batches: Vec<(usize, Vec<Going>)> = batches.collect();
         // In turns, so that what goes side by side comes from and goes to different nodes.
         batches.sort_by_key(|&(turn, _)| turn);
         for (_, batch) in batches {
-            self.order_batch(context, grants, batch);
+            self.order_batch(context, grants, &batch);
         }
     }
 
@@ -219,17 +247,15 @@ impl Attachment {
         grant: usize,
         granted: &'a PageGrant,
     ) -> impl Iterator<Item = Going> + 'a {
-        let space = granted.page.space;
-        let pages = granted.ranges.iter().cloned().flatten();
-        let place_of = self.seen.pages_at(place, granted.page);
-        pages.filter_map(move |page| {
-            Some(Going {
-                space,
-                pid: place.pid,
-                place: place_of(page)?,
-                page,
-                grant,
-            })
+        let ranges = granted.ranges.iter().cloned();
+        let found = ranges.flat_map(move |range| self.seen.runs_at(place, granted.page, range));
+        found.map(move |(place_there, pages)| Going {
+            space: granted.page.space,
+            pid: place.pid,
+            place: place_there,
+            page: pages.start,
+            count: pages.end - pages.start,
+            grant,
         })
     }
 
@@ -242,9 +268,10 @@ impl Attachment {
             ..
         } = batch[0];
         let first = &grants[grant];
-        let granted = batch
-            .iter()
-            .map(|one| (one.page, u32::try_from(one.grant).unwrap_or(u32::MAX)));
+        let granted = batch.iter().map(|one| {
+            let grant = u32::try_from(one.grant).unwrap_or(u32::MAX);
+            (one.page..one.page + one.count, grant)
+        });
         let key = (space, pid, place * context.page_bytes);
         self.ordered.send(key, granted.collect());
         let action = Action::MovePages {
@@ -253,7 +280,8 @@ impl Attachment {
             space,
             pages: batch
                 .iter()
-                .map(|one| one.place * context.page_bytes)
+                .flat_map(|one| one.place..one.end())
+                .map(|place| place * context.page_bytes)
                 .collect(),
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
@@ -283,6 +311,25 @@ impl Attachment {
         let found = self.certainty.weigh(&all);
         Some(found).filter(|evidence| evidence.samples > 0.0)
     }
+}
+
+/// Parts of what goes together that are small enough for an action each.
+fn batches_of(run: &[Going]) -> Vec<Vec<Going>> {
+    let mut batches = Vec::new();
+    let (mut batch, mut room) = (Vec::new(), MOVE_BATCH_MAX as u64);
+    for &(mut one) in run {
+        while one.count > 0 {
+            let first = one.split_off(room);
+            room -= first.count;
+            batch.push(first);
+            if room == 0 {
+                batches.push(std::mem::take(&mut batch));
+                room = MOVE_BATCH_MAX as u64;
+            }
+        }
+    }
+    batches.extend(Some(batch).filter(|batch| !batch.is_empty()));
+    batches
 }
 
 /// Reasons of one kind may share an action.

@@ -125,8 +125,9 @@ impl Attachment {
         let Some(&first) = pages.first().filter(|_| self.seen.has(space)) else {
             return;
         };
-        let result = |index: usize| all.or_else(|| tried.get(index).copied());
-        for answer in self.ordered.answered((space, pid, first), result) {
+        let tried = tried.iter().copied().map(Some);
+        let results = tried.chain(std::iter::repeat(all));
+        for answer in self.ordered.answered((space, pid, first), results) {
             self.pages_ended(now, space, answer, topology);
         }
         self.ordered.forget_oldest();
@@ -140,9 +141,7 @@ impl Attachment {
         };
         let count = pages.end - pages.start;
         let hold = self.options.hold;
-        order.open = order
-            .open
-            .saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        order.open = order.open.saturating_sub(count);
         let (from, node) = (order.from, order.node);
         match answer.result {
             Some(end @ (PageOutcome::On(there) | PageOutcome::Stood(there))) => {

@@ -1,5 +1,7 @@
 //! Memory that processes of a program share: learning of it, and finding a process to reach it through.
 
+use std::ops::Range;
+
 use topology::Pid;
 
 use super::Seen;
@@ -158,18 +160,34 @@ impl Seen {
         found.map(|(_, place)| place)
     }
 
-    /// Where pages of a space are in the address space of the process that one of them was found at.
-    pub(in crate::engine) fn pages_at(
+    /// Where pages of a space are in the address space of the process that one of them was found at: side by side in
+    /// both, by the first of them there.
+    pub(in crate::engine) fn runs_at(
         &self,
         place: Place,
         found: PageKey,
-    ) -> impl Fn(u64) -> Option<u64> + '_ {
+        pages: Range<u64>,
+    ) -> Vec<(u64, Range<u64>)> {
         let space = self.spaces.local_of(found.space);
-        let object = space.filter(|&local| local != place.process);
-        move |page| match object {
-            None => Some(page),
-            Some(_) if page == found.page => Some(place.page),
-            Some(object) => self.shares.page_in(place.process, object, page),
+        let Some(object) = space.filter(|&local| local != place.process) else {
+            return vec![(pages.start, pages)];
+        };
+        let mut runs: Vec<(u64, Range<u64>)> = Vec::new();
+        for page in pages {
+            let there = match page == found.page {
+                true => Some(place.page),
+                false => self.shares.page_in(place.process, object, page),
+            };
+            match (there, runs.last_mut()) {
+                (Some(there), Some((first, run)))
+                    if run.end == page && *first + (run.end - run.start) == there =>
+                {
+                    run.end = page + 1;
+                }
+                (Some(there), _) => runs.push((there, page..page + 1)),
+                (None, _) => {}
+            }
         }
+        runs
     }
 }

@@ -37,7 +37,7 @@ pub(super) type Batch = (SpaceId, Pid, u64);
 pub(super) struct PageMove {
     pub stay: Stay,
     /// Node another than its own that the last judged window wanted it on.
-    pub wanted: Option<usize>,
+    pub wanted: Option<u16>,
     /// The kernel's balancing moved it last.
     pub by_kernel: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct Answer {
 /// Affinities of ours that are remembered. Nodes times kinds of threads; further ones replace the oldest.
 const MASKS_MAX: usize = 256;
 /// Runs of pages whose moves are remembered; the ones that rest shortest are forgotten first.
-const PAGE_MOVES_MAX: usize = 16_384;
+const PAGE_MOVES_MAX: usize = 8192;
 
 impl Ordered {
     pub(super) fn masks(&self) -> &[(CpuSet, CpuSet)] {
@@ -112,10 +112,10 @@ impl Ordered {
     pub(super) fn note_wanted(&mut self, wishes: &[Asked<'_>]) {
         self.moves.each(|history| history.wanted = None);
         for asked in wishes {
-            let node = asked.wish.node;
+            let node = u16::try_from(asked.wish.node).ok();
             asked.each(|pages| {
                 self.moves.change(asked.page.space, pages, |history| {
-                    history.wanted = Some(node);
+                    history.wanted = node;
                 });
             });
         }

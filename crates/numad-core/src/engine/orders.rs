@@ -116,7 +116,7 @@ impl Attachment {
             }
         }
         assert!(!cpus.is_empty(), "a bind order names a processor");
-        record.order = Some(Order {
+        record.order = Some(Box::new(Order {
             binding: Binding {
                 node: grant.node,
                 cpus: cpus.clone(),
@@ -127,7 +127,7 @@ impl Attachment {
             position: grant.position,
             reason: grant.reason.clone(),
             from: grant.from,
-        });
+        }));
         let action = Action::Bind {
             attachment: self.id,
             task,

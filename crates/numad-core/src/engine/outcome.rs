@@ -57,7 +57,7 @@ impl Attachment {
             position,
             reason,
             from,
-        } = record.order.take()?;
+        } = *record.order.take()?;
         let (node, mut handed_off) = (binding.node, None);
         if done {
             self.totals.threads_bound += 1;
@@ -76,7 +76,7 @@ impl Attachment {
                 }
             }
             let (ours, original) = (binding.cpus.clone(), record.original.clone());
-            record.bond = Bond::Bound(binding);
+            record.bond = Bond::Bound(Box::new(binding));
             self.ordered.remember_mask(&ours, &original);
         } else if refusal == Some(Refusal::ChangedByOther) {
             record.bond = Bond::HandsOff;

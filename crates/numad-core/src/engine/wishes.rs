@@ -132,8 +132,8 @@ impl<'a> Known<'_, 'a> {
             for (run, history) in self.ordered.moves(page.space, range.clone()) {
                 let rests = !history.stay.is_over(self.now);
                 let kernel_did = self.left.balances && history.by_kernel;
-                let agrees =
-                    !kernel_did && history.wanted == Some(node) || came > Some(history.stay.last());
+                let agrees = !kernel_did && history.wanted.map(usize::from) == Some(node)
+                    || came > Some(history.stay.last());
                 let waits = self.settles && !agrees;
                 held |= rests;
                 unconfirmed |= waits;

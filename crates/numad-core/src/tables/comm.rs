@@ -7,14 +7,15 @@ use crate::matrix::CommMatrix;
 /// Amounts per pair of seats: in this window, and faded from the windows before.
 ///
 /// A triangle, so that the first seats, which are taken first, lie close together, and as large as the seats
-/// need that were ever used: 256 of them are 383 KiB, 1,024 are 6 MiB. Amounts that are more than 32 bits can
+/// need that were ever used: 256 of them are 319 KiB, 1,024 are 5 MiB. Amounts that are more than 32 bits can
 /// say are kept in units of [`COARSER`] or its powers, so that the smallest are a billionth of the largest.
 #[derive(Debug, Default)]
 pub(crate) struct CommTable {
     live: Vec<u32>,
-    /// What was live in the window that was rolled last, for those who show it.
-    last: Vec<u32>,
     past: Vec<u32>,
+    /// What was live in the window that was rolled last, for those who show it: 16 bits each, and how many were left
+    /// out.
+    last: (Vec<u16>, u32),
     /// What blocks of memory that are too seldom sampled page by page tell of this window, beside that. There
     /// once a block told something, to the end of the window.
     inferred: Vec<u64>,
@@ -56,17 +57,20 @@ impl CommTable {
         // One more than there are pairs: where the last seat with itself would be.
         let pairs = pair(0, self.high.next_multiple_of(SEATS)) + 1;
         if pairs > self.live.len() {
-            for amounts in [&mut self.live, &mut self.last, &mut self.past] {
+            for amounts in [&mut self.live, &mut self.past] {
                 amounts.reserve_exact(pairs - amounts.len());
                 amounts.resize(pairs, 0);
             }
+            let last = &mut self.last.0;
+            last.reserve_exact(pairs - last.len());
+            last.resize(pairs, 0);
         }
     }
 
     #[cold]
     fn be_coarser(&mut self) {
         self.shift += COARSER;
-        for amounts in [&mut self.live, &mut self.last, &mut self.past] {
+        for amounts in [&mut self.live, &mut self.past] {
             amounts.iter_mut().for_each(|amount| *amount >>= COARSER);
         }
     }
@@ -125,7 +129,8 @@ impl CommTable {
     pub(crate) fn read_last(&self, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
         let (mut last, mut decayed) = (CommMatrix::new(seats.len()), CommMatrix::new(seats.len()));
         self.each_pair(seats, |one, other, at| {
-            let [then, past] = [self.last[at], self.past[at]].map(|it| u64::from(it) << self.shift);
+            let then = u64::from(self.last.0[at]) << self.last.1;
+            let past = u64::from(self.past[at]) << self.shift;
             last.add(one, other, then);
             decayed.add(one, other, past.saturating_mul(2).max(then));
         });
@@ -158,12 +163,13 @@ impl CommTable {
         let was = self.shift;
         let mut said = std::mem::take(&mut self.inferred);
         said.resize(end.max(said.len()), 0);
-        let mut bits = 0;
+        let (mut bits, mut most) = (0, 0);
         for ((said, live), past) in said.iter_mut().zip(&mut self.live[..end]).zip(&self.past) {
             if *live > 0 {
                 *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
             }
             bits |= *said | u64::from(*past) << was;
+            most |= *said;
         }
         // Past and present fit into the same bits again, or do not.
         self.shift = 0;
@@ -171,10 +177,12 @@ impl CommTable {
             self.shift += COARSER;
         }
         let fit = |amount: u64| u32::try_from(amount >> self.shift).unwrap_or(u32::MAX);
-        for ((said, last), past) in said.iter().zip(&mut self.last[..end]).zip(&mut self.past) {
+        let left_out = (u64::BITS - most.leading_zeros()).saturating_sub(u16::BITS);
+        self.last.1 = left_out;
+        for ((said, last), past) in said.iter().zip(&mut self.last.0[..end]).zip(&mut self.past) {
             *last = 0;
             if *said > 0 || *past > 0 {
-                *last = fit(*said);
+                *last = u16::try_from(*said >> left_out).unwrap_or(u16::MAX);
                 *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
             }
         }
@@ -194,7 +202,7 @@ impl CommTable {
             for partner in (0..self.high).filter(|&partner| partner != seat) {
                 let at = pair(seat.min(partner), seat.max(partner));
                 self.live[at] = 0;
-                self.last[at] = 0;
+                self.last.0[at] = 0;
                 self.past[at] = 0;
                 if let Some(inferred) = self.inferred.get_mut(at) {
                     *inferred = 0;

@@ -12,7 +12,7 @@ use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 /// Ranges of one process; further ones keep the process's own pages. As many are known that may be others' as well.
 pub(crate) const RANGES_MAX: usize = 1024;
 /// Ranges of one program, of either kind.
-pub(crate) const RANGES_OF_ALL_MAX: usize = 16 * RANGES_MAX;
+pub(crate) const RANGES_OF_ALL_MAX: usize = 12 * RANGES_MAX;
 /// Objects of one program, so that three of four spaces are left for processes.
 pub(crate) const OBJECTS_MAX: usize = 1024;
 

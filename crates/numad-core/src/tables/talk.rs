@@ -20,8 +20,8 @@ pub(crate) struct Talk {
 #[derive(Clone, Copy, Debug)]
 struct Said {
     higher: Seat,
-    live: u64,
-    past: u64,
+    live: u32,
+    past: u32,
 }
 
 impl Talk {
@@ -43,11 +43,16 @@ impl Talk {
             }
             Err(at) => {
                 let (live, past) = (0, 0);
+                if said.len() == said.capacity() {
+                    // Not twice as much: rows are many, and all of them may be full.
+                    said.reserve_exact(said.len() / 8 + 4);
+                }
                 said.insert(at, Said { higher, live, past });
                 self.pairs += 1;
                 at
             }
         };
+        let amount = u32::try_from(amount).unwrap_or(u32::MAX);
         said[at].live = said[at].live.saturating_add(amount);
     }
 
@@ -70,8 +75,9 @@ impl Talk {
                 let other = positions.get(usize::from(said.higher));
                 if let (Some(one), Some(Some(other))) = (*one, other.copied()) {
                     let (one, other) = (one as usize, other as usize);
-                    live.add(one, other, said.live);
-                    decayed.add(one, other, said.live.saturating_add(said.past));
+                    let (now, past) = (u64::from(said.live), u64::from(said.past));
+                    live.add(one, other, now);
+                    decayed.add(one, other, now + past);
                 }
             }
         }
@@ -81,7 +87,7 @@ impl Talk {
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn roll(&mut self) {
         self.retain(|_, said| {
-            said.past = said.past.saturating_add(std::mem::take(&mut said.live)) / 2;
+            said.past = said.past.midpoint(std::mem::take(&mut said.live));
             said.past > 0
         });
     }

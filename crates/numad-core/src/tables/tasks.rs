@@ -1,5 +1,6 @@
 //! The threads of one program: what every sample needs close together, the rest beside it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use topology::{CoreId, CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
@@ -32,7 +33,7 @@ pub(crate) enum Bond {
     #[default]
     Free,
     /// We bound it.
-    Bound(Binding),
+    Bound(Box<Binding>),
     /// Someone else changed what we had set. There is no way out of this.
     HandsOff,
 }
@@ -85,14 +86,14 @@ pub(crate) struct Record {
     /// The observation that last showed it; the one before its first sample if none did.
     pub observed: u64,
     /// Its affinity before it was ours. Empty while unknown: all.
-    pub original: CpuSet,
+    pub original: Arc<CpuSet>,
     /// Whether that was all that its cgroup allowed at the time, so that it limits nothing: without
     /// us such a thread would use whatever its cgroup comes to allow.
     pub unlimited: bool,
     /// Empty while unknown: all.
-    pub cgroup: CpuSet,
+    pub cgroup: Arc<CpuSet>,
     pub bond: Bond,
-    pub order: Option<Order>,
+    pub order: Option<Box<Order>>,
     pub stay: Stay,
     /// The same among the last-level caches of its node.
     pub stay_within: Stay,

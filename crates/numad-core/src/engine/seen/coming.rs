@@ -1,8 +1,10 @@
 //! Threads and processes of a program, as they come and go.
 
+use std::sync::Arc;
+
 use std::time::Duration;
 
-use topology::{CpuSet, Pid, Tid};
+use topology::{Pid, Tid};
 
 use super::Seen;
 use crate::engine::registry::Registry;
@@ -90,9 +92,9 @@ impl Seen {
             samples_last: 0,
             exited: None,
             observed: self.observations,
-            original: CpuSet::new(),
+            original: Arc::default(),
             unlimited: false,
-            cgroup: CpuSet::new(),
+            cgroup: Arc::default(),
             bond: Bond::Free,
             order: None,
             stay: Stay::default(),

@@ -1,6 +1,8 @@
 //! Explicit messages between processes of a program (OnDeLoc-MPI), in the same matrix as shared memory: ranks by what
 //! they send, and the threads within a rank by the memory they share.
 
+use std::collections::BTreeMap;
+
 use topology::Pid;
 
 use super::Seen;
@@ -22,11 +24,20 @@ const SAMPLES_MAX: u64 = 1 << 24;
 const THREADS_MAX: usize = 64;
 
 impl Seen {
-    /// What one process of this program sent to another in this window.
+    /// What one process of this program sent to another in this window. The `seats` of processes are looked up once for
+    /// all that is told together.
     ///
     /// It is known exactly, so it counts as many samples as would have shown as much sharing.
-    pub(in crate::engine) fn sent(&mut self, sent: &Sent, accesses_per_amount: f64) {
-        let (from, to) = (self.seats_in(sent.from), self.seats_in(sent.to));
+    pub(in crate::engine) fn sent(
+        &mut self,
+        sent: &Sent,
+        seats: &mut BTreeMap<Pid, Vec<(u32, Seat)>>,
+        accesses_per_amount: f64,
+    ) {
+        for pid in [sent.from, sent.to] {
+            seats.entry(pid).or_insert_with(|| self.seats_in(pid));
+        }
+        let (from, to) = (&seats[&sent.from], &seats[&sent.to]);
         if sent.from == sent.to || from.is_empty() || to.is_empty() {
             return;
         }
@@ -39,13 +50,13 @@ impl Seen {
         // Rounded up, so that few messages are not none.
         let pairs = u64::try_from(from.len() * to.len()).unwrap_or(u64::MAX);
         let share = amount.div_ceil(pairs.max(1)).max(1);
-        for &(_, one) in &from {
-            for &(_, other) in &to {
+        for &(_, one) in from {
+            for &(_, other) in to {
                 self.comm.add(one, other, share);
                 self.said.add(one, other, samples.div_ceil(pairs));
             }
         }
-        for slot in from.iter().chain(&to).map(|(slot, _)| *slot) {
+        for slot in from.iter().chain(to).map(|(slot, _)| *slot) {
             let hot = &mut self.tasks.hot[slot as usize];
             hot.samples = hot.samples.saturating_add(samples);
         }

@@ -1,5 +1,7 @@
 //! What an observation says of a program's threads and pages.
 
+use std::sync::Arc;
+
 use topology::{CpuSet, NodeId, Pid, TaskKey, Tid, Topology};
 
 use super::Seen;
@@ -43,6 +45,7 @@ impl Seen {
         masks: &[(CpuSet, CpuSet)],
     ) -> Found {
         let mut found = Found::default();
+        let mut last = Sets::default();
         self.observations += 1;
         self.retire_all(registry, |record| record.exited.is_some());
         for task in &program.tasks {
@@ -51,7 +54,7 @@ impl Seen {
             };
             if let Some(record) = self.tasks.record_mut(slot) {
                 record.observed = self.observations;
-                if update(record, task, look, masks) {
+                if update(record, task, (look, &mut last), masks) {
                     found.handed_off.push(task.key);
                 }
             }
@@ -163,11 +166,26 @@ impl Seen {
     }
 }
 
+/// What the last thread has that was looked at: mostly all threads of a program have the same, and keep it together.
+#[derive(Debug, Default)]
+struct Sets {
+    original: Arc<CpuSet>,
+    cgroup: Arc<CpuSet>,
+}
+
+/// Another's set where it is the same.
+fn shared(set: &CpuSet, last: &mut Arc<CpuSet>) -> Arc<CpuSet> {
+    if **last != *set {
+        *last = Arc::new(set.clone());
+    }
+    Arc::clone(last)
+}
+
 /// Takes what was observed; true when someone else has changed an affinity that was ours.
 fn update(
     record: &mut Record,
     task: &ObservedTask,
-    look: &Look<'_>,
+    (look, last): (&Look<'_>, &mut Sets),
     masks: &[(CpuSet, CpuSet)],
 ) -> bool {
     record.start = Some(task.key.start);
@@ -179,19 +197,17 @@ fn update(
     if record.base.is_none() {
         record.base = Some((look.now, task.cpu_time));
     }
-    let cgroup_changed = !record.cgroup.is_empty() && record.cgroup != task.cgroup_cpus;
-    if record.cgroup != task.cgroup_cpus {
-        record.cgroup = task.cgroup_cpus.clone();
-    }
+    let cgroup_changed = !record.cgroup.is_empty() && *record.cgroup != task.cgroup_cpus;
+    record.cgroup = shared(&task.cgroup_cpus, &mut last.cgroup);
     let limits_changed = cgroup_changed || look.online_changed;
     let taken = judge_affinity(record, &task.affinity, look.online, limits_changed);
     let trusted = !limits_changed || record.original.is_empty();
-    if matches!(record.bond, Bond::Free) && trusted && record.original != task.affinity {
+    if matches!(record.bond, Bond::Free) && trusted && *record.original != task.affinity {
         // A thread inherits the affinity of the one that made it. If that is ours, what counts is
         // what stood there before.
         let inherited = masks.iter().find(|(ours, _)| *ours == task.affinity);
         let before = inherited.map_or(&task.affinity, |(_, original)| original);
-        record.original = before.clone();
+        record.original = shared(before, &mut last.original);
         let cgroup = record.cgroup.intersection(look.online);
         record.unlimited = !cgroup.is_empty() && cgroup.is_subset(&record.original);
     }
@@ -223,7 +239,7 @@ fn judge_affinity(
     }
     // Until our affinity was seen in force, what stood there before proves nothing: a dry run never
     // sets any.
-    if !binding.seen && *affinity == record.original {
+    if !binding.seen && *affinity == *record.original {
         return false;
     }
     if limits_changed {

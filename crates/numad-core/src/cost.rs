@@ -55,15 +55,11 @@ pub(crate) fn placement_distances<const COUNT: usize>(
 ) -> [f64; COUNT] {
     let table = PairDistances::new(distances);
     let mut sums = [0.0; COUNT];
-    for one in 0..matrix.count() {
-        for (other, &amount) in (one + 1..).zip(&matrix.row(one)[one + 1..]) {
-            if amount > 0 {
-                for (sum, nodes) in sums.iter_mut().zip(placements) {
-                    *sum += amount as f64 * table.between(nodes[one], nodes[other]);
-                }
-            }
+    matrix.pairs().for_each(|(one, other, amount)| {
+        for (sum, nodes) in sums.iter_mut().zip(placements) {
+            *sum += amount as f64 * table.between(nodes[one], nodes[other]);
         }
-    }
+    });
     sums
 }
 

@@ -420,7 +420,9 @@ impl ThreadCase<'_> {
         };
         let by_distance = worth.judge();
         let model = model.get_or_init(|| self.pressure?.full_model(*self.program, before));
-        let modelled = model.as_ref().map(|model| model.worth(&plan));
+        let modelled = model
+            .as_ref()
+            .map(|model| model.worth(&plan, worth.price_ns));
         // It sees the same pages.
         let doubted_ns = seen_ns - worth.saved_ns;
         let modelled = modelled.map(|model| model.less(doubted_ns));

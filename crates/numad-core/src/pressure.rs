@@ -191,14 +191,14 @@ impl FullModel<'_> {
     /// Those pages could follow where their users are now, and nobody would have to move for that.
     /// So the plan is held against the better of the two ways to stay: it is worth what it brings
     /// beside what its pages bring without it.
-    pub(crate) fn worth(&self, plan: &ThreadPlan<'_>) -> Worth {
+    pub(crate) fn worth(&self, plan: &ThreadPlan<'_>, price_ns: f64) -> Worth {
         let goes = |page: &Page| plan.follows(page).or(home(page));
         let comes = |page: &Page| plan.follows_in_place(page).or(home(page));
         let before = self.demand.cost(plan.before, comes).sum_ns();
         let after = self.demand.cost(plan.after, goes).sum_ns();
         Worth {
             saved_ns: (before.min(self.stays_ns) - after) * windows(&plan.program),
-            price_ns: plan.price_ns(),
+            price_ns,
             evidence: None,
         }
     }

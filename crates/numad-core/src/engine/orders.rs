@@ -1,5 +1,6 @@
 //! From what was granted to actions: masks, cores, batches.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use topology::{CoreId, CpuId, CpuSet, Pid, Topology};
@@ -75,13 +76,13 @@ impl Going {
 
 /// Processors a thread may run on: usable ones, within its cgroup and within the affinity it had
 /// before ours, if that was its own. Sets that are not known limit nothing.
-pub(super) fn allowed_cpus(record: &Record, usable: &CpuSet) -> CpuSet {
-    let mut allowed = usable.clone();
-    if !record.cgroup.is_empty() {
-        allowed = allowed.intersection(&record.cgroup);
-    }
-    if !record.original.is_empty() && !record.unlimited {
-        allowed = allowed.intersection(&record.original);
+pub(super) fn allowed_cpus<'a>(record: &Record, usable: &'a CpuSet) -> Cow<'a, CpuSet> {
+    let mut allowed = Cow::Borrowed(usable);
+    let own = (!record.unlimited).then_some(&record.original);
+    for limit in [Some(&record.cgroup), own].into_iter().flatten() {
+        if !limit.is_empty() && !allowed.is_subset(limit) {
+            allowed = Cow::Owned(allowed.intersection(limit));
+        }
     }
     allowed
 }

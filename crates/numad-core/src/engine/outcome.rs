@@ -7,7 +7,7 @@ use super::ordered::{Answer, Placed};
 use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
 use crate::hold::Stay;
-use crate::policy::{Fate, PageKey, Proposal, Reason, SpaceId};
+use crate::policy::{Fate, Proposal, Reason, SpaceId};
 use crate::tables::tasks::{Bond, Order};
 use crate::time::Time;
 
@@ -163,16 +163,12 @@ impl Attachment {
                         false => history.stay.refused(now, hold),
                     }
                 });
-                for page in pages {
-                    self.seen.set_home(PageKey { space, page }, home);
-                }
+                self.seen.set_homes(space, pages, home);
             }
             // Nothing was there: memory that was never touched, a gap between what was, or given back.
             Some(PageOutcome::Refused(Refusal::Gone)) => {
                 self.ordered.found(space, pages.clone(), Placed::default());
-                for page in pages {
-                    self.seen.set_home(PageKey { space, page }, None);
-                }
+                self.seen.set_homes(space, pages, None);
             }
             Some(PageOutcome::Refused(refusal)) => {
                 *self.totals.refusals.entry(refusal).or_default() += count;

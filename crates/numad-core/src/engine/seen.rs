@@ -4,6 +4,8 @@
 //! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
 //! memory in [`pieces`]; and what people see of it ([`show`]).
 
+use std::ops::Range;
+
 use topology::Pid;
 
 use super::options::{AttachOptions, EngineOptions, Totals};
@@ -14,7 +16,7 @@ use crate::published::Method;
 use crate::sample::{Sample, ServedBy};
 use crate::tables::Seat;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::{Forest, SAMPLE};
+use crate::tables::forest::{Forest, Point, SAMPLE};
 use crate::tables::pages::{PageTable, Tag};
 use crate::tables::paper::Paper;
 use crate::tables::seats::Seats;
@@ -368,10 +370,16 @@ impl Seen {
         Some(self.pages.place(tag)?.0)
     }
 
-    /// A page is on that node now.
-    pub(super) fn set_home(&mut self, page: PageKey, home: Option<u16>) {
-        if let Some(tag) = self.tag(page) {
-            self.pages.set_home(tag, home);
+    /// Samples by page and thread, as pieces count them.
+    pub(super) fn points(&self) -> &[Point] {
+        self.forest.points()
+    }
+
+    /// Pages are on that node now.
+    pub(super) fn set_homes(&mut self, space: SpaceId, pages: Range<u64>, home: Option<u16>) {
+        if let Some(local) = self.spaces.local_of(space) {
+            let tags = pages.filter_map(|page| Tag::new(local, page));
+            tags.for_each(|tag| self.pages.set_home(tag, home));
         }
     }
 

@@ -210,7 +210,8 @@ impl<'a> Known<'_, 'a> {
             let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
             self.certainty.weigh_chosen(&scale, plans).convinces()
         });
-        sure && self.pieces.own_saving(tag, program, moved) >= 0.0
+        let points = self.seen.points();
+        sure && self.pieces.own_saving(tag, points, program, moved) >= 0.0
     }
 }
 

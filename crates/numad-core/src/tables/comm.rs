@@ -1,7 +1,7 @@
 //! How much threads said to each other, by seat, as [`super::pages::PageTable::touch`] tells it (LAPT).
 
-use super::Seat;
 use super::bits::Bits;
+use super::{Seat, positions};
 use crate::matrix::CommMatrix;
 
 /// Amounts per pair of seats: in this window, and faded from the windows before.
@@ -114,7 +114,7 @@ impl CommTable {
         self.each_pair(seats, |one, other, at| {
             let (now, past) = (self.now(at), self.past[at]);
             // Most pairs say nothing.
-            if now > 0 || past > 0 {
+            if now | u64::from(past) > 0 {
                 live.add(one, other, now);
                 decayed.add(
                     one,
@@ -138,21 +138,14 @@ impl CommTable {
     }
 
     fn each_pair(&self, seats: &[Option<Seat>], mut visit: impl FnMut(usize, usize, usize)) {
-        let used = seats.iter().enumerate().filter_map(|(position, seat)| {
-            let seat = usize::from((*seat)?);
-            (seat < self.high).then_some((position, seat))
-        });
-        let used: Vec<(usize, usize)> = used.collect();
-        for (index, &(one, seat)) in used.iter().enumerate() {
+        let positions = positions(seats);
+        for (seat, one) in positions.iter().enumerate().take(self.high) {
+            let Some(one) = *one else { continue };
             let row = pair(0, seat);
-            for &(other, partner) in &used[..index] {
-                // Seats mostly rise with positions: then this reads the row from left to right.
-                let at = if partner < seat {
-                    row + partner
-                } else {
-                    pair(seat, partner)
-                };
-                visit(one, other, at);
+            for (at, other) in (row..).zip(&positions[..seat]) {
+                if let Some(other) = *other {
+                    visit(one as usize, other as usize, at);
+                }
             }
         }
     }

@@ -191,7 +191,7 @@ impl Forest {
     pub(crate) fn blocks(&mut self, threads: usize) -> Blocks {
         self.settle();
         self.gammas.fit(threads.max(2));
-        let mut search = Search::new(&self.gammas);
+        let mut search = Search::new(&self.gammas, self.points.len());
         for page in self.points.chunk_by(|one, other| one.tag == other.tag) {
             search.add(page);
         }
@@ -398,6 +398,8 @@ struct Part {
     /// How high the bit is in which it and the part before it differ.
     split: u32,
     kind: Kind,
+    /// Whose they are, if one thread's.
+    seat: Seat,
     samples: u64,
     score: f64,
     /// Sum over threads, of the whole as one block.
@@ -416,12 +418,12 @@ enum Kind {
 }
 
 impl<'a> Search<'a> {
-    const fn new(gammas: &'a Gammas) -> Self {
+    fn new(gammas: &'a Gammas, points: usize) -> Self {
         Self {
             gammas,
-            parts: Vec::new(),
-            blocks: Vec::new(),
-            counts: Vec::new(),
+            parts: Vec::with_capacity(u64::BITS as usize),
+            blocks: Vec::with_capacity(points),
+            counts: Vec::with_capacity(points),
             spare: Vec::new(),
         }
     }
@@ -440,6 +442,7 @@ impl<'a> Search<'a> {
             counts: self.counts.len(),
             split,
             kind: Kind::OwnPage,
+            seat: page[0].seat,
             samples: 0,
             score: 0.0,
             uses: 0.0,
@@ -466,45 +469,58 @@ impl<'a> Search<'a> {
     }
 
     /// Joins parts that differ from the one before them in a lower bit only.
+    #[inline]
     fn join_below(&mut self, split: u32) {
         while let [.., one, other] = &mut self.parts[..]
             && other.split < split
         {
-            let of_one_space = (one.first ^ other.first) >> PAGE_BITS == 0;
             let are_own = one.kind != Kind::Several && other.kind != Kind::Several;
-            if are_own && of_one_space && self.counts[one.counts].0 == self.counts[other.counts].0 {
+            if are_own && one.seat == other.seat && one.is_near(other) {
                 one.samples += other.samples;
                 one.kind = Kind::OwnPages;
-                let count = u32::try_from(one.samples).unwrap_or(u32::MAX);
                 self.counts.truncate(other.counts);
-                self.counts[one.counts].1 = count;
                 self.blocks.swap_remove(one.blocks);
             } else {
-                one.be_scored(self.gammas);
-                other.be_scored(self.gammas);
-                let lists = (&mut self.counts, &mut self.spare);
-                let change = merge(self.gammas, lists, one.counts, other.counts);
-                one.samples += other.samples;
-                one.uses = one.uses + other.uses + change;
-                let whole = one.uses - self.gammas.all(one.samples) - WHOLE;
-                one.score = one.score + other.score - SPLIT;
-                one.kind = Kind::Several;
-                if of_one_space && whole >= one.score {
-                    one.score = whole;
-                    let end = self.blocks.last().copied();
-                    self.blocks.truncate(one.blocks);
-                    self.blocks.extend(end);
-                }
+                self.join_last();
             }
             self.parts.pop();
+        }
+    }
+
+    /// Joins the last part to the one before.
+    fn join_last(&mut self) {
+        let [.., one, other] = &mut self.parts[..] else {
+            return;
+        };
+        one.be_scored(self.gammas, &mut self.counts);
+        other.be_scored(self.gammas, &mut self.counts);
+        let lists = (&mut self.counts, &mut self.spare);
+        let change = merge(self.gammas, lists, one.counts, other.counts);
+        one.samples += other.samples;
+        one.uses = one.uses + other.uses + change;
+        let whole = one.uses - self.gammas.all(one.samples) - WHOLE;
+        one.score = one.score + other.score - SPLIT;
+        one.kind = Kind::Several;
+        if one.is_near(other) && whole >= one.score {
+            one.score = whole;
+            let end = self.blocks.last().copied();
+            self.blocks.truncate(one.blocks);
+            self.blocks.extend(end);
         }
     }
 }
 
 impl Part {
+    /// Whether two are of one space.
     #[inline]
-    fn be_scored(&mut self, gammas: &Gammas) {
+    const fn is_near(&self, other: &Self) -> bool {
+        (self.first ^ other.first) >> PAGE_BITS == 0
+    }
+
+    #[inline]
+    fn be_scored(&mut self, gammas: &Gammas, counts: &mut Counts) {
         if self.kind != Kind::Several {
+            counts[self.counts].1 = u32::try_from(self.samples).unwrap_or(u32::MAX);
             self.uses = gammas.one(self.samples);
             self.score = self.uses - gammas.all(self.samples);
             if self.kind == Kind::OwnPages {

@@ -17,11 +17,24 @@ pub(crate) struct Talk {
     dropped: u64,
 }
 
+/// What a pair said, in this window and before.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+pub(crate) struct Said {
     higher: Seat,
     live: u32,
     past: u32,
+}
+
+impl Said {
+    /// In this window.
+    pub(crate) fn live(&self) -> u64 {
+        self.live.into()
+    }
+
+    /// In this window, and before, faded.
+    pub(crate) fn decayed(&self) -> u64 {
+        u64::from(self.live) + u64::from(self.past)
+    }
 }
 
 impl Talk {
@@ -66,22 +79,19 @@ impl Talk {
         self.dropped = 0;
     }
 
-    /// Among these seats what was said in this window, and with what was said before.
-    pub(crate) fn read(&self, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
-        let [mut live, mut decayed] = [(); 2].map(|()| CommMatrix::new(seats.len()));
+    /// What was said among these seats.
+    pub(crate) fn read(&self, seats: &[Option<Seat>], amount: impl Fn(&Said) -> u64) -> CommMatrix {
+        let mut read = CommMatrix::new(seats.len());
         let positions = positions(seats);
         for (one, all) in positions.iter().zip(&self.said) {
             for said in all {
                 let other = positions.get(usize::from(said.higher));
                 if let (Some(one), Some(Some(other))) = (*one, other.copied()) {
-                    let (one, other) = (one as usize, other as usize);
-                    let (now, past) = (u64::from(said.live), u64::from(said.past));
-                    live.add(one, other, now);
-                    decayed.add(one, other, now + past);
+                    read.add(one as usize, other as usize, amount(said));
                 }
             }
         }
-        (live, decayed)
+        read
     }
 
     /// Ends a window: what was live joins the past, and the past counts half.
@@ -121,6 +131,13 @@ impl Talk {
 mod tests {
     use super::*;
 
+    fn read(talk: &Talk, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
+        (
+            talk.read(seats, Said::live),
+            talk.read(seats, Said::decayed),
+        )
+    }
+
     #[test]
     fn talk_fades_and_gone_seats_have_said_nothing() {
         let mut talk = Talk::default();
@@ -129,18 +146,18 @@ mod tests {
         talk.add(2, 2, 9);
         talk.add(1, 2, 1);
         let seats = [Some(3), None, Some(0), Some(2), Some(1)];
-        let (live, decayed) = talk.read(&seats);
+        let (live, decayed) = read(&talk, &seats);
         assert_eq!(live.pairs().collect::<Vec<_>>(), [(0, 2, 9), (3, 4, 1)]);
         assert_eq!(live, decayed);
         talk.roll();
         talk.add(1, 3, 5);
-        let (live, decayed) = talk.read(&seats);
+        let (live, decayed) = read(&talk, &seats);
         assert_eq!(live.pairs().collect::<Vec<_>>(), [(0, 4, 5)]);
         assert_eq!(decayed.pairs().collect::<Vec<_>>(), [(0, 2, 4), (0, 4, 5)]);
         let mut gone = Bits::new(4);
         gone.insert(3);
         talk.forget(&gone);
-        assert_eq!(talk.read(&seats).1.pairs().count(), 0);
+        assert_eq!(read(&talk, &seats).1.pairs().count(), 0);
     }
 
     #[test]
@@ -155,7 +172,7 @@ mod tests {
         assert_eq!(talk.dropped(), pairs - PAIRS_MAX as u64);
         talk.forget_dropped();
         let seats: Vec<Option<Seat>> = (0..300).map(Some).collect();
-        assert_eq!(talk.read(&seats).0.pairs().count(), PAIRS_MAX);
+        assert_eq!(read(&talk, &seats).0.pairs().count(), PAIRS_MAX);
         // What has faded makes room.
         talk.roll();
         talk.roll();

@@ -50,11 +50,14 @@ pub(in crate::engine) struct Pieces {
     pages: u64,
     /// Who uses blocks, those of one after those of the other: position of the task, and samples.
     users: Vec<(u32, f64)>,
-    /// Who uses pieces by their own samples, and their pages, in the same way.
-    own: Vec<(u32, f64)>,
+    /// Where the sampled pages of pieces are, by point.
+    homes: Vec<Option<u16>>,
+    /// The pages of pieces, in the same way as users.
     ranges: Vec<Range<u64>>,
     /// Slots of pages that are looked up as part of a piece.
     inside: Bits,
+    /// Of whom the points are.
+    pub(super) positions: Positions,
 }
 
 /// What is known of a block.
@@ -75,7 +78,9 @@ struct Piece {
     tag: Tag,
     slot: u32,
     ranges: Range<usize>,
-    own: Range<usize>,
+    /// Those of its points that are on this node are its own.
+    points: Range<usize>,
+    home: Option<u16>,
 }
 
 impl Pieces {
@@ -112,7 +117,7 @@ impl Pieces {
         moved: (usize, usize),
     ) -> Scale {
         let mut scale = Scale::default();
-        for (samples, by) in nearer(self.users(tag), program, moved) {
+        for (samples, by) in nearer(self.users(tag).iter().copied(), program, moved) {
             scale.put(samples, by);
         }
         scale
@@ -128,16 +133,26 @@ impl Pieces {
         users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
     }
 
-    /// How much nearer a piece gets to who uses it by its own samples, in distances: a block may be
-    /// of several that the samples do not tell apart yet.
+    /// How much nearer a piece gets to who uses it by its own samples, of these, in distances: a
+    /// block may be of several that the samples do not tell apart yet.
     pub(in crate::engine) fn own_saving(
         &self,
         tag: Tag,
+        points: &[Point],
         program: &Program<'_>,
         moved: (usize, usize),
     ) -> f64 {
-        let own = self.piece(tag).map_or(0..0, |piece| piece.own.clone());
-        let nearer = nearer(&self.own[own], program, moved);
+        let Some(piece) = self.piece(tag).filter(|piece| piece.home.is_some()) else {
+            return 0.0;
+        };
+        let all = points[piece.points.clone()].iter();
+        let all = all.zip(&self.homes[piece.points.clone()]);
+        let own = all.filter(|(_, home)| **home == piece.home);
+        let users = own.filter_map(|(point, _)| {
+            let task = self.positions.of(point.seat())?;
+            Some((task, f64::from(point.samples()) / f64::from(SAMPLE)))
+        });
+        let nearer = nearer(users, program, moved);
         nearer.map(|(samples, by)| samples * by).sum()
     }
 
@@ -166,12 +181,12 @@ impl Pieces {
 /// Samples of those users whose node is known, with how much nearer they get from one node to
 /// another.
 fn nearer(
-    users: &[(u32, f64)],
+    users: impl Iterator<Item = (u32, f64)>,
     program: &Program<'_>,
     (home, node): (usize, usize),
 ) -> impl Iterator<Item = (f64, f64)> {
     let distances = program.topology.distances();
-    users.iter().filter_map(move |&(task, samples)| {
+    users.filter_map(move |(task, samples)| {
         let from = program.tasks.get(task as usize)?.node?;
         let before = f64::from(distances.between(from, home));
         Some((samples, before - f64::from(distances.between(from, node))))
@@ -219,12 +234,13 @@ impl Seen {
             });
         }
         found.inside = Bits::new(self.pages.slots() as usize);
+        found.homes = vec![None; self.forest.points().len()];
         let mut bench = Bench::default();
         pages.clear();
         let users = std::mem::take(&mut found.users);
         for (index, bits, place) in cuts {
             let cut = Cut {
-                points: &self.forest.points()[blocks.at(index).points],
+                points: blocks.at(index).points,
                 bits,
                 extents: &extents.ranges[place],
                 users: &users[found.blocks[index].users.clone()],
@@ -255,27 +271,29 @@ impl Seen {
         bench: &mut Bench,
         (found, pages): (&mut Pieces, &mut Vec<Page>),
     ) {
-        let local = block.points[0].tag().space();
+        let all = self.forest.points();
+        let mut rest = block.points.clone();
+        let local = all[rest.start].tag().space();
         let Some(space) = self.spaces.at(local).map(|space| space.id) else {
             return;
         };
         let users = Users::of(block.users);
         let number = |point: &Point| point.tag().page() >> block.bits;
-        let first = number(&block.points[0]) << block.bits;
-        let end = (number(&block.points[block.points.len() - 1]) + 1) << block.bits;
+        let first = number(&all[rest.start]) << block.bits;
+        let end = (number(&all[rest.end - 1]) + 1) << block.bits;
         bench.placed.clear();
         bench.placed.extend(block.placed.within(space, first..end));
-        let mut rest = block.points;
-        while let Some(point) = rest.first() {
-            let number = number(point);
+        while !rest.is_empty() {
+            let number = number(&all[rest.start]);
             let own = number << block.bits..(number + 1) << block.bits;
-            let beyond = rest.iter().position(|point| point.tag().page() >= own.end);
-            let (points, others) = rest.split_at(beyond.unwrap_or(rest.len()));
-            rest = others;
+            let is_beyond = |point: &Point| point.tag().page() >= own.end;
+            let beyond = all[rest.clone()].iter().position(is_beyond);
+            let points = rest.start..beyond.map_or(rest.end, |beyond| rest.start + beyond);
+            rest.start = points.end;
             bench.extents.clear();
             bench.extents.extend(cut(block.extents, &own));
             bench.cut_runs(&own);
-            self.split(points, bench, &mut found.inside);
+            self.split(&points, bench, found);
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
                 bench.pages_of(at, &mut found.ranges);
@@ -298,20 +316,12 @@ impl Seen {
                 let weight = positions.weight_per_sample * part.samples;
                 users.choose(&mut page, (weight, number));
                 pages.push(page);
-                let own = found.own.len();
-                for (point, home) in points.iter().zip(&bench.homes) {
-                    if let (Some(home), Some(task)) = (*home, positions.of(point.seat()))
-                        && Some(home) == part.home
-                    {
-                        let samples = f64::from(point.samples()) / f64::from(SAMPLE);
-                        found.own.push((task, samples));
-                    }
-                }
                 found.pieces.push(Piece {
                     tag: part.tag,
                     slot,
                     ranges: begin..found.ranges.len(),
-                    own: own..found.own.len(),
+                    points: points.clone(),
+                    home: part.home,
                 });
             }
         }
@@ -347,16 +357,15 @@ impl Seen {
 
     /// Splits a piece by the nodes that its pages are on. Pages that nobody has looked up count to
     /// the node where most sampled pages are, or came from if we moved them.
-    fn split(&self, points: &[Point], bench: &mut Bench, inside: &mut Bits) {
-        let unknown = self.look_at(points, bench, inside);
+    fn split(&self, points: &Range<usize>, bench: &mut Bench, found: &mut Pieces) {
+        let unknown = self.look_at(points.clone(), bench, found);
         let votes = &bench.votes;
-        let most = votes.iter().map(|vote| vote.1).max_by(f64::total_cmp);
-        let found = votes
-            .iter()
-            .find(|vote| most.is_some_and(|most| vote.1 >= most));
-        bench.most = found.map(|&(home, _)| home);
+        let most = votes.iter().map(|vote| vote.1).max();
+        let most = votes.iter().find(|vote| Some(vote.1) == most);
+        bench.most = most.map(|&(home, _)| home);
+        let first = self.forest.points()[points.start].tag();
         let Some(home) = bench.most else {
-            bench.parts.push(Part::new(points[0].tag(), None, unknown));
+            bench.parts.push(Part::new(first, None, unknown));
             return;
         };
         let known: f64 = bench.parts.iter().map(|part| part.samples).sum();
@@ -371,7 +380,7 @@ impl Seen {
             bench.others.extend(runs.map(|(run, _)| run.clone()));
             open.clear();
             without(&bench.extents, &bench.others, open);
-            let local = points[0].tag().space();
+            let local = first.space();
             let pages = open.iter().cloned().flatten();
             let tags = pages.filter_map(|page| Tag::new(local, page));
             let mut free = tags.filter(|tag| bench.parts.iter().all(|part| part.tag != *tag));
@@ -389,23 +398,19 @@ impl Seen {
 
     /// Looks up where the sampled pages of a piece are; samples on pages of which that is not
     /// known.
-    fn look_at(&self, points: &[Point], bench: &mut Bench, inside: &mut Bits) -> f64 {
+    fn look_at(&self, points: Range<usize>, bench: &mut Bench, found: &mut Pieces) -> f64 {
         bench.parts.clear();
         bench.votes.clear();
-        bench.homes.clear();
+        bench.alike.clear();
         bench.strays.clear();
-        let (mut unknown, mut run, mut samples) = (0.0, 0, 0);
-        for (at, point) in points.iter().enumerate() {
-            let tag = point.tag();
+        let (mut unknown, mut run, mut at) = (0, 0, points.start);
+        let points = &self.forest.points()[points];
+        for points in points.chunk_by(|one, other| one.tag() == other.tag()) {
+            let tag = points[0].tag();
             let page = tag.page();
-            samples += point.samples();
-            if points.get(at + 1).is_some_and(|next| next.tag() == tag) {
-                continue;
-            }
-            let samples = f64::from(std::mem::take(&mut samples)) / f64::from(SAMPLE);
             let tracked = self.pages.place(tag);
             if let Some((slot, _)) = tracked {
-                inside.insert(slot as usize);
+                found.inside.insert(slot as usize);
             }
             while run < bench.runs.len() && bench.runs[run].0.end <= page {
                 run += 1;
@@ -414,8 +419,10 @@ impl Seen {
             let placed = placed.map(|&(_, placed)| placed);
             let home = tracked.and_then(|(_, home)| home);
             let home = home.or_else(|| placed?.home);
-            while bench.homes.len() <= at {
-                bench.homes.push(home);
+            let samples = points.iter().map(|point| point.samples()).sum::<u32>();
+            for _ in points {
+                found.homes[at] = home;
+                at += 1;
             }
             let Some(home) = home else {
                 unknown += samples;
@@ -425,18 +432,43 @@ impl Seen {
                 bench.strays.push((page, home));
             }
             let was = placed.and_then(|placed| placed.from).unwrap_or(home);
-            match bench.votes.iter_mut().find(|(node, _)| *node == was) {
-                Some((_, votes)) => *votes += samples,
-                None => bench.votes.push((was, samples)),
-            }
-            let same = |part: &&mut Part| part.home == Some(home);
-            match bench.parts.iter_mut().find(same) {
-                Some(part) => part.samples += samples,
-                None => bench.parts.push(Part::new(tag, Some(home), samples)),
+            let same = |alike: &&mut Alike| (alike.home, alike.was) == (home, was);
+            match bench.alike.iter_mut().find(same) {
+                Some(alike) => alike.samples += samples,
+                None => bench.alike.push(Alike {
+                    tag,
+                    home,
+                    was,
+                    samples,
+                }),
             }
         }
-        unknown
+        for alike in &bench.alike {
+            match bench.votes.iter_mut().find(|(node, _)| *node == alike.was) {
+                Some((_, votes)) => *votes += alike.samples,
+                None => bench.votes.push((alike.was, alike.samples)),
+            }
+            let samples = f64::from(alike.samples) / f64::from(SAMPLE);
+            let home = Some(alike.home);
+            match bench.parts.iter_mut().find(|part| part.home == home) {
+                Some(part) => part.samples += samples,
+                None => bench.parts.push(Part::new(alike.tag, home, samples)),
+            }
+        }
+        f64::from(unknown) / f64::from(SAMPLE)
     }
+}
+
+/// Sampled pages of a piece that are on one node and came from one, that is, from there if we never
+/// moved them.
+#[derive(Debug)]
+struct Alike {
+    /// The first of them.
+    tag: Tag,
+    home: u16,
+    was: u16,
+    /// In parts of [`SAMPLE`].
+    samples: u32,
 }
 
 /// The part of a piece that is on one node.
@@ -466,12 +498,11 @@ struct Bench {
     others: Vec<Range<u64>>,
     open: Vec<Range<u64>>,
     parts: Vec<Part>,
-    /// Where each sampled page is, by point.
-    homes: Vec<Option<u16>>,
+    alike: Vec<Alike>,
     /// Sampled pages that are where no move has put them, and where.
     strays: Vec<(u64, u16)>,
     /// Samples by the node that pages are on, or came from if we moved them.
-    votes: Vec<(u16, f64)>,
+    votes: Vec<(u16, u32)>,
     /// The node with most of these.
     most: Option<u16>,
 }
@@ -515,7 +546,7 @@ impl Bench {
 
 /// A block that is to be cut.
 struct Cut<'a> {
-    points: &'a [Point],
+    points: Range<usize>,
     /// Pages of a piece, as a power of two.
     bits: u32,
     extents: &'a [Range<u64>],

@@ -1,5 +1,6 @@
 //! Who takes part, and what a policy sees of a program at the end of a window.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use topology::{CpuSet, Topology};
@@ -17,6 +18,7 @@ use crate::matrix::CommMatrix;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, PageRecord, Program, Proposal, Task};
 use crate::tables::pages::Entry;
 use crate::tables::runs::Runs;
+use crate::tables::talk::Said;
 use crate::tables::tasks::Record;
 use crate::tables::{Seat, positions};
 use crate::time::Time;
@@ -176,11 +178,12 @@ impl Seen {
         let found = (&mut scratch.pieces, &mut scratch.pages);
         self.fill_pieces(&positions, placed, found);
         self.fill_records(&positions, scratch);
+        scratch.pieces.positions = positions;
         self.comm
             .read(&seats, &mut scratch.live, &mut scratch.decayed);
-        scratch.said = self.said.read(&seats).0;
-        let handed = self.tells_handed.then(|| self.handed.read(&seats));
-        scratch.handed = handed.map(|(_, decayed)| decayed);
+        scratch.said = self.said.read(&seats, Said::live);
+        let handed = || self.handed.read(&seats, Said::decayed);
+        scratch.handed = self.tells_handed.then(handed);
     }
 
     /// Writes down what papers keep of each page.
@@ -211,6 +214,7 @@ impl Seen {
 }
 
 /// From seats to positions.
+#[derive(Debug, Default)]
 pub(in crate::engine) struct Positions {
     of_seats: Vec<Option<u32>>,
     /// What a sample weighs on average.
@@ -278,7 +282,7 @@ impl Positions {
 
 /// Processors on which any of these may run.
 fn allowed_to_any<'a>(records: impl Iterator<Item = &'a Record>, usable: &CpuSet) -> CpuSet {
-    let (mut allowed, mut last) = (CpuSet::new(), CpuSet::new());
+    let (mut allowed, mut last) = (CpuSet::new(), Cow::Owned(CpuSet::new()));
     for record in records {
         let cpus = allowed_cpus(record, usable);
         // Most threads are allowed the same.

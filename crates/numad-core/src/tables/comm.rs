@@ -1,5 +1,7 @@
 //! How much threads said to each other, by seat, as [`super::pages::PageTable::touch`] tells it (LAPT).
 
+use std::ops::Range;
+
 use super::bits::Bits;
 use super::{Seat, positions};
 use crate::matrix::CommMatrix;
@@ -64,6 +66,9 @@ impl CommTable {
             let last = &mut self.last.0;
             last.reserve_exact(pairs - last.len());
             last.resize(pairs, 0);
+            if !self.inferred.is_empty() {
+                self.inferred.resize(pairs, 0);
+            }
         }
     }
 
@@ -102,6 +107,12 @@ impl CommTable {
         (u64::from(self.live[at]) << self.shift).saturating_add(inferred)
     }
 
+    /// The same before, faded.
+    #[inline]
+    fn was(&self, at: usize) -> u64 {
+        u64::from(self.past[at]) << self.shift
+    }
+
     /// The matrices among these seats: of this window, and of this one and the faded ones before.
     pub(crate) fn read(
         &self,
@@ -111,73 +122,101 @@ impl CommTable {
     ) {
         live.reset(seats.len());
         decayed.reset(seats.len());
-        self.each_pair(seats, |one, other, at| {
-            let (now, past) = (self.now(at), self.past[at]);
-            // Most pairs say nothing.
-            if now | u64::from(past) > 0 {
-                live.add(one, other, now);
-                decayed.add(
-                    one,
-                    other,
-                    now.saturating_add(u64::from(past) << self.shift),
-                );
-            }
+        self.each_pair(&self.live, seats, |one, other, at| {
+            let now = self.now(at);
+            live.add(one, other, now);
+            decayed.add(one, other, now.saturating_add(self.was(at)));
         });
     }
 
     /// As [`Self::read`] gave them before the last [`Self::roll`].
     pub(crate) fn read_last(&self, seats: &[Option<Seat>]) -> (CommMatrix, CommMatrix) {
         let (mut last, mut decayed) = (CommMatrix::new(seats.len()), CommMatrix::new(seats.len()));
-        self.each_pair(seats, |one, other, at| {
+        self.each_pair(&self.last.0, seats, |one, other, at| {
             let then = u64::from(self.last.0[at]) << self.last.1;
-            let past = u64::from(self.past[at]) << self.shift;
             last.add(one, other, then);
-            decayed.add(one, other, past.saturating_mul(2).max(then));
+            decayed.add(one, other, self.was(at).saturating_mul(2).max(then));
         });
         (last, decayed)
     }
 
-    fn each_pair(&self, seats: &[Option<Seat>], mut visit: impl FnMut(usize, usize, usize)) {
+    /// Visits pairs of which there is something among these amounts, or that said something before.
+    fn each_pair<T: Copy + Into<u32>>(
+        &self,
+        amounts: &[T],
+        seats: &[Option<Seat>],
+        mut visit: impl FnMut(usize, usize, usize),
+    ) {
         let positions = positions(seats);
         for (seat, one) in positions.iter().enumerate().take(self.high) {
             let Some(one) = *one else { continue };
             let row = pair(0, seat);
-            for (at, other) in (row..).zip(&positions[..seat]) {
-                if let Some(other) = *other {
+            for at in self.told(amounts, row..row + seat) {
+                if let Some(other) = positions[at - row] {
                     visit(one as usize, other as usize, at);
                 }
             }
         }
     }
 
+    /// Those of some places that have any of these amounts, or had. Most pairs of many seats have
+    /// none, so eight are looked at together.
+    fn told<T: Copy + Into<u32>>(
+        &self,
+        amounts: &[T],
+        places: Range<usize>,
+    ) -> impl Iterator<Item = usize> {
+        const STEP: usize = 8;
+        let mut next = places.start;
+        std::iter::from_fn(move || {
+            while next < places.end {
+                let at = next;
+                if self.is_silent::<STEP, T>(amounts, at) {
+                    next += STEP;
+                    continue;
+                }
+                next += 1;
+                if !self.is_silent::<1, T>(amounts, at) {
+                    return Some(at);
+                }
+            }
+            None
+        })
+    }
+
+    /// Whether so many places have nothing.
+    #[inline]
+    fn is_silent<const COUNT: usize, T: Copy + Into<u32>>(&self, amounts: &[T], at: usize) -> bool {
+        let are_told = || {
+            let found = self.inferred[at..].first_chunk::<COUNT>();
+            found.is_none_or(|found| found.iter().fold(0, |all, it| all | it) > 0)
+        };
+        are_none::<COUNT, T>(&amounts[at..])
+            && are_none::<COUNT, u32>(&self.past[at..])
+            && (self.inferred.is_empty() || !are_told())
+    }
+
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn roll(&mut self) {
         let end = pair(0, self.high).min(self.live.len());
-        let was = self.shift;
-        let mut said = std::mem::take(&mut self.inferred);
-        said.resize(end.max(said.len()), 0);
-        let (mut bits, mut most) = (0, 0);
-        for ((said, live), past) in said.iter_mut().zip(&mut self.live[..end]).zip(&self.past) {
-            if *live > 0 {
-                *said = said.saturating_add(u64::from(std::mem::take(live)) << was);
-            }
-            bits |= *said | u64::from(*past) << was;
-            most |= *said;
-        }
+        let told = self.told(&self.live, 0..end);
+        let told = told.map(|at| (at, self.now(at), self.was(at)));
+        let told: Vec<(usize, u64, u64)> = told.collect();
+        let most = told.iter().fold(0, |bits, it| bits | it.1);
+        let bits = told.iter().fold(most, |bits, it| bits | it.2);
         // Past and present fit into the same bits again, or do not.
         self.shift = 0;
         while bits >> self.shift > u64::from(u32::MAX) {
             self.shift += COARSER;
         }
+        self.forget_inferred();
+        self.live[..end].fill(0);
+        self.last.0[..end].fill(0);
         let fit = |amount: u64| u32::try_from(amount >> self.shift).unwrap_or(u32::MAX);
-        let left_out = (u64::BITS - most.leading_zeros()).saturating_sub(u16::BITS);
-        self.last.1 = left_out;
-        for ((said, last), past) in said.iter().zip(&mut self.last.0[..end]).zip(&mut self.past) {
-            *last = 0;
-            if *said > 0 || *past > 0 {
-                *last = u16::try_from(*said >> left_out).unwrap_or(u16::MAX);
-                *past = fit((u64::from(*past) << was).saturating_add(*said) / 2);
-            }
+        self.last.1 = (u64::BITS - most.leading_zeros()).saturating_sub(u16::BITS);
+        for (at, said, past) in told {
+            self.last.0[at] = u16::try_from(said >> self.last.1).unwrap_or(u16::MAX);
+            self.past[at] = fit(past.saturating_add(said) / 2);
         }
     }
 
@@ -203,6 +242,13 @@ impl CommTable {
             }
         }
     }
+}
+
+/// Whether the first so many are all zero.
+#[inline]
+fn are_none<const COUNT: usize, T: Copy + Into<u32>>(amounts: &[T]) -> bool {
+    let found = amounts.first_chunk::<COUNT>();
+    found.is_some_and(|found| found.iter().fold(0, |all, &it| all | it.into()) == 0)
 }
 
 /// Where a pair stands, `low < high`; with `low` 0, also where the row of `high` begins.

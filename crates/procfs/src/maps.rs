@@ -1,5 +1,6 @@
 //! `/proc/PID/maps`: ranges of addresses, what may be done with them, and what is behind them.
 
+use std::io::BufRead as _;
 use std::ops::Range;
 
 use crate::error::ParseError;
@@ -90,7 +91,7 @@ pub const SHARED_MAX: usize = 4096;
 /// As [`parse`].
 pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
     let mut found = SharedMaps::default();
-    for (line, number) in bytes.split(|&byte| byte == b'\n').zip(1..) {
+    for (line, number) in lines(bytes).zip(1..) {
         found.lines += usize::from(!line.is_empty());
         let permissions = permissions(line).unwrap_or_default();
         let is_shared = permissions.get(3) == Some(&b's');
@@ -103,6 +104,17 @@ pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
         }
     }
     Ok(found)
+}
+
+/// The lines of a file, which may be long: their ends are looked for many bytes at a time.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let from = rest;
+        let taken = rest.skip_until(b'\n').ok().filter(|&taken| taken > 0)?;
+        let line = &from[..taken];
+        Some(line.strip_suffix(b"\n").unwrap_or(line))
+    })
 }
 
 fn permissions(line: &[u8]) -> Option<&[u8]> {
@@ -130,8 +142,7 @@ impl SharedMaps {
 /// # Errors
 /// Names the line and the part that makes no sense.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
-    bytes
-        .split(|&byte| byte == b'\n')
+    lines(bytes)
         .zip(1..)
         .filter(|(line, _)| !line.is_empty())
         .map(|(line, number)| parse_line(line, number))

@@ -214,8 +214,8 @@ impl Reader {
     /// # Errors
     /// When it exists and cannot be read.
     pub fn wanted_time(&self, pid: Pid, tid: Tid) -> Result<Presence<Duration>, ReadError> {
-        let path = format!("proc/{pid}/task/{tid}/schedstat");
-        let both = self.record(path, |bytes| {
+        let path = self.of_thread((pid, tid), "schedstat");
+        let both = self.record_within::<SCHEDSTAT_BYTES, _>(path, |bytes| {
             let numbers = bytes.split(|&byte| byte == b' ');
             let mut numbers = numbers.map_while(|text| stat::number(text).ok());
             Ok(numbers.next().zip(numbers.next()))
@@ -332,6 +332,8 @@ impl Reader {
     }
 }
 
+/// Three numbers of up to twenty digits, blanks between them, and one byte more.
+const SCHEDSTAT_BYTES: usize = 64;
 /// Most threads of one process that are looked at; four times what the product promises to carry.
 pub const THREADS_MAX: usize = 40_000;
 /// Most processes that are looked at: the kernel's default limit of numbers on large machines is

@@ -1,9 +1,13 @@
 //! The door: a root directory, and reading one file under it.
 
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+use topology::{Pid, Tid};
 
 use crate::error::{Cause, ParseError, Presence, ReadError};
 
@@ -83,9 +87,28 @@ impl Reader {
         path: impl AsRef<Path>,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<Presence<T>, ReadError> {
-        let path = self.path(path);
-        let read = read_record(&path, parse);
+        self.record_within::<FILE_BYTES_USUAL, T>(self.path(path), parse)
+    }
+
+    /// The same of one that is known to be shorter than so many bytes, and where it is.
+    pub(crate) fn record_within<const BYTES: usize, T>(
+        &self,
+        path: PathBuf,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Result<Presence<T>, ReadError> {
+        let read = read_record::<BYTES, _>(&path, parse);
         understood(path, read)
+    }
+
+    /// The place of a thread's file.
+    pub(crate) fn of_thread(&self, (pid, tid): (Pid, Tid), file: &str) -> PathBuf {
+        let mut path = OsString::with_capacity(self.root.as_os_str().len() + PATH_BYTES_USUAL);
+        path.push(&self.root);
+        if !path.as_encoded_bytes().ends_with(b"/") {
+            path.push("/");
+        }
+        write!(path, "proc/{pid}/task/{tid}/{file}").expect("memory takes what is written");
+        path.into()
     }
 
     /// A small file's text, lossily decoded, without white space and NUL around it.
@@ -154,12 +177,16 @@ fn understood<T>(
     }
 }
 
-fn read_record<T>(path: &Path, parse: impl FnOnce(&[u8]) -> T) -> io::Result<T> {
-    let mut bytes = [0; FILE_BYTES_USUAL];
-    match File::open(path)?.read(&mut bytes)? {
+fn read_record<const BYTES: usize, T>(
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> T,
+) -> io::Result<T> {
+    let mut bytes = [0; BYTES];
+    let taken = File::open(path)?.read(&mut bytes)?;
+    match taken < BYTES {
+        true => Ok(parse(&bytes[..taken])),
         // Longer than most.
-        FILE_BYTES_USUAL => read_bounded(path).map(|bytes| parse(&bytes)),
-        taken => Ok(parse(&bytes[..taken])),
+        false => read_bounded(path).map(|bytes| parse(&bytes)),
     }
 }
 
@@ -175,6 +202,8 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What the path of a thread's file takes beside the root.
+const PATH_BYTES_USUAL: usize = 64;
 /// What most files fit into: a `status` has 1.5 KiB.
 const FILE_BYTES_USUAL: usize = 4096;
 /// The largest file that is read. A `numa_maps` of 65,530 mappings (the kernel's default limit) with

@@ -27,6 +27,9 @@ use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, S
 /// Asks the kernel where pages of a process are, by their first addresses; one answer for each.
 pub type Residency = Box<dyn FnMut(Pid, &[u64]) -> Vec<Option<NodeId>> + Send>;
 
+/// Threads by process and number, in this order; none in the place of one that was taken.
+type Threads = Vec<((Pid, Tid), Option<ObservedTask>)>;
+
 /// Looks at this machine.
 pub struct Look {
     reader: Reader,
@@ -35,7 +38,7 @@ pub struct Look {
     page_bytes: u64,
     log: Log,
     /// What was seen of each program's threads the last time.
-    seen: BTreeMap<AttachmentId, BTreeMap<(Pid, Tid), ObservedTask>>,
+    seen: BTreeMap<AttachmentId, Threads>,
     /// Where control groups are mounted, as far as known.
     mounts: Vec<Mount>,
     sharing: Sharing,
@@ -129,8 +132,14 @@ impl Look {
             present.push(Present::of(&process));
             let cpuset = self.cpuset(pid);
             nodes_allowed = nodes_allowed.union(&cpuset.mems);
+            let mut at = before.partition_point(|(key, _)| *key < (pid, Tid(0)));
+            // Numbers rise.
             tasks.extend(tids.into_iter().filter_map(|tid| {
-                let mut known = before.remove(&(pid, tid));
+                while before.get(at).is_some_and(|(key, _)| *key < (pid, tid)) {
+                    at += 1;
+                }
+                let known = before.get_mut(at).filter(|(key, _)| *key == (pid, tid));
+                let mut known = known.and_then(|(_, task)| task.take());
                 let task = self.task(&process, tid, &cpuset.cpus, &mut known);
                 task.unwrap_or_else(|error| {
                     self.unreadable(&error);
@@ -140,8 +149,10 @@ impl Look {
         }
         let remembered = tasks
             .iter()
-            .map(|task| ((task.key.pid, task.key.tid), task.clone()));
-        self.seen.insert(asked.attachment, remembered.collect());
+            .map(|task| ((task.key.pid, task.key.tid), Some(task.clone())));
+        let mut remembered: Threads = remembered.collect();
+        remembered.sort_unstable_by_key(|(key, _)| *key);
+        self.seen.insert(asked.attachment, remembered);
         self.resident.insert(asked.attachment, resident.bytes());
         ObservedProgram {
             attachment: asked.attachment,
@@ -316,7 +327,7 @@ impl Machine for Look {
 
     fn rebound(&mut self, attachment: AttachmentId, task: TaskKey) {
         if let Some(seen) = self.seen.get_mut(&attachment) {
-            seen.remove(&(task.pid, task.tid));
+            seen.retain(|(key, _)| *key != (task.pid, task.tid));
         }
     }
 
@@ -469,12 +480,9 @@ fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>
 }
 
 /// Threads of a process as they were seen last: what cannot be read now, for want of descriptors, is not gone.
-fn as_seen(
-    before: &BTreeMap<(Pid, Tid), ObservedTask>,
-    pid: Pid,
-) -> impl Iterator<Item = ObservedTask> {
-    let of_process = before.range((pid, Tid(0))..=(pid, Tid(u32::MAX)));
-    of_process.map(|(_, task)| task.clone())
+fn as_seen(before: &Threads, pid: Pid) -> impl Iterator<Item = ObservedTask> {
+    let of_process = before.iter().filter(move |(key, _)| key.0 == pid);
+    of_process.filter_map(|(_, task)| task.clone())
 }
 
 fn no_group(error: &CgroupError) -> Failure {

@@ -403,11 +403,17 @@ impl Seen {
         bench.votes.clear();
         bench.alike.clear();
         bench.strays.clear();
-        let (mut unknown, mut run, mut at) = (0, 0, points.start);
+        let (mut unknown, mut run, mut at) = (0, 0, 0);
+        let homes = &mut found.homes[points.clone()];
         let points = &self.forest.points()[points];
-        for points in points.chunk_by(|one, other| one.tag() == other.tag()) {
-            let tag = points[0].tag();
+        while let Some(point) = points.get(at) {
+            let (tag, first) = (point.tag(), at);
             let page = tag.page();
+            let mut samples = 0;
+            while let Some(point) = points.get(at).filter(|point| point.tag() == tag) {
+                samples += point.samples();
+                at += 1;
+            }
             let tracked = self.pages.place(tag);
             if let Some((slot, _)) = tracked {
                 found.inside.insert(slot as usize);
@@ -419,11 +425,7 @@ impl Seen {
             let placed = placed.map(|&(_, placed)| placed);
             let home = tracked.and_then(|(_, home)| home);
             let home = home.or_else(|| placed?.home);
-            let samples = points.iter().map(|point| point.samples()).sum::<u32>();
-            for _ in points {
-                found.homes[at] = home;
-                at += 1;
-            }
+            homes[first..at].fill(home);
             let Some(home) = home else {
                 unknown += samples;
                 continue;

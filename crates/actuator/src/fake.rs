@@ -102,6 +102,8 @@ pub(crate) struct World {
     pub together_max: usize,
     /// What the switch of the kernel's balancing says; [`NO_SWITCH`] where there is none.
     pub balancing: u32,
+    /// Pages that nodes have room for, where that is not all.
+    pub room: BTreeMap<NodeId, usize>,
 }
 
 pub(crate) const NO_SWITCH: u32 = u32::MAX;
@@ -188,6 +190,31 @@ impl World {
                 hold: Hold::Free,
             };
             self.pages.insert((Pid(pid), index * 4096), page);
+        }
+    }
+
+    fn is_full(&self, node: NodeId) -> bool {
+        let there = self.pages.values().filter(|page| page.node == node);
+        self.room
+            .get(&node)
+            .is_some_and(|&room| there.count() >= room)
+    }
+
+    /// A page goes, and with it what else has it.
+    fn take_along(&mut self, pid: Pid, page: u64, node: NodeId) {
+        for (address, sharers) in &self.shared {
+            if *address == page && sharers.contains(&pid) {
+                for &sharer in sharers {
+                    if let Some(same) = self.pages.get_mut(&(sharer, page)) {
+                        same.node = node;
+                    }
+                }
+            }
+        }
+        for same in self.same_in_object(pid, page) {
+            if let Some(same) = self.pages.get_mut(&same) {
+                same.node = node;
+            }
         }
     }
 
@@ -388,23 +415,15 @@ impl Kernel for Fake {
         let spent = world.call_ns + 10_000 * u64::try_from(pages.len()).unwrap();
         world.calls += 1;
         world.clock.fetch_add(spent, Ordering::Relaxed);
+        let mut is_full = false;
         world.change(|world| {
             let mut told = true;
             for (page, status) in pages.iter().zip(statuses) {
-                for (address, sharers) in &world.shared {
-                    if address == page && sharers.contains(&pid) {
-                        for &sharer in sharers {
-                            if let Some(same) = world.pages.get_mut(&(sharer, *page)) {
-                                same.node = node;
-                            }
-                        }
-                    }
+                is_full = world.is_full(node);
+                if is_full {
+                    return;
                 }
-                for same in world.same_in_object(pid, *page) {
-                    if let Some(same) = world.pages.get_mut(&same) {
-                        same.node = node;
-                    }
-                }
+                world.take_along(pid, *page, node);
                 let block = (pid, *page >> 21 << 21);
                 if world.huge.contains(&block) {
                     let end = (pid, block.1 + (1 << 21));
@@ -440,7 +459,11 @@ impl Kernel for Fake {
                     *status = i32::try_from(node.0).unwrap();
                 }
             }
-        })
+        })?;
+        match is_full {
+            true => Err(Errno::ENOMEM),
+            false => Ok(()),
+        }
     }
 
     /// One by one, but nobody knows which first; in time, each by the mover that is done first.

@@ -173,3 +173,42 @@ fn what_cannot_be_written_down_does_not_go() {
     assert!(live.take_write_error().is_some());
     assert_eq!(bench.nodes(100), [0; 400]);
 }
+
+/// What leaves a full node goes first, and makes room for what comes back.
+#[test]
+fn pages_that_changed_places_go_back_where_no_room_is_left() {
+    let bench = bench();
+    let mut live = bench.live();
+    live.perform_all(&[action(100, 0..100, 1), action(200, 0..100, 0)]);
+    let before = {
+        let mut world = bench.fake.0.borrow_mut();
+        world.room.insert(NodeId(0), 400);
+        world.calls
+    };
+    let report = live.undo(&Scope::All);
+    assert_eq!(report.pages_restored, 200, "{report:?}");
+    assert_eq!(bench.nodes(100), [0; 400]);
+    // One is refused; then 64 and 36 of each, for it is not known yet how long they take.
+    assert!(bench.fake.0.borrow().calls - before <= 6);
+}
+
+#[test]
+fn a_node_that_stays_full_is_given_up() {
+    let bench = bench();
+    bench.fake.0.borrow_mut().has_processors = true;
+    let mut live = bench.live();
+    live.movers = Movers::always(8);
+    live.perform(&action(100, 0..400, 1));
+    let before = {
+        let mut world = bench.fake.0.borrow_mut();
+        world.room.insert(NodeId(0), 150);
+        world.calls
+    };
+    let report = live.undo(&Scope::All);
+    assert_eq!(report.pages_restored, 150, "{report:?}");
+    assert!(report.failed[0].contains("250 pages"), "{report:?}");
+    assert_eq!(live.journal().open_rows(), 250);
+    // Some at once, of which one meets the end; then it is tried once more.
+    let calls = bench.fake.0.borrow().calls - before;
+    assert!(calls <= 8, "{calls}");
+}

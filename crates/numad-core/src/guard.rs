@@ -420,12 +420,10 @@ impl ThreadCase<'_> {
         };
         let by_distance = worth.judge();
         let model = model.get_or_init(|| self.pressure?.full_model(*self.program, before));
-        let modelled = model
-            .as_ref()
-            .map(|model| model.worth(&plan, worth.price_ns));
         // It sees the same pages.
         let doubted_ns = seen_ns - worth.saved_ns;
-        let modelled = modelled.map(|model| model.less(doubted_ns));
+        let judge = |model: &FullModel<'_>| model.worth(&plan, worth.price_ns).less(doubted_ns);
+        let modelled = model.as_ref().map(judge);
         Weighed {
             worth,
             net_ns: match &modelled {

@@ -17,7 +17,7 @@
 //! that may be one page are of one part: shared memory by where pages are in it, private memory by
 //! address.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use numad_core::{ObjectId, PageOutcome, Reach, Refusal, SharedRange};
 use topology::{NodeId, Pid, StartTicks};
@@ -192,7 +192,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
     fn take_home(&mut self, pages: &mut [Page], breathe: Breathe<'_>) {
         self.look(pages, breathe);
         for _ in 0..ROUNDS_MAX {
-            let elsewhere = (0..pages.len()).filter(|&index| pages[index].is_elsewhere());
+            let elsewhere = (0..pages.len()).filter(|&index| {
+                let page = &pages[index];
+                page.is_elsewhere() && page.refused != Some(Refusal::NoMemory)
+            });
             let elsewhere: Vec<usize> = elsewhere.collect();
             if elsewhere.is_empty() {
                 break;
@@ -407,6 +410,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Sends these pages home, and notes which did not go.
+    ///
+    /// Where a node is full the others come first, for what leaves it makes room; and then it is asked for little at a
+    /// time, because the kernel tries long and hard to find memory there. It is given up once nothing has gone
+    /// anywhere since.
     fn send_home(&mut self, pages: &mut [Page], which: &[usize], breathe: Breathe<'_>) {
         let mut groups: BTreeMap<(Pid, StartTicks, bool, NodeId), Vec<usize>> = BTreeMap::new();
         for &index in which {
@@ -415,44 +422,69 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let group = groups.entry((page.pid, page.start, together, page.home.node));
             group.or_default().push(index);
         }
-        for ((pid, start, together, node), group) in groups {
-            let reach = if together {
-                Reach::Program
-            } else {
-                Reach::Alone
-            };
-            let held = self.held_since(pid, start);
-            let mut rest = group.as_slice();
-            while !rest.is_empty() {
-                let size = self.pacer.size();
-                let turn = (size * self.movers.calls()).min(rest.len());
-                let (turn, after) = rest.split_at(turn);
-                let batches = turn.chunks(size).map(|batch| Batch {
-                    held: &held,
-                    pages: batch.iter().map(|&index| pages[index].address).collect(),
-                    to: (node, reach),
-                });
-                let batches: Vec<_> = batches.collect();
-                breathe();
-                let moved = self.move_batches(&batches);
-                let outcomes = moved.into_iter().flat_map(|moved| moved.pages);
-                for (&index, outcome) in turn.iter().zip(outcomes) {
-                    let page = &mut pages[index];
-                    page.refused = match outcome {
-                        PageOutcome::On(there) | PageOutcome::Stood(there) => {
-                            (there != node).then_some(Refusal::Busy)
-                        }
-                        PageOutcome::Refused(refusal) => Some(refusal),
-                    };
-                    if page.refused == Some(Refusal::Shared) {
-                        // What was moved together with all who map it goes back the same way, and
-                        // so does what came to be shared since: it was we who moved it.
-                        page.reach = Reach::Program;
+        let groups = groups.into_iter();
+        let mut groups: VecDeque<_> = groups.map(|(key, group)| (key, group, None)).collect();
+        let mut gone = 0;
+        while let Some((key, mut group, full_at)) = groups.pop_front() {
+            let calls = full_at.map_or(self.movers.calls(), |_| 1);
+            let after = group.split_off(group.len().min(self.pacer.size() * calls));
+            breathe();
+            let went = self.send(pages, (key, &group));
+            gone += went;
+            let is_full = |&index: &usize| pages[index].refused == Some(Refusal::NoMemory);
+            group.retain(is_full);
+            let is_full = !group.is_empty();
+            group.extend(after);
+            match is_full {
+                true if went == 0 && full_at == Some(gone) => {
+                    for &index in &group {
+                        pages[index].refused = Some(Refusal::NoMemory);
                     }
                 }
-                rest = after;
+                true => groups.push_back((key, group, Some(gone))),
+                false if group.is_empty() => {}
+                false => groups.push_front((key, group, None)),
             }
         }
+    }
+
+    /// Sends pages of one process to one node, and notes which did not go; how many did.
+    fn send(
+        &mut self,
+        pages: &mut [Page],
+        ((pid, start, together, node), which): ((Pid, StartTicks, bool, NodeId), &[usize]),
+    ) -> usize {
+        let reach = if together {
+            Reach::Program
+        } else {
+            Reach::Alone
+        };
+        let held = self.held_since(pid, start);
+        let batches = which.chunks(self.pacer.size()).map(|batch| Batch {
+            held: &held,
+            pages: batch.iter().map(|&index| pages[index].address).collect(),
+            to: (node, reach),
+        });
+        let batches: Vec<_> = batches.collect();
+        let moved = self.move_batches(&batches);
+        let outcomes = moved.into_iter().flat_map(|moved| moved.pages);
+        let mut went = 0;
+        for (&index, outcome) in which.iter().zip(outcomes) {
+            let page = &mut pages[index];
+            page.refused = match outcome {
+                PageOutcome::On(there) | PageOutcome::Stood(there) => {
+                    went += usize::from(there == node);
+                    (there != node).then_some(Refusal::Busy)
+                }
+                PageOutcome::Refused(refusal) => Some(refusal),
+            };
+            if page.refused == Some(Refusal::Shared) {
+                // What was moved together with all who map it goes back the same way, and
+                // so does what came to be shared since: it was we who moved it.
+                page.reach = Reach::Program;
+            }
+        }
+        went
     }
 
     /// Sends home again, the last row first, whatever may be one page with one that was taken away:

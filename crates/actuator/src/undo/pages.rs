@@ -104,6 +104,9 @@ struct Part {
 const EVERYWHERE: (u64, u64) = (0, u64::MAX);
 const NOWHERE: (u64, u64) = (0, 0);
 
+/// A process, whether its pages go together with all who map them, and the node where they go.
+type Group = (Pid, StartTicks, bool, NodeId);
+
 /// Pages that could not be put back, by process and reason.
 type Kept = BTreeMap<(Pid, Refusal), usize>;
 
@@ -415,27 +418,29 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// time, because the kernel tries long and hard to find memory there. It is given up once nothing has gone
     /// anywhere since.
     fn send_home(&mut self, pages: &mut [Page], which: &[usize], breathe: Breathe<'_>) {
-        let mut groups: BTreeMap<(Pid, StartTicks, bool, NodeId), Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<Group, VecDeque<usize>> = BTreeMap::new();
         for &index in which {
             let page = &pages[index];
             let together = page.reach == Reach::Program;
             let group = groups.entry((page.pid, page.start, together, page.home.node));
-            group.or_default().push(index);
+            group.or_default().push_back(index);
         }
         let groups = groups.into_iter();
         let mut groups: VecDeque<_> = groups.map(|(key, group)| (key, group, None)).collect();
         let mut gone = 0;
         while let Some((key, mut group, full_at)) = groups.pop_front() {
             let calls = full_at.map_or(self.movers.calls(), |_| 1);
-            let after = group.split_off(group.len().min(self.pacer.size() * calls));
+            let turn = group.len().min(self.pacer.size() * calls);
+            let turn: Vec<usize> = group.drain(..turn).collect();
             breathe();
-            let went = self.send(pages, (key, &group));
+            let went = self.send(pages, key, &turn);
             gone += went;
-            let is_full = |&index: &usize| pages[index].refused == Some(Refusal::NoMemory);
-            group.retain(is_full);
-            let is_full = !group.is_empty();
-            group.extend(after);
-            match is_full {
+            let no_room = |index: &usize| pages[*index].refused == Some(Refusal::NoMemory);
+            let left = group.len();
+            for index in turn.into_iter().filter(no_room).rev() {
+                group.push_front(index);
+            }
+            match group.len() > left {
                 true if went == 0 && full_at == Some(gone) => {
                     for &index in &group {
                         pages[index].refused = Some(Refusal::NoMemory);
@@ -452,7 +457,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
     fn send(
         &mut self,
         pages: &mut [Page],
-        ((pid, start, together, node), which): ((Pid, StartTicks, bool, NodeId), &[usize]),
+        (pid, start, together, node): Group,
+        which: &[usize],
     ) -> usize {
         let reach = if together {
             Reach::Program

@@ -94,8 +94,8 @@ pub trait Kernel: fmt::Debug {
         statuses: &mut [i32],
     ) -> Result<(), Errno>;
 
-    /// Makes these calls of [`Self::move_pages`], so many side by side where there are threads for that, and notes how
-    /// each ended and how long it took.
+    /// Makes these calls of [`Self::move_pages`], so many side by side where there are threads for
+    /// that, and notes how each ended and how long it took.
     fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize);
 
     /// What `kernel.numa_balancing` says, of which the lowest bit is balancing between nodes.
@@ -210,8 +210,8 @@ impl Kernel for Linux {
         )
     }
 
-    /// Each mover takes the next call as soon as it is done with one. This thread is one of them, and the only one
-    /// where no other can be made.
+    /// Each mover takes the next call as soon as it is done with one. This thread is one of them,
+    /// and the only one where no other can be made.
     fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) {
         let movers = movers.min(calls.len());
         let calls = Mutex::new(calls.iter_mut());

@@ -414,9 +414,9 @@ impl<K: Kernel, C: Census> Live<K, C> {
 
     /// Sends these pages home, and notes which did not go.
     ///
-    /// Where a node is full the others come first, for what leaves it makes room; and then it is asked for little at a
-    /// time, because the kernel tries long and hard to find memory there. It is given up once nothing has gone
-    /// anywhere since.
+    /// Where a node is full the others come first, for what leaves it makes room; and then it is
+    /// asked for little at a time, because the kernel tries long and hard to find memory there. It
+    /// is given up once nothing has gone anywhere since.
     fn send_home(&mut self, pages: &mut [Page], which: &[usize], breathe: Breathe<'_>) {
         let mut groups: BTreeMap<Group, VecDeque<usize>> = BTreeMap::new();
         for &index in which {

@@ -327,7 +327,10 @@ impl Machine for Look {
 
     fn rebound(&mut self, attachment: AttachmentId, task: TaskKey) {
         if let Some(seen) = self.seen.get_mut(&attachment) {
-            seen.retain(|(key, _)| *key != (task.pid, task.tid));
+            let found = seen.binary_search_by_key(&(task.pid, task.tid), |(key, _)| *key);
+            if let Ok(at) = found {
+                seen[at].1 = None;
+            }
         }
     }
 
@@ -481,7 +484,9 @@ fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>
 
 /// Threads of a process as they were seen last: what cannot be read now, for want of descriptors, is not gone.
 fn as_seen(before: &Threads, pid: Pid) -> impl Iterator<Item = ObservedTask> {
-    let of_process = before.iter().filter(move |(key, _)| key.0 == pid);
+    let first = before.partition_point(|(key, _)| key.0 < pid);
+    let of_process = before[first..].iter();
+    let of_process = of_process.take_while(move |(key, _)| key.0 == pid);
     of_process.filter_map(|(_, task)| task.clone())
 }
 

@@ -15,8 +15,8 @@ use crate::matrix::CommMatrix;
 pub(crate) struct CommTable {
     live: Vec<u32>,
     past: Vec<u32>,
-    /// What was live in the window that was rolled last, for those who show it: 16 bits each, and how many were left
-    /// out.
+    /// What was live in the window that was rolled last, for those who show it: 16 bits each, and how
+    /// many were left out.
     last: (Vec<u16>, u32),
     /// What blocks of memory that are too seldom sampled page by page tell of this window, beside that. There
     /// once a block told something, to the end of the window.

@@ -166,7 +166,8 @@ impl Seen {
     }
 }
 
-/// What the last thread has that was looked at: mostly all threads of a program have the same, and keep it together.
+/// What the last thread has that was looked at: mostly all threads of a program have the same, and
+/// keep it together.
 #[derive(Debug, Default)]
 struct Sets {
     original: Arc<CpuSet>,

@@ -82,6 +82,8 @@ fn cases() -> Vec<String> {
             "close/deloc/slices",
             "close/deloc/256",
             "close/auto/faults/12",
+            "close/auto/256/8",
+            "close/auto/256/10",
         ]
         .map(str::to_owned),
     );

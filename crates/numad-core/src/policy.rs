@@ -35,6 +35,12 @@ pub trait Policy: Send + fmt::Debug {
         self.plans(now, program, out);
     }
 
+    /// Appends wishes for pages alone to what was wanted of threads, which stands; false from one
+    /// that has to be asked for all, as by default.
+    fn page_moves(&mut self, _now: Time, _program: &Program<'_>, _out: &mut Plan) -> bool {
+        false
+    }
+
     /// Reports which of the last plans was taken, by its position. The default ignores it.
     fn on_choice(&mut self, _plan: usize) {}
 

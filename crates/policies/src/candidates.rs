@@ -126,6 +126,10 @@ impl Policy for Candidates {
         }
     }
 
+    fn page_moves(&mut self, now: Time, program: &Program<'_>, out: &mut Plan) -> bool {
+        self.asked[0].policy.page_moves(now, program, out)
+    }
+
     fn on_choice(&mut self, plan: usize) {
         self.taken = self
             .begin

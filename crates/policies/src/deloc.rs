@@ -158,6 +158,15 @@ impl Policy for OnDeLoc {
         }
     }
 
+    fn page_moves(&mut self, now: Time, program: &Program<'_>, out: &mut Whole) -> bool {
+        // Groups in time are found in all windows.
+        let may = self.history.is_none();
+        if let Some(pages) = self.pages.as_mut().filter(|_| may) {
+            pages.propose(now, program, out);
+        }
+        may
+    }
+
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {
         if let Some(pages) = &mut self.pages {
             pages.note_fate(now, proposal, fate);

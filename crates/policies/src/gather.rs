@@ -41,13 +41,18 @@ impl Policy for Gather {
     /// Appends what is wanted: talkers, then silent tasks with pages, then pages.
     fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         out.extend(self.place(program));
-        if let Some(pages) = &mut self.pages {
-            pages.propose(now, program, out);
-        }
+        self.page_moves(now, program, out);
     }
 
     fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
         out.push(self.place(program));
+    }
+
+    fn page_moves(&mut self, now: Time, program: &Program<'_>, out: &mut Plan) -> bool {
+        if let Some(pages) = &mut self.pages {
+            pages.propose(now, program, out);
+        }
+        true
     }
 
     fn on_fate(&mut self, now: Time, proposal: &Proposal, fate: Fate) {

@@ -2,8 +2,9 @@
 //!
 //! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the
 //! policy saw comes with the wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the
-//! [`trial`] of a placement, how fast the program gets on ([`pace`]), how often it began to do
-//! something else ([`era`]), and what is left to the kernel ([`ally`]).
+//! [`trial`] of a placement, what a policy last wanted and whether that stands ([`answer`]), how fast
+//! the program gets on ([`pace`]), how often it began to do something else ([`era`]), and what is
+//! left to the kernel ([`ally`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +18,13 @@ use crate::evidence::{Certainty, Evidence};
 use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
 use crate::observation::Progress;
-use crate::policy::{Program, Reason, Veto};
+use crate::policy::{Plan, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
 use crate::published::Method;
 use crate::time::Time;
 
 pub(super) mod ally;
+mod answer;
 mod era;
 mod pace;
 mod pages;
@@ -30,6 +32,7 @@ mod threads;
 mod trial;
 
 use ally::Ally;
+use answer::Answer;
 use era::Era;
 use pace::Pace;
 use trial::{Measure, Trial, Verdict, measure};
@@ -45,6 +48,7 @@ pub(super) struct Judgement {
     pace: Pace,
     era: Era,
     ally: Ally,
+    answer: Answer,
     /// Placements that had to be put back, less those that proved right since.
     strikes: u32,
     /// Tasks that were apart and that the last judged window wanted together.
@@ -172,6 +176,7 @@ impl Judgement {
             pace: Pace::default(),
             era: Era::default(),
             ally: Ally::default(),
+            answer: Answer::default(),
             strikes: 0,
             sought: BTreeSet::new(),
             planned: BTreeMap::new(),
@@ -205,6 +210,19 @@ impl Judgement {
     pub(super) fn look_at(&mut self, program: &mut Program<'_>) {
         program.ipc = self.pace.close();
         program.era = self.era.number();
+    }
+
+    /// What the policy wanted of threads, if it need not be asked again.
+    pub(super) fn answer(&self, program: &Program<'_>) -> Option<Plan> {
+        let same = !self.era.is_unlike();
+        let tasks = program.tasks.iter().map(|task| &task.key);
+        same.then(|| self.answer.stands_for(tasks, program.capacity))?
+    }
+
+    /// Keeps the plan that was taken of those that the policy gave.
+    pub(super) fn keep_answer(&mut self, program: &Program<'_>, plan: &[Proposal]) {
+        let tasks = program.tasks.iter().map(|task| task.key);
+        self.answer.keep_for(tasks, program.capacity, plan);
     }
 
     /// Judges the placement that there is, and what the policy wants.
@@ -289,6 +307,13 @@ impl Judgement {
         {
             trial.postpone();
         }
+        let holds = options.require_gain
+            && options.method == Method::Ours
+            && confident
+            && !moved
+            && matches!(self.regime, Regime::Settled)
+            && !self.era.is_unlike();
+        self.answer.pass(holds);
         let tries = options.require_gain && decision.remedy.is_none() && !old.is_empty();
         match &mut self.regime {
             Regime::Held(_) => {}

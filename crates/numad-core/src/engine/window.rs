@@ -20,7 +20,7 @@ use crate::capacity::spread;
 use crate::cost::{Prices, asked_gbps};
 use crate::event::{EventKind, WindowSummary};
 use crate::interval::Change;
-use crate::policy::{Fate, PageKey, Program, Proposal, Task, Veto};
+use crate::policy::{Fate, PageKey, Plan, Program, Proposal, Task, Veto};
 use crate::pressure::Pressure;
 use crate::published::Method;
 use crate::tables::tasks::Record;
@@ -197,10 +197,10 @@ impl Attachment {
         if pressure.is_none() && self.options.require_gain {
             program.capacity = &spread;
         }
-        let mut plans = Vec::new();
+        let (mut plans, mut stands) = (Vec::new(), false);
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.seen.samples() > 0 || !self.options.require_gain {
-            self.policy.plans(context.now, &program, &mut plans);
+            stands = self.ask(context.now, &program, &mut plans);
         }
         let balances = context.kernel_balances && self.options.require_gain;
         let left = self.judged.left_to_kernel(balances, evidence, &program);
@@ -237,7 +237,10 @@ impl Attachment {
         proposals.truncate(PROPOSALS_MAX);
         let wishes = Wishes::new(&known, &program, proposals, (&scratch.said, weighed));
         let decision = self.judged.decide(&program, &wishes, &limits);
-        self.policy.on_choice(taken);
+        if !stands {
+            self.judged.keep_answer(&program, proposals);
+            self.policy.on_choice(taken);
+        }
         if evidence {
             self.ordered.note_wanted(&wishes.pages);
         }
@@ -248,6 +251,19 @@ impl Attachment {
         self.totals.proposals += proposals.len() as u64;
         self.totals.reverts += u64::from(decision.remedy.is_some());
         decision
+    }
+
+    /// Asks the policy for plans, or for pages alone while what it wanted of threads stands; tells
+    /// whether that was so.
+    fn ask(&mut self, now: Time, program: &Program<'_>, plans: &mut Vec<Plan>) -> bool {
+        if let Some(mut plan) = self.judged.answer(program)
+            && self.policy.page_moves(now, program, &mut plan)
+        {
+            plans.push(plan);
+            return true;
+        }
+        self.policy.plans(now, program, plans);
+        false
     }
 
     /// What moves cost in this window, and what they save until the program changes.

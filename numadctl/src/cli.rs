@@ -65,7 +65,7 @@ pub enum Command {
     /// distance between threads that share memory (10 is all local); LOCAL, share of accesses to the
     /// thread's own node. A terminal of 80 columns shows the most important ones; a wider terminal
     /// and `--json` show all.
-    #[command(after_help = "EXAMPLE:\n  numadctl status --watch\n  numadctl status --json")]
+    #[command(after_help = "EXAMPLE:\n  numadctl status --watch\n  numadctl status 4242 --json")]
     Status(Status),
     /// Start a program under a policy
     ///
@@ -419,6 +419,9 @@ pub struct One {
 /// Arguments of `status`.
 #[derive(Clone, Debug, Args)]
 pub struct Status {
+    /// Show this program alone: attachment, or process of one; `id:3` and `pid:3` tell them apart
+    #[arg(value_name = "ID|PID")]
+    pub which: Option<Which>,
     /// Show it again and again until interrupted
     #[arg(long, short)]
     pub watch: bool,

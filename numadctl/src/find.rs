@@ -18,7 +18,8 @@ pub(crate) fn attachment(client: &Client, which: Which) -> Result<u32, Failure> 
     choose(&rows, which)
 }
 
-fn choose(rows: &[Attachment], which: Which) -> Result<u32, Failure> {
+/// The attachment that is meant, of all.
+pub(crate) fn choose(rows: &[Attachment], which: Which) -> Result<u32, Failure> {
     let by_id = |number| rows.iter().find(|row| row.id == number).map(|row| row.id);
     let by_pid = |number| {
         rows.iter()

@@ -184,6 +184,7 @@ const RIGHT: &[(&str, &str, &str)] = &[
         "DELETE /v1/attachments/3",
     ),
     ("status", "numad 0.1.0", "GET /v1/status"),
+    ("status 4250", "numad 0.1.0", "GET /v1/status"),
     ("status --json", "\"windows\":1", "GET /v1/status"),
     (
         "explain 4250",
@@ -291,6 +292,13 @@ const WRONG: &[(&str, i32, &str)] = &[
     ),
     ("detach id:77", 6, "there is no such thing; look elsewhere"),
     ("detach pid:9", 6, "process `9` is not attached"),
+    ("status pid:9", 6, "process `9` is not attached"),
+    ("status id:77", 6, "`77` is no attachment"),
+    (
+        "status nobody",
+        2,
+        "expected a number, `id:NUMBER` or `pid:NUMBER`",
+    ),
     (
         "detach 3",
         2,

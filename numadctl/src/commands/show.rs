@@ -28,7 +28,11 @@ pub(super) fn status(
         count => count,
     };
     loop {
-        let status: rows::Status = client.get("/v1/status")?;
+        let mut status: rows::Status = client.get("/v1/status")?;
+        if let Some(which) = arguments.which {
+            let id = find::choose(&status.attachments, which)?;
+            status.attachments.retain(|row| row.id == id);
+        }
         if arguments.plain.json {
             out.json(&status)?;
         } else {

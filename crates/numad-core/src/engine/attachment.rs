@@ -42,8 +42,7 @@ impl Attachment {
         stream: Stream,
     ) -> Result<Self, AttachError> {
         let interval = Interval::new(spec.options.interval).map_err(AttachError::Interval)?;
-        let mut options = spec.options;
-        options.accessors = options.accessors.clamp(1, crate::policy::ACCESSORS_MAX);
+        let options = spec.options;
         Ok(Self {
             id,
             policy: spec.policy,

@@ -9,7 +9,7 @@ use topology::Pid;
 use crate::action::{AttachmentId, Refusal};
 use crate::cost::Prices;
 use crate::interval::{IntervalError, IntervalLaw};
-use crate::policy::{ACCESSORS_MAX, PageKey, Veto};
+use crate::policy::{PageKey, Veto};
 use crate::published::Method;
 
 /// Limits of the engine as a whole.
@@ -109,8 +109,6 @@ pub struct AttachOptions {
     /// Decide about memory by blocks that are used alike where pages are sampled too seldom to be known one by one;
     /// else by single pages, and about those alone that were seen in use.
     pub by_blocks: bool,
-    /// How many distinct accessors of a page are kept: K of LAPT, 1 to 4.
-    pub accessors: usize,
     /// What moves cost and shorter distances save. `accesses_per_amount` depends on the source: a
     /// sample with a true period stands for its period, a fault for the accesses it does not show.
     pub prices: Prices,
@@ -160,7 +158,6 @@ impl Default for AttachOptions {
             require_gain: true,
             method: Method::Ours,
             by_blocks: true,
-            accessors: ACCESSORS_MAX,
             prices: Prices::default(),
         }
     }

@@ -46,8 +46,6 @@ pub(super) struct Seen {
     place: u32,
     /// Whether memory is decided about by blocks: else by single pages, each by its own samples.
     by_blocks: bool,
-    /// Accessors that an entry of the page table has places for.
-    depth: usize,
     page_shift: u32,
     spaces: Spaces,
     shares: Shares,
@@ -129,13 +127,12 @@ impl Seen {
         Self {
             place,
             by_blocks: options.by_blocks && options.require_gain,
-            depth: options.accessors,
             page_shift: limits.page_bytes.trailing_zeros(),
             spaces: Spaces::new(),
             shares: Shares::default(),
             tasks: TaskTable::default(),
             seats: Seats::new(seat_count),
-            pages: PageTable::new(limits.page_slots, options.accessors),
+            pages: PageTable::new(limits.page_slots),
             comm: CommTable::default(),
             paper: (options.method == Method::Published)
                 .then(|| Box::new(Paper::new(limits.page_slots))),

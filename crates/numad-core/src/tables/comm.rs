@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn page_sharing_golden_case() {
-        let (mut pages, mut comm) = (PageTable::new(64, 4), CommTable::default());
+        let (mut pages, mut comm) = (PageTable::new(64), CommTable::default());
         let page = Tag::new(1, 1).unwrap();
         for seat in [4, 1, 2, 0] {
             pages.touch(page, seat, 1);

@@ -138,7 +138,7 @@ impl Entry {
     }
 
     /// LAPT's step: everyone else in the vector shares the page with this accessor, which then
-    /// moves to the front; the oldest falls off a vector longer than `depth`.
+    /// moves to the front; the oldest falls off a full vector.
     ///
     /// Told are those who used the page since this accessor did, which stand before it. The paper
     /// counts those behind it too, at every access anew. Then who used a page once, or has left it,
@@ -148,7 +148,7 @@ impl Entry {
     /// Written without a branch that depends on the entry: entries come from far memory, and a
     /// mispredicted branch on one would keep the processor from fetching those of the next samples.
     #[inline]
-    fn access(&mut self, seat: Seat, weight: u32, depth: usize) -> Sharers {
+    fn access(&mut self, seat: Seat, weight: u32) -> Sharers {
         let (count, seats, weights) = (self.count(), self.seats, self.weights);
         let hits = (0..ACCESSORS_MAX).fold(0u32, |hits, at| {
             hits | u32::from(at < count && seats[at] == seat) << at
@@ -156,7 +156,7 @@ impl Entry {
         let found = hits.trailing_zeros() as usize;
         let fresh = usize::from(hits == 0);
         // Those before this place move back by one; the one at it is the accessor, or falls off.
-        let from = found.min(count).min(depth - 1);
+        let from = found.min(count).min(ACCESSORS_MAX - 1);
         let mut before = 0;
         for at in 0..ACCESSORS_MAX {
             before |= if at == found { weights[at] } else { 0 };
@@ -167,7 +167,7 @@ impl Entry {
         self.seats[0] = seat;
         self.weights[0] = before.saturating_add(weight);
         self.sixteenths = self.sixteenths.saturating_add(SAMPLE);
-        let grown = (count + fresh).min(depth).max(count);
+        let grown = (count + fresh).min(ACCESSORS_MAX);
         self.count = u16::try_from(grown).unwrap_or_default();
         Sharers {
             seats,
@@ -260,20 +260,15 @@ pub(crate) struct PageTable {
     sets_log2: u32,
     /// Slots that hold a page.
     occupied: Bits,
-    depth: usize,
     dropped: u64,
 }
 
 impl PageTable {
-    /// `slots` is a power of two, at least one set; `depth` is K of LAPT, 1 to 4.
-    pub(crate) fn new(slots: usize, depth: usize) -> Self {
+    /// `slots` is a power of two, at least one set.
+    pub(crate) fn new(slots: usize) -> Self {
         assert!(
             slots.is_power_of_two() && slots >= WAYS,
             "slots are a power of two"
-        );
-        assert!(
-            (1..=ACCESSORS_MAX).contains(&depth),
-            "1 to 4 accessors are kept"
         );
         let sets = slots / WAYS;
         let words = vec![0u64; sets * SET_WORDS + LINE_WORDS];
@@ -283,7 +278,6 @@ impl PageTable {
             start,
             sets_log2: sets.trailing_zeros(),
             occupied: Bits::new(slots),
-            depth,
             dropped: 0,
         }
     }
@@ -326,7 +320,7 @@ impl PageTable {
         };
         let words = &mut entries[way * ENTRY_WORDS..][..ENTRY_WORDS];
         let mut entry = Entry::read(words);
-        let sharers = entry.access(seat, weight, self.depth);
+        let sharers = entry.access(seat, weight);
         entry.write(words);
         sharers
     }
@@ -581,7 +575,7 @@ mod tests {
             let shared = sharers.amounts(5).filter(|&(_, amount)| amount == 5);
             shared.map(|(seat, _)| seat).collect::<Vec<_>>()
         };
-        let mut table = PageTable::new(64, 4);
+        let mut table = PageTable::new(64);
         for seat in [4, 1, 2, 0] {
             table.touch(tag(9), seat, 1);
         }
@@ -597,8 +591,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn vector(depth: usize, accesses: &[Seat], expected: &[Seat]) {
-        let mut table = PageTable::new(8, depth);
+    fn vector(accesses: &[Seat], expected: &[Seat]) {
+        let mut table = PageTable::new(8);
         for &seat in accesses {
             table.touch(tag(1), seat, 1);
         }
@@ -608,7 +602,7 @@ mod tests {
 
     #[test]
     fn those_without_a_home_are_looked_up_beside_the_hottest() {
-        let mut table = PageTable::new(64, 4);
+        let mut table = PageTable::new(64);
         for page in 1..=10 {
             for _ in 0..page {
                 table.touch(tag(page), 1, 1);
@@ -642,16 +636,16 @@ mod tests {
     }
 
     #[test]
-    fn the_vector_is_as_deep_as_asked() {
-        vector(1, &[5, 6, 6, 5], &[5]);
-        vector(2, &[5, 6, 7, 6], &[6, 7]);
-        vector(3, &[1, 2, 3, 1, 4], &[4, 1, 3]);
-        vector(4, &[1, 1, 1], &[1]);
+    fn the_vector_holds_the_last_four() {
+        vector(&[1, 1, 1], &[1]);
+        vector(&[5, 6, 7, 6], &[6, 7, 5]);
+        vector(&[1, 2, 3, 1, 4], &[4, 1, 3, 2]);
+        vector(&[1, 2, 3, 4, 5, 3], &[3, 5, 4, 2]);
     }
 
     #[test]
     fn the_least_touched_page_of_a_full_set_is_dropped_and_counted() {
-        let mut table = PageTable::new(8, 4);
+        let mut table = PageTable::new(8);
         for page in 0..8 {
             for _ in 0..=page {
                 table.touch(tag(page), 1, 1);
@@ -672,7 +666,7 @@ mod tests {
 
     #[test]
     fn what_fades_away_is_not_tracked_any_more() {
-        let mut table = PageTable::new(8, 4);
+        let mut table = PageTable::new(8);
         table.touch(tag(1), 1, 64);
         table.set_home(tag(1), Some(0));
         table.set_home(tag(2), Some(0));
@@ -690,7 +684,7 @@ mod tests {
 
     #[test]
     fn what_has_fewest_samples_makes_room() {
-        let mut table = PageTable::new(4096, 4);
+        let mut table = PageTable::new(4096);
         for page in 0..1000 {
             for _ in 0..if page < 100 { 3 } else { 1 } {
                 table.touch(tag(page), 1, 1);
@@ -707,7 +701,7 @@ mod tests {
 
     #[test]
     fn void_seats_and_spaces_leave_no_trace() {
-        let mut table = PageTable::new(64, 4);
+        let mut table = PageTable::new(64);
         let other = Tag::new(2, 7).unwrap();
         for seat in [1, 2, 3] {
             table.touch(tag(7), seat, 1);
@@ -749,7 +743,7 @@ mod tests {
         // As long as nothing is dropped, the table is a map from pages to plain LAPT vectors.
         #[test]
         fn agrees_with_a_plain_model(accesses in prop::collection::vec((0u64..40, 0u16..6), 0..400)) {
-            let mut table = PageTable::new(1024, 4);
+            let mut table = PageTable::new(1024);
             let mut model: BTreeMap<u64, Vec<Seat>> = BTreeMap::new();
             for (page, seat) in accesses {
                 let vector = model.entry(page).or_default();

@@ -219,8 +219,6 @@ pub(in crate::engine) struct Positions {
     of_seats: Vec<Option<u32>>,
     /// What a sample weighs on average.
     pub(in crate::engine) weight_per_sample: f64,
-    /// Accessors that an entry has places for.
-    depth: usize,
 }
 
 impl Positions {
@@ -228,7 +226,6 @@ impl Positions {
         Self {
             of_seats: positions(seats),
             weight_per_sample: seen.weight_per_sample(),
-            depth: seen.depth,
         }
     }
 
@@ -273,7 +270,7 @@ impl Positions {
     /// How many times their own weight the accessors of an entry stand for.
     fn stands_for(&self, entry: &Entry) -> f64 {
         let known: f64 = entry.weights.iter().map(|&weight| f64::from(weight)).sum();
-        if entry.count() < self.depth || known <= 0.0 {
+        if entry.count() < ACCESSORS_MAX || known <= 0.0 {
             return 1.0;
         }
         (self.weight_per_sample * entry.exact_samples() / known).max(1.0)

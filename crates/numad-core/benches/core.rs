@@ -240,7 +240,7 @@ fn window(criterion: &mut Criterion) {
 }
 
 fn carry_out(engine: &mut Engine, now: Time) {
-    let mut host = Recorder::default();
+    let mut host = Recorder;
     while let Some(action) = engine.poll_action() {
         let outcome = host.perform(&action);
         engine.handle_outcome(now, &action, &outcome);

@@ -151,7 +151,7 @@ impl Program {
             fault_told: None,
             in_vain: None,
             kernel_before: None,
-            recorder: dry_run.then(Recorder::default),
+            recorder: dry_run.then_some(Recorder),
             since,
             threads: 0,
             judged: None,
@@ -322,7 +322,7 @@ impl Program {
         ledger.spent_ns += spent_ns;
     }
 
-    /// Carries out actions, or notes them if this is a dry run.
+    /// Carries out actions, or answers as if they were if this is a dry run.
     pub(super) fn perform_all(&mut self, hand: &mut dyn Hand, actions: &[Action]) -> Vec<Outcome> {
         let Some(recorder) = &mut self.recorder else {
             let outcomes = hand.perform_all(actions);
@@ -334,10 +334,7 @@ impl Program {
                 self.pretended.insert(*task, cpus.clone());
             }
         }
-        let outcomes = recorder.perform_all(actions);
-        // Events tell what would have been done; the recorder need not keep it too.
-        drop(recorder.take());
-        outcomes
+        recorder.perform_all(actions)
     }
 
     /// In a dry run, shows the engine the affinity that tasks would have. With their real one it

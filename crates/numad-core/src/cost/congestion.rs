@@ -31,34 +31,19 @@ pub struct Congestion {
     nodes: usize,
     latency_ns: Vec<f64>,
     transfer_ns: Vec<f64>,
+    /// Share of the bandwidth of each controller and link that is used, below 1.
     controller_use: Vec<f64>,
     link_use: Vec<f64>,
     /// Per task, accesses per nanosecond and their mean latency.
     rates: Vec<f64>,
     latencies: Vec<f64>,
+    /// Largest difference left between the use that was assumed and the use that follows from it.
     residual: f64,
+    /// Rounds it took.
     rounds: u32,
 }
 
 impl Congestion {
-    /// Latency of an access from the processors of one node to the memory of another.
-    #[must_use]
-    pub fn latency_ns(&self, from: usize, to: usize) -> f64 {
-        self.latency_ns[from * self.nodes + to]
-    }
-
-    /// Share of a controller's bandwidth that is used, below 1.
-    #[must_use]
-    pub fn controller_use(&self, memory: usize) -> f64 {
-        self.controller_use[memory]
-    }
-
-    /// Share of a link's bandwidth that is used, below 1; 0 from a node to itself.
-    #[must_use]
-    pub fn link_use(&self, from: usize, to: usize) -> f64 {
-        self.link_use[from * self.nodes + to]
-    }
-
     /// Accesses per nanosecond of each task, those that its caches answer included.
     #[must_use]
     pub fn rates(&self) -> &[f64] {
@@ -76,37 +61,6 @@ impl Congestion {
     #[must_use]
     pub fn task_latency_ns(&self, task: usize) -> f64 {
         self.latencies[task]
-    }
-
-    /// Latency of all accesses to memory, on average, the frequent counting more; 0 without any.
-    #[must_use]
-    pub fn mean_latency_ns(&self) -> f64 {
-        let (mut sum, mut weight) = (0.0, 0.0);
-        for (rate, latency) in self.rates.iter().zip(&self.latencies) {
-            if *latency > 0.0 {
-                sum += rate * latency;
-                weight += rate;
-            }
-        }
-        if weight > 0.0 { sum / weight } else { 0.0 }
-    }
-
-    /// Accesses of all tasks per nanosecond.
-    #[must_use]
-    pub fn throughput(&self) -> f64 {
-        self.rates.iter().sum()
-    }
-
-    /// Largest difference left between the use that was assumed and the use that follows from it.
-    #[must_use]
-    pub const fn residual(&self) -> f64 {
-        self.residual
-    }
-
-    /// Rounds it took.
-    #[must_use]
-    pub const fn rounds(&self) -> u32 {
-        self.rounds
     }
 }
 
@@ -373,8 +327,8 @@ mod tests {
             ..greedy(0, &shares)
         };
         let found = solve(&model, &[load]);
-        assert!((found.mean_latency_ns() - 135.0).abs() < 0.01, "{found:?}");
-        assert_eq!(solve(&model, &[]).mean_latency_ns().to_bits(), 0);
+        assert!((found.task_latency_ns(0) - 135.0).abs() < 0.01, "{found:?}");
+        assert!(solve(&model, &[]).rates().is_empty());
     }
 
     #[test]
@@ -383,9 +337,9 @@ mod tests {
         for tasks in [1, 2, 5, 20, 100, 1000] {
             let shares = [1.0, 0.0];
             let found = solve(&model, &vec![greedy(0, &shares); tasks]);
-            let gbps = found.throughput() * ACCESS_BYTES;
+            let gbps = found.rates().iter().sum::<f64>() * ACCESS_BYTES;
             assert!(gbps < 10.0, "{tasks} tasks get {gbps} GB/s of 10");
-            assert!(found.residual() < 1e-4, "{tasks}: {}", found.residual());
+            assert!(found.residual < 1e-4, "{tasks}: {}", found.residual);
             if tasks >= 5 {
                 assert!(gbps > 9.0, "{tasks} tasks get only {gbps} GB/s of 10");
             }
@@ -413,7 +367,11 @@ mod tests {
             .map(|percent| f64::from(percent) * 0.05)
             .map(|away| {
                 let shares = [1.0 - away, away / 3.0, away / 3.0, away / 3.0];
-                solve(model, &[greedy(0, &shares); 8]).throughput() * ACCESS_BYTES
+                solve(model, &[greedy(0, &shares); 8])
+                    .rates()
+                    .iter()
+                    .sum::<f64>()
+                    * ACCESS_BYTES
             })
             .collect();
         let best = (0..bandwidth.len())
@@ -462,7 +420,7 @@ mod tests {
                 ..greedy(node, shares)
             })
             .collect();
-        solve(model, &loads).throughput()
+        solve(model, &loads).rates().iter().sum::<f64>()
     }
 
     /// PTB 4.1: 2.82 GB/s from node 2 to the memory of node 0, 3.93 GB/s the other way.
@@ -470,8 +428,14 @@ mod tests {
     fn one_direction_can_be_faster_than_the_other() {
         let model = machine("2x8@10,16", &[4000, 3930, 2820, 4000]);
         let (far, near) = ([0.0, 1.0], [1.0, 0.0]);
-        let there = solve(&model, &[greedy(0, &far); 8]).throughput();
-        let back = solve(&model, &[greedy(1, &near); 8]).throughput();
+        let there = solve(&model, &[greedy(0, &far); 8])
+            .rates()
+            .iter()
+            .sum::<f64>();
+        let back = solve(&model, &[greedy(1, &near); 8])
+            .rates()
+            .iter()
+            .sum::<f64>();
         assert!((1.35..1.45).contains(&(there / back)), "{}", there / back);
     }
 
@@ -483,11 +447,11 @@ mod tests {
             ..greedy(0, &[0.0, 0.0])
         };
         let within = solve(&model, &[talk(&[1.0, 0.0]); 8]);
-        assert!((within.mean_latency_ns() - 90.0 * TRANSFER_WITHIN).abs() < 1e-9);
+        assert!((within.task_latency_ns(0) - 90.0 * TRANSFER_WITHIN).abs() < 1e-9);
         let across = solve(&model, &[talk(&[0.0, 1.0]); 8]);
-        let gbps = across.throughput() * ACCESS_BYTES;
+        let gbps = across.rates().iter().sum::<f64>() * ACCESS_BYTES;
         assert!((4.5..5.0).contains(&gbps), "{gbps}");
-        assert!(across.link_use(0, 1) > 0.9 && across.controller_use(1) <= 0.0);
+        assert!(across.link_use[1] > 0.9 && across.controller_use[1] <= 0.0);
     }
 
     /// Random machines and loads, from a small generator of our own: the rounds converge, and the
@@ -519,12 +483,8 @@ mod tests {
                 })
                 .collect();
             let found = solve(&model, &loads);
-            assert!(
-                found.residual() <= 1e-5,
-                "case {case}: {}",
-                found.residual()
-            );
-            most = most.max(found.rounds());
+            assert!(found.residual <= 1e-5, "case {case}: {}", found.residual);
+            most = most.max(found.rounds);
         }
         assert!(most < ROUNDS_MAX / 2, "{most} rounds");
     }
@@ -536,12 +496,15 @@ mod tests {
         let shares = [1.0, 0.0];
         let away = [0.0, 1.0];
         let run = |model: &MachineModel, shares| solve(model, &[greedy(0, shares); 3]);
-        let alone = run(&model, &shares).throughput();
+        let alone = run(&model, &shares).rates().iter().sum::<f64>();
         let busy = model.with_background(&[19.0, 0.0]);
         let crowded = run(&busy, &shares);
-        assert!(crowded.residual() < 1e-4, "{}", crowded.residual());
-        assert!(crowded.controller_use(0) < 1.0 && crowded.controller_use(0) > 0.95);
-        assert!(crowded.throughput() < alone * 0.6);
-        assert!(run(&busy, &away).throughput() > crowded.throughput() * 1.3);
+        assert!(crowded.residual < 1e-4, "{}", crowded.residual);
+        assert!(crowded.controller_use[0] < 1.0 && crowded.controller_use[0] > 0.95);
+        assert!(crowded.rates().iter().sum::<f64>() < alone * 0.6);
+        assert!(
+            run(&busy, &away).rates().iter().sum::<f64>()
+                > crowded.rates().iter().sum::<f64>() * 1.3
+        );
     }
 }

@@ -33,7 +33,6 @@ pub struct MachineModel {
     link: Vec<f64>,
     controller: Vec<f64>,
     controller_origins: Vec<Origin>,
-    origins: Vec<Origin>,
     /// What others take of each controller, in GB/s.
     background: Vec<f64>,
 }
@@ -56,7 +55,6 @@ impl MachineModel {
             link: Vec::with_capacity(nodes * nodes),
             controller: controllers.iter().map(|guess| guess.value).collect(),
             controller_origins: controllers.iter().map(|guess| guess.origin).collect(),
-            origins: Vec::with_capacity(nodes * nodes),
             background: vec![0.0; nodes],
         };
         for from in 0..nodes {
@@ -64,14 +62,12 @@ impl MachineModel {
                 let latency = latency(topology, ids[from], ids[to]).unwrap_or(
                     LOCAL_LATENCY_NS * relative_distance(topology.distances(), from, to),
                 );
-                let link = link(topology, ids[from], ids[to]).unwrap_or(Guess {
-                    value: controllers[to].value
-                        / relative_distance(topology.distances(), from, to),
-                    origin: Origin::Estimated,
-                });
+                let link = link(topology, ids[from], ids[to]).map_or(
+                    controllers[to].value / relative_distance(topology.distances(), from, to),
+                    |link| link.value,
+                );
                 model.latency_ns.push(latency);
-                model.link.push(link.value);
-                model.origins.push(link.origin);
+                model.link.push(link);
             }
         }
         model
@@ -95,12 +91,6 @@ impl MachineModel {
     #[must_use]
     pub fn link_gbps(&self, from: usize, to: usize) -> f64 {
         self.link[from * self.nodes + to]
-    }
-
-    /// Who told [`Self::link_gbps`].
-    #[must_use]
-    pub fn link_origin(&self, from: usize, to: usize) -> Origin {
-        self.origins[from * self.nodes + to]
     }
 
     /// Bandwidth of the memory of a node, in GB/s.
@@ -255,7 +245,6 @@ mod tests {
         let controller = 3.5 * 640.0 / 90.0;
         assert!(near(model.controller_gbps(1), controller));
         assert!(near(model.link_gbps(0, 1), controller / 2.0));
-        assert_eq!(model.link_origin(0, 1), Origin::Estimated);
     }
 
     #[test]
@@ -277,8 +266,6 @@ mod tests {
         let model = MachineModel::new(&topology.with_bandwidth(graph));
         assert!(near(model.link_gbps(0, 1), 3.93) && near(model.latency_ns(0, 1), 120.0));
         assert!(near(model.controller_gbps(1), 3.93));
-        assert_eq!(model.link_origin(0, 1), Origin::Firmware);
-        assert_eq!(model.link_origin(1, 0), Origin::Estimated);
         assert_eq!(
             [0, 1].map(|memory| model.controller_origin(memory)),
             [Origin::Estimated, Origin::Firmware]

@@ -35,8 +35,6 @@ const LEARNING_ROUNDS: u32 = 4;
 /// What a program gets from a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementCost {
-    /// Mean latency of all accesses in nanoseconds; 0 without any.
-    pub latency_ns: f64,
     /// For each task, how long it takes for the work of this window, in nanoseconds; 0 for one that
     /// did none or whose node is not known.
     pub task_time_ns: Vec<f64>,
@@ -147,7 +145,6 @@ impl<'a> Demand<'a> {
             None => 0.0,
         };
         PlacementCost {
-            latency_ns: found.mean_latency_ns(),
             task_time_ns: (0..self.accesses.len()).map(time).collect(),
         }
     }
@@ -426,7 +423,7 @@ mod tests {
         owned.pages.clear();
         let model = MachineModel::new(&owned.topology);
         let cost = Demand::new(&model, owned.program()).cost(&[None; 8], |_| None);
-        assert!(cost.longest_ns() <= 0.0 && cost.latency_ns <= 0.0);
+        assert!(cost.longest_ns() <= 0.0);
     }
 
     #[test]

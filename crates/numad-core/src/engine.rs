@@ -205,7 +205,7 @@ impl Engine {
             return;
         };
         if let Some(attachment) = &mut self.places[process.place as usize] {
-            attachment.seen.expel(&mut self.registry, pid, process.slot);
+            attachment.seen.expel(&mut self.registry, pid);
         }
     }
 

@@ -22,16 +22,20 @@ impl Seen {
         registry: &mut Registry,
         pid: Pid,
     ) -> Option<LocalSpace> {
-        let space = Space {
-            pid: Some(pid),
-            id: registry.open(),
-            joined: self.observations,
-        };
-        let local = self.spaces.add(space)?;
+        let local = self.open(registry, Some(pid))?;
         registry
             .processes
             .insert(pid.0, self.spot(u32::from(local)));
         Some(local)
+    }
+
+    /// Makes a space for a process, or for an object that processes map; none when there are too many.
+    pub(super) fn open(&mut self, registry: &mut Registry, pid: Option<Pid>) -> Option<LocalSpace> {
+        self.spaces.add(Space {
+            pid,
+            id: registry.open(),
+            joined: self.observations,
+        })
     }
 
     /// Takes every number of this program out of the registry.
@@ -40,20 +44,22 @@ impl Seen {
             registry.threads.remove(record.tid.0, self.spot(slot));
         }
         for (local, space) in self.spaces.iter() {
-            if let Some(pid) = space.pid {
-                let spot = self.spot(u32::from(local));
-                registry.processes.remove(pid.0, spot);
-            }
+            self.strike(registry, local, space);
+        }
+    }
+
+    /// Takes the number of a process out of the registry.
+    fn strike(&self, registry: &mut Registry, local: LocalSpace, space: &Space) {
+        if let Some(pid) = space.pid {
+            let spot = self.spot(u32::from(local));
+            registry.processes.remove(pid.0, spot);
         }
     }
 
     /// Takes a process out whose threads are gone.
     pub(super) fn part(&mut self, registry: &mut Registry, local: LocalSpace) {
         if let Some(space) = self.spaces.remove(local) {
-            if let Some(pid) = space.pid {
-                let spot = self.spot(u32::from(local));
-                registry.processes.remove(pid.0, spot);
-            }
+            self.strike(registry, local, &space);
             self.shares.clear(local);
             self.drop_unmapped();
         }
@@ -67,13 +73,10 @@ impl Seen {
         (pid, tid): (Pid, Tid),
         now: Time,
     ) -> Option<u32> {
-        let process = registry.processes.find(pid.0)?;
-        if process.place != self.place || tid.0 == 0 {
-            return None;
-        }
+        let space = self.local_of(registry, pid).filter(|_| tid.0 != 0)?;
         let hot = Hot {
             pid,
-            space: LocalSpace::try_from(process.slot).ok()?,
+            space,
             seat: None,
             may_sit: true,
             samples: 0,
@@ -188,26 +191,19 @@ impl Seen {
         name: &str,
         exec: bool,
     ) {
-        let spot = registry
-            .threads
-            .find(tid.0)
-            .filter(|spot| spot.place == self.place);
-        if let Some(record) = spot.and_then(|spot| self.tasks.record_mut(spot.slot)) {
+        let slot = self.slot_of(registry, tid);
+        if let Some(record) = slot.and_then(|slot| self.tasks.record_mut(slot)) {
             name.clone_into(&mut record.name);
         }
-        let process = registry.processes.find(pid.0);
-        let Some(process) = process.filter(|spot| exec && spot.place == self.place) else {
+        let Some(local) = self.local_of(registry, pid).filter(|_| exec) else {
             return;
         };
-        if let Ok(local) = LocalSpace::try_from(process.slot) {
-            self.part(registry, local);
-        }
+        self.part(registry, local);
         let joined = self.join(registry, pid);
         if joined.is_none() {
             self.window.ignored += 1;
         }
-        let slots: Vec<u32> = self.slots_of(pid).collect();
-        for slot in slots {
+        for slot in self.slots_where(|record| record.pid == pid) {
             match joined {
                 Some(local) => {
                     self.unseat(slot);
@@ -225,6 +221,19 @@ impl Seen {
         }
     }
 
+    /// The slot of a thread of this program.
+    pub(in crate::engine) fn slot_of(&self, registry: &Registry, tid: Tid) -> Option<u32> {
+        let spot = registry.threads.find(tid.0)?;
+        (spot.place == self.place).then_some(spot.slot)
+    }
+
+    /// The space of a process of this program.
+    pub(super) fn local_of(&self, registry: &Registry, pid: Pid) -> Option<LocalSpace> {
+        let spot = registry.processes.find(pid.0)?;
+        let slot = (spot.place == self.place).then_some(spot.slot)?;
+        LocalSpace::try_from(slot).ok()
+    }
+
     const fn spot(&self, slot: u32) -> Spot {
         Spot {
             place: self.place,
@@ -232,10 +241,9 @@ impl Seen {
         }
     }
 
-    fn slots_of(&self, pid: Pid) -> impl Iterator<Item = u32> {
-        self.tasks
-            .iter()
-            .filter(move |(_, hot, _)| hot.pid == pid)
-            .map(|(slot, ..)| slot)
+    /// The slots of threads of which a question says yes.
+    pub(super) fn slots_where(&self, is: impl Fn(&Record) -> bool) -> Vec<u32> {
+        let found = self.tasks.iter().filter(|(_, _, record)| is(record));
+        found.map(|(slot, ..)| slot).collect()
     }
 }

@@ -71,9 +71,7 @@ impl Seen {
     /// Slots and seats of the threads of a process that take part, or may.
     fn seats_in(&mut self, pid: Pid) -> Vec<(u32, Seat)> {
         let mut found = Vec::new();
-        let of_process = self.tasks.iter().filter(|(_, hot, _)| hot.pid == pid);
-        let slots: Vec<u32> = of_process.map(|(slot, ..)| slot).collect();
-        for slot in slots {
+        for slot in self.slots_where(|record| record.pid == pid) {
             let hot = &mut self.tasks.hot[slot as usize];
             if hot.seat.is_none() && hot.may_sit {
                 hot.seat = self.seats.take();

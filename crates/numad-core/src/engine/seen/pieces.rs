@@ -359,9 +359,8 @@ impl Seen {
     /// the node where most sampled pages are, or came from if we moved them.
     fn split(&self, points: &Range<usize>, bench: &mut Bench, found: &mut Pieces) {
         let unknown = self.look_at(points.clone(), bench, found);
-        let votes = &bench.votes;
-        let most = votes.iter().map(|vote| vote.1).max();
-        let most = votes.iter().find(|vote| Some(vote.1) == most);
+        // The first of those with most.
+        let most = bench.votes.iter().rev().max_by_key(|vote| vote.1);
         bench.most = most.map(|&(home, _)| home);
         let first = self.forest.points()[points.start].tag();
         let Some(home) = bench.most else {
@@ -401,7 +400,6 @@ impl Seen {
     fn look_at(&self, points: Range<usize>, bench: &mut Bench, found: &mut Pieces) -> f64 {
         bench.parts.clear();
         bench.votes.clear();
-        bench.alike.clear();
         bench.strays.clear();
         let (mut unknown, mut run, mut at) = (0, 0, 0);
         let homes = &mut found.homes[points.clone()];
@@ -434,43 +432,18 @@ impl Seen {
                 bench.strays.push((page, home));
             }
             let was = placed.and_then(|placed| placed.from).unwrap_or(home);
-            let same = |alike: &&mut Alike| (alike.home, alike.was) == (home, was);
-            match bench.alike.iter_mut().find(same) {
-                Some(alike) => alike.samples += samples,
-                None => bench.alike.push(Alike {
-                    tag,
-                    home,
-                    was,
-                    samples,
-                }),
+            match bench.votes.iter_mut().find(|(node, _)| *node == was) {
+                Some((_, votes)) => *votes += samples,
+                None => bench.votes.push((was, samples)),
             }
-        }
-        for alike in &bench.alike {
-            match bench.votes.iter_mut().find(|(node, _)| *node == alike.was) {
-                Some((_, votes)) => *votes += alike.samples,
-                None => bench.votes.push((alike.was, alike.samples)),
-            }
-            let samples = f64::from(alike.samples) / f64::from(SAMPLE);
-            let home = Some(alike.home);
+            let (home, samples) = (Some(home), f64::from(samples) / f64::from(SAMPLE));
             match bench.parts.iter_mut().find(|part| part.home == home) {
                 Some(part) => part.samples += samples,
-                None => bench.parts.push(Part::new(alike.tag, home, samples)),
+                None => bench.parts.push(Part::new(tag, home, samples)),
             }
         }
         f64::from(unknown) / f64::from(SAMPLE)
     }
-}
-
-/// Sampled pages of a piece that are on one node and came from one, that is, from there if we never
-/// moved them.
-#[derive(Debug)]
-struct Alike {
-    /// The first of them.
-    tag: Tag,
-    home: u16,
-    was: u16,
-    /// In parts of [`SAMPLE`].
-    samples: u32,
 }
 
 /// The part of a piece that is on one node.
@@ -500,7 +473,6 @@ struct Bench {
     others: Vec<Range<u64>>,
     open: Vec<Range<u64>>,
     parts: Vec<Part>,
-    alike: Vec<Alike>,
     /// Sampled pages that are where no move has put them, and where.
     strays: Vec<(u64, u16)>,
     /// Samples by the node that pages are on, or came from if we moved them.

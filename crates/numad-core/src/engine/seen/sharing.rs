@@ -11,7 +11,7 @@ use crate::engine::{Engine, WantedPage};
 use crate::observation::{ObjectId, ObjectKind, ObservedSharing};
 use crate::policy::{PageKey, SpaceId};
 use crate::tables::shares::Object;
-use crate::tables::spaces::{LocalSpace, Space};
+use crate::tables::spaces::LocalSpace;
 
 /// A process that has a page, and which of its pages it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +53,7 @@ impl Seen {
     /// Takes what was looked up of shared memory.
     pub(super) fn learn_sharing(&mut self, registry: &mut Registry, seen: &ObservedSharing) {
         for maps in &seen.maps {
-            let process = registry.processes.find(maps.pid.0);
-            let process = process.filter(|spot| spot.place == self.place);
-            let Some(local) = process.and_then(|spot| LocalSpace::try_from(spot.slot).ok()) else {
+            let Some(local) = self.local_of(registry, maps.pid) else {
                 continue;
             };
             for range in &maps.ranges {
@@ -74,12 +72,7 @@ impl Seen {
         if self.shares.space_of(object).is_some() || !self.shares.has_room() {
             return;
         }
-        let space = Space {
-            pid: None,
-            id: registry.open(),
-            joined: self.observations,
-        };
-        if let Some(local) = self.spaces.add(space) {
+        if let Some(local) = self.open(registry, None) {
             self.shares.add(local, object);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use topology::{CpuSet, NodeId, Pid, TaskKey, Tid, Topology};
+use topology::{CpuSet, NodeId, Pid, TaskKey, Topology};
 
 use super::Seen;
 use crate::engine::registry::Registry;
@@ -103,21 +103,15 @@ impl Seen {
     }
 
     /// Takes out a process that is still there.
-    pub(in crate::engine) fn expel(&mut self, registry: &mut Registry, pid: Pid, slot: u32) {
+    pub(in crate::engine) fn expel(&mut self, registry: &mut Registry, pid: Pid) {
         self.retire_all(registry, |record| record.pid == pid);
-        if let Ok(local) = LocalSpace::try_from(slot) {
+        if let Some(local) = self.local_of(registry, pid) {
             self.part(registry, local);
         }
     }
 
     fn retire_all(&mut self, registry: &mut Registry, gone: impl Fn(&Record) -> bool) {
-        let slots: Vec<u32> = self
-            .tasks
-            .iter()
-            .filter(|(_, _, record)| gone(record))
-            .map(|(slot, ..)| slot)
-            .collect();
-        for slot in slots {
+        for slot in self.slots_where(gone) {
             self.retire(registry, slot);
         }
     }
@@ -157,12 +151,6 @@ impl Seen {
                 self.window.nowhere += u64::from(node.is_none());
             }
         }
-    }
-
-    /// The slot of a thread of this program.
-    pub(in crate::engine) fn slot_of(&self, registry: &Registry, tid: Tid) -> Option<u32> {
-        let spot = registry.threads.find(tid.0)?;
-        (spot.place == self.place).then_some(spot.slot)
     }
 }
 

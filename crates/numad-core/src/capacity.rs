@@ -42,15 +42,19 @@ pub(crate) fn capacities(
 /// machine has cores still has the memory of all nodes.
 pub(crate) fn spread(capacity: &[usize], now: &[Option<usize>]) -> Vec<usize> {
     let places: usize = capacity.iter().sum();
-    let mut there = vec![0; capacity.len()];
-    for &node in now.iter().flatten() {
-        there[node] += 1;
-    }
+    let there = count_by_node(now, capacity.len());
     let of_node = |(&room, there): (&usize, usize)| {
         let share = (room * now.len()).div_ceil(places.max(1));
         room.min((share + 1).max(there))
     };
     capacity.iter().zip(there).map(of_node).collect()
+}
+
+/// How many of these tasks are on each of so many nodes.
+pub(crate) fn count_by_node(nodes: &[Option<usize>], count: usize) -> Vec<usize> {
+    let mut on = vec![0; count];
+    nodes.iter().flatten().for_each(|&node| on[node] += 1);
+    on
 }
 
 #[cfg(test)]

@@ -179,9 +179,10 @@ impl Prices {
         saved * self.access_saving_ns_per_distance * self.windows(window)
     }
 
-    /// Windows of the horizon. One that is longer than that still promises itself once.
+    /// How often a window like this one comes within the horizon. One that is longer than that
+    /// still promises itself once.
     pub(crate) fn windows(&self, window: Duration) -> f64 {
-        (self.horizon_ns / window.as_nanos() as f64).max(1.0)
+        (self.horizon_ns / (window.as_nanos() as f64).max(1.0)).max(1.0)
     }
 }
 

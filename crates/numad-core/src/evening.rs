@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::cost::way;
-use crate::policy::Program;
+use crate::policy::{Page, Program};
 
 /// A node with so many times its part has too much; less is left as it is, for it would be as
 /// uneven again by the next samples.
@@ -93,30 +93,26 @@ impl Evenness {
     }
 }
 
-/// Which of these moves even out what the program asks of nodes, by slot. Moves are slots with the
-/// node that the page would go to, by position, in the order in which they are granted; `allowed`
-/// are nodes that may take pages.
+/// Which of these moves even out what the program asks of nodes, by slot. Moves are pages with the
+/// node that each would go to, by position, in the order in which they are granted; `allowed` are
+/// nodes that may take pages.
 pub(crate) fn evened(
     program: &Program<'_>,
-    moves: &[(u32, usize)],
+    moves: &[(&Page, usize)],
     allowed: &[bool],
 ) -> BTreeSet<u32> {
     let mut evenness = Evenness::of(program);
     let (mut before, mut after) = (0.0, 0.0);
     let mut granted = BTreeSet::new();
-    for &(slot, node) in moves {
-        let found = program.pages.binary_search_by_key(&slot, |page| page.slot);
-        let Some((page, home)) = found.ok().and_then(|at| {
-            let page = &program.pages[at];
-            Some((page, usize::from(page.home?)))
-        }) else {
+    for &(page, node) in moves {
+        let Some(home) = page.home.map(usize::from) else {
             continue;
         };
         let may = allowed.get(node).is_some_and(|&allowed| allowed);
         if may && evenness.moves(page.weight() as f64, (home, node)) {
             before += way(program, page, home);
             after += way(program, page, node);
-            granted.insert(slot);
+            granted.insert(page.slot);
         }
     }
     if after > before * (1.0 + FARTHER) {

@@ -36,12 +36,13 @@ use std::collections::BTreeSet;
 
 use topology::Distances;
 
+use crate::capacity::count_by_node;
 use crate::cost::{self, Worth};
 use crate::engine::AttachOptions;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, Plan, Program, Proposal, Veto};
-use crate::pressure::{DOUBT, FullModel, Pressure, ThreadPlan, windows};
+use crate::pressure::{DOUBT, FullModel, Pressure, ThreadPlan};
 use crate::published::Method;
 
 mod pages;
@@ -211,15 +212,12 @@ impl ThreadCase<'_> {
 
     /// What the figures of a plan may err by, in the time of all tasks within the horizon.
     fn doubt_ns(&self) -> f64 {
-        DOUBT * self.program.busy_ns() * windows(self.program)
+        DOUBT * self.program.busy_ns() * self.program.windows()
     }
 
     /// How many tasks have no core of their own on these nodes.
     fn standing(&self, nodes: &[Option<usize>]) -> usize {
-        let mut on = vec![0usize; self.program.capacity.len()];
-        for node in nodes.iter().flatten() {
-            on[*node] += 1;
-        }
+        let on = count_by_node(nodes, self.program.capacity.len());
         let over = on.iter().zip(self.program.capacity);
         over.map(|(on, room)| on.saturating_sub(*room)).sum()
     }
@@ -231,22 +229,8 @@ impl ThreadCase<'_> {
         verdicts: &[Result<(), Veto>],
         veto: Veto,
     ) -> Vec<TaskWish> {
-        let mut on = vec![0usize; self.program.capacity.len()];
-        let mut seen = BTreeSet::new();
-        for standing in self.standings {
-            if let Some(node) = standing.placed {
-                on[node] += 1;
-            }
-        }
-        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
-            if verdict.is_ok() {
-                on[node] += 1;
-                seen.insert(task);
-                if let Some(node) = self.standings[task].placed {
-                    on[node] -= 1;
-                }
-            }
-        }
+        let mut on = self.tasks_on_nodes(wishes, verdicts);
+        let mut seen: BTreeSet<usize> = granted(wishes, verdicts).map(|(task, _)| task).collect();
         let dropped = wishes.iter().zip(verdicts);
         let dropped = dropped.filter(|(_, verdict)| **verdict == Err(veto));
         let stay =
@@ -272,10 +256,7 @@ impl ThreadCase<'_> {
     ) {
         let capacity = self.program.capacity;
         let (mut now, _) = self.placements(&[], &[]);
-        let mut on = vec![0usize; capacity.len()];
-        for node in now.iter().flatten() {
-            on[*node] += 1;
-        }
+        let mut on = count_by_node(&now, capacity.len());
         let mut uses = None;
         for index in 0..wishes.len() {
             let (task, node) = wishes[index];
@@ -346,12 +327,23 @@ impl ThreadCase<'_> {
     ) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
         let before: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
         let mut after = before.clone();
-        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
-            if verdict.is_ok() {
-                after[task] = Some(node);
+        granted(wishes, verdicts).for_each(|(task, node)| after[task] = Some(node));
+        (before, after)
+    }
+
+    /// How many tasks each node holds if what is left of the wishes is done, and every other task
+    /// stays where it was placed.
+    fn tasks_on_nodes(&self, wishes: &[TaskWish], verdicts: &[Result<(), Veto>]) -> Vec<usize> {
+        let placed = self.standings.iter().map(|standing| standing.placed);
+        let mut placed: Vec<Option<usize>> = placed.collect();
+        let mut on = count_by_node(&placed, self.program.capacity.len());
+        for (task, node) in granted(wishes, verdicts) {
+            on[node] += 1;
+            if let Some(node) = placed[task].take() {
+                on[node] -= 1;
             }
         }
-        (before, after)
+        on
     }
 
     /// What is left of the plan is worth: how much nearer it brings who shares pages or sends
@@ -555,20 +547,7 @@ impl ThreadCase<'_> {
     /// drops at least one. A node that was over-full before gets nobody, but nobody is driven away.
     fn make_room(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
         let capacity = self.program.capacity;
-        let mut on = vec![0usize; capacity.len()];
-        for standing in self.standings {
-            if let Some(node) = standing.placed {
-                on[node] += 1;
-            }
-        }
-        for (&(task, node), verdict) in wishes.iter().zip(verdicts.iter()) {
-            if verdict.is_ok() {
-                on[node] += 1;
-                if let Some(node) = self.standings[task].placed {
-                    on[node] -= 1;
-                }
-            }
-        }
+        let mut on = self.tasks_on_nodes(wishes, verdicts);
         let mut dropped = true;
         while dropped {
             dropped = false;
@@ -584,6 +563,15 @@ impl ThreadCase<'_> {
             }
         }
     }
+}
+
+/// What is left of the wishes.
+pub(crate) fn granted(
+    wishes: &[TaskWish],
+    verdicts: &[Result<(), Veto>],
+) -> impl Iterator<Item = TaskWish> {
+    let judged = wishes.iter().zip(verdicts);
+    judged.filter_map(|(&wish, verdict)| verdict.is_ok().then_some(wish))
 }
 
 /// How far two tasks were from each other and are, there and back; nothing where that is not known.

@@ -47,32 +47,29 @@ impl Pressure {
         gbps: &[Option<f64>],
         program: &Program<'_>,
     ) -> Self {
-        let own = asked_gbps(program);
-        let others: Vec<f64> = gbps
-            .iter()
-            .zip(own)
-            .map(|(all, own)| all.map_or(0.0, |all| (all - own).max(0.0)))
-            .collect();
-        let used = gbps.iter().enumerate().map(|(memory, all)| {
-            let all = all.unwrap_or(0.0);
-            (all / model.controller_gbps(memory)).clamp(0.0, 1.0)
-        });
-        Self {
-            used: used.collect(),
-            model: model.clone().with_background(&others),
-        }
+        let all = gbps.iter().map(|all| all.unwrap_or(0.0));
+        let others = all.clone().zip(asked_gbps(program));
+        let others: Vec<f64> = others.map(|(all, own)| (all - own).max(0.0)).collect();
+        Self::new(model, all, &others)
     }
 
     /// From what the samples of this program tell, beside what those of others told, in GB/s by
     /// position.
     pub(crate) fn sampled(model: &MachineModel, others: &[f64], program: &Program<'_>) -> Self {
-        let own = asked_gbps(program);
-        let all = own.iter().zip(others).map(|(own, others)| own + others);
-        let used = all.enumerate();
-        let used =
-            used.map(|(memory, gbps)| (gbps / model.controller_gbps(memory)).clamp(0.0, 1.0));
+        let own = asked_gbps(program).into_iter();
+        let all = own.zip(others).map(|(own, others)| own + others);
+        Self::new(model, all, others)
+    }
+
+    /// Where everyone together and the others take so much of each memory.
+    fn new(model: &MachineModel, all: impl Iterator<Item = f64>, others: &[f64]) -> Self {
+        let share = |(memory, gbps)| gbps / model.controller_gbps(memory);
         Self {
-            used: used.collect(),
+            used: all
+                .enumerate()
+                .map(share)
+                .map(|used| used.clamp(0.0, 1.0))
+                .collect(),
             model: model.clone().with_background(others),
         }
     }
@@ -122,7 +119,7 @@ impl Pressure {
         model: &Worth,
         (near, by_distance): (&Worth, Result<(), Veto>),
     ) -> Result<(), Veto> {
-        let all_ns = plan.program.busy_ns() * windows(&plan.program);
+        let all_ns = plan.program.busy_ns() * plan.program.windows();
         match by_distance {
             Ok(()) if model.saved_ns < -DOUBT * all_ns => Err(Veto::Congested),
             Ok(()) => Ok(()),
@@ -146,7 +143,7 @@ impl Pressure {
         let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
         let demand = Demand::of_memory(&self.model, plan.program);
         let before = demand.cost(&now, home);
-        let windows = windows(&plan.program);
+        let windows = plan.program.windows();
         let mut count = plan.moves.len();
         for _ in 0..PARTS_TRIED {
             let to = plan.destinations(count);
@@ -197,7 +194,7 @@ impl FullModel<'_> {
         let before = self.demand.cost(plan.before, comes).sum_ns();
         let after = self.demand.cost(plan.after, goes).sum_ns();
         Worth {
-            saved_ns: (before.min(self.stays_ns) - after) * windows(&plan.program),
+            saved_ns: (before.min(self.stays_ns) - after) * plan.program.windows(),
             price_ns,
             evidence: None,
         }
@@ -209,41 +206,29 @@ fn home(page: &Page) -> Option<usize> {
     page.home.map(usize::from)
 }
 
-/// How often a window like this one comes within the horizon.
-pub(crate) fn windows(program: &Program<'_>) -> f64 {
-    let window_ns = program.window.as_nanos() as f64;
-    (program.prices.horizon_ns / window_ns.max(1.0)).max(1.0)
-}
-
 /// Pages that would go elsewhere, threads staying where they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PagePlan<'a> {
     pub program: Program<'a>,
-    /// Slots of pages, each with the node it would go to, by position; in the order in which they
-    /// are granted.
-    pub moves: &'a [(u32, usize)],
+    /// Pages, each with the node it would go to, by position; in the order in which they are
+    /// granted.
+    pub moves: &'a [(&'a Page, usize)],
 }
 
 impl PagePlan<'_> {
     /// What the first moves cost, with all the pages that they stand for.
     fn price_ns(&self, count: usize) -> f64 {
         let moved = self.moves.iter().take(count);
-        let spans = moved.filter_map(|&(slot, _)| {
-            let pages = self.program.pages;
-            let at = pages.binary_search_by_key(&slot, |page| page.slot).ok()?;
-            Some(pages[at].span)
-        });
+        let spans = moved.map(|(page, _)| page.span);
         spans.sum::<u64>() as f64 * self.program.prices.page_move_ns
     }
 
     /// Where the pages of the first moves go, by slot.
     fn destinations(&self, count: usize) -> Vec<Option<usize>> {
-        let last = self.program.pages.iter().map(|page| page.slot as usize);
-        let mut to = vec![None; last.max().map_or(0, |last| last + 1)];
-        for &(slot, node) in self.moves.iter().take(count) {
-            if let Some(to) = to.get_mut(slot as usize) {
-                *to = Some(node);
-            }
+        let slots = self.moves.iter().map(|(page, _)| page.slot as usize);
+        let mut to = vec![None; slots.max().map_or(0, |last| last + 1)];
+        for (page, node) in self.moves.iter().take(count) {
+            to[page.slot as usize] = Some(*node);
         }
         to
     }
@@ -305,10 +290,9 @@ impl ThreadPlan<'_> {
         }
         let prices = &self.program.prices;
         let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
-        let window_ns = self.program.window.as_nanos() as f64;
         tasks as f64 * prices.task_move_ns
             + pages as f64 * prices.page_move_ns
-            + farther.max(0.0) * saving_ns * FOLLOWING_NS / window_ns.max(1.0)
+            + farther.max(0.0) * saving_ns * FOLLOWING_NS / self.program.window_ns().max(1.0)
     }
 }
 

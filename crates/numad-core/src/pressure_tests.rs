@@ -62,6 +62,14 @@ impl Scene {
         }
     }
 
+    /// Pages by slot, each with the node it would go to.
+    fn moves(&self, wanted: &[(u32, usize)]) -> Vec<(&Page, usize)> {
+        let moves = wanted.iter();
+        moves
+            .map(|&(slot, node)| (&self.pages[slot as usize], node))
+            .collect()
+    }
+
     fn program(&self) -> Program<'_> {
         Program {
             topology: &self.topology,
@@ -271,7 +279,7 @@ fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay(
         before: &[Some(0), Some(0), Some(1), Some(1)],
         after: &[Some(0), Some(1), Some(1), Some(1)],
     };
-    let all_ns = plan.program.busy_ns() * windows(&plan.program);
+    let all_ns = plan.program.busy_ns() * plan.program.windows();
     // Parts of all time that the model finds saved, and that come of who gets nearer.
     let judged = |saved: f64, nearer: f64| {
         let worth = |part: f64| Worth {
@@ -362,12 +370,12 @@ fn whole(figure: f64) -> u32 {
 
 /// Moves that such a plan may make, of the first `count` pages to the second node.
 fn relieved(scene: &Scene, count: u32, others: [f64; 2]) -> usize {
-    let moves: Vec<(u32, usize)> = (0..count).map(|slot| (slot, 1)).collect();
+    let wanted: Vec<(u32, usize)> = (0..count).map(|slot| (slot, 1)).collect();
     let model = MachineModel::new(&scene.topology);
     let pressure = Pressure::sampled(&model, &others, &scene.program());
     pressure.relief(&PagePlan {
         program: scene.program(),
-        moves: &moves,
+        moves: &scene.moves(&wanted),
     })
 }
 
@@ -414,7 +422,7 @@ fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
         };
         page.accessor_count = 2;
     }
-    let granted = evened(&scene.program(), moves, &[true, true]);
+    let granted = evened(&scene.program(), &scene.moves(moves), &[true, true]);
     assert_eq!(granted.into_iter().collect::<Vec<_>>(), expected);
 }
 
@@ -431,7 +439,8 @@ fn what_nobody_uses_evens_nothing() {
     for page in &mut scene.pages[..2] {
         page.recent[0].weight = 0;
     }
-    let granted = evened(&scene.program(), &[(0, 1), (1, 1), (3, 1)], &[true, true]);
+    let moves = scene.moves(&[(0, 1), (1, 1), (3, 1)]);
+    let granted = evened(&scene.program(), &moves, &[true, true]);
     assert_eq!(granted.into_iter().collect::<Vec<_>>(), [3]);
 }
 
@@ -439,7 +448,8 @@ fn what_nobody_uses_evens_nothing() {
 fn nothing_is_spread_that_gets_farther_from_its_users() {
     // Each page is used by the task beside it.
     let scene = Scene::new([0, 0, 0, 0], [0, 0, 0, 0], 10);
-    let granted = evened(&scene.program(), &[(0, 1), (1, 1)], &[true, true]);
+    let moves = scene.moves(&[(0, 1), (1, 1)]);
+    let granted = evened(&scene.program(), &moves, &[true, true]);
     assert!(granted.is_empty(), "{granted:?}");
 }
 

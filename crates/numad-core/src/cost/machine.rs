@@ -106,13 +106,11 @@ impl MachineModel {
     }
 
     /// A controller was seen to deliver this much, in GB/s: it can deliver at least that, whatever was
-    /// estimated. Says whether that is news.
-    pub fn saw(&mut self, memory: usize, gbps: f64) -> bool {
-        let news = gbps.is_finite() && gbps > self.controller[memory];
-        if news {
-            self.controller[memory] = gbps;
+    /// estimated.
+    pub fn saw(&mut self, memory: usize, gbps: f64) {
+        if gbps.is_finite() {
+            self.controller[memory] = self.controller[memory].max(gbps);
         }
-        news
     }
 
     /// The same machine with what others take of each controller, in GB/s, by position. They are taken to
@@ -304,9 +302,10 @@ mod tests {
     fn what_was_seen_corrects_what_was_estimated_and_others_never_take_all() {
         let mut model = MachineModel::new(&topology::synthetic::parse("2x2@10,20").unwrap());
         let estimated = model.controller_gbps(0);
-        assert!(!model.saw(0, estimated / 2.0) && !model.saw(0, f64::NAN));
+        model.saw(0, estimated / 2.0);
+        model.saw(0, f64::NAN);
         assert!(near(model.controller_gbps(0), estimated));
-        assert!(model.saw(0, 40.0));
+        model.saw(0, 40.0);
         assert!(near(model.controller_gbps(0), 40.0) && near(model.background_gbps(0), 0.0));
         let model = model.with_background(&[50.0, -1.0]);
         assert!(near(model.background_gbps(0), 39.2) && near(model.background_gbps(1), 0.0));

@@ -105,7 +105,7 @@ impl<'a> Demand<'a> {
     fn learn_thinking(&mut self) {
         let tasks = self.program.tasks;
         let now: Vec<Option<usize>> = tasks.iter().map(|task| task.node).collect();
-        let window_ns = self.program.window.as_nanos() as f64;
+        let window_ns = self.program.window_ns();
         let spent: Vec<f64> = tasks
             .iter()
             .zip(&self.accesses)
@@ -253,7 +253,7 @@ fn each_use(program: &Program<'_>, page: &Page, mut visit: impl FnMut(Option<usi
 #[must_use]
 pub fn asked_gbps(program: &Program<'_>) -> Vec<f64> {
     let mut asked = vec![0.0; program.topology.nodes().len()];
-    let window_ns = program.window.as_nanos() as f64;
+    let window_ns = program.window_ns();
     if window_ns <= 0.0 {
         return asked;
     }

@@ -63,7 +63,17 @@ impl Program<'_> {
     /// Processor time that its tasks took in the window, in nanoseconds.
     pub(crate) fn busy_ns(&self) -> f64 {
         let busy: f64 = self.tasks.iter().map(|task| task.busy).sum();
-        busy * self.window.as_nanos() as f64
+        busy * self.window_ns()
+    }
+
+    /// How long the window was, in nanoseconds.
+    pub(crate) const fn window_ns(&self) -> f64 {
+        self.window.as_nanos() as f64
+    }
+
+    /// How often a window like this one comes within the horizon.
+    pub(crate) fn windows(&self) -> f64 {
+        self.prices.windows(self.window)
     }
 }
 

@@ -20,7 +20,7 @@ use super::seen::program::Scratch;
 use super::window::Context;
 use crate::capacity::capacities;
 use crate::evidence::Evidence;
-use crate::guard::{Standing, TaskWish, ThreadCase};
+use crate::guard::{Standing, TaskWish, ThreadCase, granted};
 use crate::matrix::CommMatrix;
 use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task};
 use crate::tables::tasks::Record;
@@ -312,9 +312,7 @@ impl Attachment {
         };
         let verdicts = case.judge(&wishes);
         let mut after: Vec<Option<usize>> = guests.standings.iter().map(|it| it.placed).collect();
-        for (&(task, cache), _) in wishes.iter().zip(&verdicts.each).filter(|it| it.1.is_ok()) {
-            after[task] = Some(cache);
-        }
+        granted(&wishes, &verdicts.each).for_each(|(task, cache)| after[task] = Some(cache));
         // A cache for oneself is nothing but a narrow mask.
         let meets = |task: usize, cache: usize| {
             let said = decayed.row(task).iter().zip(&after);

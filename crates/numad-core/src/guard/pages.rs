@@ -113,7 +113,7 @@ impl PageCase<'_> {
                 let part = gain.pages as f64 / wish.pages as f64;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
-                    loads.moved(page.weight() as f64 * part, self.window_ns(), ways);
+                    loads.moved(page.weight() as f64 * part, self.program.window_ns(), ways);
                 }
                 Ok(gain)
             })
@@ -146,32 +146,29 @@ impl PageCase<'_> {
                 self.saves(page, EVENED * way(self.program, page, home))
                     .pays()
             };
-            let moves: Vec<(u32, usize)> = aside
+            let moves: Vec<(&Page, usize)> = aside
                 .filter(|&(page, (home, _), _)| earns(page, home))
-                .map(|(page, (_, node), _)| (page.slot, node))
+                .map(|(page, (_, node), _)| (page, node))
                 .collect();
             return evened(self.program, &moves, self.allowed);
         };
         // Only such as are as near as they can be: others should go nearer, not aside.
-        let moves: Vec<(u32, usize)> = aside
+        let moves: Vec<(&Page, usize)> = aside
             .filter(|&(page, (home, _), alike)| {
                 let mut others = (0..self.allowed.len()).filter(|&node| self.allowed[node]);
                 alike
                     || !others
                         .any(|node| node != home && self.worth(page, (home, node), None).pays())
             })
-            .map(|(page, (_, node), _)| (page.slot, node))
+            .map(|(page, (_, node), _)| (page, node))
             .collect();
         let plan = PagePlan {
             program: *self.program,
             moves: &moves,
         };
         let count = pressure.relief(&plan);
-        moves.iter().take(count).map(|&(slot, _)| slot).collect()
-    }
-
-    const fn window_ns(&self) -> f64 {
-        self.program.window.as_nanos() as f64
+        let granted = moves.iter().take(count);
+        granted.map(|(page, _)| page.slot).collect()
     }
 
     fn alone<'b>(
@@ -198,8 +195,7 @@ impl PageCase<'_> {
                 veto => veto,
             })?;
             // It may have to go a second time; so it waits, unless that costs more in one window.
-            let windows = self.program.prices.windows(self.program.window);
-            if wish.unsettled && found.least_ns() <= found.price_ns * windows {
+            if wish.unsettled && found.least_ns() <= found.price_ns * self.program.windows() {
                 return Err(Veto::Unconfirmed);
             }
         }

@@ -190,11 +190,8 @@ impl Engine {
         if pid.0 == 0 || self.attachment_of(pid).is_some() {
             return false;
         }
-        let place = self.by_id.get(&attachment).copied();
-        match place.and_then(|place| self.places[place as usize].as_mut()) {
-            Some(program) => program.seen.join(&mut self.registry, pid).is_some(),
-            None => false,
-        }
+        let program = named(&self.by_id, &mut self.places, attachment);
+        program.is_some_and(|program| program.seen.join(&mut self.registry, pid).is_some())
     }
 
     /// A process takes no further part in its program: its threads and pages are forgotten, and
@@ -318,10 +315,8 @@ impl Engine {
         looked_at.sort_by_key(|program| program.attachment);
         looked_at.dedup_by_key(|program| program.attachment);
         for program in &looked_at {
-            let Some(place) = self.by_id.get(&program.attachment) else {
-                continue;
-            };
-            if let Some(attachment) = &mut self.places[*place as usize] {
+            let id = program.attachment;
+            if let Some(attachment) = named(&self.by_id, &mut self.places, id) {
                 let look = Look {
                     now,
                     topology: &topology,
@@ -330,7 +325,6 @@ impl Engine {
                     kernel_balances: observation.kernel_balances,
                 };
                 let found = attachment.sync(&mut self.registry, program, &look);
-                let id = attachment.id;
                 for task in found.handed_off {
                     self.events.push(now, id, EventKind::HandsOff { task });
                 }
@@ -340,10 +334,9 @@ impl Engine {
             }
         }
         self.traffic.take(&topology, &observation.traffic);
-        for (id, progress) in &observation.progress {
-            let place = self.by_id.get(id).copied();
-            if let Some(Some(attachment)) = place.map(|place| &mut self.places[place as usize]) {
-                attachment.judged.note_progress(*progress);
+        for &(id, progress) in &observation.progress {
+            if let Some(attachment) = named(&self.by_id, &mut self.places, id) {
+                attachment.judged.note_progress(progress);
             }
         }
         let mut free = vec![0; topology.nodes().len()];
@@ -379,10 +372,7 @@ impl Engine {
     /// What came of an action that was polled.
     pub fn handle_outcome(&mut self, now: Time, action: &Action, outcome: &Outcome) {
         let id = action.attachment();
-        let Some(place) = self.by_id.get(&id) else {
-            return;
-        };
-        if let Some(attachment) = &mut self.places[*place as usize] {
+        if let Some(attachment) = named(&self.by_id, &mut self.places, id) {
             let kind = EventKind::Ended {
                 action: action.clone(),
                 outcome: outcome.clone(),
@@ -580,6 +570,15 @@ impl Action {
             Self::Bind { attachment, .. } | Self::MovePages { attachment, .. } => *attachment,
         }
     }
+}
+
+/// The attachment of this number: no method of the engine, which gives it the registry as well.
+fn named<'a>(
+    by_id: &BTreeMap<AttachmentId, u32>,
+    places: &'a mut [Option<Attachment>],
+    id: AttachmentId,
+) -> Option<&'a mut Attachment> {
+    places[*by_id.get(&id)? as usize].as_mut()
 }
 
 #[expect(

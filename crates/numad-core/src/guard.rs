@@ -111,25 +111,15 @@ pub(crate) struct ThreadVerdicts {
 /// The node of each task, and what came of weighing that.
 pub(crate) type WeighedPlacement = (Vec<Option<usize>>, Weighed);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Weighed {
     worth: Worth,
     /// What is left of the saving, by the full model where it has a say.
     net_ns: f64,
-    verdict: Result<(), Veto>,
+    /// Why it comes to nothing, if it does.
+    veto: Option<Veto>,
     /// How sure the move of each is by itself; empty when nobody moves.
     each: Vec<Option<Evidence>>,
-}
-
-impl Default for Weighed {
-    fn default() -> Self {
-        Self {
-            worth: Worth::default(),
-            net_ns: 0.0,
-            verdict: Ok(()),
-            each: Vec::new(),
-        }
-    }
 }
 
 /// A task and the node it is to go to, both by position.
@@ -148,7 +138,7 @@ impl ThreadCase<'_> {
             let known = self.weighed.iter().find(|known| known.0 == after);
             let anew = || self.weigh(&before, &after, &OnceCell::new());
             weighed = known.map_or_else(anew, |known| known.1.clone());
-            if let Err(veto) = weighed.verdict {
+            if let Some(veto) = weighed.veto {
                 let mut all = wishes.to_vec();
                 self.drop_moves(&mut all, &mut verdicts, veto);
                 // Near enough, but for chance, what it costs or a controller: the next plan would
@@ -191,11 +181,11 @@ impl ThreadCase<'_> {
                 continue;
             }
             let weighed = self.weigh(&now, &after, &model);
-            let net_ns = match weighed.verdict {
-                Ok(()) => weighed.net_ns,
+            let net_ns = match weighed.veto {
+                None => weighed.net_ns,
                 // More windows may make the first plan sure.
-                Err(Veto::Evidence) if at == 0 => weighed.worth.saved_ns - weighed.worth.price_ns,
-                Err(_) => 0.0,
+                Some(Veto::Evidence) if at == 0 => weighed.worth.saved_ns - weighed.worth.price_ns,
+                Some(_) => 0.0,
             };
             let standing = self.standing(&after);
             let (least, most) = best.1;
@@ -422,11 +412,11 @@ impl ThreadCase<'_> {
                 Some(model) => model.saved_ns - model.price_ns,
                 None => worth.least_ns() - worth.price_ns,
             },
-            verdict: match (self.pressure, modelled) {
+            veto: match (self.pressure, modelled) {
                 (Some(pressure), Some(model)) => {
-                    pressure.judge(&plan, &model, (&worth, by_distance))
+                    pressure.judge(&plan, &model, (&worth, by_distance)).err()
                 }
-                _ => by_distance,
+                _ => by_distance.err(),
             },
             each: each.iter().enumerate().map(alone).collect(),
         }

@@ -192,12 +192,7 @@ impl<'a> Demand<'a> {
             each_use(&self.program, page, |task, weight| {
                 let accesses = weight * self.program.memory_per_weight;
                 let row = &mut shares[task.unwrap_or(tasks) * nodes..][..nodes];
-                match home {
-                    Some(home) => row[home] += accesses,
-                    None => row
-                        .iter_mut()
-                        .for_each(|sum| *sum += accesses / nodes as f64),
-                }
+                add_at(row, home, accesses);
             });
         }
         let of_all = shares.split_off(tasks * nodes);
@@ -220,15 +215,21 @@ impl<'a> Demand<'a> {
                 let said = amount as f64 / 2.0 * self.program.memory_per_weight;
                 let part = said / self.accesses[task];
                 let row = &mut transfers[task * nodes..][..nodes];
-                match node_of[partner] {
-                    Some(node) => row[node] += part,
-                    None => row
-                        .iter_mut()
-                        .for_each(|share| *share += part / nodes as f64),
-                }
+                add_at(row, node_of[partner], part);
             }
         }
         transfers
+    }
+}
+
+/// Adds an amount to that of a node, or in equal parts to all where it is not known to which.
+fn add_at(amounts: &mut [f64], node: Option<usize>, amount: f64) {
+    match node {
+        Some(node) => amounts[node] += amount,
+        None => {
+            let part = amount / amounts.len() as f64;
+            amounts.iter_mut().for_each(|sum| *sum += part);
+        }
     }
 }
 

@@ -191,8 +191,7 @@ impl Attachment {
         let (cache, cpus) = context.part_of(&whole, (binding.node, binding.cache));
         let cores = &context.others.cores;
         let best = pick_core(context.topology, &cpus, None, cores)?;
-        let on = |core: CoreId| cores.get(core.index()).copied().unwrap_or(0);
-        (on(core) >= on(best) + 2).then_some((binding.node, cache, core))
+        (tasks_on(cores, core) >= tasks_on(cores, best) + 2).then_some((binding.node, cache, core))
     }
 
     /// Orders pages, those of one process, space, node and kind of reason together.
@@ -365,11 +364,14 @@ fn pick_core(
         .filter(|&cpu| cpus.contains(cpu))
         .and_then(|cpu| topology.cpu(cpu));
     let current = current.map(|cpu| cpu.core);
-    let on = |core: CoreId| taken.get(core.index()).copied().unwrap_or(0);
     cpus.iter()
         .filter_map(|cpu| topology.cpu(cpu))
         .map(|cpu| cpu.core)
-        .min_by_key(|&core| (on(core), Some(core) != current, core))
+        .min_by_key(|&core| (tasks_on(taken, core), Some(core) != current, core))
+}
+
+fn tasks_on(taken: &[usize], core: CoreId) -> usize {
+    taken.get(core.index()).copied().unwrap_or(0)
 }
 
 fn cpus_of_core(topology: &Topology, cpus: &CpuSet, core: Option<CoreId>) -> CpuSet {

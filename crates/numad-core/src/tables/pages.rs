@@ -347,11 +347,9 @@ impl PageTable {
     /// The slot and home of a tracked page.
     #[inline]
     pub(crate) fn place(&self, tag: Tag) -> Option<(u32, Option<u16>)> {
-        let number = self.set_of(tag);
-        let (tags, entries) = self.set(number).split_at(WAYS);
-        let way = tags.iter().position(|&held| held == tag.0)?;
-        let home_plus_one = quarters(halves(entries[way * ENTRY_WORDS + LAST]).1).0;
-        Some((narrow(number * WAYS + way), home_plus_one.checked_sub(1)))
+        let slot = self.slot_of(tag)?;
+        let (home_plus_one, _) = quarters(halves(self.held(slot).1[LAST]).1);
+        Some((narrow(slot), home_plus_one.checked_sub(1)))
     }
 
     /// The slot of a tracked page. Where pages are looked up one behind the other, fewer ways to

@@ -29,7 +29,8 @@ impl Seen {
         Some(local)
     }
 
-    /// Makes a space for a process, or for an object that processes map; none when there are too many.
+    /// Makes a space for a process, or for an object that processes map; none when there are too
+    /// many.
     pub(super) fn open(&mut self, registry: &mut Registry, pid: Option<Pid>) -> Option<LocalSpace> {
         self.spaces.add(Space {
             pid,

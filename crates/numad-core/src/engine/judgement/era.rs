@@ -24,12 +24,12 @@ pub(super) struct Era {
 /// have changed.
 const OTHER: f64 = 0.6;
 
+/// Standard errors that it is below that at the least: where little is said windows are unlike by chance. With half
+/// `phases` loses 1.3 % on interlagos, with double 0.9 % on 2x16 with 8 MiB under `auto` (docs/measurements.md).
+const SURE: f64 = 2.0;
+
 /// The same below which a window is not as those before: the program may have changed on the way.
 const ALIKE: f64 = 0.97;
-
-/// Standard errors that it is below these at the least: where little is said windows are unlike by chance. With half
-/// nothing is another, with double `phases` loses 1.0 % on hbm under `auto` (docs/measurements.md).
-const SURE: f64 = 2.0;
 
 /// Windows in a row that may begin an era. A change within a window is seen in that one or in the next; one after them
 /// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
@@ -80,10 +80,9 @@ impl Era {
         });
         // Where chance alone is seen, nothing changed.
         let found = likeness(both, (sample, sample * FADED));
-        let is_below =
-            |bound| found.is_some_and(|found: Likeness| found.alike + SURE * found.error < bound);
-        self.is_unlike = is_below(ALIKE);
-        self.other = match is_below(OTHER) {
+        self.is_unlike = found.is_some_and(|found| found.alike < ALIKE);
+        let is_other = |found: Likeness| found.alike + SURE * found.error < OTHER;
+        self.other = match found.is_some_and(is_other) {
             true => self.other.saturating_add(1),
             false => 0,
         };

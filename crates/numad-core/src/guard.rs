@@ -315,7 +315,7 @@ impl ThreadCase<'_> {
         wishes: &[TaskWish],
         verdicts: &[Result<(), Veto>],
     ) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
-        let before: Vec<Option<usize>> = self.program.tasks.iter().map(|task| task.node).collect();
+        let before = self.program.nodes();
         let mut after = before.clone();
         granted(wishes, verdicts).for_each(|(task, node)| after[task] = Some(node));
         (before, after)

@@ -140,6 +140,14 @@ pub struct Program<'a> {
     pub era: u32,
 }
 
+impl Program<'_> {
+    /// The node that each task is on now.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Option<usize>> {
+        self.tasks.iter().map(|task| task.node).collect()
+    }
+}
+
 /// What papers keep of a page, without a limit to how many use it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRecord {

@@ -140,7 +140,7 @@ impl Pressure {
         if plan.moves.is_empty() || !self.asks_model(&plan.program) {
             return 0;
         }
-        let now: Vec<Option<usize>> = plan.program.tasks.iter().map(|task| task.node).collect();
+        let now = plan.program.nodes();
         let demand = Demand::of_memory(&self.model, plan.program);
         let before = demand.cost(&now, home);
         let windows = plan.program.windows();

@@ -41,7 +41,7 @@ impl PageChoice {
         if !(self.goes_wide || is_busy(program, &model)) {
             return self.wide.pass(now, program);
         }
-        let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let nodes = program.nodes();
         let mut wide = Vec::new();
         self.wide.propose(now, program, &nodes, &mut wide);
         self.goes_wide = is_faster_wide((program, &model), &out[first..], &wide);
@@ -71,7 +71,7 @@ fn is_faster_wide(
         return false;
     }
     let demand = Demand::of_memory(model, *program);
-    let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let nodes = program.nodes();
     let time_ns = |moves: &[Proposal]| {
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
         let home = |page: &Page| {

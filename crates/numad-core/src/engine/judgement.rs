@@ -232,7 +232,7 @@ impl Judgement {
         wishes: &Wishes<'_>,
         limits: &Limits<'_>,
     ) -> Decision {
-        let nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let nodes = program.nodes();
         let mut decision = Decision {
             measure: measure(program, &nodes),
             ipc: program.ipc,
@@ -258,7 +258,7 @@ impl Judgement {
         if !limits.evidence {
             return None;
         }
-        let mut old: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut old = program.nodes();
         let mut remedy = Vec::new();
         for (position, task) in program.tasks.iter().enumerate() {
             let before = trial.old.iter().find(|(key, _)| *key == task.key);

@@ -192,7 +192,7 @@ impl Attachment {
             .map_or_else(Vec::new, Pressure::others_gbps);
         program.others_gbps = &others_gbps;
         // A policy that was chosen for what it does has all places.
-        let nodes: Vec<Option<usize>> = scratch.tasks.iter().map(|task| task.node).collect();
+        let nodes = program.nodes();
         let spread = spread(&scratch.capacity, &nodes);
         if pressure.is_none() && self.options.require_gain {
             program.capacity = &spread;

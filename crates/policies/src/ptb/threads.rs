@@ -72,7 +72,7 @@ impl Threads {
         program: &Program<'_>,
         out: &mut Vec<Proposal>,
     ) -> Vec<Option<usize>> {
-        let mut nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let mut nodes = program.nodes();
         let similarity = Similarity::of(program.tasks.len(), program.pages);
         let Some(cut) = Cut::of(program, &similarity) else {
             return nodes;

@@ -221,7 +221,7 @@ impl Bandwidth {
 impl Ptb {
     /// Parts by recursive Kernighan-Lin, and a node for each thread; threads that are kept from some node stay.
     fn threads(&mut self, program: &Program<'_>, rows: &[Row<'_>]) -> Vec<Option<usize>> {
-        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let now = program.nodes();
         let open: Vec<usize> = (0..program.capacity.len())
             .filter(|&node| program.capacity[node] > 0)
             .collect();

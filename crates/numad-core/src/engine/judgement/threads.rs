@@ -159,7 +159,7 @@ impl Judgement {
     /// Whether what the last judged window wanted would still gain, at least [`AGREES`] of what is to be
     /// gained by what is wanted now: then windows agree that threads are misplaced, if not about the node of each.
     fn agrees_with_last(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
-        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let now = program.nodes();
         let (mut then, wanted) = (now.clone(), wished_nodes(program, wishes));
         let nodes = program.capacity.len();
         for (task, place) in program.tasks.iter().zip(&mut then) {
@@ -179,7 +179,7 @@ impl Judgement {
     /// Whether what is wanted of a program that was settled is for an era that begins: what is known of that is what
     /// this window shows, as of a new program.
     fn is_news(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
-        let now: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+        let now = program.nodes();
         let far = |nodes: &[Option<usize>]| {
             cost::placement_distance(program.live, nodes, program.topology.distances())
         };
@@ -221,7 +221,7 @@ impl Decision {
 
 /// Nodes of all tasks when each is where it is wanted.
 fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>> {
-    let mut nodes: Vec<Option<usize>> = program.tasks.iter().map(|task| task.node).collect();
+    let mut nodes = program.nodes();
     let count = program.capacity.len();
     for &(task, node) in wishes.iter().filter(|wish| wish.1 < count) {
         if let Some(place) = nodes.get_mut(task) {

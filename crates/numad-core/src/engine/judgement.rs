@@ -2,9 +2,9 @@
 //!
 //! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the
 //! policy saw comes with the wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the
-//! [`trial`] of a placement, what a policy last wanted and whether that stands ([`answer`]), how fast
-//! the program gets on ([`pace`]), how often it began to do something else ([`era`]), and what is
-//! left to the kernel ([`ally`]).
+//! [`trial`] of a placement, what a policy last wanted and whether that stands ([`answer`]), how
+//! fast the program gets on ([`pace`]), how often it began to do something else ([`era`]), and what
+//! is left to the kernel ([`ally`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! What a policy last wanted of threads, and when it is asked again.
 //!
-//! A plan for threads is the dearest part of a window, and of a program that is settled and does what it did it
-//! is the plan of the window before. So an answer after which no thread moved stands for a window, the next
-//! one for two, then for four, up to [`STANDS_MAX`]. What stands is judged in every window by what that one
-//! shows, as if it had been given again; pages are asked for in every window.
+//! Planning for threads is the dearest part of a window, and while a settled program does what it
+//! did, the plan is that of the window before. So an answer after which no thread moved stands for
+//! one window, the next one for two, then for four, up to [`STANDS_MAX`]. What stands is judged in
+//! every window by what that one shows, as if it had been given again; pages are asked for in every
+//! window.
 
 use topology::TaskKey;
 
@@ -21,8 +22,8 @@ pub(super) struct Answer {
     left: u32,
 }
 
-/// Windows that an answer stands for at most. With half and with double of it no cell of a matrix of four machines and
-/// ten programs is another; with a quarter `all-shared` on `hbm` falls by 0.4 %.
+/// Windows that an answer stands for at most. Half and double of it change no cell of a matrix of
+/// four machines and ten programs, whose runs are too short to show double (docs/measurements.md).
 const STANDS_MAX: u32 = 8;
 
 impl Answer {

@@ -24,8 +24,9 @@ pub(super) struct Era {
 /// have changed.
 const OTHER: f64 = 0.6;
 
-/// Standard errors that it is below that at the least: where little is said windows are unlike by chance. With half
-/// `phases` loses 1.3 % on interlagos, with double 0.9 % on 2x16 with 8 MiB under `auto` (docs/measurements.md).
+/// Standard errors that it is below that at the least: where little is said windows are unlike by
+/// chance. With half `phases` loses 1.3 % on interlagos, with double 0.9 % on 2x16 with 8 MiB under
+/// `auto` (docs/measurements.md).
 const SURE: f64 = 2.0;
 
 /// The same below which a window is not as those before: the program may have changed on the way.

@@ -23,7 +23,8 @@ pub(super) struct Answer {
 }
 
 /// Windows that an answer stands for at most. Half and double of it change no cell of a matrix of
-/// four machines and ten programs, most of whose runs are too short to show double (docs/measurements.md).
+/// four machines and ten programs, most of whose runs are too short to show double
+/// (docs/measurements.md).
 const STANDS_MAX: u32 = 8;
 
 impl Answer {

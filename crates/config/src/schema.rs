@@ -507,7 +507,7 @@ const ENGINE: Section = Section {
             &["calm", "ondeloc", "lapt"],
             "calm",
             "How windows get longer while nothing changes and shorter when something does: `calm` makes them a sixteenth of the \
-             time since something changed, or more while samples are too few, `ondeloc` multiplies and divides by `interval_factor`, `lapt` adds 50 ms and halves.",
+             time since something changed, or more while samples are too few, `ondeloc` multiplies and divides by `interval_factor`, `lapt` adds 50 ms and halves. A window that tells nothing goes on, up to eight times as long.",
         )),
         per_program(integer(
             "interval_min_ms",

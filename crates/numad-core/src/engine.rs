@@ -273,7 +273,7 @@ impl Engine {
         attachment.seen.page_of(spot.slot, sample)
     }
 
-    /// When the next window ends; none when nothing is attached.
+    /// When it is looked next whether a window has ended; none when nothing is attached.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.attached()
@@ -290,13 +290,20 @@ impl Engine {
         each.max().unwrap_or(SAMPLES_KEPT)
     }
 
-    /// Programs whose window has ended by now, by ascending number.
-    #[must_use]
-    pub fn due(&self, now: Time) -> Vec<AttachmentId> {
-        self.attached()
-            .filter(|attachment| attachment.is_due(now))
-            .map(|attachment| attachment.id)
-            .collect()
+    /// Programs whose window has ended by now, by ascending number. Windows that tell nothing yet go
+    /// on.
+    pub fn due(&mut self, now: Time) -> Vec<AttachmentId> {
+        let Self { by_id, places, .. } = self;
+        let mut due = Vec::new();
+        for (&id, &place) in &*by_id {
+            if places[place as usize]
+                .as_mut()
+                .is_some_and(|attachment| attachment.is_due(now))
+            {
+                due.push(id);
+            }
+        }
+        due
     }
 
     /// Closes the window of every program in the observation that is due, and decides.

@@ -181,6 +181,12 @@ impl Interval {
         self.current
     }
 
+    /// The longest that a window may be.
+    #[must_use]
+    pub const fn max(&self) -> Duration {
+        self.law.lengths().2
+    }
+
     /// Makes the present window no longer than this, and gives its length. It is never shorter than
     /// the law allows.
     pub fn shorten(&mut self, most: Duration) -> Duration {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use actuator::ProcessKey;
 use control::rows::{Matrix, RankRow, Target};
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, Record, Time};
+use numad_core::{AttachmentId, Record};
 use procfs::Rank;
 use topology::{Pid, StartTicks, TaskKey};
 
@@ -226,15 +226,11 @@ impl Steward {
         true
     }
 
-    /// Tells the engine, and recordings, what ranks of programs whose window ends sent each other since the last.
-    pub(super) fn take_messages(&mut self, now: Time) {
-        for id in self.engine.due(now) {
-            let Some(program) = self.programs.get(&id) else {
-                continue;
-            };
-            if program.ranks.known.is_empty() {
-                continue;
-            }
+    /// Tells the engine, and recordings, what ranks sent each other since the last time.
+    pub(super) fn take_messages(&mut self) {
+        let with_ranks = self.programs.iter();
+        let with_ranks = with_ranks.filter(|(_, program)| !program.ranks.known.is_empty());
+        for id in with_ranks.map(|(&id, _)| id).collect::<Vec<_>>() {
             let members = self.members.of(id);
             let sent = self.parts.machine.sent(&members);
             self.engine.handle_messages(&sent);

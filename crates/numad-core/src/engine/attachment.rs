@@ -1,6 +1,8 @@
 //! One program under a policy, and the three who own what is known of it: what was [`seen`](Seen), what is
 //! [`judged`](Judgement), what was [`ordered`](Ordered).
 
+use std::time::Duration;
+
 use super::judgement::Judgement;
 use super::options::{AttachError, AttachOptions, EngineOptions, Totals};
 use super::ordered::Ordered;
@@ -12,6 +14,9 @@ use crate::interval::Interval;
 use crate::observation::{AttachSpec, ObservedProgram};
 use crate::policy::Policy;
 use crate::time::Time;
+
+/// How many times as long as it should a window may last.
+pub(super) const WAIT_MOST: u32 = 8;
 
 /// One program under a policy.
 #[derive(Debug)]
@@ -25,8 +30,12 @@ pub(super) struct Attachment {
     pub judged: Judgement,
     pub ordered: Ordered,
     pub window_start: Time,
-    /// None once the program has ended.
+    /// How long the window lasts at the least.
+    pub window: Duration,
+    /// When it is looked whether it tells anything; none once the program has ended.
     pub window_end: Option<Time>,
+    /// Answers of the policy stand: it need not see each window.
+    pub stands: bool,
     /// GB/s that the program took from each node's memory in its last window, by position, as its
     /// samples tell; empty where they do not.
     pub takes_gbps: Vec<f64>,
@@ -51,15 +60,44 @@ impl Attachment {
             judged: Judgement::new(interval),
             ordered: Ordered::default(),
             window_start: now,
+            window: interval.current(),
             window_end: Some(now.after(interval.current())),
+            stands: false,
             takes_gbps: Vec::new(),
             totals: Totals::default(),
             options,
         })
     }
 
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        self.window_end.is_some_and(|end| end <= now)
+    /// Whether the window has ended. One that has lasted as long as it should and tells nothing goes
+    /// on.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        while let Some(end) = self.window_end.filter(|&end| end <= now) {
+            if !self.waits(end.since(self.window_start)) {
+                return true;
+            }
+            self.window_end = Some(end.after(self.window));
+            self.seen.look_on();
+        }
+        false
+    }
+
+    /// Whether a window that has lasted so long goes on: by too few samples nothing is decided, and
+    /// of a program at rest nothing, as long as no sample says otherwise.
+    fn waits(&self, lasted: Duration) -> bool {
+        let most = (self.window * WAIT_MOST).min(self.judged.interval_max());
+        if lasted >= most || !self.options.require_gain {
+            return false;
+        }
+        let is_told_little = self.seen.samples_to_judge() < self.options.samples_min;
+        is_told_little || self.judged.rests() && !self.has_news()
+    }
+
+    /// Whether samples tell something else than when the program was last judged, and at rest.
+    pub(super) fn has_news(&self) -> bool {
+        let (ways, talk) = (self.seen.ways(), self.seen.talk());
+        self.judged
+            .has_news(ways, talk, self.seen.weight_per_sample())
     }
 
     /// Brings threads and pages up to date.

@@ -3,8 +3,8 @@
 //! [`Judgement::decide`] knows no tables: what it needs of a thread or a page beside what the
 //! policy saw comes with the wish ([`super::wishes`]). Its rooms: [`threads`], [`pages`], the
 //! [`trial`] of a placement, what a policy last wanted and whether that stands ([`answer`]), how
-//! fast the program gets on ([`pace`]), how often it began to do something else ([`era`]), and what
-//! is left to the kernel ([`ally`]).
+//! fast the program gets on ([`pace`]), how often it began to do something else ([`era`]), whether
+//! there is anything to do ([`rest`]), and what is left to the kernel ([`ally`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,6 +28,7 @@ mod answer;
 mod era;
 mod pace;
 mod pages;
+pub(super) mod rest;
 mod threads;
 mod trial;
 
@@ -35,6 +36,7 @@ use ally::Ally;
 use answer::Answer;
 use era::Era;
 use pace::Pace;
+use rest::Ways;
 use trial::{Measure, Trial, Verdict, measure};
 
 /// Two tasks, in order.
@@ -49,6 +51,8 @@ pub(super) struct Judgement {
     era: Era,
     ally: Ally,
     answer: Answer,
+    /// What the last window showed, if nothing was to be done.
+    rest: Option<Ways>,
     /// Placements that had to be put back, less those that proved right since.
     strikes: u32,
     /// Tasks that were apart and that the last judged window wanted together.
@@ -177,6 +181,7 @@ impl Judgement {
             era: Era::default(),
             ally: Ally::default(),
             answer: Answer::default(),
+            rest: None,
             strikes: 0,
             sought: BTreeSet::new(),
             planned: BTreeMap::new(),
@@ -187,6 +192,33 @@ impl Judgement {
     /// How long windows are at present.
     pub(super) const fn interval(&self) -> Duration {
         self.interval.current()
+    }
+
+    /// How long they may be at most.
+    pub(super) const fn interval_max(&self) -> Duration {
+        self.interval.max()
+    }
+
+    /// Whether the program was at rest when the window began.
+    pub(super) const fn rests(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Whether it was, and samples tell something else since.
+    pub(super) fn has_news(
+        &self,
+        ways: Ways,
+        pairs: impl Iterator<Item = (f64, f64)> + Clone,
+        sample: f64,
+    ) -> bool {
+        let news = |before| ways.are_farther_than(before) || rest::is_unlike(pairs, sample);
+        self.rest.is_some_and(news)
+    }
+
+    /// Ends a judged window with such samples, after which nothing is to be done or something is.
+    pub(super) fn note_rest(&mut self, is_done: bool, ways: Ways) {
+        let rests = is_done && matches!(self.regime, Regime::Settled);
+        self.rest = rests.then_some(ways);
     }
 
     /// Takes how far the program got.

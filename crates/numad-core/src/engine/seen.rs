@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use topology::Pid;
 
+use super::judgement::rest::Ways;
 use super::options::{AttachOptions, EngineOptions, Totals};
 use super::rounded;
 use crate::event::{NoRoom, WindowSummary};
@@ -69,8 +70,6 @@ pub(super) struct Seen {
     /// Samples and weights of the windows before, faded like the tables.
     past: (u64, u64),
     window: Window,
-    /// Windows in a row that had too few samples.
-    quiet: u32,
 }
 
 /// What stands behind the live tables: more than one window when samples are few.
@@ -99,6 +98,7 @@ struct Window {
     samples: u64,
     /// Those of them that were kept.
     kept: u64,
+    ways: Ways,
     /// In no table: of threads that take no part, have ended, or are too many, or with an address that no process has.
     aside: u64,
     /// Processes that did not join because there are too many.
@@ -110,8 +110,6 @@ struct Window {
     dropped_before: u64,
 }
 
-/// Windows that are joined for want of samples; after that the tables fade even so.
-const QUIET_MAX: u32 = 8;
 /// Pages that are still known one by one when a window has ended: as many as the samples that blocks are found by.
 const PAGES_KEPT: usize = 1 << 14;
 
@@ -152,7 +150,6 @@ impl Seen {
                 lost_before: stream.lost,
                 ..Window::default()
             },
-            quiet: 0,
         }
     }
 
@@ -217,6 +214,9 @@ impl Seen {
             return;
         };
         let others = self.pages.touch(tag, seat, weight);
+        let node = self.tasks.hot[slot as usize].node_plus_one;
+        self.window.ways.all += 1;
+        self.window.ways.near += u64::from(others.home_plus_one == node && node > 0);
         match &mut self.paper {
             Some(paper) => {
                 for other in paper.note(tag, seat, u64::from(weight)) {
@@ -299,6 +299,31 @@ impl Seen {
     /// Whether a decision could use more samples than the window has.
     pub(super) const fn more_tells(&self) -> bool {
         self.thin.keeps_all()
+    }
+
+    /// Samples that a decision goes by, of windows before among them that had too few.
+    pub(super) const fn samples_to_judge(&self) -> u64 {
+        self.live.samples + self.window.kept
+    }
+
+    /// Since when those came.
+    pub(super) const fn since(&self) -> Time {
+        self.live.since
+    }
+
+    /// How near those are that came since the window was looked at last.
+    pub(super) const fn ways(&self) -> Ways {
+        self.window.ways
+    }
+
+    /// The window goes on.
+    pub(super) fn look_on(&mut self) {
+        self.window.ways = Ways::default();
+    }
+
+    /// What pairs of threads said in this window by single pages, and before.
+    pub(super) fn talk(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        self.comm.pairs()
     }
 
     /// Samples of the window.
@@ -410,7 +435,7 @@ impl Seen {
         }
     }
 
-    /// Lets the tables fade if the window had samples enough, and cleans them of who is gone.
+    /// Lets the tables fade if they are to, and cleans them of who is gone.
     ///
     /// Tells whether spaces are gone.
     pub(super) fn turn_over(
@@ -418,9 +443,8 @@ impl Seen {
         now: Time,
         stream: Stream,
         slots: &[u32],
-        enough: bool,
+        fade: bool,
     ) -> bool {
-        let fade = (enough && self.live.samples > 0) || self.quiet + 1 >= QUIET_MAX;
         let (seats, spaces) = (self.seats.dirty(), self.spaces.dirty());
         let most = match self.by_blocks {
             true => PAGES_KEPT,
@@ -451,9 +475,7 @@ impl Seen {
         let gone = !spaces.is_empty();
         self.seats.cleaned();
         self.spaces.cleaned();
-        self.quiet += 1;
         if fade {
-            self.quiet = 0;
             let (samples, weight) = self.past;
             self.past = (
                 samples.saturating_add(self.live.samples).div_ceil(2),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use topology::{CpuSet, NodeSet, TaskKey, Topology};
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, WAIT_MOST};
 use super::judgement::{Decision, Effect, Limits, milli};
 use super::queue::Events;
 use super::rounded;
@@ -109,6 +109,7 @@ impl Attachment {
     /// Ends the window: decides, orders, and begins the next.
     pub(super) fn close(&mut self, context: &mut Context<'_>, scratch: &mut Scratch) {
         self.void_orders(context);
+        let has_news = self.has_news();
         let busy_min = self.options.busy_min;
         self.seen.choose(context, busy_min, &mut scratch.slots);
         self.seen.fill(context, self.ordered.placed(), scratch);
@@ -139,8 +140,17 @@ impl Attachment {
         let change = self
             .judged
             .note_effect(&self.options, &decision, effect, confident);
+        // Most of the window may be of before.
+        let change = if has_news { Change::Anew } else { change };
+        if confident && self.stands {
+            let is_done = change == Change::Same && decision.pages_left == 0;
+            self.judged.note_rest(is_done, self.seen.ways());
+        }
         let (now, stream) = (context.now, context.stream);
-        if self.seen.turn_over(now, stream, &scratch.slots, confident) {
+        // What too few samples said for so long is old.
+        let waited = now.since(self.seen.since()) >= self.window * WAIT_MOST;
+        let fades = confident && scratch.samples > 0 || waited;
+        if self.seen.turn_over(now, stream, &scratch.slots, fades) {
             self.ordered.forget(|space| self.seen.has(space));
         }
         self.ordered.forget_oldest();
@@ -158,6 +168,7 @@ impl Attachment {
         self.seen
             .begin(times, threads, stream.lost, &mut self.totals);
         self.window_start = now;
+        self.window = next;
         self.window_end = Some(now.after(next));
         summary.next_ms = millis(next);
         context
@@ -237,6 +248,7 @@ impl Attachment {
         proposals.truncate(PROPOSALS_MAX);
         let wishes = Wishes::new(&known, &program, proposals, (&scratch.said, weighed));
         let decision = self.judged.decide(&program, &wishes, &limits);
+        self.stands |= stands;
         if !stands {
             self.judged.keep_answer(&program, proposals);
             self.policy.on_choice(taken);

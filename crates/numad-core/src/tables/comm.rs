@@ -140,6 +140,13 @@ impl CommTable {
         (last, decayed)
     }
 
+    /// What pairs that said anything said in this window, but for what blocks tell, and before.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        let end = pair(0, self.high).min(self.live.len());
+        let told = self.told(&self.live, 0..end);
+        told.map(|at| (self.now(at) as f64, self.was(at) as f64))
+    }
+
     /// Visits pairs of which there is something among these amounts, or that said something before.
     fn each_pair<T: Copy + Into<u32>>(
         &self,
@@ -165,7 +172,7 @@ impl CommTable {
         &self,
         amounts: &[T],
         places: Range<usize>,
-    ) -> impl Iterator<Item = usize> {
+    ) -> impl Iterator<Item = usize> + Clone {
         const STEP: usize = 8;
         let mut next = places.start;
         std::iter::from_fn(move || {

@@ -106,6 +106,8 @@ pub(crate) struct Sharers {
     count: usize,
     /// How many of them used the page since.
     since: usize,
+    /// Position of the node that the page is on, plus one; 0 while unknown.
+    pub(crate) home_plus_one: u16,
 }
 
 impl Sharers {
@@ -173,6 +175,7 @@ impl Entry {
             seats,
             count,
             since: found.min(count),
+            home_plus_one: self.home_plus_one,
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Hot {
     pub seat: Option<Seat>,
     /// Whether it may take a seat when it has none.
     pub may_sit: bool,
+    /// Position of the node that it was on when the window began, plus one; 0 while unknown.
+    pub node_plus_one: u16,
     /// Samples in this window.
     pub samples: u64,
 }

@@ -15,6 +15,7 @@ mod lifecycle;
 mod messages;
 mod operations;
 mod pages;
+mod rest;
 mod revert;
 mod sharing;
 mod within;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use numad_core::{
     AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, CommMatrix, Engine, EngineOptions,
     Event, EventKind, Fate, Host, IntervalLaw, Lifecycle, NodeTraffic, Observation,
-    ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey, PageOutcome, Policy, Program,
-    Progress, Proposal, Reason, Record, Sample, ServedBy, Time, Veto, WindowSummary,
+    ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey, PageOutcome, Plan, Policy,
+    Program, Progress, Proposal, Reason, Record, Sample, ServedBy, Time, Veto, WindowSummary,
 };
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -23,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) partners: Vec<(u32, u32)>,
     pub(crate) pages: Vec<(u64, usize)>,
     pub(crate) fates: Vec<(Proposal, Fate)>,
+    /// What it wanted of threads stands.
+    pub(crate) stands: bool,
     pub(crate) asked: u32,
     pub(crate) capacity: Vec<usize>,
     /// What other cores' caches answered, and the pace, as the policy saw them.
@@ -60,7 +62,23 @@ impl Policy for Scripted {
                 });
             }
         }
-        for &(number, node) in &script.pages {
+        script.propose_pages(program, out);
+    }
+
+    fn page_moves(&mut self, _now: Time, program: &Program<'_>, out: &mut Plan) -> bool {
+        let script = self.0.lock().unwrap();
+        script.propose_pages(program, out);
+        script.stands
+    }
+
+    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
+        self.0.lock().unwrap().fates.push((proposal.clone(), fate));
+    }
+}
+
+impl Script {
+    fn propose_pages(&self, program: &Program<'_>, out: &mut Plan) {
+        for &(number, node) in &self.pages {
             let page = program.pages.iter().find(|page| page.key.page == number);
             let space = program.pages.first().map(|page| page.key.space);
             if let Some(space) = space {
@@ -78,10 +96,6 @@ impl Policy for Scripted {
                 });
             }
         }
-    }
-
-    fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
-        self.0.lock().unwrap().fates.push((proposal.clone(), fate));
     }
 }
 
@@ -306,11 +320,14 @@ impl World {
             .collect()
     }
 
-    /// Lets time pass to the next deadline, closes what is due, and carries out what is ordered.
+    /// Lets time pass until a window ends, closes what is due, and carries out what is ordered.
     pub(crate) fn window(&mut self) -> Seen {
-        let deadline = self.engine.deadline().unwrap();
-        self.pass(deadline.since(self.now));
-        let due = self.engine.due(self.now);
+        let mut due = Vec::new();
+        while due.is_empty() {
+            let deadline = self.engine.deadline().unwrap();
+            self.pass(deadline.since(self.now));
+            due = self.engine.due(self.now);
+        }
         let observation = self.observe(&due);
         self.engine.handle_observation(self.now, &observation);
         self.settle()

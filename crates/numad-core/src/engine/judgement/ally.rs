@@ -15,7 +15,7 @@ const STRAYED: u32 = 8;
 
 /// Share of accesses that says nothing: of a thread's to what it shares, or of all to what single
 /// threads use to what is far.
-const FEW: f64 = 0.05;
+pub(super) const FEW: f64 = 0.05;
 
 /// Part of what was far in the judged window before that must have come home for the kernel to be
 /// at it.

@@ -30,7 +30,7 @@ const OTHER: f64 = 0.6;
 const SURE: f64 = 2.0;
 
 /// The same below which a window is not as those before: the program may have changed on the way.
-const ALIKE: f64 = 0.97;
+pub(super) const ALIKE: f64 = 0.97;
 
 /// Windows in a row that may begin an era. A change within a window is seen in that one or in the next; one after them
 /// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
@@ -40,7 +40,7 @@ const BEGIN_MAX: u32 = 2;
 const YOUNG: u32 = 2;
 
 /// Of the windows before, each counts half of the one after it: so much of the variance of one remains in their sum.
-const FADED: f64 = 1.0 / 3.0;
+pub(super) const FADED: f64 = 1.0 / 3.0;
 
 impl Era {
     pub(super) const fn number(&self) -> u32 {

@@ -57,7 +57,8 @@ impl Judgement {
         };
         decision.pages_left = left_over(&wishes, &verdicts);
         decision.arriving = verdicts.iter().any(Result::is_ok);
-        decision.unsure = limits.more_tells && is_unsure(&wishes, &verdicts);
+        let few = ally::FEW * program.pages.iter().map(Page::weight).sum::<u64>() as f64;
+        decision.unsure = limits.more_tells && is_unsure(&wishes, &verdicts, few);
         decision.grant_pages(wanted, verdicts);
     }
 
@@ -102,8 +103,9 @@ impl Decision {
     }
 }
 
-/// Whether more accesses are to pages for which too few samples speak than to pages that may go.
-fn is_unsure(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> bool {
+/// Whether more accesses are to pages for which too few samples speak than to pages that may go,
+/// and more than a few.
+fn is_unsure(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>], few: f64) -> bool {
     let (mut going, mut unsure) = (0, 0);
     for (wish, verdict) in wishes.iter().zip(verdicts) {
         let accesses = wish.page.map_or(0, Page::weight);
@@ -113,7 +115,7 @@ fn is_unsure(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> bo
             Err(_) => {}
         }
     }
-    unsure > going
+    unsure > going && unsure as f64 > few
 }
 
 /// Pages that may go, and that the budget of the window does not reach.

@@ -80,6 +80,7 @@ impl Seen {
             space,
             seat: None,
             may_sit: true,
+            node_plus_one: 0,
             samples: 0,
         };
         let record = Record {

@@ -125,6 +125,9 @@ impl Seen {
         let mut unseated = Vec::new();
         for (slot, hot, record) in self.tasks.iter_mut() {
             record.samples_last = std::mem::take(&mut hot.samples);
+            let node = node_of(record, context.topology);
+            let node = node.and_then(|node| u16::try_from(node + 1).ok());
+            hot.node_plus_one = node.unwrap_or_default();
             // One whose share is not known yet keeps the benefit of the doubt.
             hot.may_sit = record.exited.is_none() && (record.takes_part || record.busy.is_none());
             if !hot.may_sit {

@@ -51,8 +51,9 @@ pub(super) struct Judgement {
     era: Era,
     ally: Ally,
     answer: Answer,
-    /// What the last window showed, if nothing was to be done.
-    rest: Option<Ways>,
+    /// How near memory was in the last judged window, and whether nothing was left to do.
+    before: Ways,
+    rests: bool,
     /// Placements that had to be put back, less those that proved right since.
     strikes: u32,
     /// Tasks that were apart and that the last judged window wanted together.
@@ -106,6 +107,8 @@ pub(super) struct Limits<'a> {
     pub evidence: bool,
     /// A decision could use more samples than the window has.
     pub more_tells: bool,
+    /// How near memory is.
+    pub ways: Ways,
     /// Nodes that have memory and that the program may use.
     pub nodes_allowed: &'a [bool],
     /// Bytes that may still be filled on each node.
@@ -134,7 +137,7 @@ pub(super) struct Decision {
     /// Tasks go back to where they were.
     pub remedy: Option<Remedy>,
     pub undecided: bool,
-    /// Pages go.
+    /// More than a few of all accesses are to pages that go.
     pub arriving: bool,
     /// See [`Change::Unsure`].
     pub unsure: bool,
@@ -144,6 +147,13 @@ pub(super) struct Decision {
     pub plan: Option<Evidence>,
     /// They could be chance, and more windows may tell.
     plan_is_open: bool,
+}
+
+impl Decision {
+    /// Whether neither pages nor a plan that more windows may make sure are left.
+    pub(super) const fn leaves_nothing(&self) -> bool {
+        self.pages_left == 0 && !self.plan_is_open
+    }
 }
 
 /// What came of a decision for threads when it was ordered.
@@ -181,7 +191,8 @@ impl Judgement {
             era: Era::default(),
             ally: Ally::default(),
             answer: Answer::default(),
-            rest: None,
+            before: Ways::default(),
+            rests: false,
             strikes: 0,
             sought: BTreeSet::new(),
             planned: BTreeMap::new(),
@@ -201,7 +212,7 @@ impl Judgement {
 
     /// Whether the program was at rest when the window began.
     pub(super) const fn rests(&self) -> bool {
-        self.rest.is_some()
+        self.rests
     }
 
     /// Whether it was, and samples tell something else since.
@@ -211,14 +222,14 @@ impl Judgement {
         pairs: impl Iterator<Item = (f64, f64)> + Clone,
         sample: f64,
     ) -> bool {
-        let news = |before| ways.are_farther_than(before) || rest::is_unlike(pairs, sample);
-        self.rest.is_some_and(news)
+        let is_news = || ways.are_farther_than(self.before) || era::are_other(pairs, sample);
+        self.rests && is_news()
     }
 
-    /// Ends a judged window with such samples, after which nothing is to be done or something is.
+    /// Ends a judged window with such samples, after which something is to be done or nothing.
     pub(super) fn note_rest(&mut self, is_done: bool, ways: Ways) {
-        let rests = is_done && matches!(self.regime, Regime::Settled);
-        self.rest = rests.then_some(ways);
+        self.rests = is_done && matches!(self.regime, Regime::Settled);
+        self.before = ways;
     }
 
     /// Takes how far the program got.

@@ -142,9 +142,10 @@ impl Attachment {
             .note_effect(&self.options, &decision, effect, confident);
         // Most of the window may be of before.
         let change = if has_news { Change::Anew } else { change };
-        if confident && self.stands {
-            let is_done = change == Change::Same && decision.pages_left == 0;
-            self.judged.note_rest(is_done, self.seen.ways());
+        if confident {
+            let is_done = change == Change::Same && decision.leaves_nothing();
+            let rests = self.stands && is_done;
+            self.judged.note_rest(rests, self.seen.ways());
         }
         let (now, stream) = (context.now, context.stream);
         // What too few samples said for so long is old.
@@ -235,6 +236,7 @@ impl Attachment {
             pressure: pressure.as_ref(),
             evidence,
             more_tells: self.seen.more_tells(),
+            ways: self.seen.ways(),
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),
             page_moves_max,

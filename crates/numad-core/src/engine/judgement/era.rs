@@ -30,7 +30,7 @@ const OTHER: f64 = 0.6;
 const SURE: f64 = 2.0;
 
 /// The same below which a window is not as those before: the program may have changed on the way.
-pub(super) const ALIKE: f64 = 0.97;
+const ALIKE: f64 = 0.97;
 
 /// Windows in a row that may begin an era. A change within a window is seen in that one or in the next; one after them
 /// that is unlike them as well is of a program that goes to and fro all the time, which is what it does.
@@ -40,7 +40,7 @@ const BEGIN_MAX: u32 = 2;
 const YOUNG: u32 = 2;
 
 /// Of the windows before, each counts half of the one after it: so much of the variance of one remains in their sum.
-pub(super) const FADED: f64 = 1.0 / 3.0;
+const FADED: f64 = 1.0 / 3.0;
 
 impl Era {
     pub(super) const fn number(&self) -> u32 {
@@ -82,7 +82,6 @@ impl Era {
         // Where chance alone is seen, nothing changed.
         let found = likeness(both, (sample, sample * FADED));
         self.is_unlike = found.is_some_and(|found| found.alike < ALIKE);
-        let is_other = |found: Likeness| found.alike + SURE * found.error < OTHER;
         self.other = match found.is_some_and(is_other) {
             true => self.other.saturating_add(1),
             false => 0,
@@ -100,6 +99,15 @@ impl Era {
             }
         }
     }
+}
+
+/// Whether pairs say something else than before, where a sample counts so much.
+pub(super) fn are_other(pairs: impl Iterator<Item = (f64, f64)> + Clone, sample: f64) -> bool {
+    likeness(pairs, (sample, sample * FADED)).is_some_and(is_other)
+}
+
+fn is_other(found: Likeness) -> bool {
+    found.alike + SURE * found.error < OTHER
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::super::orders::{PageGrant, TaskGrant};
 use super::super::wishes::Wishes;
+use super::rest::Ways;
 use super::{Decision, Judgement, Limits, Regime, ally};
 use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Page, Program, Proposal, Veto};
@@ -22,7 +23,7 @@ impl Judgement {
         let moving = decision.threads.iter().any(moves);
         let settles = limits.options.method == Method::Ours;
         let wait = settles && moving && self.pages_waited < PAGES_WAIT_MAX;
-        let unsettled = self.unsettled(program, wanted.proposals, decision);
+        let unsettled = self.unsettled(program, wanted.proposals, decision, limits.ways);
         let wishes: Vec<PageWish<'_>> = wanted
             .pages
             .iter()
@@ -56,20 +57,31 @@ impl Judgement {
             false => 0,
         };
         decision.pages_left = left_over(&wishes, &verdicts);
-        decision.arriving = verdicts.iter().any(Result::is_ok);
         let few = ally::FEW * program.pages.iter().map(Page::weight).sum::<u64>() as f64;
-        decision.unsure = limits.more_tells && is_unsure(&wishes, &verdicts, few);
+        let accesses = |counts: fn(&Result<PageGain, Veto>) -> bool| {
+            let each = wishes.iter().zip(&verdicts);
+            let pages = each.filter(|(_, verdict)| counts(verdict));
+            let pages = pages.filter_map(|(wish, _)| wish.page);
+            pages.map(Page::weight).sum::<u64>() as f64
+        };
+        let going = accesses(|verdict| matches!(verdict, Ok(_) | Err(Veto::Budget)));
+        let unsure = accesses(|verdict| matches!(verdict, Err(Veto::Evidence)));
+        decision.arriving = going > few;
+        decision.unsure = limits.more_tells && unsure > going.max(few);
         decision.grant_pages(wanted, verdicts);
     }
 
-    /// Tasks that a plan would move that could be chance, while there is hope that the next windows tell.
+    /// Tasks that a plan would move that could be chance, while there is hope that the next windows
+    /// tell: at first, and when memory has just become farther.
     fn unsettled(
         &self,
         program: &Program<'_>,
         proposals: &[Proposal],
         decision: &Decision,
+        ways: Ways,
     ) -> BTreeSet<usize> {
-        let settled = !matches!(self.regime, Regime::Starting(_) | Regime::Trying(_));
+        let settled = !matches!(self.regime, Regime::Starting(_) | Regime::Trying(_))
+            && !ways.are_farther_than(self.before);
         if !decision.plan_is_open || settled {
             return BTreeSet::new();
         }
@@ -101,21 +113,6 @@ impl Decision {
             }
         }
     }
-}
-
-/// Whether more accesses are to pages for which too few samples speak than to pages that may go,
-/// and more than a few.
-fn is_unsure(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>], few: f64) -> bool {
-    let (mut going, mut unsure) = (0, 0);
-    for (wish, verdict) in wishes.iter().zip(verdicts) {
-        let accesses = wish.page.map_or(0, Page::weight);
-        match verdict {
-            Ok(_) | Err(Veto::Budget) => going += accesses,
-            Err(Veto::Evidence) => unsure += accesses,
-            Err(_) => {}
-        }
-    }
-    unsure > going && unsure as f64 > few
 }
 
 /// Pages that may go, and that the budget of the window does not reach.

@@ -5,10 +5,6 @@
 //! farther away or was not seen in use before, or threads share with others. Both are known as
 //! samples come in.
 
-use crate::likeness::likeness;
-
-use super::era::{ALIKE, FADED};
-
 /// Samples of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Ways {
@@ -34,13 +30,6 @@ impl Ways {
         let variance = now * both * (1.0 - both) * (1.0 + now / then);
         self.others() as f64 > expected + SURE * variance.sqrt() + 1.0
     }
-}
-
-/// Whether pairs of threads share otherwise now than before, and not by chance; a sample counts so
-/// much.
-pub(super) fn is_unlike(pairs: impl Iterator<Item = (f64, f64)> + Clone, sample: f64) -> bool {
-    let found = likeness(pairs, (sample, sample * FADED));
-    found.is_some_and(|found| found.alike + SURE * found.error < ALIKE)
 }
 
 #[cfg(test)]

@@ -476,6 +476,10 @@ impl Steward {
     fn judge(&mut self, now: Time) {
         let began = self.parts.machine.own_time();
         let due = self.next_due(now);
+        if due.is_empty() {
+            // Their windows go on.
+            return;
+        }
         for &id in &due {
             self.spawned(id);
         }

@@ -109,6 +109,8 @@ pub(super) struct Limits<'a> {
     pub more_tells: bool,
     /// How near memory is.
     pub ways: Ways,
+    /// See [`Judgement::has_news`].
+    pub has_news: bool,
     /// Nodes that have memory and that the program may use.
     pub nodes_allowed: &'a [bool],
     /// Bytes that may still be filled on each node.

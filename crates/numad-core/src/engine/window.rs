@@ -125,7 +125,7 @@ impl Attachment {
             self.seen.fill(context, self.ordered.placed(), scratch);
         }
         let mut proposals = std::mem::take(&mut scratch.proposals);
-        let mut decision = self.decide(context, scratch, &mut proposals, confident);
+        let mut decision = self.decide(context, scratch, &mut proposals, (confident, has_news));
         // Of a window with holes it is not known whether anything changed.
         decision.undecided |= !known;
         let mut summary = self.summary(context, scratch, &decision);
@@ -192,7 +192,7 @@ impl Attachment {
         context: &mut Context<'_>,
         scratch: &Scratch,
         proposals: &mut Vec<Proposal>,
-        confident: bool,
+        (confident, has_news): (bool, bool),
     ) -> Decision {
         let evidence = confident || !self.options.require_gain;
         let mut program = scratch.program(context, self.options.prices);
@@ -237,6 +237,7 @@ impl Attachment {
             evidence,
             more_tells: self.seen.more_tells(),
             ways: self.seen.ways(),
+            has_news,
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),
             page_moves_max,

@@ -22,7 +22,7 @@ impl Judgement {
         let moves = |grant: &TaskGrant| grant.from != Some(grant.node);
         let moving = decision.threads.iter().any(moves);
         let settles = limits.options.method == Method::Ours;
-        let wait = settles && moving && self.pages_waited < PAGES_WAIT_MAX;
+        let wait = settles && (moving || limits.has_news) && self.pages_waited < PAGES_WAIT_MAX;
         let unsettled = self.unsettled(program, wanted.proposals, decision, limits.ways);
         let wishes: Vec<PageWish<'_>> = wanted
             .pages

@@ -14,7 +14,7 @@ pub(in crate::engine) struct Ways {
 }
 
 /// Standard errors by which a window must differ.
-const SURE: f64 = 3.0;
+const SURE: f64 = 2.0;
 
 impl Ways {
     const fn others(self) -> u64 {
@@ -45,7 +45,7 @@ mod tests {
         let farther = |now, before| ways(now).are_farther_than(ways(before));
         assert!(!farther((0, 0), (0, 0)));
         assert!(!farther((1, 1), (0, 2000)), "one may have strayed");
-        assert!(!farther((3, 300), (0, 2000)));
+        assert!(!farther((2, 300), (0, 2000)));
         assert!(farther((12, 300), (0, 2000)));
         assert!(farther((60, 100), (0, 100)));
         assert!(!farther((500, 1000), (480, 1000)));

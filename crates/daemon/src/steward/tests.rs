@@ -73,6 +73,24 @@ fn the_source_is_open_while_something_is_attached() {
     assert_eq!(world.state().undone, undone);
 }
 
+/// Windows with too few samples go on for eight times their length, and nothing is looked at.
+#[test]
+fn a_window_that_goes_on_costs_no_look() {
+    let world = World::new();
+    let few = "[engine]\ninterval_min_ms = 500\nsamples_min = 1000000\n";
+    let settings = Settings::new("few", few);
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().look_costs = Duration::from_millis(1);
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "deloc"))
+        .unwrap();
+    let used = world.state().used;
+    windows(&world, &mut steward);
+    assert_eq!(world.state().used, used);
+    windows(&world, &mut steward);
+    assert_eq!(world.state().used, used + Duration::from_millis(1));
+}
+
 #[test]
 fn a_program_is_called_what_it_became() {
     let world = World::new();

@@ -93,7 +93,7 @@ pub(crate) struct World {
     pub masks_hidden: Option<Errno>,
     /// The error that looking at anything ends in.
     pub hidden: Option<i32>,
-    /// Nanoseconds that every call takes that moves pages, beside those for each page.
+    /// Nanoseconds that every call waits that moves pages, before it does.
     pub call_ns: u64,
     pub calls: u64,
     /// Whether calls that are made together take no longer than the longest.
@@ -467,8 +467,8 @@ impl Kernel for Fake {
     }
 
     /// One by one, but nobody knows which first; in time, each by the mover that is done first.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) {
-        let (began, has_processors, first) = {
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) -> Duration {
+        let (began, has_processors, first, waits) = {
             let mut world = self.0.borrow_mut();
             world.together_max = world.together_max.max(movers.min(calls.len()));
             let first = usize::try_from(world.calls).unwrap() % calls.len().max(1);
@@ -476,6 +476,7 @@ impl Kernel for Fake {
                 world.clock.load(Ordering::Relaxed),
                 world.has_processors,
                 first,
+                Duration::from_nanos(world.call_ns),
             )
         };
         let mut busy = vec![0; movers];
@@ -489,16 +490,19 @@ impl Kernel for Fake {
                 // They wait for each other.
                 false => Duration::from_nanos(took) * u32::try_from(movers).unwrap(),
             };
+            call.worked = Duration::from_nanos(took).saturating_sub(waits);
             *busy.iter_mut().min().unwrap() += took;
         }
+        busy.sort_unstable();
         calls.rotate_right(first);
         if has_processors {
-            let longest = busy.into_iter().max().unwrap();
             self.0
                 .borrow()
                 .clock
-                .store(began + longest, Ordering::Relaxed);
+                .store(began + busy[movers - 1], Ordering::Relaxed);
         }
+        // This thread is the one that is done last.
+        Duration::from_nanos(busy[..movers - 1].iter().sum())
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {

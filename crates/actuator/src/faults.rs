@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::fcntl::Flock;
 use numad_core::{AttachmentId, Host as _, Reach, SharedRange, Time};
@@ -171,10 +172,11 @@ impl Kernel for Faulty {
         self.fake.move_pages(pid, pages, to, statuses)
     }
 
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], _movers: usize) {
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], _movers: usize) -> Duration {
         for call in calls {
             call.ended = Some(self.move_pages(call.pid, call.pages, call.to, call.statuses));
         }
+        Duration::ZERO
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
 use numad_core::Reach;
 use topology::{CpuSet, NodeId, Pid, Tid};
 
@@ -95,8 +96,9 @@ pub trait Kernel: fmt::Debug {
     ) -> Result<(), Errno>;
 
     /// Makes these calls of [`Self::move_pages`], so many side by side where there are threads for
-    /// that, and notes how each ended and how long it took.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize);
+    /// that, and notes how each ended and how long it took. Gives the processor time of those
+    /// threads, without this one.
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) -> Duration;
 
     /// What `kernel.numa_balancing` says, of which the lowest bit is balancing between nodes.
     ///
@@ -129,6 +131,9 @@ pub struct MoveCall<'a> {
     pub ended: Option<Result<(), Errno>>,
     /// How long it took.
     pub took: Duration,
+    /// Processor time of that: the rest it waited, above all until every processor has let go of
+    /// pages that it kept aside.
+    pub worked: Duration,
 }
 
 /// An affinity to set.
@@ -212,24 +217,27 @@ impl Kernel for Linux {
 
     /// Each mover takes the next call as soon as it is done with one. This thread is one of them,
     /// and the only one where no other can be made.
-    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) {
+    fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) -> Duration {
         let movers = movers.min(calls.len());
         let calls = Mutex::new(calls.iter_mut());
         let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
             while let Some(call) = next() {
-                let began = Instant::now();
+                let (began, before) = (Instant::now(), own_time());
                 call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
                 call.took = began.elapsed();
+                call.worked = own_time().saturating_sub(before);
             }
+            own_time()
         };
         thread::scope(|scope| {
-            for _ in 1..movers {
-                let mover = thread::Builder::new().name("mover".to_owned());
-                drop(mover.spawn_scoped(scope, work));
-            }
+            let mover = || thread::Builder::new().name("mover".to_owned());
+            let movers = (1..movers).filter_map(|_| mover().spawn_scoped(scope, work).ok());
+            let movers: Vec<_> = movers.collect();
             work();
-        });
+            let worked = movers.into_iter().map(|mover| mover.join());
+            worked.map(Result::unwrap_or_default).sum()
+        })
     }
 
     fn balancing(&mut self) -> Result<u32, Errno> {
@@ -240,6 +248,11 @@ impl Kernel for Linux {
     fn set_balancing(&mut self, mode: u32) -> Result<(), Errno> {
         fs::write(BALANCING, mode.to_string()).map_err(|error| errno_of(&error))
     }
+}
+
+/// Processor time of this thread so far.
+fn own_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";

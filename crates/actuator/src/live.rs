@@ -125,8 +125,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         std::mem::take(&mut self.pause_max)
     }
 
-    /// Processor time that moves took in threads of their own since this was asked the last time;
-    /// at most, for a call that waits counts as well.
+    /// Processor time that moves took in threads of their own since this was asked the last time.
     pub fn take_beside(&mut self) -> Duration {
         std::mem::take(&mut self.beside)
     }

@@ -37,8 +37,8 @@ pub(crate) struct Moved {
     pub pages: Vec<PageOutcome>,
     /// Why the call as a whole failed, if it did.
     pub refusal: Option<Refusal>,
-    /// How long it took, and its part of that where others went on beside it.
-    pub spent: Duration,
+    /// Processor time of it, and its part of the time that passed, where others went on beside it.
+    pub worked: Duration,
     pub took: Duration,
 }
 
@@ -55,7 +55,7 @@ struct Going<'a, H> {
     tried: usize,
     /// The same by their names in the journal, with the nodes that they leave.
     leaving: Vec<(u64, NodeId)>,
-    spent: Duration,
+    worked: Duration,
     took: Duration,
 }
 
@@ -72,7 +72,7 @@ impl<H> Going<'_, H> {
 
     /// Takes note of what became of them; why all of it is refused, where nothing could be done.
     fn take(&mut self, moved: &Moved) -> Result<(), Refusal> {
-        self.spent += moved.spent;
+        self.worked += moved.worked;
         self.took += moved.took;
         if let Some(refusal) = &moved.refusal {
             let node = PageOutcome::On(self.to.0);
@@ -165,7 +165,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             moving: Vec::new(),
             tried: 0,
             leaving: Vec::new(),
-            spent: Duration::ZERO,
+            worked: Duration::ZERO,
             took: Duration::ZERO,
         };
         for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
@@ -253,31 +253,32 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     statuses,
                     ended: None,
                     took: Duration::ZERO,
+                    worked: Duration::ZERO,
                 });
             }
         }
         let before = (self.clock)();
-        self.kernel
-            .move_side_by_side(&mut calls, self.movers.count());
+        let count = self.movers.count();
+        self.beside += self.kernel.move_side_by_side(&mut calls, count);
         let spent = (self.clock)().since(before);
         let all: Duration = calls.iter().map(|call| call.took).sum();
         let pages = calls.iter().map(|call| call.pages.len()).sum();
-        self.pacer.note(pages, all);
+        self.pacer
+            .note(pages, calls.iter().map(|call| call.worked).sum());
         self.movers.note(calls.len(), pages, all);
         let longest = calls.iter().map(|call| call.took).max();
         self.pause_max = self.pause_max.max(longest.unwrap_or_default());
-        self.beside += all.saturating_sub(spent);
         let share = spent.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
         let each = calls.into_iter();
         let ended: Vec<_> = each
-            .map(|call| (call.ended.unwrap_or(Ok(())), call.took))
+            .map(|call| (call.ended.unwrap_or(Ok(())), (call.took, call.worked)))
             .collect();
         let mut ended = ended.into_iter();
         let mut moved = Vec::with_capacity(batches.len());
         for ((batch, mut statuses), lives) in batches.iter().zip(statuses).zip(lives) {
-            let (called, took) = match lives {
-                Ok(()) => ended.next().unwrap_or((Ok(()), Duration::ZERO)),
-                Err(_) => (Ok(()), Duration::ZERO),
+            let (called, (took, worked)) = match lives {
+                Ok(()) => ended.next().unwrap_or((Ok(()), Default::default())),
+                Err(_) => (Ok(()), Default::default()),
             };
             let called = lives.and_then(|()| called.map_err(refusal::of_move));
             if lives.is_ok() {
@@ -291,7 +292,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             moved.push(Moved {
                 pages: pages.collect(),
                 refusal: called.err(),
-                spent: took,
+                worked,
                 took: took.mul_f64(share.min(1.0)),
             });
         }
@@ -320,7 +321,7 @@ fn outcome<H>(prepared: Result<Going<'_, H>, Refusal>) -> Outcome {
     match prepared {
         Ok(going) => Outcome::Moved {
             pages: going.outcomes,
-            spent_ns: nanoseconds(going.spent),
+            spent_ns: nanoseconds(going.worked),
             took_ns: nanoseconds(going.took),
         },
         Err(refusal) => Outcome::Refused(refusal),

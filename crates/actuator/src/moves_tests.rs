@@ -69,6 +69,14 @@ fn what_goes_side_by_side_takes_its_part_of_the_time() {
 }
 
 #[test]
+fn what_a_call_waits_costs_time_and_no_processor() {
+    let bench = bench();
+    bench.fake.0.borrow_mut().call_ns = 12_000_000;
+    let outcome = bench.live().perform(&action(100, 0..64, 1));
+    assert_eq!(times(&outcome), (64, 640_000, 12_640_000));
+}
+
+#[test]
 fn one_action_is_enough_for_several() {
     let bench = bench();
     let mut live = bench.live();

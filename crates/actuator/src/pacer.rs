@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-/// Sizes batches by measured time. Pure: told how long things took, it never looks.
+/// Sizes batches by measured time. Pure: told what things took, it never looks.
 ///
 /// The price of a page is the dearest seen lately, forgotten by an eighth with each batch, so that
 /// one huge page among small ones makes the next batches small, and not for ever. A batch at most
 /// doubles.
 ///
-/// A call has a price of its own, too, whatever it moves: the kernel waits until no processor holds
-/// pages aside, and the caller for its turn. Batches that get smaller save nothing of it, so they
-/// do not get very small.
+/// It is told processor time. A call also waits, whatever it moves: until no processor holds pages
+/// aside, and for its turn on a busy one. Smaller batches wait as long each, and move less.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     target_ns: u64,
@@ -36,7 +35,7 @@ impl Pacer {
         self.size
     }
 
-    /// Learns what a batch took.
+    /// Learns what processor time a batch took.
     pub fn note(&mut self, pages: usize, spent: Duration) {
         let Ok(pages @ 1..) = u64::try_from(pages) else {
             return;

@@ -301,9 +301,9 @@ pub struct Ledger {
     pub bytes_moved: u64,
     /// Pages that the kernel refused to move.
     pub pages_refused: u64,
-    /// Nanoseconds in system calls that moved pages.
+    /// Nanoseconds of processor time in system calls that moved pages.
     pub spent_ns: u64,
-    /// The longest of them.
+    /// The longest that one of them took.
     pub pause_max_ns: u64,
 }
 

@@ -82,9 +82,10 @@ pub enum Outcome {
     Moved {
         /// One for each page that was tried; shorter than the action if the host gave up.
         pages: Vec<PageOutcome>,
-        /// Time in system calls, in nanoseconds.
+        /// Processor time in system calls, in nanoseconds: what it costs the machine.
         spent_ns: u64,
-        /// Its part of the time that passed, in nanoseconds: less where calls of other actions went on beside its own.
+        /// Its part of the time that passed, in nanoseconds: more where calls waited, less where calls of other actions went
+        /// on beside its own.
         took_ns: u64,
     },
     /// Nothing was changed.

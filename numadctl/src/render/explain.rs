@@ -171,7 +171,7 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
     );
     text.push_str(&labelled("done", &done, width));
     let cost = format!(
-        "{} in system calls that moved pages, the longest {}",
+        "{} of processor time in system calls that moved pages, the longest took {}",
         nanoseconds(ledger.spent_ns),
         nanoseconds(ledger.pause_max_ns),
     );

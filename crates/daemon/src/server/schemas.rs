@@ -258,9 +258,9 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "spent_ns",
                 "integer",
-                "Nanoseconds in system calls that moved pages.",
+                "Nanoseconds of processor time in system calls that moved pages.",
             ),
-            ("pause_max_ns", "integer", "The longest of them."),
+            ("pause_max_ns", "integer", "The longest that one of them took."),
         ],
     },
     Schema {

@@ -301,7 +301,7 @@ fn outcome_text(action: &Action, outcome: &Outcome) -> (&'static str, String) {
             let done = tally.moved + tally.stood > 0;
             let kind = if done { "done" } else { "failed" };
             let mut text = format!(
-                "{} of {} to node {node} in {}.{:03} ms",
+                "{} of {} to node {node} by {}.{:03} ms of processor time",
                 tally.moved,
                 many(pages.len(), "page"),
                 spent_ns / 1_000_000,
@@ -515,7 +515,7 @@ mod tests {
             (
                 "done",
                 None,
-                "1 of 3 pages to node 1 in 1.234 ms; 1 there already; 1 not: the page is busy or pinned",
+                "1 of 3 pages to node 1 by 1.234 ms of processor time; 1 there already; 1 not: the page is busy or pinned",
             ),
         );
         check(

@@ -87,7 +87,7 @@ const REFUSALS: Metric = counter(
 );
 const MOVING: Metric = counter(
     "numad_moving_seconds_total",
-    "Time in system calls that moved pages.",
+    "Processor time in system calls that moved pages.",
 );
 const RELOADS: Metric = counter("numad_reloads_total", "Times the settings were read again.");
 const RELOADS_REFUSED: Metric = counter(

@@ -239,9 +239,9 @@ pub struct Totals {
     pub refusals: BTreeMap<Refusal, u64>,
     /// Placements of threads put back because they made things worse.
     pub reverts: u64,
-    /// Nanoseconds in system calls that moved pages.
+    /// Nanoseconds of processor time in system calls that moved pages.
     pub spent_ns: u64,
-    /// Nanoseconds that passed meanwhile: less where calls went on side by side.
+    /// Nanoseconds that passed meanwhile: more where calls waited, less where they went on side by side.
     pub took_ns: u64,
     /// The longest single action of these.
     pub longest_ns: u64,
@@ -272,7 +272,7 @@ impl Totals {
         most.min(fit.min(may).max(PAGES_MEASURED_MIN))
     }
 
-    /// How many of these pages would have gone in the same time had no calls gone on side by side.
+    /// How many of these pages one processor moves in the same time.
     pub(super) fn by_one(&self, pages: u64) -> u64 {
         let took = u128::from(self.took_ns.min(self.spent_ns));
         let pages = u128::from(pages) * took.max(1) / u128::from(self.spent_ns.max(1));

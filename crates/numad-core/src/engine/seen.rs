@@ -215,8 +215,9 @@ impl Seen {
         };
         let others = self.pages.touch(tag, seat, weight);
         let node = self.tasks.hot[slot as usize].node_plus_one;
-        self.window.ways.all += 1;
-        self.window.ways.near += u64::from(others.home_plus_one == node && node > 0);
+        let is_known = others.home_plus_one > 0 && node > 0;
+        self.window.ways.all += u64::from(is_known);
+        self.window.ways.near += u64::from(is_known && others.home_plus_one == node);
         match &mut self.paper {
             Some(paper) => {
                 for other in paper.note(tag, seat, u64::from(weight)) {

@@ -50,3 +50,23 @@ fn who_left_memory_shares_it_no_more_with_who_came_to_it() {
         assert_eq!(talkers, [(0, 2), (1, 3)], "{window}");
     }
 }
+
+/// Faults come in bursts, now of these threads and now of those: who is not seen has not changed.
+#[test]
+fn who_is_not_seen_is_taken_to_go_on() {
+    let (mut world, id) = four_threads();
+    for window in 0..10 {
+        let pair = [[10, 11], [12, 13]][window % 2];
+        for page in 0..PAGES {
+            for tid in pair {
+                world.touch(tid, (window as u64 % 2) * 1000 + page, 1);
+            }
+        }
+        world.window();
+        if window > 1 {
+            let (_, _, decayed) = world.engine.matrices(id).unwrap();
+            let (ones, others) = (decayed.between(0, 1), decayed.between(2, 3));
+            assert!(ones > 0 && others > 0, "{window}: {ones} and {others}");
+        }
+    }
+}

@@ -79,6 +79,19 @@ fn a_window_of_a_program_at_rest_goes_on_while_it_tells_nothing() {
 }
 
 #[test]
+fn other_pages_of_the_same_memory_are_no_news() {
+    let (mut world, id) = at_rest();
+    let others = |world: &mut World| {
+        for page in 100..200 {
+            for (tid, page) in [(10, page), (11, page), (12, 1000 + page), (13, 1000 + page)] {
+                world.touch(tid, page, 1);
+            }
+        }
+    };
+    assert_eq!(lasts(&mut world, id, others), 8);
+}
+
+#[test]
 fn it_ends_when_memory_is_farther() {
     let (mut world, id) = at_rest();
     // Where pages are is asked when a window ends.

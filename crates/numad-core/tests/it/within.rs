@@ -73,6 +73,7 @@ fn who_comes_to_talk_on_its_node_is_told_why_it_moves() {
     world.window();
     assert_eq!(masks(&mut world), ["0-7", "0-7", "0-7"]);
     world.talk(10, 11, 20);
+    world.touch(12, 500, 20);
     let seen = world.window();
     assert_eq!(seen.orders(), "10>0 11>0");
     let reasons = seen.actions.iter().map(|action| match action {

@@ -75,7 +75,12 @@ impl Era {
 
     /// Compares a judged window, in which a sample counted so much, with those before it.
     pub(super) fn note(&mut self, program: &Program<'_>, sample: f64) {
-        let both = program.decayed.pairs().map(|(one, other, all)| {
+        // Who was not seen in the window may do what he did before: faults come in bursts, now of
+        // these threads and now of those.
+        let is_seen = |task: usize| program.tasks[task].samples > 0;
+        let pairs = program.decayed.pairs();
+        let seen = pairs.filter(|&(one, other, _)| is_seen(one) && is_seen(other));
+        let both = seen.map(|(one, other, all)| {
             let now = program.live.between(one, other);
             (now as f64, all.saturating_sub(now) as f64)
         });

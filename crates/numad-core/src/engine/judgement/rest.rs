@@ -2,14 +2,14 @@
 //!
 //! To judge a window costs the same whether something is to be done or not. While threads and pages
 //! are where they belong, all that can be to do shows in samples: they fall on memory that is
-//! farther away or was not seen in use before, or threads share with others. Both are known as
-//! samples come in.
+//! farther away, or threads share with others. Both are known as samples come in. Of memory that
+//! was not seen in use lately it is not known where it is: page faults show other pages each time.
 
-/// Samples of a time.
+/// Samples of a time, of those pages of which it is known where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Ways {
     pub all: u64,
-    /// Those on pages of which it is known that they are on the thread's own node.
+    /// Those on the thread's own node.
     pub near: u64,
 }
 

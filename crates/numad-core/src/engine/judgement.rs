@@ -217,21 +217,29 @@ impl Judgement {
         self.rests
     }
 
-    /// Whether it was, and samples tell something else since.
+    /// Whether it was at rest, and samples tell something else since.
     pub(super) fn has_news(
         &self,
         ways: Ways,
         pairs: impl Iterator<Item = (f64, f64)> + Clone,
         sample: f64,
     ) -> bool {
-        let is_news = || ways.are_farther_than(self.before) || era::are_other(pairs, sample);
+        let is_news = || self.are_farther(ways) || era::are_other(pairs, sample);
         self.rests && is_news()
+    }
+
+    /// Whether samples fall farther than when the program was last judged.
+    fn are_farther(&self, ways: Ways) -> bool {
+        ways.are_farther_than(self.before)
     }
 
     /// Ends a judged window with such samples, after which something is to be done or nothing.
     pub(super) fn note_rest(&mut self, is_done: bool, ways: Ways) {
+        // With a look without samples nothing can be compared.
+        if ways.all > 0 {
+            self.before = ways;
+        }
         self.rests = is_done && matches!(self.regime, Regime::Settled);
-        self.before = ways;
     }
 
     /// Takes how far the program got.

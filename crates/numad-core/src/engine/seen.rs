@@ -215,9 +215,10 @@ impl Seen {
         };
         let others = self.pages.touch(tag, seat, weight);
         let node = self.tasks.hot[slot as usize].node_plus_one;
-        let is_known = others.home_plus_one > 0 && node > 0;
-        self.window.ways.all += u64::from(is_known);
-        self.window.ways.near += u64::from(is_known && others.home_plus_one == node);
+        self.window.ways.note(match others.home_plus_one {
+            0 => self.forest.knows(tag, seat),
+            home => home == node,
+        });
         match &mut self.paper {
             Some(paper) => {
                 for other in paper.note(tag, seat, u64::from(weight)) {

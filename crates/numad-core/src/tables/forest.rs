@@ -39,6 +39,10 @@ pub(crate) const SAMPLE: u16 = 16;
 /// One sample of so many may be of a thread that uses a block by chance, or named by mistake.
 const STRAY: u64 = 8;
 
+/// Samples to either side of a page among which those who use its memory are: of eight who use it
+/// alike seven are.
+const AROUND: usize = 8;
+
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
@@ -179,6 +183,15 @@ impl Forest {
         let before = self.fresh.len();
         self.fresh.retain(|_| stays());
         (before - self.fresh.len()) as u64
+    }
+
+    /// Whether a thread was seen before on memory around a page: there by one of the next samples
+    /// to either side.
+    pub(crate) fn knows(&self, tag: Tag, seat: Seat) -> bool {
+        let at = self.points.partition_point(|point| point.tag < tag.word());
+        let around = at.saturating_sub(AROUND)..(at + AROUND).min(self.points.len());
+        let mut around = self.points[around].iter();
+        around.any(|point| point.seat == seat && point.tag().space() == tag.space())
     }
 
     /// Samples by page and thread, in this order.

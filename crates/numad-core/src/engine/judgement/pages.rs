@@ -81,7 +81,7 @@ impl Judgement {
         ways: Ways,
     ) -> BTreeSet<usize> {
         let settled = !matches!(self.regime, Regime::Starting(_) | Regime::Trying(_))
-            && !ways.are_farther_than(self.before);
+            && !self.are_farther(ways);
         if !decision.plan_is_open || settled {
             return BTreeSet::new();
         }

@@ -2,14 +2,15 @@
 //!
 //! To judge a window costs the same whether something is to be done or not. While threads and pages
 //! are where they belong, all that can be to do shows in samples: they fall on memory that is
-//! farther away, or threads share with others. Both are known as samples come in. Of memory that
-//! was not seen in use lately it is not known where it is: page faults show other pages each time.
+//! farther away or that the thread did not use before, or threads share with others. Both are known
+//! as samples come in.
 
-/// Samples of a time, of those pages of which it is known where they are.
+/// Samples of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Ways {
     pub all: u64,
-    /// Those on the thread's own node.
+    /// Those on pages of the thread's own node, and where that is not known on memory that it used
+    /// before: page faults show other pages of it each time.
     pub near: u64,
 }
 
@@ -17,6 +18,11 @@ pub(in crate::engine) struct Ways {
 const SURE: f64 = 2.0;
 
 impl Ways {
+    pub(in crate::engine) fn note(&mut self, is_near: bool) {
+        self.all += 1;
+        self.near += u64::from(is_near);
+    }
+
     const fn others(self) -> u64 {
         self.all - self.near
     }

@@ -260,7 +260,11 @@ pub(super) const SCHEMAS: &[Schema] = &[
                 "integer",
                 "Nanoseconds of processor time in system calls that moved pages.",
             ),
-            ("pause_max_ns", "integer", "The longest that one of them took."),
+            (
+                "pause_max_ns",
+                "integer",
+                "The longest that one of them took.",
+            ),
         ],
     },
     Schema {

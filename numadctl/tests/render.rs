@@ -574,8 +574,7 @@ fn explain_tells_the_program_its_threads_and_events() {
          evidence  321 samples judged by in the last window: 40.1 a thread, 0.3 a page; 0.6 % lost, 97 % of\n\
          \x20         busy time seen; enough to decide; a move needs 90.0 %\n\
          done      8 threads bound now, 10 moves in all; 512 pages (2.0 MiB) moved, 1 refused\n\
-         cost      1.25 ms of processor time in system calls that moved pages, the longest\n\
-                   took 400.00 us\n\
+         cost      1.25 ms of processor time in system calls that moved pages, the longest took 400.00 us\n\
          effect    mean distance of communication 10.4 (10 is all local), local accesses 93 %\n\
          \n\
          threads\n\

@@ -84,8 +84,8 @@ pub enum Outcome {
         pages: Vec<PageOutcome>,
         /// Processor time in system calls, in nanoseconds: what it costs the machine.
         spent_ns: u64,
-        /// Its part of the time that passed, in nanoseconds: more where calls waited, less where calls of other actions went
-        /// on beside its own.
+        /// Its part of the time that passed, in nanoseconds: more where calls waited, less where
+        /// calls of other actions went on beside its own.
         took_ns: u64,
     },
     /// Nothing was changed.

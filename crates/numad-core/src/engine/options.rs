@@ -241,7 +241,8 @@ pub struct Totals {
     pub reverts: u64,
     /// Nanoseconds of processor time in system calls that moved pages.
     pub spent_ns: u64,
-    /// Nanoseconds that passed meanwhile: more where calls waited, less where they went on side by side.
+    /// Nanoseconds that passed meanwhile: more where calls waited, less where they went on side by
+    /// side.
     pub took_ns: u64,
     /// The longest single action of these.
     pub longest_ns: u64,

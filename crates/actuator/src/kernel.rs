@@ -82,6 +82,15 @@ pub trait Kernel: fmt::Debug {
     /// As the kernel gives them.
     fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno>;
 
+    /// Makes these calls of [`Self::query_pages`], so many side by side where there are threads for
+    /// that, and notes how each ended. Gives the processor time of those threads, without this one.
+    fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], _most: usize) -> Duration {
+        for call in calls {
+            call.ended = Some(self.query_pages(call.pid, call.pages, call.statuses));
+        }
+        Duration::ZERO
+    }
+
     /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of
     /// pages that were not tried, or not successfully, may be left as they are.
     ///
@@ -115,6 +124,19 @@ pub trait Kernel: fmt::Debug {
 
 /// The bit of `kernel.numa_balancing` with which the kernel balances between nodes.
 pub(crate) const BALANCES: u32 = 1;
+
+/// A call of [`Kernel::query_pages`] that others go on beside.
+#[derive(Debug)]
+pub struct QueryCall<'a> {
+    /// Whose pages.
+    pub pid: Pid,
+    /// Their first addresses.
+    pub pages: &'a [u64],
+    /// Where each is.
+    pub statuses: &'a mut [i32],
+    /// How the call ended; none until it did.
+    pub ended: Option<Result<(), Errno>>,
+}
 
 /// A call of [`Kernel::move_pages`] that others go on beside.
 #[derive(Debug)]
@@ -197,6 +219,12 @@ impl Kernel for Linux {
         sys::query_pages(number(pid.0)?, pages, statuses)
     }
 
+    fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], most: usize) -> Duration {
+        side_by_side(calls, most, |call| {
+            call.ended = Some(Self.query_pages(call.pid, call.pages, call.statuses));
+        })
+    }
+
     fn move_pages(
         &mut self,
         pid: Pid,
@@ -215,28 +243,12 @@ impl Kernel for Linux {
         )
     }
 
-    /// Each mover takes the next call as soon as it is done with one. This thread is one of them,
-    /// and the only one where no other can be made.
     fn move_side_by_side(&mut self, calls: &mut [MoveCall<'_>], movers: usize) -> Duration {
-        let movers = movers.min(calls.len());
-        let calls = Mutex::new(calls.iter_mut());
-        let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || {
-            while let Some(call) = next() {
-                let (began, before) = (Instant::now(), own_time());
-                call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
-                call.took = began.elapsed();
-                call.worked = own_time().saturating_sub(before);
-            }
-            own_time()
-        };
-        thread::scope(|scope| {
-            let mover = || thread::Builder::new().name("mover".to_owned());
-            let movers = (1..movers).filter_map(|_| mover().spawn_scoped(scope, work).ok());
-            let movers: Vec<_> = movers.collect();
-            work();
-            let worked = movers.into_iter().map(|mover| mover.join());
-            worked.map(Result::unwrap_or_default).sum()
+        side_by_side(calls, movers, |call| {
+            let (began, before) = (Instant::now(), thread_processor_time());
+            call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
+            call.took = began.elapsed();
+            call.worked = thread_processor_time().saturating_sub(before);
         })
     }
 
@@ -250,8 +262,32 @@ impl Kernel for Linux {
     }
 }
 
-/// Processor time of this thread so far.
-fn own_time() -> Duration {
+/// Makes these calls with so many threads at most: each takes the next as soon as it is done with
+/// one. This thread is one of them, and the only one where no other can be made. Gives the processor
+/// time of the others.
+fn side_by_side<T: Send>(calls: &mut [T], most: usize, make: impl Fn(&mut T) + Sync) -> Duration {
+    let threads = most.min(calls.len());
+    let calls = Mutex::new(calls.iter_mut());
+    let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(call) = next() {
+            make(call);
+        }
+        thread_processor_time()
+    };
+    thread::scope(|scope| {
+        let mover = || thread::Builder::new().name("mover".to_owned());
+        let others = (1..threads).filter_map(|_| mover().spawn_scoped(scope, work).ok());
+        let others: Vec<_> = others.collect();
+        work();
+        let worked = others.into_iter().map(|other| other.join());
+        worked.map(Result::unwrap_or_default).sum()
+    })
+}
+
+/// Processor time of the thread that asks, so far.
+#[must_use]
+pub fn thread_processor_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 

@@ -48,7 +48,10 @@ pub use balancing::Balancing;
 pub use census::{Census, Seen};
 pub use journal::rows::ProcessKey;
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};
-pub use kernel::{Errno, Kernel, Linux, Mask, MoveCall, give_back_blocks_from, set_own_nice};
+pub use kernel::{
+    Errno, Kernel, Linux, Mask, MoveCall, QueryCall, give_back_blocks_from, set_own_nice,
+    thread_processor_time,
+};
 pub use live::Live;
 pub use pacer::Pacer;
 pub use residency::{PageStatus, residency};

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use numad_core::{Action, AttachmentId, ObjectId, Outcome, PageOutcome, Reach, Refusal};
+use numad_core::{Action, ObjectId, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid};
 
 use crate::census::Census;
@@ -20,7 +20,7 @@ use crate::journal::rows::{Owner, ProcessKey, Row};
 use crate::kernel::{Kernel, MoveCall};
 use crate::live::Live;
 use crate::refusal;
-use crate::residency::{PageStatus, residency};
+use crate::residency::{PageStatus, residencies, residency};
 
 /// Pages of one process that go with one call.
 #[derive(Debug)]
@@ -42,6 +42,17 @@ pub(crate) struct Moved {
     pub took: Duration,
 }
 
+/// What an action means, before it is looked up where that is.
+#[derive(Debug)]
+struct Meant<'a, H> {
+    held: Held<H>,
+    owner: Owner,
+    to: (NodeId, Reach),
+    pages: &'a [u64],
+    /// What pages are recorded as, where not by their addresses.
+    names: Option<Vec<Option<u64>>>,
+}
+
 /// An action on its way.
 #[derive(Debug)]
 struct Going<'a, H> {
@@ -59,7 +70,39 @@ struct Going<'a, H> {
     took: Duration,
 }
 
-impl<H> Going<'_, H> {
+impl<'a, H> Going<'a, H> {
+    fn new(meant: Meant<'a, H>, places: Vec<PageStatus>) -> Self {
+        let Meant {
+            held,
+            owner,
+            to,
+            pages,
+            names,
+        } = meant;
+        let mut going = Self {
+            held,
+            owner,
+            to,
+            pages,
+            outcomes: Vec::with_capacity(pages.len()),
+            moving: Vec::new(),
+            tried: 0,
+            leaving: Vec::new(),
+            worked: Duration::ZERO,
+            took: Duration::ZERO,
+        };
+        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
+            let name = names.as_ref().map_or(Some(page), |names| names[index]);
+            let place = name.map_or(PageStatus::Absent, |_| place);
+            going.outcomes.push(standing(place));
+            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != to.0)) {
+                going.moving.push(index);
+                going.leaving.push((name, on));
+            }
+        }
+        going
+    }
+
     /// Pages that go together, by position among those that leave.
     fn batch(&self, which: Range<usize>) -> Batch<'_, H> {
         let which = &self.moving[which];
@@ -98,8 +141,7 @@ type Prepared<'a, H> = Vec<Result<Going<'a, H>, Refusal>>;
 impl<K: Kernel, C: Census> Live<K, C> {
     /// Moves pages for several actions, which must all be such; gives what came of each.
     pub(crate) fn move_all(&mut self, actions: &[Action]) -> Vec<Outcome> {
-        let each = actions.iter().map(|action| self.prepare(action));
-        let mut prepared: Prepared<'_, K::Hold> = each.collect();
+        let mut prepared = self.look_up(actions);
         self.write_down(&mut prepared);
         loop {
             let turn = next_turn(&prepared, self.pacer.size(), self.movers.calls());
@@ -125,7 +167,24 @@ impl<K: Kernel, C: Census> Live<K, C> {
         prepared.into_iter().map(outcome).collect()
     }
 
-    fn prepare<'a>(&mut self, action: &'a Action) -> Result<Going<'a, K::Hold>, Refusal> {
+    /// Finds out of all actions whose pages they mean and where these are.
+    fn look_up<'a>(&mut self, actions: &'a [Action]) -> Prepared<'a, K::Hold> {
+        let meant = actions.iter().map(|action| self.meant(action));
+        let meant: Vec<Result<Meant<'a, K::Hold>, Refusal>> = meant.collect();
+        let asked = meant.iter().flatten();
+        let asked: Vec<(Pid, &[u64])> = asked.map(|one| (one.held.pid, one.pages)).collect();
+        let (places, beside) = residencies(&mut self.kernel, &asked, self.movers.count());
+        self.beside += beside;
+        let mut places = places.into_iter();
+        let with_places = meant.into_iter().map(|one| {
+            let one = one?;
+            let places = places.next().unwrap_or(Err(Refusal::Gone))?;
+            Ok(Going::new(one, places))
+        });
+        with_places.collect()
+    }
+
+    fn meant<'a>(&mut self, action: &'a Action) -> Result<Meant<'a, K::Hold>, Refusal> {
         let Action::MovePages {
             attachment,
             pid,
@@ -138,46 +197,21 @@ impl<K: Kernel, C: Census> Live<K, C> {
         else {
             return Err(Refusal::Unsupported);
         };
-        self.look_up((*attachment, *pid, *object), pages, (*node, *reach))
-    }
-
-    fn look_up<'a>(
-        &mut self,
-        (attachment, pid, object): (AttachmentId, Pid, Option<ObjectId>),
-        pages: &'a [u64],
-        to: (NodeId, Reach),
-    ) -> Result<Going<'a, K::Hold>, Refusal> {
+        let pid = *pid;
         let held = self.held(pid)?;
         let start = held.start;
         // The action knows the process by its number alone; the first start seen is the one meant.
         if *self.processes.entry(pid).or_insert(start) != start {
             return Err(Refusal::Gone);
         }
-        self.join(attachment, ProcessKey { pid, start });
-        let names = self.names(pid, pages, object)?;
-        let places = residency(&mut self.kernel, pid, pages)?;
-        let mut going = Going {
+        self.join(*attachment, ProcessKey { pid, start });
+        Ok(Meant {
+            names: self.names(pid, pages, *object)?,
             held,
             owner: object.map_or(Owner::Process(pid, start), Owner::Object),
-            to,
+            to: (*node, *reach),
             pages,
-            outcomes: Vec::with_capacity(pages.len()),
-            moving: Vec::new(),
-            tried: 0,
-            leaving: Vec::new(),
-            worked: Duration::ZERO,
-            took: Duration::ZERO,
-        };
-        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
-            let name = names.as_ref().map_or(Some(page), |names| names[index]);
-            let place = name.map_or(PageStatus::Absent, |_| place);
-            going.outcomes.push(standing(place));
-            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != to.0)) {
-                going.moving.push(index);
-                going.leaving.push((name, on));
-            }
-        }
-        Ok(going)
+        })
     }
 
     /// What pages of an object are recorded as: where they are in it, or none where the process has

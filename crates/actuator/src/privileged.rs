@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::unistd::Uid;
 use numad_core::{Host as _, Outcome, PageOutcome, Refusal, SharedRange, Time};
@@ -20,9 +20,10 @@ use procfs::{Presence, ReadError, Reader};
 use topology::{CpuId, CpuSet, NodeId, Pid, StartTicks, TaskKey, Tid};
 
 use crate::fake::{bind_action, move_action, scratch, set};
+use crate::residency::residencies;
 use crate::{
     Census, Durability, Journal, JournalLimits, Kernel as _, Linux, Live, Mask, PageStatus, Scope,
-    Seen, residency,
+    Seen, residency, thread_processor_time,
 };
 
 /// Distance of the pages looked at: a multiple of the page size of every architecture.
@@ -386,12 +387,6 @@ fn privileged_newborns_of_bound_threads_are_put_back() {
     .unwrap();
 }
 
-/// Processor time of this thread so far.
-fn own_time() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
-    nix::time::clock_gettime(clock).unwrap().into()
-}
-
 /// Half of the threads are bound, with rows; the others have their masks from their maker, without. A cost that grows with
 /// the square of the threads would show as four times as much for each.
 #[test]
@@ -410,9 +405,9 @@ fn privileged_an_undo_takes_as_long_for_each_of_many_threads() {
         for _ in 0..count / 2 {
             other.tell("spawn");
         }
-        let began = own_time();
+        let began = thread_processor_time();
         let report = live.undo(&Scope::All);
-        let spent = own_time() - began;
+        let spent = thread_processor_time() - began;
         each.push(spent / count);
         println!(
             "undo of {count} threads: {:?} of a processor for each",
@@ -544,6 +539,10 @@ fn privileged_errors_of_this_kernel_are_told_apart() {
         panic!("{stay:?}")
     };
     assert!(moved.iter().all(|page| *page == PageOutcome::Stood(home)));
+    let many: Vec<u64> = pages.iter().copied().cycle().take(5_000).collect();
+    let (found, _) = residencies(&mut Linux, &[(other.pid(), &many), (Pid(0), &many)], 4);
+    let expected = places.iter().copied().cycle().take(5_000).collect();
+    assert_eq!(found, [Ok(expected), Err(Refusal::Gone)]);
     // A page that nobody touched, and an address that nobody mapped.
     assert_eq!(
         residency(&mut Linux, other.pid(), &[0x1000]).unwrap(),

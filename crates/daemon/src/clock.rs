@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use actuator::thread_processor_time;
 use nix::time::{ClockId, clock_gettime};
 use numad_core::Time;
 
@@ -22,12 +23,6 @@ pub fn monotonic() -> Time {
 #[must_use]
 pub fn own_processor_time() -> Duration {
     Duration::from_nanos(nanoseconds(ClockId::CLOCK_PROCESS_CPUTIME_ID))
-}
-
-/// Processor time of the thread that asks, so far.
-#[must_use]
-pub fn thread_processor_time() -> Duration {
-    Duration::from_nanos(nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID))
 }
 
 fn nanoseconds(clock: ClockId) -> u64 {

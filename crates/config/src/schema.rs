@@ -563,10 +563,10 @@ const ENGINE: Section = Section {
             "horizon_s",
             1,
             10_000_000,
-            5,
-            "How long a program is expected to go on as it does, in seconds, at least: what moves cost must be earned back in \
-             that time. What has been the same for longer is expected to go on for as long again. A program that runs for \
-             hours with much memory gets it moved at once with a horizon of hours.",
+            300,
+            "How long a program that was just attached is expected to go on as it does, in seconds: what moves cost must be \
+             earned back in that time. Later it is expected to go on for as long as it has already, or as it did what it \
+             did before.",
         )),
         per_program(integer(
             "move_mib_per_s",

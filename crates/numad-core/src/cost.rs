@@ -119,7 +119,8 @@ pub struct Prices {
     /// processor that is busy for a second is taken to ask of memory, shared out evenly over the
     /// samples of the window. 0 for sources with a true period. See [`Self::of_window`].
     pub accesses_per_busy_second: f64,
-    /// How long a plan has to earn its price back, in nanoseconds.
+    /// How long a plan has to earn its price back, in nanoseconds: at first, and as long as it is
+    /// not known how long the program goes on as it does.
     pub horizon_ns: f64,
 }
 
@@ -134,9 +135,10 @@ const REFILL_BYTES: f64 = 1_048_576.0;
 /// The scheduler's part of moving a task: stopping it, waking the other processor.
 const RESCHEDULE_NS: f64 = 5_000.0;
 
-/// Phases shorter than this are not worth following: OnDeLoc's longest interval is of this order,
-/// and a plan that has not paid by then was made for a phase that is over.
-const HORIZON_NS: f64 = 5_000_000_000.0;
+/// Whoever puts a program under a policy expects that to pay, so that it goes on for a while. With
+/// half and double every cell of the matrix is the same to the digit; with 5 s `cg` loses 2 %
+/// (docs/measurements.md).
+const HORIZON_NS: f64 = 300_000_000_000.0;
 
 impl Default for Prices {
     fn default() -> Self {
@@ -177,6 +179,12 @@ impl Prices {
             return 0.0;
         }
         saved * self.access_saving_ns_per_distance * self.windows(window)
+    }
+
+    /// How long a plan has to earn its price back.
+    #[must_use]
+    pub fn horizon(&self) -> Duration {
+        Duration::from_nanos(self.horizon_ns as u64)
     }
 
     /// How often a window like this one comes within the horizon. One that is longer than that

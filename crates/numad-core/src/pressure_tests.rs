@@ -480,17 +480,6 @@ fn nobody_saves_more_of_waiting_than_he_runs() {
 }
 
 #[test]
-fn what_has_stood_for_long_is_expected_to_stand_as_long() {
-    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 1);
-    let horizon = |stands| {
-        let stands = Duration::from_secs(stands);
-        let prices = Prices::default().of_program(&scene.program(), stands);
-        Duration::from_secs_f64(prices.horizon_ns / 1e9)
-    };
-    assert_eq!([0, 5, 60].map(horizon), [5, 5, 60].map(Duration::from_secs));
-}
-
-#[test]
 fn much_memory_is_not_evened_for_little_use() {
     // All four use all four pages alike, which are all on one node.
     let mut scene = Scene::new([0, 0, 1, 1], [0; 4], 1000);

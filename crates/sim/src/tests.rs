@@ -149,15 +149,17 @@ fn memory_that_all_use_is_spread_evenly() {
     }
 }
 
-/// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until
-/// the program has stood for long enough to earn it; and of memory that all use, what few samples
-/// say of a part of it moves nothing.
+/// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until a
+/// program that is not expected to go on for long has stood for long enough to earn it; and of
+/// memory that all use, what few samples say of a part of it moves nothing.
 #[test]
 fn memory_of_any_size_is_moved_where_that_pays() {
+    let horizon = |seconds: &str| vec![("engine.horizon_s".to_owned(), seconds.to_owned())];
     let gain_of = |topology: &str, workload: &str, policy: &str, memory: &str| {
         let mut scenario = Scenario {
             seconds: 12,
             threads: None,
+            settings: horizon(if memory == "64G" { "5" } else { "300" }),
             ..scenario(topology, workload, policy, 1)
         };
         scenario.conditions.memory = memory.parse().expect("a size");
@@ -175,14 +177,13 @@ fn memory_of_any_size_is_moved_where_that_pays() {
 }
 
 /// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from
-/// takes 3.6 s. A program that is expected to go on for long enough has them nearly all, by the
-/// oracle's share of accesses, within half as long again and three windows.
+/// takes 3.6 s. The program has them nearly all, by the oracle's share of accesses, within half as
+/// long again and three windows.
 #[test]
 fn much_memory_comes_home_nearly_as_fast_as_it_can_be_copied() {
     let mut scenario = Scenario {
         seconds: 8,
         threads: None,
-        settings: vec![("engine.horizon_s".to_owned(), "600".to_owned())],
         ..scenario("4x2@10,20", "slices", "deloc", 1)
     };
     scenario.conditions.memory = "4G".parse().expect("a size");

@@ -87,7 +87,7 @@ impl Prices {
     pub fn of_program(self, program: &Program<'_>, goes_on: Duration) -> Self {
         let busy_ns = program.busy_ns();
         let mut prices = self.of_window(busy_ns / 1e9, program.samples);
-        prices.horizon_ns = prices.horizon_ns.max(goes_on.as_nanos() as f64);
+        prices.horizon_ns = goes_on.as_nanos() as f64;
         let waits_ns =
             ways(program) * prices.accesses_per_amount * prices.access_saving_ns_per_distance;
         if waits_ns > busy_ns {

@@ -57,7 +57,7 @@ impl Attachment {
             policy: spec.policy,
             certainty: Certainty::of(options.confidence_min),
             seen: Seen::new((place, now), limits, &options, stream),
-            judged: Judgement::new(interval),
+            judged: Judgement::new(interval, options.prices.horizon()),
             ordered: Ordered::default(),
             window_start: now,
             window: interval.current(),

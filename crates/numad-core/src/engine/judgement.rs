@@ -185,12 +185,13 @@ const REST_HOLDS: u32 = 16;
 const SETTLED_MIN: u32 = trial::WINDOWS;
 
 impl Judgement {
-    pub(super) fn new(interval: Interval) -> Self {
+    /// Nothing is judged yet; the program is expected to go on for so long as it does.
+    pub(super) fn new(interval: Interval, goes_on: Duration) -> Self {
         Self {
             regime: Regime::Starting(0),
             interval,
             pace: Pace::default(),
-            era: Era::default(),
+            era: Era::new(goes_on),
             ally: Ally::default(),
             answer: Answer::default(),
             before: Ways::default(),

@@ -81,8 +81,10 @@ fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
 
 #[test]
 fn a_plan_must_save_more_than_threads_lose_until_their_pages_have_followed() {
+    let mut options = gain();
+    options.prices.horizon_ns = 5e9;
     let with_own = |uses: u32| {
-        let (mut world, _) = exchange(5, gain());
+        let (mut world, _) = exchange(5, options.clone());
         world.homes = [(900, NodeId(0)), (901, NodeId(1))].into();
         world.touch(11, 900, uses);
         world.touch(12, 901, uses);

@@ -179,6 +179,7 @@ fn what_moves_cost_decides_what_auto_asks_for() {
     let scene = groups("2x2@10,21", &[0, 1], &[&[1]], 100);
     let moves = |page_move_ns, accesses_per_amount| {
         let mut scene = scene.clone();
+        scene.prices.horizon_ns = 5e9;
         scene.prices.page_move_ns = page_move_ns;
         scene.prices.accesses_per_amount = accesses_per_amount;
         let mut out = Vec::new();

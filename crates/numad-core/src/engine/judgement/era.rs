@@ -43,6 +43,14 @@ const YOUNG: u32 = 2;
 const FADED: f64 = 1.0 / 3.0;
 
 impl Era {
+    /// The first, which is expected to last so long.
+    pub(super) fn new(first: Duration) -> Self {
+        Self {
+            before: first,
+            ..Self::default()
+        }
+    }
+
     pub(super) const fn number(&self) -> u32 {
         self.number
     }
@@ -123,10 +131,7 @@ mod tests {
     fn a_program_goes_on_for_as_long_as_it_has_or_as_it_did_the_thing_before() {
         let seconds = Duration::from_secs;
         let goes_on = |before, lasts| {
-            let mut era = Era {
-                before: seconds(before),
-                ..Era::default()
-            };
+            let mut era = Era::new(seconds(before));
             era.pass(seconds(lasts));
             era.goes_on()
         };

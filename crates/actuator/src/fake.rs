@@ -490,7 +490,7 @@ impl Kernel for Fake {
                 // They wait for each other.
                 false => Duration::from_nanos(took) * u32::try_from(movers).unwrap(),
             };
-            call.worked = Duration::from_nanos(took).saturating_sub(waits);
+            call.spent = Duration::from_nanos(took).saturating_sub(waits);
             *busy.iter_mut().min().unwrap() += took;
         }
         busy.sort_unstable();

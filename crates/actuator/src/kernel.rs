@@ -155,7 +155,7 @@ pub struct MoveCall<'a> {
     pub took: Duration,
     /// Processor time of that: the rest it waited, above all until every processor has let go of
     /// pages that it kept aside.
-    pub worked: Duration,
+    pub spent: Duration,
 }
 
 /// An affinity to set.
@@ -248,7 +248,7 @@ impl Kernel for Linux {
             let (began, before) = (Instant::now(), thread_processor_time());
             call.ended = Some(Self.move_pages(call.pid, call.pages, call.to, call.statuses));
             call.took = began.elapsed();
-            call.worked = thread_processor_time().saturating_sub(before);
+            call.spent = thread_processor_time().saturating_sub(before);
         })
     }
 
@@ -280,8 +280,8 @@ fn side_by_side<T: Send>(calls: &mut [T], most: usize, make: impl Fn(&mut T) + S
         let others = (1..threads).filter_map(|_| mover().spawn_scoped(scope, work).ok());
         let others: Vec<_> = others.collect();
         work();
-        let worked = others.into_iter().map(|other| other.join());
-        worked.map(Result::unwrap_or_default).sum()
+        let spent = others.into_iter().map(|other| other.join());
+        spent.map(Result::unwrap_or_default).sum()
     })
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Moved {
     /// Why the call as a whole failed, if it did.
     pub refusal: Option<Refusal>,
     /// Processor time of it, and its part of the time that passed, where others went on beside it.
-    pub worked: Duration,
+    pub spent: Duration,
     pub took: Duration,
 }
 
@@ -66,7 +66,7 @@ struct Going<'a, H> {
     tried: usize,
     /// The same by their names in the journal, with the nodes that they leave.
     leaving: Vec<(u64, NodeId)>,
-    worked: Duration,
+    spent: Duration,
     took: Duration,
 }
 
@@ -88,7 +88,7 @@ impl<'a, H> Going<'a, H> {
             moving: Vec::new(),
             tried: 0,
             leaving: Vec::new(),
-            worked: Duration::ZERO,
+            spent: Duration::ZERO,
             took: Duration::ZERO,
         };
         for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
@@ -115,7 +115,7 @@ impl<'a, H> Going<'a, H> {
 
     /// Takes note of what became of them; why all of it is refused, where nothing could be done.
     fn take(&mut self, moved: &Moved) -> Result<(), Refusal> {
-        self.worked += moved.worked;
+        self.spent += moved.spent;
         self.took += moved.took;
         if let Some(refusal) = &moved.refusal {
             let node = PageOutcome::On(self.to.0);
@@ -287,30 +287,30 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     statuses,
                     ended: None,
                     took: Duration::ZERO,
-                    worked: Duration::ZERO,
+                    spent: Duration::ZERO,
                 });
             }
         }
         let before = (self.clock)();
         let count = self.movers.count();
         self.beside += self.kernel.move_side_by_side(&mut calls, count);
-        let spent = (self.clock)().since(before);
+        let passed = (self.clock)().since(before);
         let all: Duration = calls.iter().map(|call| call.took).sum();
         let pages = calls.iter().map(|call| call.pages.len()).sum();
         self.pacer
-            .note(pages, calls.iter().map(|call| call.worked).sum());
+            .note(pages, calls.iter().map(|call| call.spent).sum());
         self.movers.note(calls.len(), pages, all);
         let longest = calls.iter().map(|call| call.took).max();
         self.pause_max = self.pause_max.max(longest.unwrap_or_default());
-        let share = spent.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
+        let share = passed.as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE);
         let each = calls.into_iter();
         let ended: Vec<_> = each
-            .map(|call| (call.ended.unwrap_or(Ok(())), (call.took, call.worked)))
+            .map(|call| (call.ended.unwrap_or(Ok(())), (call.took, call.spent)))
             .collect();
         let mut ended = ended.into_iter();
         let mut moved = Vec::with_capacity(batches.len());
         for ((batch, mut statuses), lives) in batches.iter().zip(statuses).zip(lives) {
-            let (called, (took, worked)) = match lives {
+            let (called, (took, spent)) = match lives {
                 Ok(()) => ended.next().unwrap_or((Ok(()), Default::default())),
                 Err(_) => (Ok(()), Default::default()),
             };
@@ -326,7 +326,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             moved.push(Moved {
                 pages: pages.collect(),
                 refusal: called.err(),
-                worked,
+                spent,
                 took: took.mul_f64(share.min(1.0)),
             });
         }
@@ -355,7 +355,7 @@ fn outcome<H>(prepared: Result<Going<'_, H>, Refusal>) -> Outcome {
     match prepared {
         Ok(going) => Outcome::Moved {
             pages: going.outcomes,
-            spent_ns: nanoseconds(going.worked),
+            spent_ns: nanoseconds(going.spent),
             took_ns: nanoseconds(going.took),
         },
         Err(refusal) => Outcome::Refused(refusal),

@@ -358,8 +358,8 @@ const OVERHEAD: Section = Section {
                 1_000,
                 5,
                 "The pause budget of moves: how long calls that move pages may hold up a program, in milliseconds. Calls are \
-                 sized to take a fifth of it, and never hold fewer than 8 pages; several go on side by side where that \
-                 moves more.",
+                 sized to take a fifth of it in processor time, and never hold fewer than 8 pages; several go on side by \
+                 side where that moves more.",
             ),
             effect: Effect::Restart,
             rule: Rule::None,

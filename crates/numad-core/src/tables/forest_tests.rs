@@ -355,3 +355,17 @@ fn an_era_begins_with_what_is_used_now_and_what_is_somebodys_own() {
     assert!(!forest.is_used(tag(3), 1), "not in this window");
     assert_eq!(forest.shared().filter(|users| users.len() > 1).count(), 0);
 }
+
+#[test]
+fn a_thread_is_known_among_the_samples_around_a_page() {
+    let mut forest = Forest::default();
+    (0..20).for_each(|at| forest.note(tag(100 + 10 * at), 0));
+    forest.note(tag(101), 1);
+    assert!(!forest.knows(tag(150), 0), "all of this window");
+    forest.settle();
+    assert!(forest.knows(tag(155), 0) && forest.knows(tag(95), 0));
+    assert!(forest.knows(tag(155), 1), "six samples away");
+    assert!(!forest.knows(tag(255), 1), "sixteen samples away");
+    let elsewhere = Tag::new(2, 155).unwrap();
+    assert!(!forest.knows(elsewhere, 0), "other memory");
+}

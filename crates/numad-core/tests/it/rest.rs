@@ -112,3 +112,17 @@ fn it_ends_when_threads_share_with_others() {
     };
     assert_eq!(lasts(&mut world, id, others), 1);
 }
+
+#[test]
+fn a_look_without_samples_is_compared_with_nothing() {
+    let (mut world, id) = at_rest();
+    let mut looks = 0;
+    let not_the_last = |world: &mut World| {
+        looks += 1;
+        if looks < 8 {
+            both_pairs(world, 50);
+        }
+    };
+    assert_eq!(lasts(&mut world, id, not_the_last), 8);
+    assert_eq!(lasts(&mut world, id, |world| both_pairs(world, 50)), 1);
+}

@@ -15,7 +15,8 @@ pub(super) struct Era {
     age: u32,
     /// The last judged window was not as those before.
     is_unlike: bool,
-    /// Since it began, and how long the one before lasted.
+    /// Since it began, and how long eras lasted before: the last counts half, the one before it a
+    /// quarter, and so on to what was expected at first.
     lasts: Duration,
     before: Duration,
 }
@@ -71,7 +72,7 @@ impl Era {
     }
 
     /// How long the program will go on as it does, whatever we change meanwhile: as long as it has
-    /// already, or until this era has lasted as long as the one before.
+    /// already, or until this era has lasted as long as those before.
     pub(super) fn goes_on(&self) -> Duration {
         self.lasts.max(self.before.saturating_sub(self.lasts))
     }
@@ -104,13 +105,17 @@ impl Era {
             true => 0,
             false => self.age.saturating_add(1),
         };
-        if self.other > 0 {
-            let lasted = std::mem::take(&mut self.lasts);
-            // The second window in a row shows the same change once more.
-            if self.other == 1 {
-                self.before = lasted;
-            }
+        match self.other {
+            0 => {}
+            1 => self.end(),
+            // The same change once more.
+            _ => self.lasts = Duration::ZERO,
         }
+    }
+
+    fn end(&mut self) {
+        let lasted = std::mem::take(&mut self.lasts);
+        self.before = (self.before + lasted) / 2;
     }
 }
 
@@ -139,5 +144,17 @@ mod tests {
         assert_eq!(goes_on(60, 5), seconds(55));
         assert_eq!(goes_on(60, 45), seconds(45));
         assert_eq!(goes_on(60, 100), seconds(100));
+    }
+
+    #[test]
+    fn what_is_expected_comes_to_what_eras_last() {
+        let mut era = Era::new(Duration::from_secs(300));
+        let mut expected = Vec::new();
+        for _ in 0..6 {
+            era.pass(Duration::from_secs(4));
+            era.end();
+            expected.push(era.goes_on().as_secs());
+        }
+        assert_eq!(expected, [152, 78, 41, 22, 13, 8]);
     }
 }

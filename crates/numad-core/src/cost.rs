@@ -135,9 +135,8 @@ const REFILL_BYTES: f64 = 1_048_576.0;
 /// The scheduler's part of moving a task: stopping it, waking the other processor.
 const RESCHEDULE_NS: f64 = 5_000.0;
 
-/// Whoever puts a program under a policy expects that to pay, so that it goes on for a while. With
-/// half and double every cell of the matrix is the same to the digit; with 5 s `cg` loses 2 %
-/// (docs/measurements.md).
+/// Whoever puts a program under a policy expects that to pay, so that it goes on for a while. Half
+/// and double give the same figures in all cells; with 5 s `cg` loses 2 % (docs/measurements.md).
 const HORIZON_NS: f64 = 300_000_000_000.0;
 
 impl Default for Prices {
@@ -184,7 +183,7 @@ impl Prices {
     /// How long a plan has to earn its price back.
     #[must_use]
     pub fn horizon(&self) -> Duration {
-        Duration::from_nanos(self.horizon_ns as u64)
+        Duration::try_from_secs_f64(self.horizon_ns / 1e9).unwrap_or(Duration::MAX)
     }
 
     /// How often a window like this one comes within the horizon. One that is longer than that

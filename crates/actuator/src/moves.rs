@@ -56,10 +56,7 @@ struct Meant<'a, H> {
 /// An action on its way.
 #[derive(Debug)]
 struct Going<'a, H> {
-    held: Held<H>,
-    owner: Owner,
-    to: (NodeId, Reach),
-    pages: &'a [u64],
+    meant: Meant<'a, H>,
     outcomes: Vec<PageOutcome>,
     /// Which pages leave, by position, and how many of them were tried.
     moving: Vec<usize>,
@@ -72,44 +69,38 @@ struct Going<'a, H> {
 
 impl<'a, H> Going<'a, H> {
     fn new(meant: Meant<'a, H>, places: Vec<PageStatus>) -> Self {
-        let Meant {
-            held,
-            owner,
-            to,
-            pages,
-            names,
-        } = meant;
-        let mut going = Self {
-            held,
-            owner,
-            to,
-            pages,
-            outcomes: Vec::with_capacity(pages.len()),
-            moving: Vec::new(),
-            tried: 0,
-            leaving: Vec::new(),
-            spent: Duration::ZERO,
-            took: Duration::ZERO,
-        };
-        for (index, (&page, place)) in pages.iter().zip(places).enumerate() {
-            let name = names.as_ref().map_or(Some(page), |names| names[index]);
+        let count = meant.pages.len();
+        let (mut outcomes, mut moving, mut leaving) =
+            (Vec::with_capacity(count), Vec::new(), Vec::new());
+        for (index, (&page, place)) in meant.pages.iter().zip(places).enumerate() {
+            let names = meant.names.as_ref();
+            let name = names.map_or(Some(page), |names| names[index]);
             let place = name.map_or(PageStatus::Absent, |_| place);
-            going.outcomes.push(standing(place));
-            if let (Some(name), Some(on)) = (name, place.node().filter(|&on| on != to.0)) {
-                going.moving.push(index);
-                going.leaving.push((name, on));
+            outcomes.push(standing(place));
+            let leaves = place.node().filter(|&on| on != meant.to.0);
+            if let (Some(name), Some(on)) = (name, leaves) {
+                moving.push(index);
+                leaving.push((name, on));
             }
         }
-        going
+        Self {
+            meant,
+            outcomes,
+            moving,
+            tried: 0,
+            leaving,
+            spent: Duration::ZERO,
+            took: Duration::ZERO,
+        }
     }
 
     /// Pages that go together, by position among those that leave.
     fn batch(&self, which: Range<usize>) -> Batch<'_, H> {
         let which = &self.moving[which];
         Batch {
-            held: &self.held,
-            pages: which.iter().map(|&index| self.pages[index]).collect(),
-            to: self.to,
+            held: &self.meant.held,
+            pages: which.iter().map(|&index| self.meant.pages[index]).collect(),
+            to: self.meant.to,
         }
     }
 
@@ -118,7 +109,7 @@ impl<'a, H> Going<'a, H> {
         self.spent += moved.spent;
         self.took += moved.took;
         if let Some(refusal) = &moved.refusal {
-            let node = PageOutcome::On(self.to.0);
+            let node = PageOutcome::On(self.meant.to.0);
             if self.tried == 0 && !moved.pages.contains(&node) {
                 return Err(*refusal);
             }
@@ -243,11 +234,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let fresh = self
                 .journal
                 .records()
-                .without_home(going.owner, &going.leaving);
+                .without_home(going.meant.owner, &going.leaving);
             if fresh.is_empty() {
                 continue;
             }
-            let own = page_rows(going.owner, fresh);
+            let own = page_rows(going.meant.owner, fresh);
             let count = own.iter().map(|row| match row {
                 Row::Pages { runs, .. } => runs.len(),
                 _ => 0,
@@ -379,7 +370,7 @@ fn next_turn<H>(
         if let Ok(going) = going {
             let batches = (going.tried..going.moving.len()).step_by(size);
             let batches = batches.map(move |at| (index, at..(at + size).min(going.moving.len())));
-            match nodes.insert(going.to.0) {
+            match nodes.insert(going.meant.to.0) {
                 true => first.push(batches),
                 false => others.push(batches),
             }

@@ -239,8 +239,8 @@ fn pages_ordered(actions: &[Action]) -> Vec<u64> {
     pages
 }
 
-/// A page is worth what its move costs once the program has gone on as it does for 9 s; 5 are what is
-/// expected at first. That a thread was moved meanwhile is none of the program's doing.
+/// A page is worth what its move costs once the program has gone on as it does for 9 s; 5 are what
+/// is expected at first. That a thread was moved meanwhile is none of the program's doing.
 #[test]
 fn what_the_program_goes_on_doing_is_worth_more_with_time_whatever_we_move() {
     let mut world = World::new("2x4@10,20");

@@ -563,10 +563,10 @@ const ENGINE: Section = Section {
             "horizon_s",
             1,
             10_000_000,
-            300,
-            "How long a program that was just attached is expected to go on as it does, in seconds: what moves cost must be \
-             earned back in that time. Later it is expected to go on for as long as it has already, or as it did what it \
-             did before, the last of that counting most.",
+            5,
+            "How long a program that was just attached is expected to go on as it does, in seconds, if it has not run for \
+             longer: what moves cost must be earned back in that time. Later it is expected to go on for as long as it has \
+             already, or as it did what it did before, the last of that counting most.",
         )),
         per_program(integer(
             "move_mib_per_s",

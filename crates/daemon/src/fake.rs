@@ -142,6 +142,7 @@ impl World {
         let facts = ProcessFacts {
             pid: Pid(pid),
             start,
+            age: Duration::ZERO,
             command: format!("program{pid}"),
             uid,
             rights: Rights::ordinary(uid, uid),

@@ -133,57 +133,61 @@ fn nothing_gets_much_worse_where_nothing_can_be_gained() {
 /// memory that all use, which one of them touched first.
 #[test]
 fn memory_that_all_use_is_spread_evenly() {
-    for memory in ["512K", "8M"] {
+    let imbalance = |memory: &str, seed| {
         let mut scenario = Scenario {
             seconds: 12,
             threads: None,
-            ..scenario("16x8@10,21", "all-shared", "deloc", 1)
+            ..scenario("16x8@10,21", "all-shared", "deloc", seed)
         };
         scenario.conditions.memory = memory.parse().expect("a size");
         let report = report(&scenario);
-        let (before, after) = (report.none.imbalance, report.outcome.imbalance);
-        assert!(
-            before > 5.9 && after < 1.2,
-            "{memory}: {before:.2} to {after:.2}"
-        );
+        assert!(report.none.imbalance > 5.9, "{:.2}", report.none.imbalance);
+        report.outcome.imbalance
+    };
+    for memory in ["512K", "8M"] {
+        let each = [1, 2, 3].map(|seed| imbalance(memory, seed));
+        let mean = each.iter().sum::<f64>() / 3.0;
+        assert!(mean < 1.2, "{memory}: {each:.2?}");
     }
 }
 
 /// What a move costs grows with memory, and what it saves does not. So 64 GiB a thread wait until a
-/// program that is not expected to go on for long has stood for long enough to earn it; and of
-/// memory that all use, what few samples say of a part of it moves nothing.
+/// program that is not expected to go on for long has stood for long enough to earn it, and where
+/// one ends too soon for that the kernel's balancing loses more; of memory that all use, what few
+/// samples say of a part of it moves nothing.
 #[test]
 fn memory_of_any_size_is_moved_where_that_pays() {
-    let horizon = |seconds: &str| vec![("engine.horizon_s".to_owned(), seconds.to_owned())];
     let gain_of = |topology: &str, workload: &str, policy: &str, memory: &str| {
         let mut scenario = Scenario {
             seconds: 12,
             threads: None,
-            settings: horizon(if memory == "64G" { "5" } else { "300" }),
             ..scenario(topology, workload, policy, 1)
         };
         scenario.conditions.memory = memory.parse().expect("a size");
         report(&scenario).gain_percent()
     };
     let gain = |topology, workload, memory| gain_of(topology, workload, "deloc", memory);
-    let slices = ["32M", "1G", "64G"].map(|memory| gain("4x2@10,20", "slices", memory));
+    let slices = ["32M", "1G", "16G", "64G"].map(|memory| gain("4x2@10,20", "slices", memory));
     assert!(slices[0] > 90.0 && slices[1] > 40.0, "{slices:.1?}");
-    assert!(slices[2] > -3.0, "{slices:.1?}");
-    // The kernel's balancing moves pages in all threads at once.
-    let kernel = gain_of("4x2@10,20", "slices", "linux", "1G");
-    assert!(slices[1] > kernel, "{kernel:.1}");
+    assert!(slices[3] > -3.0, "{slices:.1?}");
+    // It moves pages in all threads at once.
+    for (ours, memory) in slices[1..].iter().zip(["1G", "16G"]) {
+        let kernel = gain_of("4x2@10,20", "slices", "linux", memory);
+        assert!(ours + 3.0 > kernel, "{slices:.1?} {kernel:.1}");
+    }
     let shared = ["8M", "1G"].map(|memory| gain("4x18@10,21", "all-shared", memory));
     assert!(shared.iter().all(|&gain| gain > 0.0), "{shared:.1?}");
 }
 
 /// Of eight slices of 4 GiB six are misplaced: 26 GB, for which the memory that they come from
-/// takes 3.6 s. The program has them nearly all, by the oracle's share of accesses, within half as
-/// long again and three windows.
+/// takes 3.6 s. A program that is expected to go on for long enough has them nearly all, by the
+/// oracle's share of accesses, within half as long again and three windows.
 #[test]
 fn much_memory_comes_home_nearly_as_fast_as_it_can_be_copied() {
     let mut scenario = Scenario {
         seconds: 8,
         threads: None,
+        settings: vec![("engine.horizon_s".to_owned(), "600".to_owned())],
         ..scenario("4x2@10,20", "slices", "deloc", 1)
     };
     scenario.conditions.memory = "4G".parse().expect("a size");

@@ -250,6 +250,7 @@ impl World {
         self.grow();
         self.protect();
         self.balance();
+        self.stale |= self.copied.end(self.elapsed_ns);
         if self.stale {
             self.stale = false;
             self.schedule();

@@ -103,7 +103,7 @@ scx_start() { scx_runs || fail "scx_rusty does not start: $(tail -n 5 /out/scx)"
 scx_can() { scx_runs && kill $scx; }
 
 # Settings: a page takes the guest several hundred times as long to move or to clear as a machine (1.1 ms and 9 us for 2
-# us and 25 ns), so pauses may be longer.
+# us and 25 ns), so pauses may be longer, and moves have 60 times as long to earn back what they cost.
 settings() {
     mkdir -p "${config%/*}" "${NUMAD_SOCKET%/*}" "$state"
     cat >"$config"
@@ -113,6 +113,8 @@ default_settings() {
 [overhead]
 budget_percent = 50
 move_pause_max_ms = 1000
+[engine]
+horizon_s = 300
 [sampling]
 clear_budget_percent = 100
 clear_pause_max_ms = 1000

@@ -274,7 +274,7 @@ impl Machine for Look {
             .reader
             .process(pid)
             .map_err(|error| unreadable(&error))?;
-        Ok(found.here().map(facts))
+        Ok(found.here().map(|process| facts(&self.reader, process)))
     }
 
     fn finder(&mut self, target: &Target) -> Finder {
@@ -287,7 +287,7 @@ impl Machine for Look {
             let mut found = Vec::new();
             for pid in find(&reader, &target)? {
                 let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-                found.extend(process.here().map(facts));
+                found.extend(process.here().map(|process| facts(&reader, process)));
             }
             Ok(found)
         })
@@ -441,10 +441,13 @@ impl Machine for Look {
     }
 }
 
-fn facts(process: Process) -> ProcessFacts {
+fn facts(reader: &Reader, process: Process) -> ProcessFacts {
     ProcessFacts {
         pid: process.pid,
         start: process.start,
+        age: reader
+            .now()
+            .map_or(Duration::ZERO, |now| procfs::age(process.start, now)),
         command: process.name,
         uid: process.rights.uids.real,
         rights: process.rights,
@@ -477,7 +480,7 @@ fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>
     ours.retain(|_, rank| rank.job.as_str() == job);
     for pid in ours.into_keys() {
         let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-        found.extend(process.here().map(facts));
+        found.extend(process.here().map(|process| facts(reader, process)));
     }
     Ok(found)
 }

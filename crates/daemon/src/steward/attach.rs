@@ -140,7 +140,9 @@ impl Steward {
         options = chosen.around(&options);
         let source = self.source.as_ref();
         let counts = source.is_some_and(|open| open.source.counts_accesses());
-        options.prices = priced(options.prices, counts, self.parts.page_bytes);
+        let oldest = processes.iter().map(|process| process.age).max();
+        let prices = options.prices.expecting(oldest.unwrap_or_default());
+        options.prices = priced(prices, counts, self.parts.page_bytes);
         let spec = AttachSpec {
             pids: pids.clone(),
             policy,

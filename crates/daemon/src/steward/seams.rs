@@ -24,6 +24,8 @@ pub struct ProcessFacts {
     pub pid: Pid,
     /// When it began.
     pub start: StartTicks,
+    /// How long ago that was; nothing where it is not known.
+    pub age: Duration,
     /// Its name, lossily decoded.
     pub command: String,
     /// User that started it.

@@ -73,6 +73,36 @@ pub(crate) struct PageCase<'a> {
     pub certainty: Certainty,
 }
 
+/// What may still go.
+struct Left<'a> {
+    pages: u64,
+    aside: u64,
+    page_bytes: u64,
+    /// Bytes that may still be filled on each node.
+    free: &'a mut [u64],
+}
+
+impl Left<'_> {
+    /// Pages that a node has room for.
+    fn room(&self, node: usize) -> Result<u64, Veto> {
+        let free = self.free.get(node).ok_or(Veto::NotAllowed)?;
+        Ok(free / self.page_bytes)
+    }
+
+    /// Takes as many pages as may go to a node, and so many at most.
+    fn take(&mut self, node: usize, most: u64, aside: bool) -> u64 {
+        let limit = if aside { self.aside } else { u64::MAX };
+        let pages = most
+            .min(self.pages)
+            .min(limit)
+            .min(self.room(node).unwrap_or(0));
+        self.pages -= pages;
+        self.aside -= if aside { pages } else { 0 };
+        self.free[node] -= pages * self.page_bytes;
+        pages
+    }
+}
+
 impl PageCase<'_> {
     /// What becomes of each wish, in the same order: of those that are granted, what it gains.
     /// Takes what is granted from `free`, bytes that may still be filled on each node.
@@ -81,43 +111,52 @@ impl PageCase<'_> {
         wishes: impl Iterator<Item = &'b PageWish<'b>>,
         free: &mut [u64],
     ) -> Vec<Result<PageGain, Veto>> {
-        let mut taken = BTreeSet::new();
-        let (mut budget, mut aside) = (self.moves_max, self.aside_max);
-        let page_bytes = self.program.page_bytes;
-        let mut loads = self.pressure.map(|pressure| pressure.loads(self.program));
         let wishes: Vec<&PageWish<'_>> = wishes.collect();
         let relief = self.relief(&wishes);
-        wishes
-            .into_iter()
-            .map(|wish| {
-                let (page, mut gain) = self.alone(wish, loads.as_ref(), &relief)?;
-                let room = free.get_mut(wish.node).ok_or(Veto::NotAllowed)?;
-                // What is too much for one window goes as far as it may, and on with the next.
-                gain.pages = wish.pages.min(*room / page_bytes);
-                if gain.pages == 0 {
+        let mut taken = BTreeSet::new();
+        let mut loads = self.pressure.map(|pressure| pressure.loads(self.program));
+        let mut left = Left {
+            pages: self.moves_max,
+            aside: self.aside_max,
+            page_bytes: self.program.page_bytes,
+            free,
+        };
+        // Copies to several nodes go on side by side: each has its part of the window before any has more.
+        let nodes: BTreeSet<usize> = wishes.iter().map(|wish| wish.node).collect();
+        let mut parts = vec![left.pages / nodes.len().max(1) as u64; left.free.len()];
+        let goes_aside =
+            |wish: &PageWish<'_>| wish.page.is_some_and(|page| relief.contains(&page.slot));
+        let mut verdicts: Vec<Result<PageGain, Veto>> = Vec::with_capacity(wishes.len());
+        for wish in &wishes {
+            let verdict = self.alone(wish, loads.as_ref(), &relief);
+            verdicts.push(verdict.and_then(|(page, mut gain)| {
+                if left.room(wish.node)? == 0 {
                     return Err(Veto::NoRoom);
                 }
-                gain.pages = gain.pages.min(budget);
-                let goes_aside = relief.contains(&page.slot);
-                if goes_aside {
-                    gain.pages = gain.pages.min(aside);
-                }
-                if gain.pages == 0 || !taken.insert(page.key) {
+                if !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
-                budget -= gain.pages;
-                if goes_aside {
-                    aside -= gain.pages;
-                }
-                *room -= gain.pages * page_bytes;
+                let most = wish.pages.min(parts[wish.node]);
+                gain.pages = left.take(wish.node, most, goes_aside(wish));
+                parts[wish.node] -= gain.pages;
                 let part = gain.pages as f64 / wish.pages as f64;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
                     loads.moved(page.weight() as f64 * part, self.program.window_ns(), ways);
                 }
                 Ok(gain)
-            })
-            .collect()
+            }));
+        }
+        for (wish, verdict) in wishes.iter().zip(&mut verdicts) {
+            if let Ok(gain) = verdict {
+                // What is too much for one window goes as far as it may, and on with the next.
+                gain.pages += left.take(wish.node, wish.pages - gain.pages, goes_aside(wish));
+                if gain.pages == 0 {
+                    *verdict = Err(Veto::Budget);
+                }
+            }
+        }
+        verdicts
     }
 
     /// Slots of pages that may go though they get no nearer to who uses them, so that a controller

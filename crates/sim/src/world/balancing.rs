@@ -136,6 +136,7 @@ impl World {
                 continue;
             }
             let scans = self.bytes_in_use(program).div_ceil(SCAN_BYTES).max(1);
+            self.copied.clear();
             self.scan(&mut balancing, program, scans);
             balancing.scans[program].scans += 1;
             if balancing.scans[program].scans >= scans {
@@ -145,6 +146,8 @@ impl World {
             let scan = &mut balancing.scans[program];
             let gap = (scan.period_ns / scans).max(SCAN_MIN_NS);
             scan.due_ns = self.elapsed_ns + gap;
+            // Threads come upon what was scanned until then.
+            self.copied.takes(gap as f64, self.elapsed_ns);
         }
         self.balancing = Some(balancing);
     }
@@ -213,6 +216,7 @@ impl World {
             } else if (last == here || (last.is_none() && early))
                 && self.free_bytes(node) >= count * PAGE_BYTES
             {
+                self.copied.note(count * PAGE_BYTES, (home, node));
                 self.settle_pages(region, run, node);
                 self.totals.page_moves += count;
                 self.threads[thread].stall_ns += self.page_move_ns * count as f64;

@@ -9,6 +9,7 @@ use numad_core::{
 };
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
 
+use super::copied::{BATCH_PAGES, waits_for};
 use super::samples::whole;
 use super::{PAGE_BYTES, World, cpu_id};
 use crate::fault::{Fault, REFUSALS, REFUSE_CHANCE, VANISH_CHANCE};
@@ -279,18 +280,27 @@ impl World {
             }
             let moved = pages.end - pages.start;
             self.totals.page_moves += moved;
+            self.charge_users(region, &pages, price * moved as f64);
             self.settle_pages(region, pages, to);
-            self.charge_users(region, price * moved as f64);
         }
         true
     }
 
-    /// The price of moved pages is paid by those who use them, in equal parts.
-    fn charge_users(&mut self, region: usize, price_ns: f64) {
-        let users = &self.regions[region].users;
-        let part = price_ns / users.len().max(1) as f64;
-        for &user in users {
-            self.copied.hold_up(user, part);
+    /// The price of moved pages is paid by those who come upon them meanwhile, in equal parts.
+    fn charge_users(&mut self, region: usize, pages: &Range<u64>, price_ns: f64) {
+        let there = &self.regions[region];
+        let uses = &self.plan.phases[self.phase].uses;
+        let heat = self.plan.regions[region].access.heat(pages, there.present);
+        let batch = BATCH_PAGES / (pages.end - pages.start) as f64 * heat / there.present as f64;
+        let takes_ns = BATCH_PAGES * self.page_move_ns;
+        let part_ns = price_ns / there.users.len().max(1) as f64;
+        for &user in &there.users {
+            let used = uses[user].iter().filter(|used| used.0 == region);
+            let part: f64 = used.map(|used| used.1).sum();
+            // Before the first step nothing is known.
+            let rate = self.pace.get(user).map_or(f64::INFINITY, |pace| pace.rate);
+            let times = rate * part * batch * takes_ns;
+            self.copied.hold_up(user, part_ns * waits_for(times));
         }
     }
 
@@ -340,6 +350,7 @@ impl Host for World {
         for (thread, held_up_ns) in self.copied.held_up() {
             self.threads[thread].stall_ns += held_up_ns.min(took);
         }
+        self.copied.takes(took, self.elapsed_ns);
         outcomes
     }
 }

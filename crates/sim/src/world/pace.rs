@@ -134,6 +134,8 @@ impl World {
             self.spread_accesses(thread, &mut shares[row.clone()], &mut transfers[row]);
         }
         let ideal = self.ideal_times(&transfers);
+        let asks_gbps = self.copied.asks_gbps();
+        let busy = asks_gbps.map(|gbps| self.model.clone().with_background(&gbps));
         let mut waiting = vec![1.0; count];
         for round in 0..BARRIER_ROUNDS {
             let loads: Vec<TaskLoad<'_>> = (0..count)
@@ -147,7 +149,7 @@ impl World {
                     running: fair[thread] * waiting[thread],
                 })
                 .collect();
-            let found = solve(&self.model, &loads);
+            let found = solve(busy.as_ref().unwrap_or(&self.model), &loads);
             self.pace = (0..count)
                 .map(|thread| Pace {
                     rate: found.rates()[thread],

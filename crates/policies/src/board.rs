@@ -135,6 +135,10 @@ pub(crate) struct Board<'a> {
     finer: f64,
     /// What each talker's accesses to memory cost from each node, where pages stay.
     anchors: Vec<f64>,
+    /// What it saves that its part of the pages that each uses need not move to a node, where they
+    /// follow, and that a task need not.
+    homes: Vec<f64>,
+    task_move_ns: f64,
     /// Amount of one event.
     unit: f64,
     /// What the best of all plans gains by chance.
@@ -188,6 +192,8 @@ impl<'a> Board<'a> {
             edges: Edges::default(),
             finer: 1.0,
             anchors: Vec::new(),
+            homes: Vec::new(),
+            task_move_ns: program.prices.task_move_ns,
             unit: 1.0,
             noise: 0.0,
         };
@@ -225,6 +231,32 @@ impl<'a> Board<'a> {
             }
         }
         self
+    }
+
+    /// Lets pages count that follow their users: of plans that are alike those are taken for which few must.
+    pub(crate) fn homed(mut self, program: &Program<'_>) -> Self {
+        let nodes = self.capacity.len();
+        self.homes = vec![0.0; self.talkers.len() * nodes];
+        for page in program.pages {
+            let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
+                continue;
+            };
+            let price_ns = page.span as f64 * program.prices.page_move_ns;
+            let per_use = price_ns / page.weight().max(1) as f64;
+            for accessor in page.accessors() {
+                if let Some(talker) = self.talker(accessor.task as usize) {
+                    self.homes[talker * nodes + home] += f64::from(accessor.weight) * per_use;
+                }
+            }
+        }
+        self
+    }
+
+    /// The same of one talker, by node; nothing where pages do not follow.
+    fn homes_of(&self, talker: usize) -> &[f64] {
+        let nodes = self.capacity.len();
+        let row = talker * nodes..(talker + 1) * nodes;
+        self.homes.get(row).unwrap_or_default()
     }
 
     /// Says in which order talkers are seated.
@@ -408,14 +440,18 @@ impl<'a> Board<'a> {
     /// Plans until one stands; see the module. `find` gives one that is worth it to the one it is
     /// given, or none.
     pub(crate) fn settle(&self, mut find: impl FnMut(&Plan) -> Option<Plan>) -> Plan {
-        let mut plan = self.seated();
+        let first = self.seated();
+        let mut plan = first.clone();
         for _ in 0..ROUNDS_MAX {
             match find(&plan) {
                 Some(next) => plan = next,
                 None => break,
             }
         }
-        plan
+        if plan == first || self.homes.is_empty() {
+            return plan;
+        }
+        self.named_plan(&plan, &first)
     }
 
     /// The same with talkers dealt out in rounds by groups of pairs, where that is worth it or

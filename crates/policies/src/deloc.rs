@@ -193,6 +193,10 @@ impl OnDeLoc {
     /// less, where that one loads a controller too much.
     fn gather(&mut self, program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Whole>) {
         let board = Board::new(program, matrix);
+        let board = match &self.pages {
+            Some(_) => board.homed(program),
+            None => board,
+        };
         let gain_min = self.gain_min;
         let anew = match self.refine {
             true => board.sketch(map, &mut self.workspace),
@@ -503,6 +507,21 @@ mod tests {
             }
         ));
         assert_eq!(all.len(), 4);
+    }
+
+    /// Either pair may have either node, and two threads move in any case.
+    #[test]
+    fn partners_meet_where_their_memory_is() {
+        let scene = crossed([10, 9]);
+        assert_eq!(nodes_after("deloc", &scene), [0, 0, 1, 1].map(Some));
+        let scene = scene.with_page(Some(1), &[0, 1]);
+        assert_eq!(nodes_after("deloc", &scene), [1, 1, 0, 0].map(Some));
+        // Nothing moves for that alone.
+        let scene = Scene::new("2x2")
+            .with_tasks_on(&[0, 0, 1, 1])
+            .with_talk(&[(0, 1, 10), (2, 3, 9)])
+            .with_page(Some(1), &[0, 1]);
+        assert_eq!(nodes_after("deloc", &scene), [0, 0, 1, 1].map(Some));
     }
 
     #[test]

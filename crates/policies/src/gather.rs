@@ -68,7 +68,7 @@ impl Gather {
         let matrix = self.heard(program);
         let board = Board::new(program, &matrix);
         let board = match &self.pages {
-            Some(_) => board,
+            Some(_) => board.homed(program),
             None => board.anchored(program),
         };
         let gain_min = self.gain_min;

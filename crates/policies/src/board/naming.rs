@@ -1,9 +1,10 @@
-//! Which part of a mapping goes to which of several equal nodes: the one that moves fewest tasks.
+//! Which part of a mapping goes to which of several equal nodes: where moving tasks, and the pages
+//! that would follow them, costs least.
 
 use super::{Board, Plan, numbers, seats};
 
 impl Board<'_> {
-    /// A sketch as a plan: its parts named so that few tasks move, and masks kept.
+    /// A sketch as a plan: its parts named so that little moves, and masks kept.
     pub(crate) fn named(&self, sketch: &[u16], from: &Plan) -> Plan {
         let mut parts = sketch.to_vec();
         self.rename(&mut parts, from);
@@ -19,18 +20,21 @@ impl Board<'_> {
         self.named(&numbers(&plan), from)
     }
 
-    /// Exchanges whole nodes of a plan while that keeps more talkers where they are and costs nothing.
+    /// Exchanges whole nodes of a plan while that keeps more where it is and costs nothing.
     fn rename(&self, plan: &mut [u16], from: &Plan) {
         let nodes = self.capacity.len();
         let mut names: Vec<usize> = (0..nodes).collect();
         let mut size = vec![0_u32; nodes];
-        // How many of each part are on each node now.
-        let mut stay = vec![0_i64; nodes * nodes];
+        // What need not move if a part is on a node, as time.
+        let mut stay = vec![0.0; nodes * nodes];
         for (talker, &part) in plan.iter().enumerate() {
             let part = usize::from(part);
             size[part] += 1;
             if let Some(node) = self.place(from, talker).filter(|&node| node < nodes) {
-                stay[part * nodes + node] += 1;
+                stay[part * nodes + node] += self.task_move_ns;
+            }
+            for (stay, &pages) in stay[part * nodes..].iter_mut().zip(self.homes_of(talker)) {
+                *stay += pages;
             }
         }
         let mut traffic = vec![0.0; nodes * nodes];
@@ -56,7 +60,7 @@ impl Board<'_> {
                     let more = stay[one * nodes + b] + stay[other * nodes + a]
                         - stay[one * nodes + a]
                         - stay[other * nodes + b];
-                    if !fits || more <= 0 {
+                    if !fits || more <= 0.0 {
                         continue;
                     }
                     let before = cost(one, &names) + cost(other, &names);

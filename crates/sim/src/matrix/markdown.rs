@@ -7,7 +7,8 @@ use super::{Follow, Matrix};
 /// What the model is, for whoever reads the table alone.
 const MODEL: &str = "\
 Everything here is *model*: `numad-sim`, no hardware. Threads think and access memory; accesses queue at
-controllers and links (`numad_core::cost`); a moved page costs 2 us (one of 2 MiB 420 us), a moved thread 152 us.
+controllers and links (`numad_core::cost`); a moved page costs 2 us (one of 2 MiB 420 us) of whoever comes upon it
+meanwhile, and what is copied its part of controllers; a moved thread 152 us.
 Nodes have as much more memory as programs do. Where a node has several last-level caches, a line from
 another one takes as long as from memory. Programs start
 as Linux starts them: threads spread over nodes, each page on the node of the thread that touched it first.

@@ -136,8 +136,8 @@ const REFILL_BYTES: f64 = 1_048_576.0;
 const RESCHEDULE_NS: f64 = 5_000.0;
 
 /// At first as little is staked on a program as one that soon ends can spare; later what it is
-/// expected to go on for grows with how long it has. Four times as much loses twice as much where a
-/// program of 16 GiB a thread ends after 12 s, and 60 times gains 2 % in `cg` (docs/measurements.md).
+/// expected to go on for grows with how long it has. Where a program of 16 GiB a thread ends after
+/// 12 s, half as much loses 36 %, this 38 and double 51 (docs/measurements.md).
 const HORIZON_NS: f64 = 5_000_000_000.0;
 
 impl Default for Prices {

@@ -1,9 +1,9 @@
 //! What is copied from node to node, how long memory and links take for that, and who waits for it.
 //!
-//! A page is out of reach while it is copied, and with it those that the kernel takes off in the same batch. So a
-//! thread waits for a move if it comes upon one of these meanwhile: in memory of a few MiB always, in memory of many
-//! GiB seldom. Whoever copies asks memory for what it copies, and accesses queue behind that. What the flush of
-//! translations costs those who do not wait is left out: a few microseconds for each batch.
+//! A page is out of reach while it is copied, and with it those that the kernel takes off in the
+//! same batch. So a thread waits for a move if it comes upon one of these meanwhile: in memory of a
+//! few MiB always, in memory of many GiB seldom. Whoever copies asks memory for what it copies, and
+//! accesses queue behind that. What the flush of translations costs others is left out.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ struct Asks {
     until_ns: u64,
 }
 
-/// Small pages that the kernel takes off, copies and puts back at a time (`NR_MAX_BATCHED_MIGRATION`),
-/// which is also a huge one.
+/// Small pages that the kernel takes off, copies and puts back at a time
+/// (`NR_MAX_BATCHED_MIGRATION`), which is also a huge one.
 pub(super) const BATCH_PAGES: f64 = 512.0;
 
-/// Part of the time that a batch takes which whoever comes upon it so often meanwhile waits for it, in the mean.
+/// Part of the time of a batch that a thread waits in the mean, if it would come upon it so often.
 pub(super) fn waits_for(times: f64) -> f64 {
     match times > 0.0 {
         true => 1.0 + f64::exp_m1(-times) / times,

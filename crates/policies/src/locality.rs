@@ -3,8 +3,8 @@
 //! The objective is that of TreeMatch (Jeannot and Mercier 2010) and Scotch (Pellegrini 1994):
 //! communication times distance over all pairs, capacities kept. In every window two plans compete: what
 //! swaps and moves make of the placement that is, each move at a price, and a plan from nothing by
-//! the algorithm of one's choice, its parts named so that little moves. The cheaper one is taken if it
-//! is worth it, see [`crate::board`].
+//! the algorithm of one's choice, its parts named so that little moves. The cheaper one is taken if
+//! it is worth it, see [`crate::board`].
 
 use numad_core::{SettingKind, SettingSpec};
 

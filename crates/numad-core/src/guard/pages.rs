@@ -73,8 +73,8 @@ pub(crate) struct PageCase<'a> {
     pub certainty: Certainty,
 }
 
-/// What may still go.
-struct Left<'a> {
+/// What may still go in this window.
+struct Budget<'a> {
     pages: u64,
     aside: u64,
     page_bytes: u64,
@@ -82,7 +82,7 @@ struct Left<'a> {
     free: &'a mut [u64],
 }
 
-impl Left<'_> {
+impl Budget<'_> {
     /// Pages that a node has room for.
     fn room(&self, node: usize) -> Result<u64, Veto> {
         let free = self.free.get(node).ok_or(Veto::NotAllowed)?;
@@ -115,7 +115,7 @@ impl PageCase<'_> {
         let relief = self.relief(&wishes);
         let mut taken = BTreeSet::new();
         let mut loads = self.pressure.map(|pressure| pressure.loads(self.program));
-        let mut left = Left {
+        let mut left = Budget {
             pages: self.moves_max,
             aside: self.aside_max,
             page_bytes: self.program.page_bytes,

@@ -11,7 +11,7 @@ use numad_core::cost::MachineModel;
 
 use super::whole;
 
-/// Bytes from each node to each other, nanoseconds that threads wait, and what goes on of earlier turns.
+/// Bytes from each node to each other, how long threads wait, and what goes on of earlier turns.
 #[derive(Debug)]
 pub(super) struct Copied {
     nodes: usize,

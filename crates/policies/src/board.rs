@@ -233,16 +233,21 @@ impl<'a> Board<'a> {
         self
     }
 
-    /// Lets pages count that follow their users: of plans that are alike those are taken for which few must.
+    /// Lets pages count that follow their users, or stay away where that is cheaper: of plans that are
+    /// alike those are taken for which that costs least.
     pub(crate) fn homed(mut self, program: &Program<'_>) -> Self {
         let nodes = self.capacity.len();
+        let prices = &program.prices;
         self.homes = vec![0.0; self.talkers.len() * nodes];
         for page in program.pages {
             let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
                 continue;
             };
-            let price_ns = page.span as f64 * program.prices.page_move_ns;
-            let per_use = price_ns / page.weight().max(1) as f64;
+            let uses = page.weight() as f64;
+            let away = uses * prices.accesses_per_amount * self.far;
+            let away_ns = prices.gain_ns(away, program.window);
+            let price_ns = (page.span as f64 * prices.page_move_ns).min(away_ns);
+            let per_use = price_ns / uses.max(1.0);
             for accessor in page.accessors() {
                 if let Some(talker) = self.talker(accessor.task as usize) {
                     self.homes[talker * nodes + home] += f64::from(accessor.weight) * per_use;

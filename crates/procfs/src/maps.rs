@@ -75,8 +75,9 @@ pub enum SharedKind {
 pub struct SharedMaps {
     /// They, ascending; at most [`SHARED_MAX`], the lowest.
     pub mappings: Vec<Mapping>,
-    /// Addresses where pages may be others' as well, in as few ranges as can be, ascending: shared mappings, and files
-    /// that are only read, as programs and libraries are; at most [`SHARED_MAX`].
+    /// Addresses where no page is the process's alone, in as few ranges as can be, ascending: shared
+    /// mappings, files that are only read, as programs and libraries are, and holes: where nothing
+    /// is mapped, or nothing that may be used. At most [`SHARED_MAX`].
     pub foreign: Vec<Range<u64>>,
     /// Lines of the whole file, which is what reading it costs.
     pub lines: usize,
@@ -85,23 +86,38 @@ pub struct SharedMaps {
 /// Most shared mappings of one process that are kept, and ranges.
 pub const SHARED_MAX: usize = 4096;
 
+/// Holes beside memory of the process that are less wide are not told: there is one at each stack
+/// of a thread, and who takes it for memory is wrong by a few pages.
+const HOLE_MIN: u64 = 64 << 10;
+
 /// Reads the lines of shared mappings, of others no more than whose memory it is.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
     let mut found = SharedMaps::default();
+    let mut hole = 0;
     for (line, number) in lines(bytes).zip(1..) {
-        found.lines += usize::from(!line.is_empty());
+        if line.is_empty() {
+            continue;
+        }
+        found.lines += 1;
         let permissions = permissions(line).unwrap_or_default();
         let is_shared = permissions.get(3) == Some(&b's');
-        let is_only_read = || permissions.get(1) == Some(&b'-') && line.contains(&b'/');
-        if is_shared || is_only_read() {
-            found.add_foreign(line, number)?;
-        }
         if is_shared && found.mappings.len() < SHARED_MAX {
             found.mappings.push(parse_line(line, number)?);
         }
+        if permissions.starts_with(b"---p") {
+            continue;
+        }
+        let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let (start, end) =
+            ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
+        found.add_foreign(hole..start, HOLE_MIN);
+        if is_shared || permissions.get(1) == Some(&b'-') && line.contains(&b'/') {
+            found.add_foreign(start..end, 0);
+        }
+        hole = end;
     }
     Ok(found)
 }
@@ -123,17 +139,14 @@ fn permissions(line: &[u8]) -> Option<&[u8]> {
 }
 
 impl SharedMaps {
-    fn add_foreign(&mut self, line: &[u8], number: usize) -> Result<(), ParseError> {
-        let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let (start, end) =
-            ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
+    /// Adds a range, if it goes on from the one before or is as wide as this.
+    fn add_foreign(&mut self, range: Range<u64>, least: u64) {
         let before = self.foreign.last_mut();
-        if let Some(before) = before.filter(|before| before.end == start) {
-            before.end = end;
-        } else if self.foreign.len() < SHARED_MAX {
-            self.foreign.push(start..end);
+        if let Some(before) = before.filter(|before| before.end == range.start) {
+            before.end = range.end.max(before.end);
+        } else if range.end.saturating_sub(range.start) > least && self.foreign.len() < SHARED_MAX {
+            self.foreign.push(range);
         }
-        Ok(())
     }
 }
 
@@ -242,12 +255,23 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
 
     #[test]
     fn what_is_not_the_process_s_alone_is_told() {
-        let found = parse_shared(KINDS.as_bytes()).unwrap();
-        let program = 0x55b1_a6a4_f000..0x55b1_a6b3_d000;
-        assert_eq!(found.foreign, [program, 0x7f0e_2000_0000..0x7f0e_2000_1000]);
-        let guard = "1000-2000 rw-p 00000000 fe:00 1312 /lib/a.so\n2000-3000 ---p 00001000 fe:00 1312 /lib/a.so\n";
-        let found = parse_shared(guard.as_bytes()).unwrap();
-        assert_eq!((found.foreign.len(), found.foreign[0].start), (1, 0x2000));
+        let foreign = |text: &str| parse_shared(text.as_bytes()).unwrap().foreign;
+        let heap = 0x55b1_d0f5_c000..0x55b1_d105_7000;
+        let mapped = 0x7f0e_1c00_0000..0x7f0e_1c02_1000;
+        let [before, between] = [0..heap.start, heap.end..mapped.start];
+        let after = mapped.end..0xffff_ffff_ff60_0000;
+        assert_eq!(foreign(KINDS), [before, between, after]);
+        // What malloc keeps for a thread, of which little is in use, and the guard of a stack.
+        let arena = "\
+7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
+7f0e1c021000-7f0e20000000 ---p 00000000 00:00 0
+7f0e20000000-7f0e20001000 ---p 00000000 00:00 0
+7f0e20001000-7f0e20801000 rw-p 00000000 00:00 0
+7f0e20801000-7f0e20802000 ---p 00000000 00:00 0
+7f0e20802000-7f0e21002000 rw-p 00000000 00:00 0
+";
+        let reserve = 0x7f0e_1c02_1000..0x7f0e_2000_1000;
+        assert_eq!(foreign(arena), [0..0x7f0e_1c00_0000, reserve]);
     }
 
     #[track_caller]

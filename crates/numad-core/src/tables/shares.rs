@@ -9,7 +9,7 @@ use std::ops;
 use super::spaces::LocalSpace;
 use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 
-/// Ranges of one process; further ones keep the process's own pages. As many are known that may be others' as well.
+/// Ranges of one process; further ones keep the process's own pages. As many are known that are not its alone.
 pub(crate) const RANGES_MAX: usize = 1024;
 /// Ranges of one program, of either kind.
 pub(crate) const RANGES_OF_ALL_MAX: usize = 12 * RANGES_MAX;
@@ -43,7 +43,7 @@ struct Range {
 struct Maps {
     /// Ascending and apart.
     ranges: Vec<Range>,
-    /// Pages that may be others' as well, in the same way.
+    /// Pages that are not the process's alone, in the same way.
     foreign: Vec<ops::Range<u64>>,
     /// Ranges of either kind that found no room.
     left_out: usize,
@@ -128,7 +128,7 @@ impl Shares {
         self.by_id.insert(id, space);
     }
 
-    /// Pages of a process that may be others' as well, ascending and apart.
+    /// Pages that are not a process's alone, ascending and apart.
     pub(crate) fn foreign(&self, process: LocalSpace) -> &[ops::Range<u64>] {
         self.of(process).map_or(&[], |maps| &maps.foreign)
     }

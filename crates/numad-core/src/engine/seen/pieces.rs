@@ -6,9 +6,9 @@
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
 //! is all its pages, whether anybody has seen them or not.
 //!
-//! A block ends where memory does, and that is not known: of what lies between two sampled pages
-//! nobody may have any. So only gaps as they are in the same neighbourhood are filled ([`GAP`]),
-//! and of them nothing that may be others' as well: a library between two heaps, or shared memory.
+//! Of what lies between two sampled pages nobody may have any. So only gaps as they are in the same
+//! neighbourhood are filled ([`GAP`]), and of them nothing that is not the process's alone by its
+//! mappings: a library between two heaps, shared memory, what malloc keeps for later.
 
 use std::ops::Range;
 

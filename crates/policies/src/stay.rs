@@ -51,13 +51,20 @@ fn keep(
             seats.take(node);
         }
     }
-    for task in kept {
-        let known = &program.tasks[task];
-        let own = known.node.filter(|&node| seats.takes(node, known));
-        if let Some(node) = own.or_else(|| otherwise(&seats, known)) {
+    // Nobody is given a place that another has who stays.
+    let tasks = program.tasks;
+    let mut try_own = |task: usize| {
+        let node = tasks[task].node;
+        node.filter(|&node| seats.try_take(node, &tasks[task]))
+    };
+    let own: Vec<Option<usize>> = kept.iter().map(|&task| try_own(task)).collect();
+    for (task, own) in kept.into_iter().zip(own) {
+        let node = own.or_else(|| {
+            let node = otherwise(&seats, &tasks[task])?;
             seats.take(node);
-            out.push(place_task(task, node, Reason::Stay));
-        }
+            Some(node)
+        });
+        out.extend(node.map(|node| place_task(task, node, Reason::Stay)));
     }
 }
 
@@ -65,4 +72,21 @@ fn keep(
 /// will move it; were its place given away before, talkers would be planned anew for it.
 fn is_misplaced(task: &Task) -> bool {
     task.node.is_some_and(|node| !may_run(task, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Scene;
+
+    use crate::tests::nodes_after;
+
+    #[test]
+    fn one_too_many_on_a_node_takes_no_place_of_another() {
+        let mut scene = Scene::new("3x2").with_tasks_on(&[0, 0, 0, 1, 1, 2]);
+        for task in 0..6 {
+            scene = scene.with_page(Some(0), &[task]);
+        }
+        let nodes = [0, 0, 2, 1, 1, 2].map(Some);
+        assert_eq!(nodes_after("deloc", &scene), nodes);
+    }
 }

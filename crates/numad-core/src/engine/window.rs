@@ -215,7 +215,9 @@ impl Attachment {
             stands = self.ask(context.now, &program, &mut plans);
         }
         let balances = context.kernel_balances && self.options.require_gain;
-        let left = self.judged.left_to_kernel(balances, evidence, &program);
+        let left = self
+            .judged
+            .left_to_kernel(context.now, (balances, evidence), &program);
         let known = Known {
             now: context.now,
             seen: &self.seen,

@@ -2,13 +2,17 @@
 //!
 //! It sees reads as well, moves a page in the thread that uses it, and knows sooner than any window
 //! of ours where a thread runs that shares nothing. So as long as it brings home what single
-//! threads use by themselves, that is not moved, and threads that share next to nothing are not
-//! bound before they and their memory have come together. What several share, or is to be spread,
-//! it cannot place well, and numad does. Nobody moves a page back that the other moved: one that is
-//! found elsewhere than we put it stays there until a thread that uses it moves.
+//! threads use by themselves, that is not moved. Threads that share next to nothing are bound where
+//! they run once a second window is judged: unbound they would wander, and their memory with them;
+//! in the first, threads are still being started. What several share, or is to be spread, it cannot
+//! place well, and numad does. Nobody moves a page back that the other moved: one that is found
+//! elsewhere than we put it stays there until a thread that uses it moves.
+
+use std::time::Duration;
 
 use super::Judgement;
 use crate::policy::{Page, Program, Task};
+use crate::time::Time;
 
 /// How many times less than who uses it most a task must use memory for it to have strayed there.
 const STRAYED: u32 = 8;
@@ -17,9 +21,11 @@ const STRAYED: u32 = 8;
 /// threads use to what is far.
 pub(super) const FEW: f64 = 0.05;
 
-/// Part of what was far in the judged window before that must have come home for the kernel to be
-/// at it.
+/// Part of what was far that must have come home for the kernel to be at it, and how long that may
+/// take: it looks at memory once a second at most, and moves a page the second time that it finds
+/// it far.
 const PROGRESS: f64 = 0.1;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is the kernel's in a window.
 #[derive(Clone, Debug, Default)]
@@ -47,23 +53,24 @@ impl Left {
 /// How the kernel gets on with memory that one thread alone uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ally {
-    /// Share of it that was far from its thread in the last judged window.
-    far: Option<f64>,
-    /// Too much was, and nothing had come of it since the judged window before.
+    /// Whether a window was judged.
+    is_known: bool,
+    /// What share of it was far from its thread when something last came home, and when that was;
+    /// none if next to nothing is.
+    far: Option<(f64, Time)>,
+    /// That is too long ago.
     is_stuck: bool,
 }
 
 impl Ally {
     /// Takes note of what was far in a judged window.
-    fn note(&mut self, far: f64) {
-        let before = self.far.replace(far);
-        let at_it = before.is_none_or(|before| far < (1.0 - PROGRESS) * before);
-        self.is_stuck = far > FEW && !at_it;
-    }
-
-    /// Whether next to nothing is far.
-    fn is_home(self) -> bool {
-        self.far.is_some_and(|far| far <= FEW)
+    fn note(&mut self, now: Time, far: f64) {
+        self.is_known = true;
+        let before = self.far.unwrap_or((far, now));
+        let is_at_it = far < (1.0 - PROGRESS) * before.0;
+        let last = if is_at_it { (far, now) } else { before };
+        self.far = (far > FEW).then_some(last);
+        self.is_stuck = far > FEW && now.since(last.1) >= PATIENCE;
     }
 }
 
@@ -122,8 +129,8 @@ impl Judgement {
     /// What is left to the kernel in this window, which balances and may have it.
     pub(in crate::engine) fn left_to_kernel(
         &mut self,
-        balances: bool,
-        evidence: bool,
+        now: Time,
+        (balances, evidence): (bool, bool),
         program: &Program<'_>,
     ) -> Left {
         if !balances {
@@ -131,8 +138,9 @@ impl Judgement {
             return Left::default();
         }
         let alone = Alone::of(program);
+        let is_first = !self.ally.is_known;
         if evidence && alone.all > 0.0 {
-            self.ally.note(alone.far / alone.all);
+            self.ally.note(now, alone.far / alone.all);
         }
         if self.ally.is_stuck {
             return Left {
@@ -140,9 +148,8 @@ impl Judgement {
                 ..Left::default()
             };
         }
-        let wanders = !self.ally.is_home();
         let is_left =
-            |&(own, shared): &(f64, f64)| wanders && own > 0.0 && shared <= FEW * (own + shared);
+            |&(own, shared): &(f64, f64)| is_first && own > 0.0 && shared <= FEW * (own + shared);
         Left {
             balances,
             pages: true,

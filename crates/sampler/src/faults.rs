@@ -97,9 +97,12 @@ pub struct Faults {
     provocation: Provocation,
     mode: ProvokeMode,
     provoker: Provoker,
-    /// Samples delivered since the provoker was last told.
+    /// Faults that samples stand for since the provoker was last told.
     faults_untold: u64,
     brought: Brought,
+    /// Samples that are enough between two clears, and for how many faults each stands then.
+    enough: u64,
+    period: u64,
     /// Why it is not known whether there are soft-dirty bits.
     probe_error: Option<String>,
 }
@@ -228,6 +231,8 @@ impl Faults {
             provoker,
             faults_untold: 0,
             brought: Brought::default(),
+            enough: u64::MAX,
+            period: 1,
             probe_error: probed.err().map(|error| error.to_string()),
         })
     }
@@ -277,7 +282,14 @@ impl Source for Faults {
 
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
         let gave = self.live.drain(out);
-        self.faults_untold = self.faults_untold.saturating_add(gave.samples);
+        let faults = gave.samples.saturating_mul(self.live.rate().period);
+        self.faults_untold = self.faults_untold.saturating_add(faults);
+        let all = self.brought.now.saturating_add(self.faults_untold);
+        // More than a clear was expected to bring, as when a program starts.
+        if self.provocation == Provocation::SoftDirty && all / self.enough >= 2 * self.period {
+            self.period = all / self.enough;
+            self.live.enough(self.period);
+        }
         gave.drained
     }
 
@@ -326,15 +338,20 @@ impl Source for Faults {
         for pid in joined {
             self.provoker.add(now, pid);
         }
-        // Each sample stands for so many faults.
+        self.enough = u64::from(enough.max(1));
         let faults = std::mem::take(&mut self.faults_untold);
-        let faults = faults.saturating_mul(self.live.rate().period);
         self.provoker.faulted(now, faults);
         self.brought.now = self.brought.now.saturating_add(faults);
-        let (live, brought) = (&mut self.live, &mut self.brought);
-        self.provoker.poll(now, &mut |pages| {
-            let faults = brought.expected(pages);
-            live.enough((faults / u64::from(enough.max(1))).max(1));
+        let Self {
+            provoker,
+            live,
+            brought,
+            ..
+        } = self;
+        let (enough, period) = (self.enough, &mut self.period);
+        provoker.poll(now, &mut |pages| {
+            *period = (brought.expected(pages) / enough).max(1);
+            live.enough(*period);
         })
     }
 

@@ -99,7 +99,7 @@ fn what_the_kernel_does_not_bring_home_is_not() {
 fn what_is_far_since_just_now_is_waited_for() {
     let (mut world, _, script) = world();
     script.lock().unwrap().pages = OWN.map(|page| (page, 0)).to_vec();
-    OWN.map(|page| world.homes.insert(page, NodeId(1)));
+    world.homes.extend(OWN.map(|page| (page, NodeId(1))));
     assert_eq!(window(&mut world, &[(&[12], &OWN)]).orders(), "");
     // The thread goes, and its memory is to follow.
     world.thread(12).cpu = CpuId(0);

@@ -127,10 +127,11 @@ fn own_node(page: &Page, tasks: &[Task]) -> Option<usize> {
 
 impl Judgement {
     /// What is left to the kernel in this window, which balances and may have it.
-    pub(in crate::engine) fn left_to_kernel(
+    pub(in crate::engine) fn leave(
         &mut self,
         now: Time,
-        (balances, evidence): (bool, bool),
+        balances: bool,
+        evidence: bool,
         program: &Program<'_>,
     ) -> Left {
         if !balances {

@@ -194,7 +194,6 @@ impl Attachment {
         proposals: &mut Vec<Proposal>,
         (confident, has_news): (bool, bool),
     ) -> Decision {
-        let now = context.now;
         let evidence = confident || !self.options.require_gain;
         let mut program = scratch.program(context, self.options.prices);
         self.judged.look_at(&mut program);
@@ -205,19 +204,20 @@ impl Attachment {
             .map_or_else(Vec::new, Pressure::others_gbps);
         program.others_gbps = &others_gbps;
         // A policy that was chosen for what it does has all places.
-        let spread = spread(&scratch.capacity, &program.nodes());
+        let nodes = program.nodes();
+        let spread = spread(&scratch.capacity, &nodes);
         if pressure.is_none() && self.options.require_gain {
             program.capacity = &spread;
         }
         let (mut plans, mut stands) = (Vec::new(), false);
         // Nothing new was seen: a policy that goes by samples has nothing to say.
         if self.seen.samples() > 0 || !self.options.require_gain {
-            stands = self.ask(now, &program, &mut plans);
+            stands = self.ask(context.now, &program, &mut plans);
         }
         let balances = context.kernel_balances && self.options.require_gain;
-        let left = self.judged.leave(now, balances, evidence, &program);
+        let left = self.judged.left_to_kernel(balances, evidence, &program);
         let known = Known {
-            now,
+            now: context.now,
             seen: &self.seen,
             ordered: &self.ordered,
             policy: &*self.policy,
@@ -230,7 +230,7 @@ impl Attachment {
         let pace = (program.window, program.page_bytes);
         let page_moves_max = self.totals.page_moves_max(&self.options, pace);
         let limits = Limits {
-            now,
+            now: context.now,
             options: &self.options,
             certainty: self.certainty,
             pressure: pressure.as_ref(),

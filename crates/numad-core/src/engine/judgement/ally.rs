@@ -8,11 +8,8 @@
 //! place well, and numad does. Nobody moves a page back that the other moved: one that is found
 //! elsewhere than we put it stays there until a thread that uses it moves.
 
-use std::time::Duration;
-
 use super::Judgement;
 use crate::policy::{Page, Program, Task};
-use crate::time::Time;
 
 /// How many times less than who uses it most a task must use memory for it to have strayed there.
 const STRAYED: u32 = 8;
@@ -21,11 +18,9 @@ const STRAYED: u32 = 8;
 /// threads use to what is far.
 pub(super) const FEW: f64 = 0.05;
 
-/// Part of what was far that must have come home for the kernel to be at it, and how long that may
-/// take: it looks at memory once a second at most, and moves a page the second time that it finds
-/// it far.
+/// Part of what was far in the judged window before that must have come home for the kernel to be
+/// at it.
 const PROGRESS: f64 = 0.1;
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is the kernel's in a window.
 #[derive(Clone, Debug, Default)]
@@ -53,24 +48,18 @@ impl Left {
 /// How the kernel gets on with memory that one thread alone uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ally {
-    /// Whether a window was judged.
-    is_known: bool,
-    /// What share of it was far from its thread when something last came home, and when that was;
-    /// none if next to nothing is.
-    far: Option<(f64, Time)>,
-    /// That is too long ago.
+    /// Share of it that was far from its thread in the last judged window.
+    far: Option<f64>,
+    /// Too much was, and nothing had come of it since the judged window before.
     is_stuck: bool,
 }
 
 impl Ally {
     /// Takes note of what was far in a judged window.
-    fn note(&mut self, now: Time, far: f64) {
-        self.is_known = true;
-        let before = self.far.unwrap_or((far, now));
-        let is_at_it = far < (1.0 - PROGRESS) * before.0;
-        let last = if is_at_it { (far, now) } else { before };
-        self.far = (far > FEW).then_some(last);
-        self.is_stuck = far > FEW && now.since(last.1) >= PATIENCE;
+    fn note(&mut self, far: f64) {
+        let before = self.far.replace(far);
+        let at_it = before.is_none_or(|before| far < (1.0 - PROGRESS) * before);
+        self.is_stuck = far > FEW && !at_it;
     }
 }
 
@@ -127,9 +116,8 @@ fn own_node(page: &Page, tasks: &[Task]) -> Option<usize> {
 
 impl Judgement {
     /// What is left to the kernel in this window, which balances and may have it.
-    pub(in crate::engine) fn leave(
+    pub(in crate::engine) fn left_to_kernel(
         &mut self,
-        now: Time,
         balances: bool,
         evidence: bool,
         program: &Program<'_>,
@@ -139,9 +127,9 @@ impl Judgement {
             return Left::default();
         }
         let alone = Alone::of(program);
-        let is_first = !self.ally.is_known;
+        let is_first = self.ally.far.is_none();
         if evidence && alone.all > 0.0 {
-            self.ally.note(now, alone.far / alone.all);
+            self.ally.note(alone.far / alone.all);
         }
         if self.ally.is_stuck {
             return Left {

@@ -3,6 +3,7 @@
 //! An address in such a range means a page of an *object*, and the object has a space of its own. So two
 //! processes that map it, at whatever addresses, use the same page.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops;
 
@@ -204,7 +205,11 @@ impl Shares {
         self.clear(process);
         let ranges = self.maps.iter().map(|maps| maps.ranges.len()).sum();
         let foreign = self.maps.iter().map(|maps| maps.foreign.len()).sum();
+        // Where there is no room for all the widest say most.
+        let width = |range: &ops::Range<u64>| range.end - range.start;
+        maps.foreign.sort_by_key(|range| Reverse(width(range)));
         maps.left_out = fit(&mut maps.ranges, ranges) + fit(&mut maps.foreign, foreign);
+        maps.foreign.sort_by_key(|range| range.start);
         let at = usize::from(process);
         if self.maps.len() <= at {
             self.maps.resize_with(at + 1, Maps::default);
@@ -382,6 +387,27 @@ mod tests {
         let mut own = shares(&[(1, &[odd, high, far, range(7, 7, 1, 0), range(9, 3, 1, 0)])]);
         assert!(!own.any);
         own.note_own(&[id(9)]);
+    }
+
+    #[test]
+    fn where_there_is_no_room_for_all_holes_the_widest_are_known() {
+        // So many pages as they are in order, a GiB apart.
+        let number = RANGES_MAX as u64 + 1;
+        let hole = |at: u64| at << 30..(at << 30) + (at << PAGE_SHIFT);
+        let foreign = (1..=number).map(hole).collect();
+        let maps = ObservedMaps {
+            foreign,
+            ..maps(&[])
+        };
+        let mut shares = Shares::default();
+        shares.set(1, &maps, PAGE_SHIFT);
+        let known = shares.foreign(1);
+        assert_eq!((known.len(), shares.left_out()), (RANGES_MAX, 1));
+        let pages = |at: u64| at << 18..(at << 18) + at;
+        assert_eq!(
+            (&known[0], &known[RANGES_MAX - 1]),
+            (&pages(2), &pages(number))
+        );
     }
 
     proptest! {

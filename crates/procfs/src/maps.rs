@@ -102,17 +102,19 @@ pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
             continue;
         }
         found.lines += 1;
-        let permissions = permissions(line).unwrap_or_default();
+        let no_range = || {
+            let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+            ParseError::new(number, range, "is not a range")
+        };
+        let ((start, end), rest) = ends(line).ok_or_else(no_range)?;
+        let permissions = rest.get(1..5).unwrap_or_default();
         let is_shared = permissions.get(3) == Some(&b's');
         if is_shared && found.mappings.len() < SHARED_MAX {
             found.mappings.push(parse_line(line, number)?);
         }
-        if permissions.starts_with(b"---p") {
+        if permissions == b"---p" {
             continue;
         }
-        let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let (start, end) =
-            ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
         found.add_foreign(hole..start, HOLE_MIN);
         if is_shared || permissions.get(1) == Some(&b'-') && line.contains(&b'/') {
             found.add_foreign(start..end, 0);
@@ -131,11 +133,6 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         let line = &from[..taken];
         Some(line.strip_suffix(b"\n").unwrap_or(line))
     })
-}
-
-fn permissions(line: &[u8]) -> Option<&[u8]> {
-    let blank = line.iter().position(|&byte| byte == b' ')?;
-    line.get(blank + 1..blank + 5)
 }
 
 impl SharedMaps {
@@ -176,8 +173,10 @@ fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
     let device = next("has no device")?;
     let inode = next("has no inode")?;
     let name = next("").unwrap_or_default().trim_ascii_start();
-    let (start, end) =
-        ends(range).ok_or_else(|| ParseError::new(number, range, "is not a range"))?;
+    let (start, end) = ends(range)
+        .filter(|(_, rest)| rest.is_empty())
+        .ok_or_else(|| ParseError::new(number, range, "is not a range"))?
+        .0;
     let [_, write, execute, shared] = permissions else {
         return Err(ParseError::new(number, permissions, "is not four letters"));
     };
@@ -209,11 +208,28 @@ fn device_of(text: &[u8]) -> Option<(u32, u32)> {
     Some((number(major)?, number(minor)?))
 }
 
-fn ends(range: &[u8]) -> Option<(u64, u64)> {
-    let (start, end) = std::str::from_utf8(range).ok()?.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
-    (start < end).then_some((start, end))
+/// The range that a line begins with, and what follows it.
+fn ends(line: &[u8]) -> Option<((u64, u64), &[u8])> {
+    let (start, rest) = address(line)?;
+    let (end, rest) = address(rest.strip_prefix(b"-")?)?;
+    (start < end).then_some(((start, end), rest))
+}
+
+/// The address that a text begins with, and what follows it: digit by digit, as there are two of
+/// them in each of thousands of lines.
+fn address(text: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0_u64;
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first()
+        && let Some(digit) = char::from(byte).to_digit(16)
+    {
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+        rest = after;
+    }
+    (rest.len() < text.len()).then_some((value, rest))
 }
 
 #[cfg(test)]

@@ -97,8 +97,8 @@ pub struct ObservedMaps {
     pub pid: Pid,
     /// Its ranges.
     pub ranges: Vec<SharedRange>,
-    /// Addresses where no page is the process's alone: these ranges, other shared memory, files that
-    /// are only read, and holes. Nothing is inferred of pages there that nobody has seen.
+    /// Addresses where no page is the process's alone: these ranges, other shared memory, files
+    /// that are only read, and holes. Nothing is inferred of pages there that nobody has seen.
     pub foreign: Vec<Range<u64>>,
 }
 

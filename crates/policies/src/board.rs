@@ -233,8 +233,8 @@ impl<'a> Board<'a> {
         self
     }
 
-    /// Lets pages count that follow their users, or stay away where that is cheaper: of plans that are
-    /// alike those are taken for which that costs least.
+    /// Lets pages count that follow their users, or stay away where that is cheaper: of plans that
+    /// are alike those are taken for which that costs least.
     pub(crate) fn homed(mut self, program: &Program<'_>) -> Self {
         let nodes = self.capacity.len();
         let prices = &program.prices;

@@ -75,9 +75,9 @@ pub enum SharedKind {
 pub struct SharedMaps {
     /// They, ascending; at most [`SHARED_MAX`], the lowest.
     pub mappings: Vec<Mapping>,
-    /// Addresses where no page is the process's alone, in as few ranges as can be, ascending: shared
-    /// mappings, files that are only read, as programs and libraries are, and holes: where nothing
-    /// is mapped, or nothing that may be used. At most [`SHARED_MAX`].
+    /// Addresses where no page is the process's alone, in as few ranges as can be, ascending:
+    /// shared mappings, files that are only read, as programs and libraries are, and holes: where
+    /// nothing is mapped, or nothing that may be used. At most [`SHARED_MAX`].
     pub foreign: Vec<Range<u64>>,
     /// Lines of the whole file, which is what reading it costs.
     pub lines: usize,
@@ -87,7 +87,8 @@ pub struct SharedMaps {
 pub const SHARED_MAX: usize = 4096;
 
 /// Holes beside memory of the process that are less wide are not told: there is one at each stack
-/// of a thread, and who takes it for memory is wrong by a few pages.
+/// of a thread, and who takes it for memory is wrong by a few pages. Half and double were not
+/// tried.
 const HOLE_MIN: u64 = 64 << 10;
 
 /// Reads the lines of shared mappings, of others no more than whose memory it is.

@@ -132,6 +132,13 @@ impl Brought {
 /// writes all its memory again is sampled so many times more than is needed, once.
 const FORGOTTEN: u64 = 8;
 
+/// For how many faults each sample is to stand after so many since the last clear, if that is twice
+/// as many as now or more: a clear brings more than was expected, or a program starts.
+fn thinned(faults: u64, enough: u64, period: u64) -> Option<u64> {
+    let needed = faults / enough;
+    (needed >= 2 * period).then_some(needed)
+}
+
 /// A page fault says where and who, and nothing else.
 #[derive(Clone, Copy, Debug)]
 struct FaultReading;
@@ -285,10 +292,11 @@ impl Source for Faults {
         let faults = gave.samples.saturating_mul(self.live.rate().period);
         self.faults_untold = self.faults_untold.saturating_add(faults);
         let all = self.brought.now.saturating_add(self.faults_untold);
-        // More than a clear was expected to bring, as when a program starts.
-        if self.provocation == Provocation::SoftDirty && all / self.enough >= 2 * self.period {
-            self.period = all / self.enough;
-            self.live.enough(self.period);
+        if self.provocation == Provocation::SoftDirty
+            && let Some(period) = thinned(all, self.enough, self.period)
+        {
+            self.period = period;
+            self.live.enough(period);
         }
         gave.drained
     }
@@ -375,6 +383,18 @@ impl Source for Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_gives_a_few_times_what_is_enough() {
+        let (mut samples, mut period) = (0, 1);
+        for faults in (1_000..=1_000_000).step_by(1_000) {
+            samples += 1_000 / period;
+            period = thinned(faults, 2_000, period).unwrap_or(period);
+        }
+        // 2,000 with each doubling, of which there are nine.
+        assert!((12_000..24_000).contains(&samples), "{samples}");
+        assert_eq!(thinned(3_999, 2_000, 1), None, "less than twice too many");
+    }
 
     #[test]
     fn what_clears_bring_is_learned_of_those_before() {

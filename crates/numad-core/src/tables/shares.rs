@@ -10,7 +10,8 @@ use std::ops;
 use super::spaces::LocalSpace;
 use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 
-/// Ranges of one process; further ones keep the process's own pages. As many are known that are not its alone.
+/// Ranges of one process; further ones keep the process's own pages. As many are known that are not
+/// its alone.
 pub(crate) const RANGES_MAX: usize = 1024;
 /// Ranges of one program, of either kind.
 pub(crate) const RANGES_OF_ALL_MAX: usize = 12 * RANGES_MAX;

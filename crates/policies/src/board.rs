@@ -238,16 +238,15 @@ impl<'a> Board<'a> {
     pub(crate) fn homed(mut self, program: &Program<'_>) -> Self {
         let nodes = self.capacity.len();
         let prices = &program.prices;
+        let away = prices.accesses_per_amount * self.far;
+        let away_ns = prices.gain_ns(away, program.window);
         self.homes = vec![0.0; self.talkers.len() * nodes];
         for page in program.pages {
             let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
                 continue;
             };
-            let uses = page.weight() as f64;
-            let away = uses * prices.accesses_per_amount * self.far;
-            let away_ns = prices.gain_ns(away, program.window);
-            let price_ns = (page.span as f64 * prices.page_move_ns).min(away_ns);
-            let per_use = price_ns / uses.max(1.0);
+            let moved_ns = page.span as f64 * prices.page_move_ns;
+            let per_use = (moved_ns / (page.weight() as f64).max(1.0)).min(away_ns);
             for accessor in page.accessors() {
                 if let Some(talker) = self.talker(accessor.task as usize) {
                     self.homes[talker * nodes + home] += f64::from(accessor.weight) * per_use;

@@ -417,9 +417,10 @@ impl AccessTable {
     /// uses it, or if it is where it should be, or if nobody knows where it is.
     fn best(&self, slot: usize, home: Option<u16>) -> Option<(usize, u8)> {
         let home = usize::from(home?);
-        let most = self.told(slot).max().filter(|&most| most > 0)?;
-        let stays = self.told(slot).nth(home) == Some(most);
-        let node = self.told(slot).position(|count| count == most)?;
+        let told = self.told(slot);
+        let most = told.clone().max().filter(|&most| most > 0)?;
+        let stays = told.clone().nth(home) == Some(most);
+        let node = told.clone().position(|count| count == most)?;
         (!stays).then_some((node, most))
     }
 

@@ -129,15 +129,14 @@ impl ThreadCase<'_> {
     /// What becomes of each wish, in the same order.
     pub(crate) fn judge(&self, wishes: &[TaskWish]) -> ThreadVerdicts {
         let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
+        self.foresee(wishes, &mut verdicts);
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
         let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
         let mut relieved = Vec::new();
         if self.options.require_gain && !self.reverting {
             let (before, after) = self.placements(wishes, &verdicts);
-            let known = self.weighed.iter().find(|known| known.0 == after);
-            let anew = || self.weigh(&before, &after, &OnceCell::new());
-            weighed = known.map_or_else(anew, |known| known.1.clone());
+            weighed = self.weighed(&before, &after);
             if let Some(veto) = weighed.veto {
                 let mut all = wishes.to_vec();
                 self.drop_moves(&mut all, &mut verdicts, veto);
@@ -198,6 +197,28 @@ impl ThreadCase<'_> {
             known.push((after, weighed));
         }
         (best.0, known)
+    }
+
+    /// What waits for a second window to agree, and would be dropped even then, waits for nothing.
+    fn foresee(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+        const WAITS: Result<(), Veto> = Err(Veto::Unconfirmed);
+        if !self.options.require_gain || self.reverting || !verdicts.contains(&WAITS) {
+            return;
+        }
+        let agreed = |&verdict| if verdict == WAITS { Ok(()) } else { verdict };
+        let agreed: Vec<_> = verdicts.iter().map(agreed).collect();
+        let (before, after) = self.placements(wishes, &agreed);
+        if let Some(veto) = self.weighed(&before, &after).veto {
+            let waiting = verdicts.iter_mut().filter(|verdict| **verdict == WAITS);
+            waiting.for_each(|verdict| *verdict = Err(veto));
+        }
+    }
+
+    /// What is known of a placement, if not yet then anew.
+    fn weighed(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Weighed {
+        let known = self.weighed.iter().find(|known| known.0 == after);
+        let anew = || self.weigh(before, after, &OnceCell::new());
+        known.map_or_else(anew, |known| known.1.clone())
     }
 
     /// What the figures of a plan may err by, in the time of all tasks within the horizon.

@@ -181,10 +181,11 @@ impl Interval {
         self.current
     }
 
-    /// The longest that a window may be.
+    /// Whether all windows are to be of one length.
     #[must_use]
-    pub const fn max(&self) -> Duration {
-        self.law.lengths().2
+    pub fn is_fixed(&self) -> bool {
+        let (_, min, max) = self.law.lengths();
+        min == max
     }
 
     /// Makes the present window no longer than this, and gives its length. It is never shorter than

@@ -91,6 +91,25 @@ fn a_node_of_many_caches_has_something_to_gain_and_nothing_to_lose() {
     }
 }
 
+/// Whatever its memory is like, and although chance shows other partners in each window.
+#[test]
+fn a_program_that_stands_still_is_looked_at_ever_less() {
+    for workload in ["slices", "pairs", "zipf", "all-shared", "hog"] {
+        let one = Scenario {
+            seconds: 60,
+            conditions: Conditions {
+                memory: "8M".parse().unwrap(),
+                ..Conditions::default()
+            },
+            ..scenario("4x4@10,21", workload, "auto", 1)
+        };
+        let windows = report(&one).windows;
+        let late = windows.iter().filter(|window| window.time_ms > 40_000);
+        let late = late.count();
+        assert!(late <= 12, "{workload}: {late} windows in the last 20 s");
+    }
+}
+
 #[test]
 fn groups_of_a_node_s_size_end_up_on_a_node() {
     for (topology, workload) in [("4x4@10,21", "groups:4"), ("2x8@10,21", "groups:8")] {

@@ -85,8 +85,8 @@ impl Attachment {
     /// Whether a window that has lasted so long goes on: by too few samples nothing is decided, and
     /// of a program at rest nothing, as long as no sample says otherwise.
     fn waits(&self, lasted: Duration) -> bool {
-        let most = (self.window * WAIT_MOST).min(self.judged.interval_max());
-        if lasted >= most || !self.options.require_gain {
+        let is_long = self.judged.has_fixed_windows() || lasted >= self.window * WAIT_MOST;
+        if is_long || !self.options.require_gain {
             return false;
         }
         let is_told_little = self.seen.samples_to_judge() < self.options.samples_min;

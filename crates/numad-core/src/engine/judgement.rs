@@ -208,9 +208,8 @@ impl Judgement {
         self.interval.current()
     }
 
-    /// How long they may be at most.
-    pub(super) const fn interval_max(&self) -> Duration {
-        self.interval.max()
+    pub(super) fn has_fixed_windows(&self) -> bool {
+        self.interval.is_fixed()
     }
 
     /// Whether the program was at rest when the window began.

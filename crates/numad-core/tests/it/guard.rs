@@ -113,6 +113,25 @@ fn moves_of_placed_threads_need_rest_and_two_windows_that_agree() {
 }
 
 #[test]
+fn a_move_that_would_not_pay_waits_for_no_second_window() {
+    let mut world = World::new("2x2@10,20");
+    let gain = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 0], gain);
+    let mut want = |threads: &[(u32, usize)]| {
+        script.lock().unwrap().threads = threads.to_vec();
+        world.talk(10, 11, 2000);
+        world.window().vetoes()
+    };
+    assert_eq!(want(&[(10, 0), (11, 0)]), []);
+    // Away from its partner.
+    let dropped = want(&[(10, 1)]);
+    assert_eq!(dropped, [("10".to_owned(), Veto::DoesNotPay)]);
+}
+
+#[test]
 fn a_method_as_published_moves_threads_to_and_fro_as_it_wants() {
     let mut world = World::new("2x2@10,20");
     let published = AttachOptions {

@@ -198,11 +198,11 @@ impl Ordered {
     pub(super) fn note_elsewhere(
         &mut self,
         (now, hold): (Time, Duration),
-        PageKey { space, page }: PageKey,
+        key: PageKey,
         node: u16,
     ) -> bool {
-        let only = page..page.saturating_add(1);
-        let Some((_, placed)) = self.placed.within(space, only).next() else {
+        let PageKey { space, page } = key;
+        let Some(placed) = self.placed.at(key) else {
             return false;
         };
         let Some(home) = placed.home.filter(|&home| home != node) else {

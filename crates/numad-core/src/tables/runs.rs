@@ -27,6 +27,12 @@ impl<V: Copy + PartialEq> Runs<V> {
         self.held.len()
     }
 
+    /// The value of a page.
+    pub(crate) fn at(&self, page: PageKey) -> Option<V> {
+        let (first, &(end, value)) = self.held.range(..=page).next_back()?;
+        (first.space == page.space && page.page < end).then_some(value)
+    }
+
     /// The runs that have pages in common with these, cut to them, in order.
     pub(crate) fn within(
         &self,
@@ -164,11 +170,6 @@ mod tests {
 
     const SPACE: SpaceId = SpaceId(3);
 
-    fn at<V: Copy + PartialEq>(runs: &Runs<V>, page: PageKey) -> Option<V> {
-        let found = runs.within(page.space, page.page..page.page + 1).next();
-        found.map(|(_, value)| value)
-    }
-
     #[test]
     fn what_moved_together_is_one_run() {
         let mut runs = Runs::default();
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(held, [(5..6, 'x'), (6..7, 'y'), (7..9, 'x')]);
         let page = |space| PageKey { space, page: 7 };
         assert_eq!(
-            (at(&runs, page(SPACE)), at(&runs, page(SpaceId(4)))),
+            (runs.at(page(SPACE)), runs.at(page(SpaceId(4)))),
             (Some('x'), None)
         );
     }
@@ -216,7 +217,7 @@ mod tests {
             for space in [SpaceId(0), SpaceId(1)] {
                 for page in 0..64 {
                     let expected = model.get(&(space, page)).copied();
-                    prop_assert_eq!(at(&runs, PageKey { space, page }), expected);
+                    prop_assert_eq!(runs.at(PageKey { space, page }), expected);
                 }
                 let held: u64 = runs.within(space, 0..64).map(|(run, _)| run.end - run.start).sum();
                 let expected = model.keys().filter(|(of, _)| *of == space).count() as u64;

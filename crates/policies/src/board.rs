@@ -139,6 +139,8 @@ pub(crate) struct Board<'a> {
     /// follow, and that a task need not.
     homes: Vec<f64>,
     task_move_ns: f64,
+    /// What each unit of an amount costs by each unit of distance, as time; 0 where that is unknown.
+    talk_ns: f64,
     /// Amount of one event.
     unit: f64,
     /// What the best of all plans gains by chance.
@@ -194,6 +196,7 @@ impl<'a> Board<'a> {
             anchors: Vec::new(),
             homes: Vec::new(),
             task_move_ns: program.prices.task_move_ns,
+            talk_ns: (program.prices).gain_ns(program.prices.accesses_per_amount, program.window),
             unit: 1.0,
             noise: 0.0,
         };

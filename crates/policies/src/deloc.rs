@@ -524,6 +524,28 @@ mod tests {
         assert_eq!(nodes_after("deloc", &scene), [0, 0, 1, 1].map(Some));
     }
 
+    /// On a ring, where what two pairs say to each other makes some nodes better than others.
+    #[test]
+    fn a_little_said_across_does_not_send_memory_elsewhere() {
+        let ring = "4x2@10,20,30,20;20,10,20,30;30,20,10,20;20,30,20,10";
+        let talk = [(0, 1, 100), (2, 3, 90), (4, 5, 80), (6, 7, 70)];
+        let meet = |across: u64, pages: usize| {
+            let mut scene = Scene::new(ring)
+                .with_tasks_on(&[0, 1, 2, 3, 0, 1, 2, 3])
+                .with_talk(&talk)
+                .with_talk(&[(0, 2, across)]);
+            for (pair, home) in (0..).zip([2, 0, 1, 3]) {
+                for _ in 0..pages {
+                    scene = scene.with_page(Some(home), &[2 * pair, 2 * pair + 1]);
+                }
+            }
+            nodes_after("deloc", &scene)
+        };
+        assert_eq!(meet(1, 500), [2, 2, 0, 0, 1, 1, 3, 3].map(Some));
+        // What costs more than to leave memory behind counts.
+        assert_ne!(meet(60, 1), [2, 2, 0, 0, 1, 1, 3, 3].map(Some));
+    }
+
     #[test]
     fn pages_follow_their_threads_unless_told_not_to() {
         let scene = crossed([10, 9]).with_page(Some(0), &[3]);

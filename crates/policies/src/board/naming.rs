@@ -20,21 +20,25 @@ impl Board<'_> {
         self.named(&numbers(&plan), from)
     }
 
-    /// Exchanges whole nodes of a plan while that keeps more where it is and costs nothing.
+    /// Exchanges whole nodes of a plan while that keeps more where it is and costs nothing, or less
+    /// than memory that stays is worth: a little said across, by chance or in an era before, must
+    /// not send it elsewhere.
     fn rename(&self, plan: &mut [u16], from: &Plan) {
         let nodes = self.capacity.len();
         let mut names: Vec<usize> = (0..nodes).collect();
         let mut size = vec![0_u32; nodes];
-        // What need not move if a part is on a node, as time.
-        let mut stay = vec![0.0; nodes * nodes];
+        // What need not move if a part is on a node, as time: memory, and tasks too.
+        let mut memory = vec![0.0; nodes * nodes];
+        let mut tasks = vec![0.0; nodes * nodes];
         for (talker, &part) in plan.iter().enumerate() {
             let part = usize::from(part);
             size[part] += 1;
             if let Some(node) = self.place(from, talker).filter(|&node| node < nodes) {
-                stay[part * nodes + node] += self.task_move_ns;
+                tasks[part * nodes + node] += self.task_move_ns;
             }
-            for (stay, &pages) in stay[part * nodes..].iter_mut().zip(self.homes_of(talker)) {
-                *stay += pages;
+            let memory = memory[part * nodes..].iter_mut();
+            for (memory, &pages) in memory.zip(self.homes_of(talker)) {
+                *memory += pages;
             }
         }
         let mut traffic = vec![0.0; nodes * nodes];
@@ -57,15 +61,21 @@ impl Board<'_> {
                 for other in one + 1..nodes {
                     let (a, b) = (names[one], names[other]);
                     let fits = size[one] <= self.capacity[b] && size[other] <= self.capacity[a];
-                    let more = stay[one * nodes + b] + stay[other * nodes + a]
-                        - stay[one * nodes + a]
-                        - stay[other * nodes + b];
-                    if !fits || more <= 0.0 {
+                    let stays = |what: &[f64]| {
+                        what[one * nodes + b] + what[other * nodes + a]
+                            - what[one * nodes + a]
+                            - what[other * nodes + b]
+                    };
+                    let saved_ns = stays(&memory);
+                    if !fits || saved_ns + stays(&tasks) <= 0.0 {
                         continue;
                     }
                     let before = cost(one, &names) + cost(other, &names);
                     names.swap(one, other);
-                    if cost(one, &names) + cost(other, &names) > before * (1.0 + 1e-9) {
+                    let rise = cost(one, &names) + cost(other, &names) - before;
+                    let costs = rise > before * 1e-9;
+                    let pays = self.talk_ns > 0.0 && saved_ns > rise * self.talk_ns;
+                    if costs && !pays {
                         names.swap(one, other);
                     } else {
                         any = true;

@@ -521,7 +521,7 @@ const ENGINE: Section = Section {
             50,
             600_000,
             8_000,
-            "Longest window, in milliseconds; at least `interval_min_ms`. Where both are the same, no window goes on.",
+            "Longest window, in milliseconds; at least `interval_min_ms`. One that tells nothing may last eight times as long, unless both are the same.",
         )),
         per_program(float(
             "interval_factor",

@@ -129,14 +129,15 @@ impl ThreadCase<'_> {
     /// What becomes of each wish, in the same order.
     pub(crate) fn judge(&self, wishes: &[TaskWish]) -> ThreadVerdicts {
         let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
-        self.foresee(wishes, &mut verdicts);
+        let model = OnceCell::new();
+        self.foresee(wishes, &mut verdicts, &model);
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
         let (mut weighed, mut kept) = (Weighed::default(), Vec::new());
         let mut relieved = Vec::new();
         if self.options.require_gain && !self.reverting {
             let (before, after) = self.placements(wishes, &verdicts);
-            weighed = self.weighed(&before, &after);
+            weighed = self.weighed(&before, &after, &model);
             if let Some(veto) = weighed.veto {
                 let mut all = wishes.to_vec();
                 self.drop_moves(&mut all, &mut verdicts, veto);
@@ -200,7 +201,12 @@ impl ThreadCase<'_> {
     }
 
     /// What waits for a second window to agree, and would be dropped even then, waits for nothing.
-    fn foresee(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+    fn foresee<'a>(
+        &'a self,
+        wishes: &[TaskWish],
+        verdicts: &mut [Result<(), Veto>],
+        model: &OnceCell<Option<FullModel<'a>>>,
+    ) {
         const WAITS: Result<(), Veto> = Err(Veto::Unconfirmed);
         if !self.options.require_gain || self.reverting || !verdicts.contains(&WAITS) {
             return;
@@ -208,16 +214,21 @@ impl ThreadCase<'_> {
         let agreed = |&verdict| if verdict == WAITS { Ok(()) } else { verdict };
         let agreed: Vec<_> = verdicts.iter().map(agreed).collect();
         let (before, after) = self.placements(wishes, &agreed);
-        if let Some(veto) = self.weighed(&before, &after).veto {
+        if let Some(veto) = self.weighed(&before, &after, model).veto {
             let waiting = verdicts.iter_mut().filter(|verdict| **verdict == WAITS);
             waiting.for_each(|verdict| *verdict = Err(veto));
         }
     }
 
     /// What is known of a placement, if not yet then anew.
-    fn weighed(&self, before: &[Option<usize>], after: &[Option<usize>]) -> Weighed {
+    fn weighed<'a>(
+        &'a self,
+        before: &[Option<usize>],
+        after: &[Option<usize>],
+        model: &OnceCell<Option<FullModel<'a>>>,
+    ) -> Weighed {
         let known = self.weighed.iter().find(|known| known.0 == after);
-        let anew = || self.weigh(before, after, &OnceCell::new());
+        let anew = || self.weigh(before, after, model);
         known.map_or_else(anew, |known| known.1.clone())
     }
 

@@ -176,6 +176,7 @@ impl<'a> Board<'a> {
         let said = talkers.iter().map(|&task| totals[task] as f64).collect();
         let (distance, far) = distances(program);
         let apart = apart(&distance, capacity.len(), far);
+        let prices = &program.prices;
         let mut board = Self {
             tasks,
             partners,
@@ -195,8 +196,8 @@ impl<'a> Board<'a> {
             finer: 1.0,
             anchors: Vec::new(),
             homes: Vec::new(),
-            task_move_ns: program.prices.task_move_ns,
-            talk_ns: (program.prices).gain_ns(program.prices.accesses_per_amount, program.window),
+            task_move_ns: prices.task_move_ns,
+            talk_ns: prices.gain_ns(prices.accesses_per_amount, program.window),
             unit: 1.0,
             noise: 0.0,
         };

@@ -139,7 +139,7 @@ pub(crate) struct Board<'a> {
     /// follow, and that a task need not.
     homes: Vec<f64>,
     task_move_ns: f64,
-    /// What each unit of an amount costs by each unit of distance, as time; 0 where that is unknown.
+    /// What a unit of an amount costs by each unit of distance, as time; 0 where that is unknown.
     talk_ns: f64,
     /// Amount of one event.
     unit: f64,

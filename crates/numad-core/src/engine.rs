@@ -281,12 +281,11 @@ impl Engine {
             .min()
     }
 
-    /// Most samples that a decision about any program can use: a source that costs programs
-    /// something need not give more in a window.
+    /// Most samples that tell something new of any program until it is looked at next: a source
+    /// that costs programs something need not give more.
     #[must_use]
     pub fn samples_enough(&self) -> u32 {
-        let each = self.attached();
-        let each = each.map(|attachment| attachment.seen.samples_enough());
+        let each = self.attached().map(Attachment::samples_enough);
         each.max().unwrap_or(SAMPLES_KEPT)
     }
 

@@ -74,11 +74,12 @@ pub use view::{Checkup, MatrixDraft, MatrixWindow};
 /// Least and most time between two readings of the source's buffers.
 ///
 /// A buffer of 64 pages holds about 5,000 samples; at 20 ms that is 250,000 page faults per second
-/// and processor, more than a processor can take. At 100 ms the thread wakes ten times a second.
+/// and processor, more than a processor can take. Buffers that are half full wake the thread, so
+/// those that stay empty may be left alone; the longest is that of the other work.
 const DRAIN_LEAST: Duration = Duration::from_millis(20);
-const DRAIN_MOST: Duration = Duration::from_millis(100);
-/// The latter while the budget is overdrawn. Buffers that are half full are read at once even so.
-const DRAIN_STRAINED: Duration = Duration::from_secs(1);
+const DRAIN_MOST: Duration = Duration::from_secs(1);
+/// The latter of a source that does not wake.
+const DRAIN_UNTOLD: Duration = Duration::from_millis(100);
 
 /// Pages whose place is asked for in one window.
 ///
@@ -386,9 +387,9 @@ impl Steward {
         for recording in recordings.values_mut() {
             recording.settle(now, &mut *self.parts.machine);
         }
-        let most = match open.overhead.is_strained() {
-            true => DRAIN_STRAINED,
-            false => DRAIN_MOST,
+        let most = match open.source.wait_fd() {
+            Some(_) => DRAIN_MOST,
+            None => DRAIN_UNTOLD,
         };
         open.drain_every = next_drain(open.drain_every, drained.fill_permille, most);
         open.next_drain = now.after(open.drain_every);

@@ -8,7 +8,7 @@
 //!   processor pays more than the same share of its own time: a program of one thread would pay for the whole machine.
 //! - *Windows* wait. What was used beyond the budget is a debt, which time pays off. A window that has ended is judged
 //!   when that leaves the debt below what [`BURST`] allows, so that over any time `t` we take no more than
-//!   `t + BURST` allow, and one judgement where that alone is dearer; and buffers are read rarely until then. A window that waits
+//!   `t + BURST` allow, and one judgement where that alone is dearer. A window that waits
 //!   goes on: nothing is lost but promptness. One that has waited for [`WAIT_MOST`] waits no longer: then it is something
 //!   else of ours that takes too much.
 
@@ -111,11 +111,6 @@ impl Overhead {
         let over = self.debt + self.judging.min(burst) - burst;
         let wait = Duration::try_from_secs_f64(over / income).unwrap_or_default();
         end.max(self.since.after(wait)).min(end.after(WAIT_MOST))
-    }
-
-    /// Whether windows wait for want of budget.
-    pub(super) fn is_strained(&self) -> bool {
-        self.ready(self.since) > self.since
     }
 
     /// Share of the machine's processor time that was used in the last half a minute.

@@ -88,8 +88,8 @@ struct Wanted {
     pages: u64,
 }
 
-/// Pages that are moved in a window, of those that are tracked, as a divisor, from which on a
-/// program is lively. Of the pages of a service a few are always moved for little.
+/// Pages that are moved in a window, of those that the program is known to use, as a divisor, from
+/// which on it is lively. Of the pages of a service a few are always moved for little.
 const LIVELY_PAGES: u64 = 100;
 
 /// What an attachment begins with.
@@ -300,7 +300,7 @@ impl Program {
     /// Whether something was worth changing since this was asked the last time.
     pub(super) fn take_lively(&mut self) -> bool {
         let wanted = std::mem::take(&mut self.wanted);
-        wanted.threads || wanted.pages > u64::from(self.window.pages) / LIVELY_PAGES
+        wanted.threads || wanted.pages > self.window.memory_pages / LIVELY_PAGES
     }
 
     fn book(&mut self, action: &Action, outcome: &Outcome, page_bytes: u64) {
@@ -401,7 +401,7 @@ mod tests {
         })
     }
 
-    /// Whether a window is lively after one of 4 s: of a thousand tracked pages, the next of so
+    /// Whether a window is lively after one of 4 s: of a thousand pages, the next of so
     /// many milliseconds, in which the policy wanted these.
     #[track_caller]
     fn check(next_ms: u64, wanted: Vec<EventKind>, expected: bool) {
@@ -409,7 +409,7 @@ mod tests {
         let window = |next_ms| {
             EventKind::Window(WindowSummary {
                 next_ms,
-                pages: 1000,
+                memory_pages: 1000,
                 ..WindowSummary::default()
             })
         };

@@ -93,6 +93,13 @@ impl Attachment {
         is_told_little || self.judged.rests() && !self.has_news()
     }
 
+    /// Most samples that tell something new until the next look. Of a program at rest a window goes
+    /// on for many looks, and each need only tell whether it still is.
+    pub(super) fn samples_enough(&self) -> u32 {
+        let looks = if self.judged.rests() { WAIT_MOST } else { 1 };
+        self.seen.samples_enough() / looks
+    }
+
     /// Whether samples tell something else than when the program was last judged, and at rest.
     pub(super) fn has_news(&self) -> bool {
         let (ways, talk) = (self.seen.ways(), self.seen.talk());

@@ -22,11 +22,14 @@ pub(crate) const EVEN: SettingSpec = SettingSpec {
 };
 
 /// Which pages are everyone's ([`Page::is_everyones`]). Where no more nodes run tasks than a page
-/// remembers users, who comes again and again tells where it belongs.
+/// remembers users, who comes again and again tells where it belongs, unless none is remembered.
 pub(crate) fn everyones(program: &Program<'_>) -> impl Fn(&Page) -> bool + use<> {
     let homes = program.capacity.iter().filter(|&&room| room > 0).count();
     let tasks = program.tasks.len();
-    move |page| homes > ACCESSORS_MAX && page.is_everyones(tasks)
+    move |page| {
+        let tells_nothing = homes > ACCESSORS_MAX || page.remembered() == 0.0;
+        tells_nothing && page.is_everyones(tasks)
+    }
 }
 
 /// Appends moves of pages that are used alike, and gives these pages with their slots. `free` is

@@ -102,7 +102,8 @@ impl Attachment {
 
     /// Whether samples tell something else than when the program was last judged, and at rest.
     pub(super) fn has_news(&self) -> bool {
-        let (ways, talk) = (self.seen.ways(), self.seen.talk());
+        let (ways, lasts) = (self.seen.ways(), self.seen.lasts());
+        let talk = self.seen.talk().filter(|_| lasts);
         self.judged
             .has_news(ways, talk, self.seen.weight_per_sample())
     }

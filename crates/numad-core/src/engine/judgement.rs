@@ -254,8 +254,8 @@ impl Judgement {
 
     /// Compares what the program does in a window that is judged with what it did before; a sample
     /// counted so much. Tells whether another era begins.
-    pub(super) fn note_era(&mut self, program: &Program<'_>, sample: f64) -> bool {
-        self.era.note(program, sample);
+    pub(super) fn note_era(&mut self, program: &Program<'_>, sample: f64, lasts: bool) -> bool {
+        self.era.note(program, sample, lasts);
         self.era.begins()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Its rooms: threads and processes [`coming`] and going, by records and by what a look ([`sync`]) says; memory that
 //! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
-//! memory in [`pieces`]; and what people see of it ([`show`]).
+//! memory in [`pieces`], and whether that is used as before ([`lasting`]); and what people see of it ([`show`]).
 
 use std::ops::Range;
 
@@ -28,6 +28,8 @@ use crate::tables::tasks::{Record, TaskTable};
 use crate::time::Time;
 
 mod coming;
+mod extents;
+mod lasting;
 mod messages;
 pub(super) mod pieces;
 pub(super) mod program;
@@ -36,6 +38,7 @@ mod show;
 mod sync;
 pub(super) mod thin;
 
+use lasting::Lasting;
 use thin::Thin;
 
 pub(super) use sync::{Found, Look};
@@ -63,6 +66,9 @@ pub(super) struct Seen {
     said: Talk,
     /// Samples by page and thread, for blocks of memory that are used alike.
     forest: Forest,
+    /// How its memory lasted with those who used it: in windows before, and in this one.
+    lasted: Lasting,
+    lasts: Option<Lasting>,
     thin: Thin,
     /// Observations so far.
     observations: u64,
@@ -138,6 +144,8 @@ impl Seen {
             tells_handed: false,
             said: Talk::default(),
             forest: Forest::default(),
+            lasted: Lasting::default(),
+            lasts: None,
             thin: Thin::new(),
             observations: 0,
             live: Live {
@@ -318,6 +326,11 @@ impl Seen {
         self.window.ways
     }
 
+    /// Whether what threads share tells something: not where who uses shared memory next is anyone.
+    pub(super) fn lasts(&self) -> bool {
+        self.lasted.mixed_lasts()
+    }
+
     /// The window goes on.
     pub(super) fn look_on(&mut self) {
         self.window.ways = Ways::default();
@@ -460,8 +473,10 @@ impl Seen {
             }
         }
         self.forest.forget(seats, spaces);
+        let lasts = self.lasts.take();
         if fade {
             self.forest.fade();
+            self.lasted.take(lasts.unwrap_or_default());
         }
         self.comm.forget(seats);
         match fade {

@@ -119,7 +119,7 @@ impl Attachment {
         let evidence = confident || !self.options.require_gain;
         let sample = self.seen.weight_per_sample();
         let program = scratch.program(context, self.options.prices);
-        let begins = evidence && self.judged.note_era(&program, sample);
+        let begins = evidence && self.judged.note_era(&program, sample, self.seen.lasts());
         if begins && self.options.method == Method::Ours {
             self.seen.begin_era(scratch.tasks.len());
             self.seen.fill(context, self.ordered.placed(), scratch);

@@ -125,6 +125,7 @@ impl<'a> Known<'_, 'a> {
         let seen = tag.and_then(|tag| self.as_seen(program.pages, tag));
         let piece = tag.and_then(|tag| self.pieces.ranges(tag));
         let came = seen.and_then(|seen| self.user_came(program, seen, node));
+        let evens = matches!(reason, Reason::Even { .. });
         let mut free = Vec::new();
         let (mut held, mut unconfirmed, mut by_kernel) = (false, false, false);
         for range in pages_of(piece, &only(page)) {
@@ -134,7 +135,8 @@ impl<'a> Known<'_, 'a> {
                 let kernel_did = self.left.balances && history.by_kernel;
                 let agrees = !kernel_did && history.wanted.map(usize::from) == Some(node)
                     || came > Some(history.stay.last());
-                let waits = self.settles && !agrees;
+                // Which of the nodes with too little takes a page says nothing of the page.
+                let waits = self.settles && !agrees && !evens;
                 held |= rests;
                 unconfirmed |= waits;
                 by_kernel |= kernel_did && waits;
@@ -158,7 +160,7 @@ impl<'a> Known<'_, 'a> {
             unsettled: false,
             backed: false,
             is_part: tag.is_some_and(|tag| self.pieces.has(tag)),
-            evens: matches!(reason, Reason::Even { .. }),
+            evens,
             by_kernel: pages == 0 && by_kernel
                 || seen.is_some_and(|seen| self.left.has_page(seen, node, program.tasks)),
         };

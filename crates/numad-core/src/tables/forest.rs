@@ -41,7 +41,7 @@ const STRAY: u64 = 8;
 
 /// Samples to either side of a page among which those who use its memory are: of eight who use it
 /// alike seven are.
-const AROUND: usize = 8;
+pub(crate) const AROUND: usize = 8;
 
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
@@ -65,6 +65,16 @@ impl Point {
 
     pub(crate) const fn seat(self) -> Seat {
         self.seat
+    }
+
+    /// Those since the last fading.
+    pub(crate) const fn live(self) -> u16 {
+        self.live
+    }
+
+    /// Those before, faded.
+    pub(crate) const fn past(self) -> u16 {
+        self.past
     }
 
     /// All samples of it, faded.

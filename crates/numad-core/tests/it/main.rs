@@ -11,6 +11,7 @@ mod bounds;
 mod eras;
 mod evidence;
 mod guard;
+mod lasting;
 mod lifecycle;
 mod messages;
 mod operations;

@@ -31,6 +31,8 @@ pub(crate) struct Script {
     pub(crate) handed: Option<CommMatrix>,
     pub(crate) ipc: Option<f64>,
     pub(crate) tasks: Vec<u32>,
+    /// Pages of which no user was remembered, by the first of each piece, with how many they stand for.
+    pub(crate) anyones: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,8 @@ impl Policy for Scripted {
         script.handed = program.handed.cloned();
         script.ipc = program.ipc;
         script.tasks = program.tasks.iter().map(|task| task.key.tid.0).collect();
+        let pages = program.pages.iter().filter(|page| page.remembered() == 0.0);
+        script.anyones = pages.map(|page| (page.key.page, page.span)).collect();
         let position = |tid: u32| program.tasks.iter().position(|task| task.key.tid.0 == tid);
         for &(tid, node) in &script.threads {
             let partner = script.partners.iter().find_map(|&(one, other)| match tid {

@@ -82,8 +82,9 @@ impl Era {
         self.lasts = self.lasts.saturating_add(lasted);
     }
 
-    /// Compares a judged window, in which a sample counted so much, with those before it.
-    pub(super) fn note(&mut self, program: &Program<'_>, sample: f64) {
+    /// Compares a judged window, in which a sample counted so much, with those before it. Where
+    /// nothing that is shared lasts, it is another each time, and that is what the program does.
+    pub(super) fn note(&mut self, program: &Program<'_>, sample: f64, lasts: bool) {
         // Who was not seen in the window may do what he did before: faults come in bursts, now of
         // these threads and now of those.
         let is_seen = |task: usize| program.tasks[task].samples > 0;
@@ -94,7 +95,7 @@ impl Era {
             (now as f64, all.saturating_sub(now) as f64)
         });
         // Where chance alone is seen, nothing changed.
-        let found = likeness(both, (sample, sample * FADED));
+        let found = likeness(both, (sample, sample * FADED)).filter(|_| lasts);
         self.is_unlike = found.is_some_and(|found| found.alike < ALIKE);
         self.other = match found.is_some_and(is_other) {
             true => self.other.saturating_add(1),

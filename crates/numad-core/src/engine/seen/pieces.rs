@@ -4,23 +4,22 @@
 //! used alike ([`crate::tables::forest`]) is cut into aligned pieces of some [`PIECE_SAMPLES`]
 //! samples, and each piece, or the part of it that is on one node, is one [`Page`] to the policy:
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
-//! is all its pages, whether anybody has seen them or not.
-//!
-//! Of what lies between two sampled pages nobody may have any. So only gaps as they are in the same
-//! neighbourhood are filled ([`GAP`]), and of them nothing that is not the process's alone by its
-//! mappings: a library between two heaps, shared memory, what malloc keeps for later.
+//! is all its pages, whether anybody has seen them or not ([`super::extents`]). A block of which it
+//! says nothing who uses it now ([`super::lasting`]) is used by everyone.
 
 use std::ops::Range;
 
 use super::super::rounded;
 use super::Seen;
+use super::extents::Extents;
+use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
-use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program};
+use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::{Block, Point, SAMPLE, border};
+use crate::tables::forest::{Block, Point, SAMPLE};
 use crate::tables::pages::Tag;
 use crate::tables::ranges::{count, cut, join, without};
 use crate::tables::runs::Runs;
@@ -28,15 +27,6 @@ use crate::tables::tasks::{Hot, Record};
 
 /// Samples that a piece has on average, and a page that stands for itself.
 const PIECE_SAMPLES: u64 = 4;
-
-/// How many times as wide as the gaps around it, or as half of all gaps of its block, one may be to
-/// be filled. Of random samples one in ten million gaps is wider than 17 times the mean, which is
-/// 24 times the median.
-const GAP: u64 = 24;
-
-/// Gaps up to this are filled in any case: 64 KiB, less than any allocator gives a thread at a
-/// time.
-const GAP_MIN: u64 = 16;
 
 /// Share of the users of a block that may be left out because they are few. Half and double change
 /// no cell of the matrix by 0.2 %; with all left out `ptb` loses 4 to 6 % (docs/measurements.md).
@@ -71,6 +61,8 @@ struct Known {
     users: Range<usize>,
     /// Whether its pages do not stand for themselves.
     is_cut: bool,
+    /// Whether it is used from where it was before; else whoever uses it now says nothing of who will.
+    lasts: bool,
 }
 
 /// What is behind a page that stands for many.
@@ -199,7 +191,7 @@ impl Seen {
     /// policy.
     pub(super) fn fill_pieces(
         &mut self,
-        positions: &Positions,
+        (positions, tasks): (&Positions, &[Task]),
         placed: &Runs<Placed>,
         (found, pages): (&mut Pieces, &mut Vec<Page>),
     ) {
@@ -218,6 +210,9 @@ impl Seen {
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
+        let nodes = Nodes::new(self.forest.points(), positions, tasks);
+        let everyone = nodes.everyone(self.forest.points(), positions, &mut found.users);
+        let mut learned = Lasting::default();
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let ranges = &extents.ranges[place.clone()];
@@ -227,13 +222,21 @@ impl Seen {
                 cuts.push((index, bits, place));
             }
             let points = &self.forest.points()[block.points.clone()];
+            learned.learn(points, &nodes);
+            let lasts = !self.by_blocks || self.lasted.lasts(points, &nodes);
             found.blocks.push(Known {
                 first: points[0].tag(),
                 last: points[points.len() - 1].tag(),
-                users: positions.users(&block, &mut found.users),
+                users: match lasts {
+                    true => positions.users(&block, &mut found.users),
+                    false => everyone.clone(),
+                },
                 is_cut: bits > 0,
+                lasts,
             });
         }
+        // When an era begins, and memory is looked at anew, what was before is forgotten.
+        self.lasts.get_or_insert(learned);
         found.inside = Bits::new(self.pages.slots() as usize);
         found.homes = vec![None; self.forest.points().len()];
         let mut bench = Bench::default();
@@ -245,21 +248,38 @@ impl Seen {
                 bits,
                 extents: &extents.ranges[place],
                 users: &users[found.blocks[index].users.clone()],
+                lasts: found.blocks[index].lasts,
                 placed,
             };
             self.cut_block(positions, &cut, &mut bench, (found, pages));
         }
+        self.fill_single(positions, &Users::of(&users[everyone]), (found, pages));
         found.users = users;
+    }
+
+    /// Writes down pages that stand for themselves, before the others.
+    fn fill_single(
+        &self,
+        positions: &Positions,
+        everyone: &Users<'_>,
+        (found, pages): (&Pieces, &mut Vec<Page>),
+    ) {
         let of_pieces = pages.len();
-        let (spaces, shown) = (&self.spaces, &*found);
-        self.pages.each_outside(&shown.inside, |slot, tag, entry| {
-            if shown.has(tag) {
+        self.pages.each_outside(&found.inside, |slot, tag, entry| {
+            let block = found.block(tag);
+            let space = self.spaces.at(tag.space());
+            let Some(space) = space.filter(|_| block.is_none_or(|block| !block.is_cut)) else {
                 return;
+            };
+            let key = PageKey {
+                space: space.id,
+                page: tag.page(),
+            };
+            let mut page = positions.page(key, slot, &entry);
+            if block.is_some_and(|block| !block.lasts) {
+                everyone.take_over(&mut page);
             }
-            if let Some(space) = spaces.at(tag.space()) {
-                let (space, page) = (space.id, tag.page());
-                pages.push(positions.page(PageKey { space, page }, slot, &entry));
-            }
+            pages.push(page);
         });
         pages.rotate_left(of_pieces);
     }
@@ -316,6 +336,9 @@ impl Seen {
                 };
                 let weight = positions.weight_per_sample * part.samples;
                 users.choose(&mut page, (weight, number));
+                if !block.lasts {
+                    page.forgotten = page.weight();
+                }
                 pages.push(page);
                 found.pieces.push(Piece {
                     tag: part.tag,
@@ -527,6 +550,8 @@ struct Cut<'a> {
     extents: &'a [Range<u64>],
     /// Who uses it, those most who use it most.
     users: &'a [(u32, f64)],
+    /// See [`Known`].
+    lasts: bool,
     /// Where memory was put.
     placed: &'a Runs<Placed>,
 }
@@ -675,99 +700,12 @@ impl<'a> Users<'a> {
         }
         page.forgotten = page.weight().saturating_sub(u64::from(rounded(own)));
     }
-}
 
-/// Memory of blocks as far as it is likely to be there: what was sampled, and what lies between and
-/// beside.
-#[derive(Default)]
-struct Extents {
-    /// Of all blocks, one after the other.
-    ranges: Vec<Range<u64>>,
-    /// Kept to need no memory of its own for each block.
-    gaps: Vec<u64>,
-    sorted: Vec<u64>,
-}
-
-impl Extents {
-    /// Appends those of one block, and tells which they are. Of what is `foreign` only pages that
-    /// were sampled are of them.
-    fn add(&mut self, all: &[Point], block: &Block<'_>, foreign: &[Range<u64>]) -> Range<usize> {
-        let filled = self.fill(all, block);
-        let (first, end) = (
-            self.ranges[filled.start].start,
-            self.ranges[filled.end - 1].end,
-        );
-        let foreign: Vec<Range<u64>> = cut(foreign, &(first..end)).collect();
-        if foreign.is_empty() {
-            return filled;
-        }
-        let mut ranges = Vec::new();
-        without(&self.ranges[filled.clone()], &foreign, &mut ranges);
-        let sampled = all[block.points.clone()]
-            .iter()
-            .map(|point| point.tag().page());
-        ranges.extend(sampled.map(|page| page..page + 1));
-        self.ranges.truncate(filled.start);
-        join(&mut ranges, 0);
-        self.ranges.extend(ranges);
-        filled.start..self.ranges.len()
-    }
-
-    fn fill(&mut self, all: &[Point], block: &Block<'_>) -> Range<usize> {
-        let points = &all[block.points.clone()];
-        let (first, last) = (
-            points[0].tag().page(),
-            points[points.len() - 1].tag().page(),
-        );
-        let begin = self.ranges.len();
-        self.gaps.clear();
-        let steps = points
-            .windows(2)
-            .map(|two| two[1].tag().page() - two[0].tag().page());
-        self.gaps.extend(steps.filter(|&gap| gap > 0));
-        self.ranges.push(first..first + 1);
-        if self.gaps.is_empty() {
-            return begin..begin + 1;
-        }
-        self.sorted.clone_from(&self.gaps);
-        let middle = self.sorted.len() / 2;
-        let median = *self.sorted.select_nth_unstable(middle).1;
-        let near = median.saturating_mul(GAP).max(GAP_MIN);
-        let (mut page, mut at) = (first, begin);
-        for (index, &gap) in self.gaps.iter().enumerate() {
-            page += gap;
-            if gap <= near || gap <= self.gap_beside(index).saturating_mul(GAP) {
-                self.ranges[at].end = page + 1;
-            } else {
-                self.ranges.push(page..page + 1);
-                at += 1;
-            }
-        }
-        let beside = |index: Option<usize>| {
-            let point = index.and_then(|index| all.get(index))?;
-            (point.tag().space() == points[0].tag().space()).then(|| point.tag().page())
-        };
-        let before = beside(block.points.start.checked_sub(1));
-        let after = beside(Some(block.points.end));
-        self.ranges[begin].start = match before {
-            Some(before) if first - before <= near => border(before, first),
-            _ => first.saturating_sub(median),
-        };
-        self.ranges[at].end = match after {
-            Some(after) if after - last <= near => border(last, after),
-            _ => last + median,
-        };
-        begin..self.ranges.len()
-    }
-
-    /// How wide the two gaps before one and the two after it are on average.
-    fn gap_beside(&self, at: usize) -> u64 {
-        let before = &self.gaps[at.saturating_sub(2)..at];
-        let after = self.gaps[at + 1..].iter().take(2);
-        let (mut count, mut sum) = (0, 0_u64);
-        for &gap in before.iter().chain(after) {
-            (count, sum) = (count + 1, sum.saturating_add(gap));
-        }
-        sum / count.max(1)
+    /// Has a page be used by these instead of its own users, none of whom is remembered.
+    fn take_over(&self, page: &mut Page) {
+        let weight = page.weight() as f64;
+        page.accessor_count = 0;
+        self.choose(page, (weight, page.key.page));
+        page.forgotten = page.weight();
     }
 }

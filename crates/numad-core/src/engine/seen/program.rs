@@ -179,7 +179,7 @@ impl Seen {
         let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
         let positions = Positions::new(&seats, self);
         let found = (&mut scratch.pieces, &mut scratch.pages);
-        self.fill_pieces(&positions, placed, found);
+        self.fill_pieces((&positions, &scratch.tasks), placed, found);
         self.fill_records(&positions, scratch);
         scratch.pieces.positions = positions;
         self.comm
@@ -230,6 +230,11 @@ impl Positions {
             of_seats: positions(seats),
             weight_per_sample: seen.weight_per_sample(),
         }
+    }
+
+    /// Positions of all seats.
+    pub(super) fn by_seat(&self) -> &[Option<u32>] {
+        &self.of_seats
     }
 
     /// The position of a seat, if its thread takes part.

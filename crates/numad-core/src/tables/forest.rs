@@ -41,7 +41,7 @@ const STRAY: u64 = 8;
 
 /// Samples to either side of a page among which those who use its memory are: of eight who use it
 /// alike seven are.
-pub(crate) const AROUND: usize = 8;
+const AROUND: usize = 8;
 
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
@@ -147,6 +147,11 @@ impl Blocks {
             points: start.0..end.0,
             users: &self.users[start.1..end.1],
         }
+    }
+
+    /// Users of all blocks, those of one after those of the other.
+    pub(crate) fn users(&self) -> &[User] {
+        &self.users
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Block<'_>> {

@@ -4,16 +4,21 @@
 //! time. So every stretch looks like one thread's, and its pages would follow whoever came last, in window after
 //! window. What tells this from memory that is a thread's is that it does not last.
 //!
-//! Of a sample in this window be `q` the part that its node has of the samples of windows before around it, and `b` the
-//! part that it has of all samples of the program. Where memory is used as before, `q - b` is in the mean what those
-//! samples let expect, the sum of `p (p - b)` over nodes with part `p`. How much of what was expected comes true is 1
-//! there, and 0 where who uses memory next is anyone.
+//! Of a sample in this window be `q` the part that its node has of the samples of windows before on the same stretch of
+//! memory, and `b` the part that it has of all samples of the program. Where memory is used as before, `q - b` is in the
+//! mean what those samples let expect, the sum of `p (p - b)` over nodes with part `p`. How much of what was expected
+//! comes true is 1 there, and 0 where who uses memory next is anyone.
+//!
+//! A stretch that came to the same node twice by chance looks like memory that lasts. So a block is not judged by what it
+//! did itself, but by what all memory of its kind did lately: of memory that one node has nearly all samples of, whatever
+//! the window, that is nearly all of what is some thread's own, and little of what all sweep.
 
 use std::ops::Range;
 
 use super::program::Positions;
 use crate::policy::Task;
-use crate::tables::forest::{AROUND, Point, SAMPLE};
+use crate::tables::Seat;
+use crate::tables::forest::{Blocks, Point, SAMPLE, User};
 
 /// How the memory of a program lasts with those who use it, of either kind.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +34,15 @@ struct Kept {
     came: f64,
 }
 
-/// Part of all samples of steady memory that one node has at least.
-const MOST: f64 = 0.75;
+/// Sum of the squares of the parts of all samples that nodes have of steady memory, at least: if one has three quarters,
+/// and another the rest.
+const STEADY: f64 = 0.625;
+
+/// Points of a stretch of memory, of which those of this window are held against those of windows before.
+const STRETCH: usize = 16;
+
+/// What a sample of the last window counts.
+const LAST: u16 = SAMPLE / 2;
 
 /// Samples that come true before any has come.
 const TRUSTED: f64 = 8.0;
@@ -44,30 +56,81 @@ const LASTS: f64 = 0.2;
 const REMEMBERED: f64 = 1.0 - 1.0 / 16.0;
 
 impl Lasting {
-    /// Holds what the points of a block say of this window against what they say of those before.
-    pub(super) fn learn(&mut self, points: &[Point], nodes: &Nodes) {
-        let mut around = Around::new(nodes);
-        let (mut from, mut to) = (0, 0);
-        for (at, point) in points.iter().enumerate() {
-            while to < points.len().min(at + AROUND + 1) {
-                around.take(&points[to]);
-                to += 1;
+    /// Holds what a block says of this window against what it says of those before, and tells whether it is used from
+    /// where it was, as far as was known before.
+    pub(super) fn learn(
+        &self,
+        window: &mut Self,
+        (users, points): (&[User], &[Point]),
+        nodes: &Nodes,
+    ) -> bool {
+        let mut used_from = users.iter().filter_map(|user| nodes.of(user.seat));
+        let Some(first) = used_from.next() else {
+            return true;
+        };
+        let past: u32 = users.iter().map(|user| user.all - user.live).sum();
+        let knows = past >= u32::from(LAST);
+        if used_from.all(|node| node == first) {
+            if knows {
+                // What one node alone uses goes on as it was.
+                let here = users.iter().filter(|user| nodes.of(user.seat).is_some());
+                let live: u32 = here.map(|user| user.live).sum();
+                let came = f64::from(live) / f64::from(SAMPLE) * (1.0 - nodes.parts[first]);
+                window.steady.expected += came;
+                window.steady.came += came;
             }
-            while from + AROUND < at {
-                around.leave(&points[from]);
-                from += 1;
-            }
-            let node = nodes.of(point).filter(|_| point.live() > 0);
-            if let Some((is_steady, expected, came)) = node.and_then(|node| around.judge(node)) {
-                let samples = f64::from(point.live()) / f64::from(SAMPLE);
-                let kept = match is_steady {
-                    true => &mut self.steady,
-                    false => &mut self.mixed,
-                };
-                kept.expected += samples * expected;
-                kept.came += samples * came;
-            }
+            return self.steady.lasts();
         }
+        if knows {
+            window.learn_mixed(points, nodes);
+        }
+        match nodes.are_steady(users) {
+            true => self.steady.lasts(),
+            false => self.mixed.lasts(),
+        }
+    }
+
+    /// The same of memory that is used from several nodes, stretch by stretch.
+    fn learn_mixed(&mut self, points: &[Point], nodes: &Nodes) {
+        let mut counts = vec![(0, 0); nodes.parts.len()];
+        for stretch in points.chunks(STRETCH) {
+            counts.fill((0, 0));
+            for point in stretch {
+                if let Some(node) = nodes.of(point.seat()) {
+                    counts[node].0 += u32::from(point.past());
+                    counts[node].1 += u32::from(point.live());
+                }
+            }
+            self.hold(&counts, &nodes.parts);
+        }
+    }
+
+    /// Holds what nodes have of a stretch in this window against what they had of it before, and against the parts
+    /// that they have of everything.
+    fn hold(&mut self, counts: &[(u32, u32)], parts: &[f64]) {
+        let (mut all, mut squares, mut usual) = (0.0, 0.0, 0.0);
+        let (mut live, mut as_before, mut anyway) = (0.0, 0.0, 0.0);
+        for (&(before, now), part) in counts.iter().zip(parts) {
+            let before = f64::from(before) / f64::from(LAST);
+            let now = f64::from(now) / f64::from(SAMPLE);
+            all += before;
+            squares += before * before;
+            usual += before * part;
+            live += now;
+            as_before += now * before;
+            anyway += now * part;
+        }
+        if all < 2.0 {
+            return;
+        }
+        let kept = match is_steady(squares, all) {
+            true => &mut self.steady,
+            false => &mut self.mixed,
+        };
+        // Squares of what few samples show are too large in the mean.
+        let alike = (squares / all - 1.0) / (all - 1.0);
+        kept.expected += live * (alike - usual / all);
+        kept.came += as_before / all - anyway;
     }
 
     /// Takes what a window says.
@@ -85,14 +148,6 @@ impl Lasting {
     pub(super) fn mixed_lasts(&self) -> bool {
         self.mixed.lasts()
     }
-
-    /// Whether a block with these points is used from where it was before, as far as is known.
-    pub(super) fn lasts(&self, points: &[Point], nodes: &Nodes) -> bool {
-        match nodes.is_steady(points) {
-            true => self.steady.lasts(),
-            false => self.mixed.lasts(),
-        }
-    }
 }
 
 impl Kept {
@@ -101,70 +156,72 @@ impl Kept {
     }
 }
 
-/// Which nodes threads are on, and what part of all samples each node has.
-#[derive(Debug, Default)]
+/// Which nodes threads are on, and how many samples each thread and what part of all each node has.
+#[derive(Debug)]
 pub(super) struct Nodes {
     of_seats: Vec<Option<usize>>,
+    samples: Vec<f64>,
     parts: Vec<f64>,
 }
 
 impl Nodes {
-    pub(super) fn new(points: &[Point], positions: &Positions, tasks: &[Task]) -> Self {
+    pub(super) fn new(blocks: &Blocks, positions: &Positions, tasks: &[Task]) -> Self {
         let node = |position: Option<u32>| tasks.get(position? as usize)?.node;
         let of_seats: Vec<Option<usize>> = positions.by_seat().iter().copied().map(node).collect();
+        let mut samples = vec![0.0; of_seats.len()];
+        for user in blocks.users() {
+            if let Some(samples) = samples.get_mut(usize::from(user.seat)) {
+                *samples += f64::from(user.all) / f64::from(SAMPLE);
+            }
+        }
         let count = of_seats.iter().flatten().max().map_or(0, |most| most + 1);
-        let mut nodes = Self {
+        let mut parts = vec![0.0; count];
+        for (&node, samples) in of_seats.iter().zip(&samples) {
+            if let Some(node) = node {
+                parts[node] += samples;
+            }
+        }
+        let all: f64 = parts.iter().sum();
+        parts.iter_mut().for_each(|part| *part /= all.max(1.0));
+        Self {
             of_seats,
-            parts: vec![0.0; count],
-        };
-        for point in points {
-            if let Some(node) = nodes.of(point) {
-                nodes.parts[node] += f64::from(point.samples());
-            }
+            samples,
+            parts,
         }
-        let all: f64 = nodes.parts.iter().sum();
-        nodes
-            .parts
-            .iter_mut()
-            .for_each(|part| *part /= all.max(1.0));
-        nodes
     }
 
-    fn of(&self, point: &Point) -> Option<usize> {
-        *self.of_seats.get(usize::from(point.seat()))?
+    fn of(&self, seat: Seat) -> Option<usize> {
+        *self.of_seats.get(usize::from(seat))?
     }
 
-    /// Whether one node has most samples of a block.
-    fn is_steady(&self, points: &[Point]) -> bool {
-        let mut of_nodes = vec![0; self.parts.len()];
-        let mut all = 0;
-        for point in points {
-            if let Some(node) = self.of(point) {
-                of_nodes[node] += point.samples();
-                all += point.samples();
+    /// Whether one node has most of what these users have.
+    fn are_steady(&self, users: &[User]) -> bool {
+        let mut of_nodes = vec![0.0; self.parts.len()];
+        for user in users {
+            if let Some(node) = self.of(user.seat) {
+                of_nodes[node] += f64::from(user.all);
             }
         }
-        let most = of_nodes.into_iter().max().unwrap_or(0);
-        f64::from(most) >= MOST * f64::from(all)
+        is_steady(
+            of_nodes.iter().map(|samples| samples * samples).sum(),
+            of_nodes.iter().sum(),
+        )
     }
 
     /// Appends all who use memory, those of one node after those of another, with their samples.
     pub(super) fn everyone(
         &self,
-        points: &[Point],
         positions: &Positions,
         users: &mut Vec<(u32, f64)>,
     ) -> Range<usize> {
-        let mut samples = vec![0.0; self.of_seats.len()];
-        for point in points {
-            if let Some(samples) = samples.get_mut(usize::from(point.seat())) {
-                *samples += f64::from(point.samples()) / f64::from(SAMPLE);
-            }
-        }
         let begin = users.len();
-        let seats = self.of_seats.iter().zip(positions.by_seat()).zip(samples);
+        let seats = self
+            .of_seats
+            .iter()
+            .zip(positions.by_seat())
+            .zip(&self.samples);
         let mut all: Vec<(Option<usize>, u32, f64)> = seats
-            .filter_map(|((&node, &position), samples)| Some((node, position?, samples)))
+            .filter_map(|((&node, &position), &samples)| Some((node, position?, samples)))
             .filter(|&(_, _, samples)| samples > 0.0)
             .collect();
         all.sort_unstable_by_key(|&(node, position, _)| (node, position));
@@ -176,61 +233,7 @@ impl Nodes {
     }
 }
 
-/// Samples of windows before among the points around one.
-struct Around<'a> {
-    nodes: &'a Nodes,
-    of_nodes: Vec<f64>,
-    all: f64,
-    /// Sum of the squares of what nodes have, and of the parts that those have of all who have these.
-    squares: f64,
-    usual: f64,
-}
-
-/// What a sample of the last window counts.
-const LAST: u16 = SAMPLE / 2;
-
-impl<'a> Around<'a> {
-    fn new(nodes: &'a Nodes) -> Self {
-        Self {
-            nodes,
-            of_nodes: vec![0.0; nodes.parts.len()],
-            all: 0.0,
-            squares: 0.0,
-            usual: 0.0,
-        }
-    }
-
-    fn take(&mut self, point: &Point) {
-        self.change(point, 1.0);
-    }
-
-    fn leave(&mut self, point: &Point) {
-        self.change(point, -1.0);
-    }
-
-    fn change(&mut self, point: &Point, by: f64) {
-        let Some(node) = self.nodes.of(point).filter(|_| point.past() > 0) else {
-            return;
-        };
-        let past = by * f64::from(point.past()) / f64::from(LAST);
-        let before = self.of_nodes[node];
-        self.of_nodes[node] += past;
-        self.squares += self.of_nodes[node] * self.of_nodes[node] - before * before;
-        self.all += past;
-        self.usual += past * self.nodes.parts[node];
-    }
-
-    /// Whether memory is steady, what is expected of a sample of it, and what comes true by one from a node; none where
-    /// too little was seen before.
-    fn judge(&self, node: usize) -> Option<(bool, f64, f64)> {
-        if self.all < 2.0 {
-            return None;
-        }
-        let most = self.of_nodes.iter().copied().fold(0.0, f64::max);
-        let is_steady = most >= MOST * self.all;
-        // Squares of what few samples show are too large in the mean.
-        let alike = (self.squares / self.all - 1.0) / (self.all - 1.0);
-        let came = self.of_nodes[node] / self.all - self.nodes.parts[node];
-        Some((is_steady, alike - self.usual / self.all, came))
-    }
+/// Whether one node has most of all samples, by the squares of what each has.
+fn is_steady(squares: f64, all: f64) -> bool {
+    squares >= STEADY * all * all
 }

@@ -210,8 +210,8 @@ impl Seen {
         let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
-        let nodes = Nodes::new(self.forest.points(), positions, tasks);
-        let everyone = nodes.everyone(self.forest.points(), positions, &mut found.users);
+        let nodes = Nodes::new(&blocks, positions, tasks);
+        let everyone = nodes.everyone(positions, &mut found.users);
         let mut learned = Lasting::default();
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
@@ -222,8 +222,8 @@ impl Seen {
                 cuts.push((index, bits, place));
             }
             let points = &self.forest.points()[block.points.clone()];
-            learned.learn(points, &nodes);
-            let lasts = !self.by_blocks || self.lasted.lasts(points, &nodes);
+            let told = (block.users, points);
+            let lasts = self.lasted.learn(&mut learned, told, &nodes) || !self.by_blocks;
             found.blocks.push(Known {
                 first: points[0].tag(),
                 last: points[points.len() - 1].tag(),

@@ -126,6 +126,8 @@ impl<'a> Known<'_, 'a> {
         let piece = tag.and_then(|tag| self.pieces.ranges(tag));
         let came = seen.and_then(|seen| self.user_came(program, seen, node));
         let evens = matches!(reason, Reason::Even { .. });
+        // Which of the nodes with too little takes such a page says nothing of the page.
+        let is_anyones = evens && seen.is_some_and(|page| page.remembered() == 0.0);
         let mut free = Vec::new();
         let (mut held, mut unconfirmed, mut by_kernel) = (false, false, false);
         for range in pages_of(piece, &only(page)) {
@@ -135,8 +137,7 @@ impl<'a> Known<'_, 'a> {
                 let kernel_did = self.left.balances && history.by_kernel;
                 let agrees = !kernel_did && history.wanted.map(usize::from) == Some(node)
                     || came > Some(history.stay.last());
-                // Which of the nodes with too little takes a page says nothing of the page.
-                let waits = self.settles && !agrees && !evens;
+                let waits = self.settles && !agrees && !is_anyones;
                 held |= rests;
                 unconfirmed |= waits;
                 by_kernel |= kernel_did && waits;

@@ -210,7 +210,7 @@ pub struct Page {
     pub samples: u32,
     /// Part of [`Self::weight`] that is of tasks that used it and are not remembered. Those that
     /// are stand for them: their weights hold it, so that what many use is not taken for what few
-    /// do.
+    /// do. All of it where who uses the page now says nothing of who will.
     pub forgotten: u64,
     /// Pages that it stands for: 1, or more where memory is seen in pieces because single pages are
     /// sampled too seldom. All of them go where it goes, in more than one window if they are many.

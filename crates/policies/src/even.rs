@@ -137,6 +137,25 @@ mod tests {
         assert_eq!(moved(&[("pages_even", "false")], &apart([0; 8])), [0; 0]);
     }
 
+    #[test]
+    fn what_is_no_ones_follows_nobody_and_is_spread() {
+        let swept = |remembered: bool| {
+            let mut scene = Scene::new("2x2@10,20")
+                .with_tasks_on(&[0, 1])
+                .with_talk(&[(0, 1, 100)])
+                .with_capacity(&[1, 1]);
+            for _ in 0..8 {
+                scene = scene.with_page(Some(0), &[1]);
+            }
+            for page in &mut scene.pages {
+                page.forgotten = if remembered { 0 } else { page.weight() };
+            }
+            moved(&[], &scene)
+        };
+        assert_eq!(swept(true), [1; 8]);
+        assert_eq!(swept(false), [1; 4]);
+    }
+
     /// Pages of node 0 that everyone uses: four tasks of node 1 came last.
     fn everyones(pages: usize) -> Scene {
         let nodes: Vec<usize> = (0..32).map(|task| task / 4).collect();

@@ -47,6 +47,9 @@ pub(crate) struct State {
     /// Waits to be drained.
     pub(crate) records: VecDeque<Record>,
     pub(crate) fill_permille: u16,
+    /// How often the source makes programs fault, if it does, and records that were not read then.
+    pub(crate) provokes_every: Option<Duration>,
+    pub(crate) unread: Vec<usize>,
     pub(crate) source_refused: bool,
     /// What the source was told that it costs.
     pub(crate) told: Vec<sampler::Spending>,
@@ -754,6 +757,14 @@ impl Source for FakeSource {
 
     fn counts_accesses(&self) -> bool {
         false
+    }
+
+    fn provoke(&mut self, now: Time, _enough: u32) -> Option<Time> {
+        let mut state = self.0.state();
+        let every = state.provokes_every?;
+        let unread = state.records.len();
+        state.unread.push(unread);
+        Some(now.after(every))
     }
 
     fn stirred(&mut self, _now: Time, pid: Pid) {

@@ -311,16 +311,14 @@ impl Steward {
     pub fn turn(&mut self) {
         let now = self.now();
         let began = self.parts.machine.own_time();
-        if self
-            .source
-            .as_ref()
-            .is_some_and(|source| now >= source.next_drain)
-        {
+        let is_due = |at: Time| now >= at;
+        let source = self.source.as_ref();
+        let provokes = source.is_some_and(|source| source.provoke_at.is_some_and(is_due));
+        // Who became another program since must be known before it is made to fault.
+        if provokes || source.is_some_and(|source| is_due(source.next_drain)) {
             self.drain(now);
         }
-        if let Some(source) = &mut self.source
-            && source.provoke_at.is_some_and(|at| now >= at)
-        {
+        if let Some(source) = self.source.as_mut().filter(|_| provokes) {
             let enough = self.engine.samples_enough();
             source.provoke_at = source.source.provoke(now, enough);
         }

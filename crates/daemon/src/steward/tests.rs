@@ -710,6 +710,23 @@ fn clients_do_not_keep_windows_waiting() {
 }
 
 #[test]
+fn what_is_known_of_programs_is_read_before_they_are_made_to_fault() {
+    let world = World::new();
+    let settings = Settings::new("provoke", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().provokes_every = Some(Duration::from_millis(10));
+    steward
+        .attach(Peer::DAEMON, &request(&[100], "none"))
+        .unwrap();
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(10));
+        world.state().records.push_back(Record::Lost(1));
+        steward.turn();
+    }
+    assert_eq!(world.state().unread, [0; 21]);
+}
+
+#[test]
 fn a_program_is_called_lively_when_it_is_changed() {
     let world = World::new();
     let settings = Settings::new("lively", EAGER);

@@ -31,7 +31,8 @@ pub(crate) struct Script {
     pub(crate) handed: Option<CommMatrix>,
     pub(crate) ipc: Option<f64>,
     pub(crate) tasks: Vec<u32>,
-    /// Pages of which no user was remembered, by the first of each piece, with how many they stand for.
+    /// Pages of which no user was remembered, by the first of each piece, with how many they stand
+    /// for.
     pub(crate) anyones: Vec<(u64, u64)>,
 }
 

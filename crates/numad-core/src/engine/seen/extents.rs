@@ -1,8 +1,8 @@
 //! The memory of blocks as far as it is likely to be there.
 //!
-//! Of what lies between two sampled pages nobody may have any. So only gaps as they are in the same neighbourhood are
-//! filled ([`GAP`]), and of them nothing that is not the process's alone by its mappings: a library between two heaps,
-//! shared memory, what malloc keeps for later.
+//! Of what lies between two sampled pages nobody may have any. So only gaps as they are in the same
+//! neighbourhood are filled ([`GAP`]), and of them nothing that is not the process's alone by its
+//! mappings: a library between two heaps, shared memory, what malloc keeps for later.
 
 use std::ops::Range;
 

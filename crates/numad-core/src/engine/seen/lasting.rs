@@ -1,17 +1,20 @@
 //! Whether memory goes on to be used from where it was used before.
 //!
-//! Where several threads sweep the same memory, page faults show of each stretch who came to it first, another each
-//! time. So every stretch looks like one thread's, and its pages would follow whoever came last, in window after
-//! window. What tells this from memory that is a thread's is that it does not last.
+//! Where several threads sweep the same memory, page faults show of each stretch who came to it
+//! first, another each time. So every stretch looks like one thread's, and its pages would follow
+//! whoever came last, in window after window. What tells this from memory that is a thread's is
+//! that it does not last.
 //!
-//! Of a sample in this window be `q` the part that its node has of the samples of windows before on the same stretch of
-//! memory, and `b` the part that it has of all samples of the program. Where memory is used as before, `q - b` is in the
-//! mean what those samples let expect, the sum of `p (p - b)` over nodes with part `p`. How much of what was expected
-//! comes true is 1 there, and 0 where who uses memory next is anyone.
+//! Of a sample in this window be `q` the part that its node has of the samples of windows before on
+//! the same stretch of memory, and `b` the part that it has of all samples of the program. Where
+//! memory is used as before, `q - b` is in the mean what those samples let expect, the sum of `p (p
+//! - b)` over nodes with part `p`. How much of what was expected comes true is 1 there, and 0 where
+//! who uses memory next is anyone.
 //!
-//! A stretch that came to the same node twice by chance looks like memory that lasts. So a block is not judged by what it
-//! did itself, but by what all memory of its kind did lately: of memory that one node has nearly all samples of, whatever
-//! the window, that is nearly all of what is some thread's own, and little of what all sweep.
+//! A stretch that came to the same node twice by chance looks like memory that lasts. So a block is
+//! not judged by what it did itself, but by what all memory of its kind did lately: of memory that
+//! one node has nearly all samples of, whatever the window, that is nearly all of what is some
+//! thread's own, and little of what all sweep.
 
 use std::ops::Range;
 
@@ -34,11 +37,12 @@ struct Kept {
     came: f64,
 }
 
-/// Sum of the squares of the parts of all samples that nodes have of steady memory, at least: if one has three quarters,
-/// and another the rest.
+/// Sum of the squares of the parts of all samples that nodes have of steady memory, at least: if
+/// one has three quarters, and another the rest.
 const STEADY: f64 = 0.625;
 
-/// Points of a stretch of memory, of which those of this window are held against those of windows before.
+/// Points of a stretch of memory, of which those of this window are held against those of windows
+/// before.
 const STRETCH: usize = 16;
 
 /// What a sample of the last window counts.
@@ -47,17 +51,17 @@ const LAST: u16 = SAMPLE / 2;
 /// Samples that come true before any has come.
 const TRUSTED: f64 = 8.0;
 
-/// What part of what was expected comes true at least of memory that is used from where it was before. Of memory that
-/// two of four nodes use a third does.
+/// What part of what was expected comes true at least of memory that is used from where it was
+/// before. Of memory that two of four nodes use a third does.
 const LASTS: f64 = 0.2;
 
-/// What windows before count, from one to the next: whether memory lasts is known of many, for stretches that one
-/// thread came to first are few.
+/// What windows before count, from one to the next: whether memory lasts is known of many, for
+/// stretches that one thread came to first are few.
 const REMEMBERED: f64 = 1.0 - 1.0 / 16.0;
 
 impl Lasting {
-    /// Holds what a block says of this window against what it says of those before, and tells whether it is used from
-    /// where it was, as far as was known before.
+    /// Holds what a block says of this window against what it says of those before, and tells
+    /// whether it is used from where it was, as far as was known before.
     pub(super) fn learn(
         &self,
         window: &mut Self,
@@ -105,8 +109,8 @@ impl Lasting {
         }
     }
 
-    /// Holds what nodes have of a stretch in this window against what they had of it before, and against the parts
-    /// that they have of everything.
+    /// Holds what nodes have of a stretch in this window against what they had of it before, and
+    /// against the parts that they have of everything.
     fn hold(&mut self, counts: &[(u32, u32)], parts: &[f64]) {
         let (mut all, mut squares, mut usual) = (0.0, 0.0, 0.0);
         let (mut live, mut as_before, mut anyway) = (0.0, 0.0, 0.0);

@@ -5,11 +5,11 @@
 //! whoever came last, in window after window. What tells this from memory that is a thread's is
 //! that it does not last.
 //!
-//! Of a sample in this window be `q` the part that its node has of the samples of windows before on
-//! the same stretch of memory, and `b` the part that it has of all samples of the program. Where
-//! memory is used as before, `q - b` is in the mean what those samples let expect, the sum of `p (p
-//! - b)` over nodes with part `p`. How much of what was expected comes true is 1 there, and 0 where
-//! who uses memory next is anyone.
+//! Of a sample in this window be `q` the part that its node has of the samples of windows before
+//! on the same stretch of memory, and `b` the part that it has of all samples of the program.
+//! Where memory is used as before, `q - b` is in the mean what those samples let expect, the sum
+//! of `p (p - b)` over nodes with part `p`. There all that was expected comes true, and nothing
+//! where who uses memory next is anyone.
 //!
 //! A stretch that came to the same node twice by chance looks like memory that lasts. So a block is
 //! not judged by what it did itself, but by what all memory of its kind did lately: of memory that

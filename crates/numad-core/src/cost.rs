@@ -108,6 +108,9 @@ impl PairDistances {
 pub struct Prices {
     /// Time that moving one page takes from its program, in nanoseconds.
     pub page_move_ns: f64,
+    /// Time that passes for each page while many move, in nanoseconds: less where calls go on side
+    /// by side, more where they wait.
+    pub page_takes_ns: f64,
     /// Time that a task loses when it moves to another node, in nanoseconds.
     pub task_move_ns: f64,
     /// Time that one access saves for each unit of SLIT distance it gets nearer, in nanoseconds.
@@ -129,6 +132,9 @@ pub struct Prices {
 /// what the host measures.
 const PAGE_MOVE_NS: f64 = 2_000.0;
 
+/// Four calls side by side. An expectation as well.
+const PAGE_TAKES_NS: f64 = PAGE_MOVE_NS / 4.0;
+
 /// Cache that a task fills again after it moved: the second-level cache of a server core.
 const REFILL_BYTES: f64 = 1_048_576.0;
 
@@ -144,6 +150,7 @@ impl Default for Prices {
     fn default() -> Self {
         Self {
             page_move_ns: PAGE_MOVE_NS,
+            page_takes_ns: PAGE_TAKES_NS,
             // Lines come in [`OVERLAP`] at a time: 16,384 lines * 90 ns / 10, about 150 us.
             task_move_ns: RESCHEDULE_NS + REFILL_BYTES / ACCESS_BYTES * LOCAL_LATENCY_NS / OVERLAP,
             // SLIT distances are latencies with the local one at 10: 90 ns / 10.

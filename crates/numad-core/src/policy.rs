@@ -1,5 +1,6 @@
 //! The plug point. A policy proposes; the engine limits, excludes, and may drop anything.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -235,6 +236,13 @@ impl Page {
     #[inline]
     pub fn accessors(&self) -> &[Accessor] {
         &self.recent[..usize::from(self.accessor_count).min(ACCESSORS_MAX)]
+    }
+
+    /// The one who uses it most; of those who use it alike the first task.
+    #[must_use]
+    pub fn main_user(&self) -> Option<&Accessor> {
+        let users = self.accessors().iter();
+        users.max_by_key(|user| (user.weight, Reverse(user.task)))
     }
 
     /// Accesses of all of them.

@@ -22,7 +22,7 @@ pub(crate) const DOUBT: f64 = 0.01;
 /// much is known from samples.
 const FASTER: f64 = 0.05;
 
-/// Time in which those who moved use pages that have not followed yet: two of the shortest windows.
+/// Time until the first of the pages follow that those who moved use: two of the shortest windows.
 const FOLLOWING_NS: f64 = 500e6;
 
 /// Parts of a plan for pages that are tried, each half as long as the one before.
@@ -255,11 +255,7 @@ impl ThreadPlan<'_> {
 
     /// Where the thread is that uses a page most and where it would be; none if it does not move.
     fn leads(&self, page: &Page) -> Option<(Option<usize>, Option<usize>)> {
-        let most = page
-            .accessors()
-            .iter()
-            .max_by_key(|accessor| (accessor.weight, std::cmp::Reverse(accessor.task)))?;
-        let task = usize::try_from(most.task).ok()?;
+        let task = usize::try_from(page.main_user()?.task).ok()?;
         let (before, after) = (*self.before.get(task)?, *self.after.get(task)?);
         (before != after).then_some((before, after))
     }
@@ -270,7 +266,7 @@ impl ThreadPlan<'_> {
         let distances = self.program.topology.distances();
         let both = self.before.iter().zip(self.after);
         let tasks = both.filter(|(before, after)| before != after).count();
-        let (mut pages, mut farther) = (0, 0.0);
+        let (mut pages, mut farther) = (vec![0_u64; self.after.len()], 0.0);
         for page in self.program.pages {
             let home = page.home.map(usize::from);
             let mut has_movers = false;
@@ -284,15 +280,17 @@ impl ThreadPlan<'_> {
                 }
             }
             let to = if has_movers { self.follows(page) } else { None };
-            if to.is_some() && to != home {
-                pages += page.span;
+            if let Some(user) = page.main_user().filter(|_| to.is_some() && to != home) {
+                pages[user.task as usize] += page.span;
             }
         }
         let prices = &self.program.prices;
         let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
+        // One page after the other: in the mean each takes half as long as all.
+        let following_ns = FOLLOWING_NS + self.program.take_ns(&pages) / 2.0;
         tasks as f64 * prices.task_move_ns
-            + pages as f64 * prices.page_move_ns
-            + farther.max(0.0) * saving_ns * FOLLOWING_NS / self.program.window_ns().max(1.0)
+            + pages.iter().sum::<u64>() as f64 * prices.page_move_ns
+            + farther.max(0.0) * saving_ns * following_ns / self.program.window_ns().max(1.0)
     }
 }
 

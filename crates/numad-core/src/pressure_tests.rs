@@ -296,6 +296,31 @@ fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay(
 }
 
 #[test]
+fn those_who_move_are_far_from_their_memory_until_it_has_followed() {
+    let price = |span: u64| {
+        let mut scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+        scene.pages.iter_mut().for_each(|page| page.span = span);
+        let plan = ThreadPlan {
+            program: scene.program(),
+            before: &[Some(0), Some(0), Some(1), Some(1)],
+            after: &[Some(1), Some(0), Some(0), Some(1)],
+        };
+        let prices = &plan.program.prices;
+        let pages = 2.0 * span as f64;
+        let own = 2.0 * prices.task_move_ns + pages * prices.page_move_ns;
+        (plan.price_ns() - own, pages * prices.page_takes_ns)
+    };
+    let (few, many) = (price(1), price(1_000_000));
+    // By the first half of a second, and in the mean for half as long as all take.
+    let waits = |(_, takes): (f64, f64)| 500e6 + takes / 2.0;
+    let expected = waits(many) / waits(few);
+    assert!(
+        (many.0 / few.0 / expected - 1.0).abs() < 1e-9,
+        "{few:?} {many:?}"
+    );
+}
+
+#[test]
 fn pages_that_could_follow_in_place_are_no_gain_of_a_plan() {
     // Each has its own page, and one node has all of them: what two who change places would take
     // away from it they can take where they are.

@@ -267,6 +267,19 @@ impl<'a> Board<'a> {
         self.homes.get(row).unwrap_or_default()
     }
 
+    /// What it saves that a talker is with its memory on a node, as time.
+    fn home(&self, talker: usize, node: usize) -> f64 {
+        self.homes_of(talker).get(node).copied().unwrap_or(0.0)
+    }
+
+    /// Time as what is said in it, amounts times distance.
+    fn as_talk(&self, ns: f64) -> f64 {
+        match self.talk_ns > 0.0 {
+            true => ns / self.talk_ns,
+            false => 0.0,
+        }
+    }
+
     /// Says in which order talkers are seated.
     fn line_up(&mut self) {
         let nodes = self.capacity.len();
@@ -391,6 +404,17 @@ impl<'a> Board<'a> {
         moved.map(|(_, said)| said).sum()
     }
 
+    /// What a plan must save for its moves, in amounts times distance: a share of what the moved
+    /// say, or what it costs that their memory follows, where that is more.
+    fn move_price(&self, from: &Plan, to: &Plan, gain_min: f64) -> f64 {
+        let share = gain_min * self.moved(from, to) * self.far;
+        let both = self.places(from).into_iter().zip(self.places(to));
+        let moved = both.enumerate().filter(|(_, (from, to))| from != to);
+        let memory =
+            moved.map(|(talker, (from, to))| self.home(talker, from) - self.home(talker, to));
+        share.max(self.as_talk(memory.sum()))
+    }
+
     /// Whether a plan is worth its moves.
     pub(crate) fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
         let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
@@ -426,7 +450,7 @@ impl<'a> Board<'a> {
             let standing = plan.iter().filter(|seat| seat.is_none()).count();
             (
                 standing,
-                self.cost(plan) + gain_min * self.moved(from, plan) * self.far,
+                self.cost(plan) + self.move_price(from, plan, gain_min),
             )
         };
         let mut best: Option<((usize, f64), Plan)> = None;
@@ -497,8 +521,12 @@ impl<'a> Board<'a> {
 
     /// What one move must save, in the kernels' unit.
     fn price(&self, gain_min: f64) -> u64 {
-        let mean = self.said.iter().sum::<f64>() / self.said.len().max(1) as f64;
-        rounded(gain_min * mean * self.far * self.finer) >> self.edges.shift()
+        let tasks = self.said.len().max(1) as f64;
+        let share = gain_min * self.said.iter().sum::<f64>() / tasks * self.far;
+        let seats = self.seated().into_iter().enumerate();
+        let memory = seats.filter_map(|(talker, node)| Some(self.home(talker, node?)));
+        let memory = self.as_talk(memory.sum::<f64>() / tasks);
+        rounded(share.max(memory) * self.finer) >> self.edges.shift()
     }
 
     /// What swaps and moves make of a plan.

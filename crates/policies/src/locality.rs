@@ -169,6 +169,32 @@ mod tests {
         assert_eq!(moved, [0, 15]);
     }
 
+    /// All four who talk to each other get together if that is cheap; where much memory would have to
+    /// follow, only the two partners do who are apart.
+    #[test]
+    fn who_has_much_memory_moves_for_much_alone() {
+        let moved = |pages: u64| {
+            let pairs = [(0, 1), (2, 3), (4, 5), (6, 7)].map(|(one, other)| (one, other, 1000));
+            let fours = [(0, 2), (1, 3), (4, 6), (5, 7)].map(|(one, other)| (one, other, 150));
+            let home = [0, 1, 0, 1, 0, 0, 1, 1];
+            let mut scene = Scene::new("2x4")
+                .with_tasks_on(&home)
+                .with_talk(&pairs)
+                .with_talk(&fours);
+            for (task, home) in (0..).zip(home) {
+                scene = scene.with_page(u16::try_from(home).ok(), &[task]);
+            }
+            for page in &mut scene.pages {
+                page.recent[0].weight = 1000;
+                page.span = pages;
+            }
+            let nodes = nodes_after("locality", &scene);
+            let both = home.iter().zip(nodes);
+            both.filter(|(home, node)| Some(**home) != *node).count()
+        };
+        assert_eq!([1, 250].map(moved), [4, 2]);
+    }
+
     #[test]
     fn narrow_masks_are_kept_and_the_others_go_to_them() {
         let scene = Scene::new("2x2")

@@ -59,6 +59,10 @@ impl Worth {
     }
 }
 
+/// Even parts of what moves in a window that may be of memory that one task uses most. It waits for
+/// what is on the way, and others wait for it.
+const PARTS: u64 = 2;
+
 impl Program<'_> {
     /// Processor time that its tasks took in the window, in nanoseconds.
     pub(crate) fn busy_ns(&self) -> f64 {
@@ -69,6 +73,20 @@ impl Program<'_> {
     /// How long the window was, in nanoseconds.
     pub(crate) const fn window_ns(&self) -> f64 {
         self.window.as_nanos() as f64
+    }
+
+    /// Of so many pages that move in some time, how many may be such as one task uses most.
+    pub(crate) fn own_part(&self, pages: u64) -> u64 {
+        let part = PARTS.saturating_mul(pages) / self.tasks.len().max(1) as u64;
+        part.clamp(1, pages.max(1))
+    }
+
+    /// How long it takes to move so many pages that each task uses most, in nanoseconds.
+    pub(crate) fn take_ns(&self, pages: &[u64]) -> f64 {
+        let all: u64 = pages.iter().sum();
+        let users = pages.iter().filter(|&&pages| pages > 0).count() as f64;
+        let turns = self.tasks.len() as f64 / (PARTS as f64 * users.max(1.0));
+        all as f64 * self.prices.page_takes_ns * turns.max(1.0)
     }
 
     /// How often a window like this one comes within the horizon.

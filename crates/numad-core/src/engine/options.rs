@@ -293,9 +293,10 @@ impl Totals {
         if self.pages_moved < PAGES_MEASURED_MIN {
             return prices;
         }
-        let page_move_ns = self.spent_ns as f64 / self.pages_moved as f64;
+        let each = |ns: u64| ns as f64 / self.pages_moved as f64;
         Prices {
-            page_move_ns,
+            page_move_ns: each(self.spent_ns),
+            page_takes_ns: each(self.took_ns),
             ..prices
         }
     }

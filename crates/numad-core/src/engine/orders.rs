@@ -231,9 +231,15 @@ impl Attachment {
             });
         }
         let runs = going.chunk_by(|a, b| run(a) == run(b));
-        let batches = runs.flat_map(|run| batches_of(run).into_iter().enumerate());
-        let mut batches: Vec<(usize, Vec<Going>)> = batches.collect();
-        // In turns, so that what goes side by side comes from and goes to different nodes.
+        let mut turns = vec![0; grants.len()];
+        let in_turn = |batch: Vec<Going>| {
+            let turn = &mut turns[batch[0].grant];
+            *turn += 1;
+            (*turn, batch)
+        };
+        let mut batches: Vec<(u32, Vec<Going>)> = runs.flat_map(batches_of).map(in_turn).collect();
+        // Of each grant the first, then of each the second: what goes side by side comes from and goes to
+        // different nodes, and holds up different threads, each for as long as a batch takes.
         batches.sort_by_key(|&(turn, _)| turn);
         for (_, batch) in batches {
             self.order_batch(context, grants, &batch);

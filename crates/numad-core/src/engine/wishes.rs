@@ -184,7 +184,7 @@ impl<'a> Known<'_, 'a> {
 
     /// When the task that uses a page most came to the node, if it is there and came by our hand.
     fn user_came(&self, program: &Program<'_>, page: &Page, node: usize) -> Option<Time> {
-        let user = page.accessors().iter().max_by_key(|user| user.weight)?;
+        let user = page.main_user()?;
         let position = usize::try_from(user.task).ok()?;
         let there = program.tasks.get(position)?.node == Some(node);
         let record = self.seen.record(*self.slots.get(position)?)?;

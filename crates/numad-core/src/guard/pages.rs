@@ -77,6 +77,8 @@ pub(crate) struct PageCase<'a> {
 struct Budget<'a> {
     pages: u64,
     aside: u64,
+    /// Of the memory of each task's own: it waits for what is on the way, and others wait for it.
+    own: Vec<u64>,
     page_bytes: u64,
     /// Bytes that may still be filled on each node.
     free: &'a mut [u64],
@@ -89,18 +91,32 @@ impl Budget<'_> {
         Ok(free / self.page_bytes)
     }
 
-    /// Takes as many pages as may go to a node, and so many at most.
-    fn take(&mut self, node: usize, most: u64, aside: bool) -> u64 {
-        let limit = if aside { self.aside } else { u64::MAX };
-        let pages = most
-            .min(self.pages)
-            .min(limit)
-            .min(self.room(node).unwrap_or(0));
+    /// Takes as many pages of a wish as may go.
+    fn take(&mut self, wish: &PageWish<'_>, aside: bool) -> u64 {
+        let room = self.room(wish.node).unwrap_or(0);
+        let own = wish.page.and_then(owner);
+        let own = own.and_then(|task| self.own.get_mut(task as usize));
+        let limits = [
+            self.pages,
+            if aside { self.aside } else { u64::MAX },
+            own.as_ref().map_or(u64::MAX, |own| **own),
+            room,
+        ];
+        let pages = limits.into_iter().fold(wish.pages, u64::min);
         self.pages -= pages;
         self.aside -= if aside { pages } else { 0 };
-        self.free[node] -= pages * self.page_bytes;
+        if let Some(own) = own {
+            *own -= pages;
+        }
+        self.free[wish.node] -= pages * self.page_bytes;
         pages
     }
+}
+
+/// The task whose own a page is: it has half of its uses or more.
+fn owner(page: &Page) -> Option<u32> {
+    let user = page.main_user()?;
+    (u64::from(user.weight) * 2 >= page.weight()).then_some(user.task)
 }
 
 impl PageCase<'_> {
@@ -118,12 +134,10 @@ impl PageCase<'_> {
         let mut left = Budget {
             pages: self.moves_max,
             aside: self.aside_max,
+            own: vec![self.program.own_part(self.moves_max); self.program.tasks.len()],
             page_bytes: self.program.page_bytes,
             free,
         };
-        // Copies to several nodes go on side by side: each has its part of the window before any has more.
-        let nodes: BTreeSet<usize> = wishes.iter().map(|wish| wish.node).collect();
-        let mut parts = vec![left.pages / nodes.len().max(1) as u64; left.free.len()];
         let goes_aside =
             |wish: &PageWish<'_>| wish.page.is_some_and(|page| relief.contains(&page.slot));
         let mut verdicts: Vec<Result<PageGain, Veto>> = Vec::with_capacity(wishes.len());
@@ -136,9 +150,11 @@ impl PageCase<'_> {
                 if !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
-                let most = wish.pages.min(parts[wish.node]);
-                gain.pages = left.take(wish.node, most, goes_aside(wish));
-                parts[wish.node] -= gain.pages;
+                // What is too much for one window goes as far as it may, and on with the next.
+                gain.pages = left.take(wish, goes_aside(wish));
+                if gain.pages == 0 {
+                    return Err(Veto::Budget);
+                }
                 let part = gain.pages as f64 / wish.pages as f64;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
@@ -146,15 +162,6 @@ impl PageCase<'_> {
                 }
                 Ok(gain)
             }));
-        }
-        for (wish, verdict) in wishes.iter().zip(&mut verdicts) {
-            if let Ok(gain) = verdict {
-                // What is too much for one window goes as far as it may, and on with the next.
-                gain.pages += left.take(wish.node, wish.pages - gain.pages, goes_aside(wish));
-                if gain.pages == 0 {
-                    *verdict = Err(Veto::Budget);
-                }
-            }
         }
         verdicts
     }

@@ -568,10 +568,7 @@ fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usiz
     let mut places: Vec<usize> = enough.collect();
     places.sort_by_cached_key(|&place| Reverse(page(place).weight()));
     let main_user = |place: usize| {
-        let most = page(place)
-            .accessors()
-            .iter()
-            .max_by_key(|user| user.weight);
+        let most = page(place).main_user();
         most.map_or(0, |user| user.task as usize)
     };
     let tasks = places.iter().map(|&place| main_user(place) + 1).max();

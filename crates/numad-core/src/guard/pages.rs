@@ -91,8 +91,8 @@ impl Budget<'_> {
         Ok(free / self.page_bytes)
     }
 
-    /// Takes as many pages of a wish as may go.
-    fn take(&mut self, wish: &PageWish<'_>, aside: bool) -> u64 {
+    /// Takes as many pages of a wish as may go, and so many at most.
+    fn take(&mut self, wish: &PageWish<'_>, most: u64, aside: bool) -> u64 {
         let room = self.room(wish.node).unwrap_or(0);
         let own = wish.page.and_then(owner);
         let own = own.and_then(|task| self.own.get_mut(task as usize));
@@ -102,7 +102,7 @@ impl Budget<'_> {
             own.as_ref().map_or(u64::MAX, |own| **own),
             room,
         ];
-        let pages = limits.into_iter().fold(wish.pages, u64::min);
+        let pages = limits.into_iter().fold(most, u64::min);
         self.pages -= pages;
         self.aside -= if aside { pages } else { 0 };
         if let Some(own) = own {
@@ -138,6 +138,9 @@ impl PageCase<'_> {
             page_bytes: self.program.page_bytes,
             free,
         };
+        // Copies to several nodes go on side by side: each has its part of the window before any has more.
+        let nodes: BTreeSet<usize> = wishes.iter().map(|wish| wish.node).collect();
+        let mut parts = vec![left.pages / nodes.len().max(1) as u64; left.free.len()];
         let goes_aside =
             |wish: &PageWish<'_>| wish.page.is_some_and(|page| relief.contains(&page.slot));
         let mut verdicts: Vec<Result<PageGain, Veto>> = Vec::with_capacity(wishes.len());
@@ -150,11 +153,9 @@ impl PageCase<'_> {
                 if !taken.insert(page.key) {
                     return Err(Veto::Budget);
                 }
-                // What is too much for one window goes as far as it may, and on with the next.
-                gain.pages = left.take(wish, goes_aside(wish));
-                if gain.pages == 0 {
-                    return Err(Veto::Budget);
-                }
+                let most = wish.pages.min(parts[wish.node]);
+                gain.pages = left.take(wish, most, goes_aside(wish));
+                parts[wish.node] -= gain.pages;
                 let part = gain.pages as f64 / wish.pages as f64;
                 if let (Some(loads), Some(home)) = (&mut loads, page.home) {
                     let ways = (usize::from(home), wish.node);
@@ -162,6 +163,15 @@ impl PageCase<'_> {
                 }
                 Ok(gain)
             }));
+        }
+        for (wish, verdict) in wishes.iter().zip(&mut verdicts) {
+            if let Ok(gain) = verdict {
+                // What is too much for one window goes as far as it may, and on with the next.
+                gain.pages += left.take(wish, wish.pages - gain.pages, goes_aside(wish));
+                if gain.pages == 0 {
+                    *verdict = Err(Veto::Budget);
+                }
+            }
         }
         verdicts
     }

@@ -86,6 +86,35 @@ fn batches_are_bounded_and_so_is_the_budget() {
     assert_eq!(vetoes[0], (format!("{left} pages"), Veto::Budget));
 }
 
+/// What goes to one node does not take all of a window.
+#[test]
+fn each_node_has_its_part_of_a_window() {
+    let ordered = |first: u64, second: u64| {
+        let mut world = World::new("3x4@10,20");
+        let limited = AttachOptions {
+            page_moves_max: 100,
+            ..options()
+        };
+        let (_, script) = world.attach(10, &[4], limited);
+        let wanted = (0..first).map(|page| (page, 1));
+        let wanted = wanted.chain((500..500 + second).map(|page| (page, 2)));
+        script.lock().unwrap().pages = wanted.clone().collect();
+        wanted.for_each(|(page, _)| world.touch(10, page, 8));
+        let mut on = [0, 0, 0];
+        for action in world.window().actions {
+            if let Action::MovePages { pages, node, .. } = action {
+                on[node.0 as usize] += pages.len();
+            }
+        }
+        on
+    };
+    assert_eq!(ordered(200, 200), [0, 50, 50]);
+    // What one does not need is the other's.
+    assert_eq!(ordered(200, 20), [0, 80, 20]);
+    assert_eq!(ordered(20, 200), [0, 20, 80]);
+    assert_eq!(ordered(30, 40), [0, 30, 40]);
+}
+
 /// Who waits for what is on the way is waited for, so no task's own memory takes all of a window.
 #[test]
 fn no_more_than_twice_its_part_of_a_window_is_of_one_tasks_own_memory() {

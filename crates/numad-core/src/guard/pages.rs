@@ -8,6 +8,7 @@ use crate::evening::evened;
 use crate::evidence::{self, Certainty, Evidence, Scale};
 use crate::policy::{Accessor, Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure};
+use crate::published::Method;
 
 /// Part of the time that accesses to a page take which is expected to be saved where it goes so
 /// that nodes have alike, and how busy they are is not known: on eight machines of the simulator 3
@@ -77,7 +78,8 @@ pub(crate) struct PageCase<'a> {
 struct Budget<'a> {
     pages: u64,
     aside: u64,
-    /// Of the memory of each task's own: it waits for what is on the way, and others wait for it.
+    /// Of the memory of each task's own: it waits for what is on the way, and others wait for it. Papers know no such
+    /// limit.
     own: Vec<u64>,
     page_bytes: u64,
     /// Bytes that may still be filled on each node.
@@ -134,7 +136,12 @@ impl PageCase<'_> {
         let mut left = Budget {
             pages: self.moves_max,
             aside: self.aside_max,
-            own: vec![self.program.own_part(self.moves_max); self.program.tasks.len()],
+            own: match self.options.method {
+                Method::Ours => {
+                    vec![self.program.own_part(self.moves_max); self.program.tasks.len()]
+                }
+                Method::Published => Vec::new(),
+            },
             page_bytes: self.program.page_bytes,
             free,
         };

@@ -286,8 +286,8 @@ impl ThreadPlan<'_> {
         }
         let prices = &self.program.prices;
         let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
-        // One page after the other: in the mean each takes half as long as all.
-        let following_ns = FOLLOWING_NS + self.program.take_ns(&pages) / 2.0;
+        // Threads that go in step wait for the one whose memory comes last. Whether they do is not known.
+        let following_ns = FOLLOWING_NS + self.program.take_ns(&pages);
         tasks as f64 * prices.task_move_ns
             + pages.iter().sum::<u64>() as f64 * prices.page_move_ns
             + farther.max(0.0) * saving_ns * following_ns / self.program.window_ns().max(1.0)

@@ -8,16 +8,17 @@
 //! # What is worth it
 //!
 //! A plan replaces what is when what becomes nearer by it is at least `gain_min` of all that the
-//! moved tasks say, at the distance that nodes are apart on average ([`Board::is_worth`]); and each
-//! task that moves has to pay that share of what it says as its price when plans are compared.
-//! Besides, the gain has to be more than chance gives: with `W` events spread evenly over the pairs
-//! of `T` tasks the best partition still finds about `0.54 sqrt(W T)` more of them within its parts
-//! than a blind one (the ground state of Sherrington and Kirkpatrick's spin glass, 0.7632, in which
-//! every bisection of a random graph ends: Dembo, Montanari and Sen 2017). A plan that moves `m`
-//! tasks is one of some `T^m`, the best of which is off by at most `sqrt(2 m log2 T)` deviations of
-//! the events that it brings together or tears apart: where that is less, it is what counts, so
-//! that one pair can be told from a crowd. A placement that is no proper one, with somebody who has
-//! no seat, is replaced whenever that seats more.
+//! moved tasks say, at the distance that nodes are apart on average ([`Board::is_worth`]); and when
+//! plans are compared the tasks that move have to pay that share of what they say as their price,
+//! or what it costs that their memory follows, where that is more. Besides, the gain has to be more
+//! than chance gives: with `W` events spread evenly over the pairs of `T` tasks the best partition
+//! still finds about `0.54 sqrt(W T)` more of them within its parts than a blind one (the ground
+//! state of Sherrington and Kirkpatrick's spin glass, 0.7632, in which every bisection of a random
+//! graph ends: Dembo, Montanari and Sen 2017). A plan that moves `m` tasks is one of some `T^m`,
+//! the best of which is off by at most `sqrt(2 m log2 T)` deviations of the events that it brings
+//! together or tears apart: where that is less, it is what counts, so that one pair can be told
+//! from a crowd. A placement that is no proper one, with somebody who has no seat, is replaced
+//! whenever that seats more.
 //!
 //! # Standing still
 //!

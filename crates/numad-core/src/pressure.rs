@@ -286,7 +286,8 @@ impl ThreadPlan<'_> {
         }
         let prices = &self.program.prices;
         let saving_ns = prices.accesses_per_amount * prices.access_saving_ns_per_distance;
-        // Threads that go in step wait for the one whose memory comes last. Whether they do is not known.
+        // Threads that go in step wait for the one whose memory comes last. Whether they do is not
+        // known.
         let following_ns = FOLLOWING_NS + self.program.take_ns(&pages);
         tasks as f64 * prices.task_move_ns
             + pages.iter().sum::<u64>() as f64 * prices.page_move_ns

@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(moved, [0, 15]);
     }
 
-    /// All four who talk to each other get together if that is cheap; where much memory would have to
-    /// follow, only the two partners do who are apart.
+    /// All four who talk to each other get together if that is cheap; where much memory would have
+    /// to follow, only the two partners do who are apart.
     #[test]
     fn who_has_much_memory_moves_for_much_alone() {
         let moved = |pages: u64| {

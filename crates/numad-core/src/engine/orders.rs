@@ -238,8 +238,8 @@ impl Attachment {
             (*turn, batch)
         };
         let mut batches: Vec<(u32, Vec<Going>)> = runs.flat_map(batches_of).map(in_turn).collect();
-        // Of each grant the first, then of each the second: what goes side by side comes from and goes to
-        // different nodes, and holds up different threads, each for as long as a batch takes.
+        // Of each grant the first, then of each the second: what goes side by side comes from and
+        // goes to different nodes, and holds up different threads, each as long as a batch takes.
         batches.sort_by_key(|&(turn, _)| turn);
         for (_, batch) in batches {
             self.order_batch(context, grants, &batch);

@@ -78,8 +78,8 @@ pub(crate) struct PageCase<'a> {
 struct Budget<'a> {
     pages: u64,
     aside: u64,
-    /// Of the memory of each task's own: it waits for what is on the way, and others wait for it. Papers know no such
-    /// limit.
+    /// Of the memory of each task's own: it waits for what is on the way, and others wait for it.
+    /// Papers know no such limit.
     own: Vec<u64>,
     page_bytes: u64,
     /// Bytes that may still be filled on each node.

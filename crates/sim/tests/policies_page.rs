@@ -9,7 +9,6 @@ use sim::{Report, Scenario};
 use topology::CpuSet;
 
 const PAGE: &str = include_str!("../../../docs/policies.md");
-const MATRIX: &str = include_str!("../../../docs/simulator-matrix.md");
 
 const SCENARIOS: [&str; 8] = [
     "one-toucher",
@@ -76,51 +75,6 @@ fn a_flooded_node_is_as_the_page_says() {
         let gain = report.gain_percent();
         writeln!(table, "| `{machine}` | {away:.1} % | {gain:+.1} % |")
             .expect("a string takes all");
-    }
-    stands_in_the_page(&table);
-}
-
-/// Rows of the first table of the matrix's page whose head begins with this word.
-fn rows(head: &str) -> (Vec<&'static str>, Vec<Vec<&'static str>>) {
-    let cells = |line: &'static str| -> Vec<&'static str> {
-        line.trim_matches('|').split('|').map(str::trim).collect()
-    };
-    let mut lines = MATRIX.lines().skip_while(|line| !line.starts_with(head));
-    let names = cells(lines.next().expect("the table is there"));
-    let rows = lines.skip(1).take_while(|line| line.starts_with('|'));
-    (names, rows.map(cells).collect())
-}
-
-#[test]
-fn means_over_the_simulators_matrix_are_as_the_page_says() {
-    let (names, rows) = rows("| machine | workload |");
-    let figure = |row: &[&str], at: usize| -> f64 {
-        row[at].trim_matches('*').parse().expect("work is a number")
-    };
-    let at = |name: &str| names.iter().position(|&other| other == name);
-    let mut table = "| policy | work over `linux` | over `none` | least over `linux` | most |\n\
-                     | --- | ---: | ---: | ---: | ---: |\n"
-        .to_owned();
-    for policy in policies::registry() {
-        let Some(own) = at(policy.name()) else {
-            continue;
-        };
-        let mean = |against: &str| {
-            let against = at(against).expect("a baseline");
-            let logs = rows
-                .iter()
-                .map(|row| (figure(row, own) / figure(row, against)).ln());
-            (logs.sum::<f64>() / rows.len() as f64).exp()
-        };
-        let all = || rows.iter().map(|row| figure(row, own) / 100.0);
-        let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
-        let (linux, none) = (mean("linux"), mean("none"));
-        writeln!(
-            table,
-            "| `{}` | {linux:.2} | {none:.2} | {least:.2} | {most:.2} |",
-            policy.name()
-        )
-        .expect("a string takes all");
     }
     stands_in_the_page(&table);
 }

@@ -34,6 +34,8 @@ pub(super) struct Attachment {
     pub window: Duration,
     /// When it is looked whether it tells anything; none once the program has ended.
     pub window_end: Option<Time>,
+    /// How often that was done, and the window went on.
+    pub looks: u32,
     /// Answers of the policy stand: it need not see each window.
     pub stands: bool,
     /// GB/s that the program took from each node's memory in its last window, by position, as its
@@ -62,6 +64,7 @@ impl Attachment {
             window_start: now,
             window: interval.current(),
             window_end: Some(now.after(interval.current())),
+            looks: 0,
             stands: false,
             takes_gbps: Vec::new(),
             totals: Totals::default(),
@@ -70,22 +73,22 @@ impl Attachment {
     }
 
     /// Whether the window has ended. One that has lasted as long as it should and tells nothing goes
-    /// on.
+    /// on: for as long again from now, for whoever asks may have been busy since it should have ended.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        while let Some(end) = self.window_end.filter(|&end| end <= now) {
-            if !self.waits(end.since(self.window_start)) {
-                return true;
-            }
-            self.window_end = Some(end.after(self.window));
+        let is_over = self.window_end.is_some_and(|end| end <= now);
+        if is_over && self.waits() {
+            self.looks += 1;
+            self.window_end = Some(now.after(self.window));
             self.seen.look_on();
+            return false;
         }
-        false
+        is_over
     }
 
-    /// Whether a window that has lasted so long goes on: by too few samples nothing is decided, and
-    /// of a program at rest nothing, as long as no sample says otherwise.
-    fn waits(&self, lasted: Duration) -> bool {
-        let is_long = self.judged.has_fixed_windows() || lasted >= self.window * WAIT_MOST;
+    /// Whether a window goes on: by too few samples nothing is decided, and of a program at rest
+    /// nothing, as long as no sample says otherwise.
+    fn waits(&self) -> bool {
+        let is_long = self.judged.has_fixed_windows() || self.looks + 1 >= WAIT_MOST;
         if is_long || !self.options.require_gain {
             return false;
         }

@@ -171,6 +171,7 @@ impl Attachment {
         self.window_start = now;
         self.window = next;
         self.window_end = Some(now.after(next));
+        self.looks = 0;
         summary.next_ms = millis(next);
         context
             .events

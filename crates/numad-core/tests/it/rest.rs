@@ -64,6 +64,17 @@ fn a_window_with_too_few_samples_goes_on_until_it_has_enough_but_not_for_ever() 
     assert_eq!(lasts(&mut world, id, third), 3);
 }
 
+#[test]
+fn a_window_that_is_looked_at_late_has_as_many_looks() {
+    let (mut world, id) = two_pairs();
+    world.pass(WINDOW * 100);
+    assert!(world.engine.due(world.now).is_empty());
+    let late = world.now;
+    assert_eq!(world.engine.deadline(), Some(late.after(WINDOW)));
+    both_pairs(&mut world, 0);
+    assert_eq!(lasts(&mut world, id, |_| {}), 1);
+}
+
 fn at_rest() -> (World, AttachmentId) {
     let (mut world, id) = two_pairs();
     for _ in 0..12 {

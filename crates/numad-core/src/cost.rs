@@ -178,6 +178,12 @@ impl Prices {
         }
     }
 
+    /// Whether weights tell how often memory is used, and not only that it is.
+    #[must_use]
+    pub const fn tell_how_often(&self) -> bool {
+        self.accesses_per_busy_second <= 0.0
+    }
+
     /// What a plan saves over the horizon if every window is like this one, in nanoseconds.
     /// `saved` is accesses times distance per window; negative when the plan makes things worse.
     #[must_use]

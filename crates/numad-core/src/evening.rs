@@ -31,7 +31,8 @@ pub struct Evenness {
 }
 
 impl Evenness {
-    /// As pages are now. Those that take part are nodes with memory beside processors on which some
+    /// As pages are now. Where it is not known how often pages are used, what no node has for itself
+    /// is to be even alone: a page that all use all the time faults as rarely as any other. Nodes that take part are nodes with memory beside processors on which some
     /// task may run: memory without is farther from all, and a matter of bandwidth.
     #[must_use]
     pub fn of(program: &Program<'_>) -> Self {
@@ -46,7 +47,9 @@ impl Evenness {
             .filter(|&position| runs(position));
         let takers: Vec<usize> = takers.collect();
         let mut load = vec![0.0; program.topology.nodes().len()];
-        for page in program.pages {
+        let tells_how_often = program.prices.tell_how_often();
+        let counted = program.pages.iter();
+        for page in counted.filter(|page| tells_how_often || is_no_nodes(program, page)) {
             if let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) {
                 *load += page.weight() as f64;
             }
@@ -91,6 +94,23 @@ impl Evenness {
         }
         evens
     }
+}
+
+/// Whether no node has more than half of the uses of a page.
+fn is_no_nodes(program: &Program<'_>, page: &Page) -> bool {
+    let mut of_nodes = vec![0; program.topology.nodes().len()];
+    for user in page.accessors() {
+        let node = program
+            .tasks
+            .get(user.task as usize)
+            .and_then(|task| task.node);
+        if let Some(uses) = node.and_then(|node| of_nodes.get_mut(node)) {
+            *uses += u64::from(user.weight);
+        }
+    }
+    let named: u64 = of_nodes.iter().sum();
+    let most = of_nodes.into_iter().max().unwrap_or(0);
+    most * 2 <= named || page.forgotten * 2 >= page.weight()
 }
 
 /// Which of these moves even out what the program asks of nodes, by slot. Moves are pages with the

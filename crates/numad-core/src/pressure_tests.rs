@@ -17,6 +17,7 @@ struct Scene {
     tasks: Vec<Task>,
     live: CommMatrix,
     pages: Vec<Page>,
+    prices: Prices,
 }
 
 impl Scene {
@@ -59,6 +60,7 @@ impl Scene {
             tasks: tasks.collect(),
             live,
             pages: pages.collect(),
+            prices: Prices::default(),
         }
     }
 
@@ -82,7 +84,7 @@ impl Scene {
             page_bytes: 4096,
             window: Duration::from_millis(500),
             samples: 1000,
-            prices: Prices::default(),
+            prices: self.prices,
             handed: None,
             ipc: None,
             memory_per_weight: 1.0,
@@ -437,16 +439,19 @@ fn a_page_goes_with_its_plan_though_it_alone_would_not() {
 /// Four pages that a task on each of two nodes uses alike, on these nodes, and those of the first
 /// moves that even out what is asked.
 #[track_caller]
-fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
-    let mut scene = Scene::new([0, 1, 0, 1], homes, 10);
+/// Pages that two tasks on two nodes use alike.
+fn shared_by_two(homes: [u16; 4], weight: u32) -> Scene {
+    let mut scene = Scene::new([0, 1, 0, 1], homes, weight);
     for page in &mut scene.pages {
         page.recent[0].task = 0;
-        page.recent[1] = Accessor {
-            task: 1,
-            weight: 10,
-        };
+        page.recent[1] = Accessor { task: 1, weight };
         page.accessor_count = 2;
     }
+    scene
+}
+
+fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
+    let scene = shared_by_two(homes, 10);
     let granted = evened(&scene.program(), &scene.moves(moves), &[true, true]);
     assert_eq!(granted.into_iter().collect::<Vec<_>>(), expected);
 }
@@ -489,6 +494,20 @@ fn pages_are_spread_of_which_chance_says_that_some_are_used_more_from_here_and_s
     assert_eq!(spread([0, 1, 0, 1], true), 2);
     assert_eq!(spread([0, 1, 0, 1], false), 0);
     assert_eq!(spread([0, 0, 0, 0], true), 0);
+}
+
+#[test]
+fn a_full_controller_says_nothing_of_pages_of_which_only_faults_tell() {
+    let spread = |accesses_per_busy_second| {
+        let mut scene = shared_by_two([0; 4], 100);
+        scene.prices.accesses_per_busy_second = accesses_per_busy_second;
+        let wishes = [(0, 1), (1, 1), (2, 1), (3, 1)];
+        let verdicts = scene.judged(&wishes, Some(FIRST_FULL), (0.9, true));
+        verdicts.into_iter().filter(Result::is_ok).count()
+    };
+    // It is others who fill it, as far as samples tell.
+    assert_eq!(spread(0.0), 0);
+    assert_eq!(spread(1e6), 2);
 }
 
 #[test]

@@ -233,7 +233,7 @@ impl DataMapping {
     /// Counts every page once, and returns those that should be elsewhere.
     fn count<'a>(&mut self, program: &Program<'a>, seats: &[Seat]) -> Vec<Candidate<'a>> {
         self.table.runners = runners(program).max(1);
-        self.table.firsts = program.prices.accesses_per_busy_second > 0.0;
+        self.table.firsts = !program.prices.tell_how_often();
         let everyones = even::everyones(program);
         let mut candidates = Vec::new();
         for page in program.pages {

@@ -179,6 +179,24 @@ mod tests {
         assert_eq!(moved(&[], &of_some), [1; 8], "few of 32 use it");
     }
 
+    /// Eight pages that two nodes share, all on node 0, among many that each node has for itself.
+    #[test]
+    fn what_only_faults_tell_of_is_spread_however_much_others_have_for_themselves() {
+        let among = |accesses_per_busy_second| {
+            let mut scene = shared([0; 8]).with_capacity(&[1, 1]);
+            for _ in 0..100 {
+                let own = [(0, [0, 0]), (1, [1, 1])];
+                for (home, users) in own {
+                    scene = scene.with_page(Some(home), &users);
+                }
+            }
+            scene.prices.accesses_per_busy_second = accesses_per_busy_second;
+            moved(&[], &scene)
+        };
+        assert_eq!(among(0.0), [0; 0], "they are used as often as any page");
+        assert_eq!(among(1e6), [1; 4]);
+    }
+
     #[test]
     fn what_is_more_than_a_part_goes_where_nothing_is() {
         // Each stands for half of all that is asked.

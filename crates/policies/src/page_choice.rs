@@ -2,7 +2,8 @@
 //!
 //! LAPT's data mapping ([`crate::data_mapping`]) knows distance alone. Where a memory is asked for much of what it
 //! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
-//! program get on faster. Both go by where threads are now: while these move, pages wait.
+//! program get on faster; but not of a program of which it is not known how often it uses its memory, as by page faults.
+//! Both go by where threads are now: while these move, pages wait.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,8 @@ impl PageChoice {
         let first = out.len();
         self.near.propose(now, program, out);
         let model = machine(program);
-        if !(self.goes_wide || is_busy(program, &model)) {
+        let tells = program.prices.tell_how_often();
+        if !(tells && (self.goes_wide || is_busy(program, &model))) {
             return self.wide.pass(now, program);
         }
         let nodes = program.nodes();

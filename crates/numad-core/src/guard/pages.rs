@@ -204,7 +204,12 @@ impl PageCase<'_> {
             let nearer = !alike && self.worth(page, moved, None).pays();
             (!nearer).then_some((page, moved, alike))
         });
-        let Some(pressure) = self.pressure.filter(|pressure| !pressure.is_calm()) else {
+        // What the program itself has to do with it is known only of those who tell how often.
+        let tells = self.program.prices.tell_how_often();
+        let pressure = self
+            .pressure
+            .filter(|pressure| tells && !pressure.is_calm());
+        let Some(pressure) = pressure else {
             let earns = |page, home| {
                 self.saves(page, EVENED * way(self.program, page, home))
                     .pays()

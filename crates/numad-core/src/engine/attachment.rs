@@ -36,6 +36,8 @@ pub(super) struct Attachment {
     pub window_end: Option<Time>,
     /// How often that was done, and the window went on.
     pub looks: u32,
+    /// Threads have moved in the last window: pages may follow them by what was seen in it.
+    pub follows: bool,
     /// Answers of the policy stand: it need not see each window.
     pub stands: bool,
     /// GB/s that the program took from each node's memory in its last window, by position, as its
@@ -65,6 +67,7 @@ impl Attachment {
             window: interval.current(),
             window_end: Some(now.after(interval.current())),
             looks: 0,
+            follows: false,
             stands: false,
             takes_gbps: Vec::new(),
             totals: Totals::default(),

@@ -70,6 +70,8 @@ pub(super) struct Seen {
     lasted: Lasting,
     lasts: Option<Lasting>,
     thin: Thin,
+    /// Blocks of memory that were told apart in the last window.
+    blocks: usize,
     /// Observations so far.
     observations: u64,
     live: Live,
@@ -147,6 +149,7 @@ impl Seen {
             lasted: Lasting::default(),
             lasts: None,
             thin: Thin::new(),
+            blocks: 0,
             observations: 0,
             live: Live {
                 since: now,
@@ -537,7 +540,7 @@ impl Seen {
     /// Begins a window that is so many times as long as the last, of so many threads; what was counted of the one
     /// before joins the totals.
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
-        self.thin.begin(times, threads);
+        self.thin.begin(times, (threads, self.blocks));
         for talk in [&mut self.said, &mut self.handed] {
             talk.forget_dropped();
         }

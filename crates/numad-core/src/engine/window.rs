@@ -136,6 +136,9 @@ impl Attachment {
         scratch.proposals = proposals;
         let before = context.actions.len();
         let effect = self.order(context, scratch, &mut decision);
+        // Page faults come in bursts: the next may be long in coming.
+        let tells = self.options.prices.tell_how_often();
+        self.follows = effect.moved && !tells && self.options.method == Method::Ours;
         summary.actions = count(context.actions.len() - before);
         let change = self
             .judged
@@ -150,7 +153,7 @@ impl Attachment {
         let (now, stream) = (context.now, context.stream);
         // What too few samples said for so long is old.
         let waited = now.since(self.seen.since()) >= self.window * WAIT_MOST;
-        let fades = confident && scratch.samples > 0 || waited;
+        let fades = !self.follows && (confident && scratch.samples > 0 || waited);
         if self.seen.turn_over(now, stream, &scratch.slots, fades) {
             self.ordered.forget(|space| self.seen.has(space));
         }
@@ -212,7 +215,7 @@ impl Attachment {
         }
         let (mut plans, mut stands) = (Vec::new(), false);
         // Nothing new was seen: a policy that goes by samples has nothing to say.
-        if self.seen.samples() > 0 || !self.options.require_gain {
+        if self.seen.samples() > 0 || self.follows || !self.options.require_gain {
             stands = self.ask(context.now, &program, &mut plans);
         }
         let balances = context.kernel_balances && self.options.require_gain;

@@ -211,7 +211,8 @@ impl<'a> Known<'_, 'a> {
         let sure = *found.entry((block, home, wish.node)).or_insert_with(|| {
             let scale = self.pieces.scale(tag, program, moved);
             let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
-            self.certainty.weigh_chosen(&scale, plans).convinces()
+            self.pieces.is_dealt(tag) && scale.net() > 0.0
+                || self.certainty.weigh_chosen(&scale, plans).convinces()
         });
         let points = self.seen.points();
         sure && self.pieces.own_saving(tag, points, program, moved) >= 0.0

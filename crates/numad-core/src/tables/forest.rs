@@ -12,7 +12,9 @@
 //! there are some dozens of threads. A block is split where its halves by themselves explain the
 //! samples better than the whole, by more than [`SPLIT`]. The best of all such partitions comes out
 //! of one pass from single pages up, as dyadic CART and context-tree weighting find it. Pages that
-//! nobody has sampled belong to their block.
+//! nobody has sampled belong to their block. Where a program deals its memory out to threads in small
+//! pieces of one size, samples of neighbours say so long before each piece has some of its own, and
+//! no block is larger than such a piece ([`Grain`]).
 //!
 //! Kept are samples by page and thread, which count half as much with each window. The partition is
 //! made anew when a window ends, for it costs no more than to look at them. Time grows with
@@ -46,6 +48,66 @@ const AROUND: usize = 8;
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
+
+/// How large pieces are in which a program deals out its memory: neighbours within one are of the
+/// same thread, and beyond it of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grain {
+    /// Of pages in a piece, as a power of two; none where nothing is seen of that.
+    bits: Option<u32>,
+}
+
+/// Neighbours that must be within pieces, and at the border of two, to tell how large those are.
+const GRAIN_WITHIN: u32 = 64;
+const GRAIN_BETWEEN: u32 = 16;
+
+/// So many neighbours within pieces must be of one thread for each that is not.
+const GRAIN_ALIKE: u32 = 3;
+
+impl Grain {
+    /// By who was sampled beside whom. Two pages are as far apart as the smallest aligned block
+    /// that has both is large.
+    fn of(points: &[Point]) -> Self {
+        let mut alike = [0_u32; PAGE_BITS as usize + 1];
+        let mut unlike = alike;
+        for (one, other) in points.iter().zip(points.iter().skip(1)) {
+            let apart = (u64::BITS - (one.tag ^ other.tag).leading_zeros()) as usize;
+            let counts = match one.seat == other.seat {
+                true => &mut alike,
+                false => &mut unlike,
+            };
+            if let Some(count) = counts.get_mut(apart) {
+                *count += 1;
+            }
+        }
+        // What several use on one page is within any piece.
+        let (mut within, mut strays) = (0, 0);
+        let mut levels = alike.into_iter().zip(unlike);
+        let is_border = |(alike, unlike): (u32, u32)| {
+            let is_piece = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
+            within += alike;
+            strays += unlike;
+            is_piece && unlike > alike && alike + unlike >= GRAIN_BETWEEN
+        };
+        let bits = levels.position(is_border);
+        Self {
+            bits: bits.and_then(|apart| u32::try_from(apart).ok()?.checked_sub(1)),
+        }
+    }
+
+    /// Whether two pages that are first apart in a bit so high are in different pieces.
+    #[inline]
+    fn parts(self, split: u32) -> bool {
+        self.bits.is_some_and(|bits| split > bits)
+    }
+
+    /// The piece that a page is in, where that is known.
+    pub(crate) fn around(self, page: u64) -> Option<Range<u64>> {
+        let bits = self.bits?;
+        let first = page >> bits << bits;
+        Some(first..first + (1 << bits))
+    }
+}
 
 /// Samples of one thread on one page, in parts of [`SAMPLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +195,7 @@ pub(crate) struct Blocks {
     users: Vec<User>,
     /// Where the user of a seat was put last, before its block was sorted.
     places: Vec<usize>,
+    grain: Grain,
 }
 
 impl Blocks {
@@ -147,6 +210,11 @@ impl Blocks {
             points: start.0..end.0,
             users: &self.users[start.1..end.1],
         }
+    }
+
+    /// How memory is dealt out.
+    pub(crate) const fn grain(&self) -> Grain {
+        self.grain
     }
 
     /// Users of all blocks, those of one after those of the other.
@@ -219,11 +287,15 @@ impl Forest {
     pub(crate) fn blocks(&mut self, threads: usize) -> Blocks {
         self.settle();
         self.gammas.fit(threads.max(2));
-        let mut search = Search::new(&self.gammas, self.points.len());
+        let grain = Grain::of(&self.points);
+        let mut search = Search::new((&self.gammas, grain), self.points.len());
         for page in self.points.chunk_by(|one, other| one.tag == other.tag) {
             search.add(page);
         }
-        let mut found = Blocks::default();
+        let mut found = Blocks {
+            grain,
+            ..Blocks::default()
+        };
         for end in search.finish() {
             found.push(&self.points, end);
         }
@@ -404,6 +476,7 @@ pub(crate) const fn border(low: u64, high: u64) -> u64 {
 /// together once all of it has come.
 struct Search<'a> {
     gammas: &'a Gammas,
+    grain: Grain,
     /// Memory that was looked at, each piece larger than the one behind it.
     parts: Vec<Part>,
     /// Where the best blocks of the parts end, of one part after the other.
@@ -446,9 +519,10 @@ enum Kind {
 }
 
 impl<'a> Search<'a> {
-    fn new(gammas: &'a Gammas, points: usize) -> Self {
+    fn new((gammas, grain): (&'a Gammas, Grain), points: usize) -> Self {
         Self {
             gammas,
+            grain,
             parts: Vec::with_capacity(u64::BITS as usize),
             blocks: Vec::with_capacity(points),
             counts: Vec::with_capacity(points),
@@ -529,7 +603,7 @@ impl<'a> Search<'a> {
         let whole = one.uses - self.gammas.all(one.samples) - WHOLE;
         one.score = one.score + other.score - SPLIT;
         one.kind = Kind::Several;
-        if one.is_near(other) && whole >= one.score {
+        if one.is_near(other) && !self.grain.parts(other.split) && whole >= one.score {
             one.score = whole;
             let end = self.blocks.last().copied();
             self.blocks.truncate(one.blocks);

@@ -208,6 +208,65 @@ fn the_rows_of_the_reference_are_reached() {
     }
 }
 
+/// The grain by so many samples of a pattern.
+fn grain(work: &Work, samples: usize, dice: &mut Dice) -> Option<u32> {
+    let mut forest = Forest::default();
+    for _ in 0..samples {
+        let (page, thread) = work.draw(dice);
+        forest.note(tag(page), thread as Seat);
+    }
+    forest.blocks(work.threads as usize).grain().bits
+}
+
+/// 4,096 pieces of 16 pages, one sample of ten being anybody's, and less than one of each in a window.
+#[test]
+fn memory_dealt_out_in_pieces_is_known_by_few_samples_that_have_faded() {
+    for seed in 1..4 {
+        let mut dice = Dice(seed);
+        let work = Work::new(Pattern::Strided, (32, 4), 2048, &mut dice);
+        let mut forest = Forest::default();
+        for _ in 0..6 {
+            forest.fade();
+            for _ in 0..2048 {
+                let (page, thread) = work.draw(&mut dice);
+                forest.note(tag(page), thread as Seat);
+            }
+        }
+        let blocks = forest.blocks(32);
+        assert_eq!(blocks.grain().bits, Some(4), "seed {seed}");
+        assert!(blocks.len() > 2000, "seed {seed}: {}", blocks.len());
+        let of_one = blocks.iter().filter(|block| block.users.len() == 1);
+        assert!(of_one.count() * 4 > blocks.len() * 3, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_threads_share_has_no_grain_and_slices_have_their_size() {
+    for seed in 1..4 {
+        let mut dice = Dice(seed);
+        let mut grain_of = |pattern| {
+            let work = Work::new(pattern, (32, 4), 2048, &mut dice);
+            grain(&work, 8192, &mut dice)
+        };
+        assert_eq!(grain_of(Pattern::Pairs), None, "seed {seed}");
+        assert!(
+            grain_of(Pattern::Slices).is_none_or(|bits| bits >= 10),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn a_piece_reaches_from_border_to_border() {
+    let mut forest = Forest::default();
+    for page in 0..2048 {
+        forest.note(tag(page), (page / 16 % 4) as Seat);
+    }
+    let grain = forest.blocks(4).grain();
+    assert_eq!(grain.around(33), Some(32..48));
+    assert_eq!(Grain::default().around(33), None);
+}
+
 #[test]
 fn a_slice_is_known_by_ten_samples() {
     let mut forest = Forest::default();

@@ -139,6 +139,22 @@ fn pages_of_threads_that_went_follow_however_few() {
     assert_eq!(world.window().orders(), "p900>1");
 }
 
+#[test]
+fn pages_follow_by_what_was_seen_before_where_faults_may_be_long_in_coming() {
+    let follows = |accesses_per_busy_second| {
+        let mut options = gain();
+        options.prices.accesses_per_busy_second = accesses_per_busy_second;
+        let (mut world, script) = exchange(5, options);
+        world.touch(11, 900, 80);
+        script.lock().unwrap().pages = vec![(900, 1)];
+        assert_eq!(world.window().orders(), "10>0 12>0 11>1 13>1");
+        // Nobody is seen to use anything now.
+        [(); 2].map(|()| world.window().orders())
+    };
+    assert_eq!(follows(1e6), ["p900>1", ""]);
+    assert_eq!(follows(0.0), ["", ""]);
+}
+
 /// In which windows a page, whose move costs so much, goes to the node that its user is to leave.
 fn page_goes(with_old: u64, page_move_ns: f64) -> [bool; 3] {
     let mut options = gain();

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::tables::forest::{Block, Point, border};
+use crate::tables::forest::{Block, Grain, Point, border};
 use crate::tables::ranges::{cut, join, without};
 
 /// How many times as wide as the gaps around it, or as half of all gaps of its block, one may be to
@@ -35,10 +35,10 @@ impl Extents {
     pub(super) fn add(
         &mut self,
         all: &[Point],
-        block: &Block<'_>,
+        (block, grain): (&Block<'_>, Grain),
         foreign: &[Range<u64>],
     ) -> Range<usize> {
-        let filled = self.fill(all, block);
+        let filled = self.fill(all, block, grain);
         let (first, end) = (
             self.ranges[filled.start].start,
             self.ranges[filled.end - 1].end,
@@ -59,7 +59,7 @@ impl Extents {
         filled.start..self.ranges.len()
     }
 
-    fn fill(&mut self, all: &[Point], block: &Block<'_>) -> Range<usize> {
+    fn fill(&mut self, all: &[Point], block: &Block<'_>, grain: Grain) -> Range<usize> {
         let points = &all[block.points.clone()];
         let (first, last) = (
             points[0].tag().page(),
@@ -72,12 +72,16 @@ impl Extents {
             .map(|two| two[1].tag().page() - two[0].tag().page());
         self.gaps.extend(steps.filter(|&gap| gap > 0));
         self.ranges.push(first..first + 1);
-        if self.gaps.is_empty() {
+        let within = grain.around(first).zip(grain.around(last));
+        let median = if !self.gaps.is_empty() {
+            self.sorted.clone_from(&self.gaps);
+            let middle = self.sorted.len() / 2;
+            *self.sorted.select_nth_unstable(middle).1
+        } else if within.is_some() {
+            GAP_MIN
+        } else {
             return begin..begin + 1;
-        }
-        self.sorted.clone_from(&self.gaps);
-        let middle = self.sorted.len() / 2;
-        let median = *self.sorted.select_nth_unstable(middle).1;
+        };
         let near = median.saturating_mul(GAP).max(GAP_MIN);
         let (mut page, mut at) = (first, begin);
         for (index, &gap) in self.gaps.iter().enumerate() {
@@ -103,6 +107,10 @@ impl Extents {
             Some(after) if after - last <= near => border(last, after),
             _ => last + median,
         };
+        if let Some((of_first, of_last)) = within {
+            self.ranges[begin].start = self.ranges[begin].start.max(of_first.start);
+            self.ranges[at].end = self.ranges[at].end.min(of_last.end);
+        }
         begin..self.ranges.len()
     }
 

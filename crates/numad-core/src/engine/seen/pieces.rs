@@ -14,19 +14,17 @@ use super::Seen;
 use super::extents::Extents;
 use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
+use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::{Block, Point, SAMPLE};
+use crate::tables::forest::{Block, Grain, Point, SAMPLE};
 use crate::tables::pages::Tag;
 use crate::tables::ranges::{count, cut, join, without};
 use crate::tables::runs::Runs;
 use crate::tables::tasks::{Hot, Record};
-
-/// Samples that a piece has on average, and a page that stands for itself.
-const PIECE_SAMPLES: u64 = 4;
 
 /// Share of the users of a block that may be left out because they are few. Half and double change
 /// no cell of the matrix by 0.2 %; with all left out `ptb` loses 4 to 6 % (docs/measurements.md).
@@ -61,6 +59,8 @@ struct Known {
     users: Range<usize>,
     /// Whether its pages do not stand for themselves.
     is_cut: bool,
+    /// Whether it is one of the pieces in which memory is dealt out: one sample speaks for all of it.
+    is_dealt: bool,
     /// Whether it is used from where it was before; else whoever uses it now says nothing of who will.
     lasts: bool,
 }
@@ -100,6 +100,11 @@ impl Pieces {
     /// The block of a page, by the first of its pages that was sampled.
     pub(in crate::engine) fn block_of(&self, tag: Tag) -> Option<Tag> {
         Some(self.block(tag)?.first)
+    }
+
+    /// Whether a page's block is one of the pieces in which memory is dealt out to threads.
+    pub(in crate::engine) fn is_dealt(&self, tag: Tag) -> bool {
+        self.block(tag).is_some_and(|block| block.is_dealt)
     }
 
     /// The samples of a page's block, by how much nearer each gets from one node to another.
@@ -198,16 +203,17 @@ impl Seen {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
         let blocks = self.forest.blocks(seats);
+        self.blocks = blocks.len();
         *found = Pieces::default();
         self.comm.forget_inferred();
         let mut extents = Extents::default();
         let points = self.forest.points();
         let places = blocks.iter().map(|block| {
             let space = points[block.points.start].tag().space();
-            extents.add(points, &block, self.shares.foreign(space))
+            extents.add(points, (&block, blocks.grain()), self.shares.foreign(space))
         });
         let places: Vec<Range<usize>> = places.collect();
-        let most = u64::from(self.thin.most()) / PIECE_SAMPLES;
+        let most = u64::from(self.thin.most() / PIECE_SAMPLES);
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
         let nodes = Nodes::new(&blocks, positions, tasks);
@@ -232,6 +238,7 @@ impl Seen {
                     false => everyone.clone(),
                 },
                 is_cut: bits > 0,
+                is_dealt: block.users.len() == 1 && blocks.grain() != Grain::default(),
                 lasts,
             });
         }
@@ -368,7 +375,7 @@ impl Seen {
         let bits = |pages: u64| pages.next_power_of_two().trailing_zeros();
         let pages = count(extents);
         let samples = block.samples().max(1);
-        let asked = pages.saturating_mul(PIECE_SAMPLES * u64::from(SAMPLE));
+        let asked = pages.saturating_mul(u64::from(PIECE_SAMPLES) * u64::from(SAMPLE));
         let finest = bits(asked.div_ceil(samples));
         let coarse = finest.max(bits(least.min(pages)));
         let users = block.users.len();

@@ -9,6 +9,9 @@
 /// Most samples of a program that a window's decision goes by, however many threads it has.
 pub(in crate::engine) const SAMPLES_KEPT: u32 = 1 << 13;
 
+/// Samples that a piece of memory has on average, and a page that stands for itself.
+pub(super) const PIECE_SAMPLES: u32 = 4;
+
 /// As many for each thread, and so many at least. When there are so many, every second is let go
 /// (docs/measurements.md has half and double).
 const SAMPLES_OF_THREAD: u32 = 64;
@@ -82,11 +85,13 @@ impl Thin {
         self.state
     }
 
-    /// Begins a window that is so many times as long as the last, of so many threads.
-    pub(super) fn begin(&mut self, times: f64, threads: usize) {
-        let threads = u32::try_from(threads).unwrap_or(u32::MAX);
-        self.most = SAMPLES_OF_THREAD
-            .saturating_mul(threads)
+    /// Begins a window that is so many times as long as the last, of so many threads, whose memory
+    /// was told apart as so many blocks.
+    pub(super) fn begin(&mut self, times: f64, (threads, blocks): (usize, usize)) {
+        let each =
+            |of_one: u32, count| of_one.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        self.most = each(SAMPLES_OF_THREAD, threads)
+            .max(each(PIECE_SAMPLES, blocks))
             .clamp(SAMPLES_LEAST, SAMPLES_KEPT);
         let expected = self.seen as f64 * times;
         let mut halvings = 0;
@@ -124,11 +129,11 @@ mod tests {
         let mut thin = Thin::new();
         for _ in 0..10 {
             assert_eq!(kept(&mut thin, 2_000), (2_000, 1));
-            thin.begin(1.0, 8);
+            thin.begin(1.0, (8, 8));
         }
-        thin.begin(1.0, 100);
+        thin.begin(1.0, (100, 100));
         assert_eq!(kept(&mut thin, 6_000), (6_000, 1));
-        thin.begin(1.0, 10_000);
+        thin.begin(1.0, (10_000, 8));
         assert_eq!(kept(&mut thin, 8_000), (8_000, 1));
     }
 
@@ -141,7 +146,7 @@ mod tests {
             (950_000..1_050_000).contains(&(count * each)),
             "{count} * {each}"
         );
-        thin.begin(1.0, 8);
+        thin.begin(1.0, (8, 8));
         let (count, each) = kept(&mut thin, 1_000_000);
         assert!((950..2_100).contains(&count), "{count}");
         assert!(
@@ -149,10 +154,10 @@ mod tests {
             "{count} * {each}"
         );
         // A window an eighth as long has an eighth as many.
-        thin.begin(0.125, 8);
+        thin.begin(0.125, (8, 8));
         let (count, _) = kept(&mut thin, 125_000);
         assert!((950..2_100).contains(&count), "{count}");
-        thin.begin(0.008, 8);
+        thin.begin(0.008, (8, 8));
         assert_eq!(kept(&mut thin, 1_000), (1_000, 1));
     }
 
@@ -160,7 +165,7 @@ mod tests {
     fn threads_that_take_turns_are_kept_alike() {
         let mut thin = Thin::new();
         kept(&mut thin, 1_000_000);
-        thin.begin(1.0, 8);
+        thin.begin(1.0, (8, 8));
         let mut of_threads = [0_u32; 8];
         for turn in 0..1_000_000 {
             if thin.take().is_some() {

@@ -76,16 +76,24 @@ impl Attachment {
     }
 
     /// Whether the window has ended. One that has lasted as long as it should and tells nothing goes
-    /// on: for as long again from now, for whoever asks may have been busy since it should have ended.
+    /// on for as long again; from now on, where whoever asks was busy for all of that.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        let is_over = self.window_end.is_some_and(|end| end <= now);
-        if is_over && self.waits() {
-            self.looks += 1;
-            self.window_end = Some(now.after(self.window));
-            self.seen.look_on();
+        let Some(end) = self.window_end.filter(|&end| end <= now) else {
             return false;
+        };
+        if !self.waits() {
+            return true;
         }
-        is_over
+        let next = end.after(self.window);
+        let next = if next > now {
+            next
+        } else {
+            now.after(self.window)
+        };
+        self.window_end = Some(next);
+        self.looks += 1;
+        self.seen.look_on();
+        false
     }
 
     /// Whether a window goes on: by too few samples nothing is decided, and of a program at rest

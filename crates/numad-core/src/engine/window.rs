@@ -136,9 +136,9 @@ impl Attachment {
         scratch.proposals = proposals;
         let before = context.actions.len();
         let effect = self.order(context, scratch, &mut decision);
-        // Page faults come in bursts: the next may be long in coming.
-        let tells = self.options.prices.tell_how_often();
-        self.follows = effect.moved && !tells && self.options.method == Method::Ours;
+        // Page faults that we provoke come in bursts: the next may be long in coming.
+        let comes_in_bursts = !self.options.prices.tell_how_often() && !context.kernel_balances;
+        self.follows = effect.moved && comes_in_bursts && self.options.method == Method::Ours;
         summary.actions = count(context.actions.len() - before);
         let change = self
             .judged

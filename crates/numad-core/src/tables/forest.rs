@@ -61,8 +61,12 @@ pub(crate) struct Grain {
 const GRAIN_WITHIN: u32 = 64;
 const GRAIN_BETWEEN: u32 = 16;
 
-/// So many neighbours within pieces must be of one thread for each that is not.
+/// So many neighbours within pieces must be of one thread for each that is not, and so many beyond
+/// them of others for each that is not. Of memory that threads sweep in runs, as long as it happens,
+/// fewer and fewer are of one thread the farther they are apart, and nowhere from one step to the
+/// next.
 const GRAIN_ALIKE: u32 = 3;
+const GRAIN_UNLIKE: u32 = 9;
 
 impl Grain {
     /// By who was sampled beside whom. Two pages are as far apart as the smallest aligned block
@@ -81,13 +85,15 @@ impl Grain {
             }
         }
         // What several use on one page is within any piece.
-        let (mut within, mut strays) = (0, 0);
+        let (mut within, mut strays, mut is_within) = (0, 0, false);
         let mut levels = alike.into_iter().zip(unlike);
         let is_border = |(alike, unlike): (u32, u32)| {
             let is_piece = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
+            let is_sharp = is_within && unlike >= GRAIN_UNLIKE * alike;
             within += alike;
             strays += unlike;
-            is_piece && unlike > alike && alike + unlike >= GRAIN_BETWEEN
+            is_within = alike >= GRAIN_ALIKE * unlike;
+            is_piece && is_sharp && alike + unlike >= GRAIN_BETWEEN
         };
         let bits = levels.position(is_border);
         Self {

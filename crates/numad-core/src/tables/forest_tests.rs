@@ -256,6 +256,26 @@ fn what_threads_share_has_no_grain_and_slices_have_their_size() {
     }
 }
 
+/// Two threads sweep the same memory, and by chance one goes on where the other stopped.
+#[test]
+fn memory_swept_in_runs_has_no_grain() {
+    for seed in 1..20 {
+        let mut dice = Dice(seed);
+        let mut forest = Forest::default();
+        let (mut seat, mut left) = (0, 0);
+        for page in 0..16_384 {
+            if left == 0 {
+                (seat, left) = (1 - seat, 16 + dice.below(64));
+            }
+            left -= 1;
+            if dice.below(32) == 0 {
+                forest.note(tag(page), seat + 2 * (page / 4096) as Seat);
+            }
+        }
+        assert_eq!(forest.blocks(8).grain().bits, None, "seed {seed}");
+    }
+}
+
 #[test]
 fn a_piece_reaches_from_border_to_border() {
     let mut forest = Forest::default();

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::cost::way;
-use crate::policy::{Page, Program};
+use crate::policy::{Accessor, Page, Program};
 
 /// A node with so many times its part has too much; less is left as it is, for it would be as
 /// uneven again by the next samples.
@@ -31,9 +31,11 @@ pub struct Evenness {
 }
 
 impl Evenness {
-    /// As pages are now. Where it is not known how often pages are used, what no node has for itself
-    /// is to be even alone: a page that all use all the time faults as rarely as any other. Nodes that take part are nodes with memory beside processors on which some
-    /// task may run: memory without is farther from all, and a matter of bandwidth.
+    /// As pages are now. Where it is not known how often they are used, only those count that no node
+    /// has for itself: a page that all use all the time faults as rarely as any other.
+    ///
+    /// Those that take part are nodes with memory beside processors on which some task may run:
+    /// memory without is farther from all, and a matter of bandwidth.
     #[must_use]
     pub fn of(program: &Program<'_>) -> Self {
         let nodes = program.topology.nodes().iter().enumerate();
@@ -98,19 +100,15 @@ impl Evenness {
 
 /// Whether no node has more than half of the uses of a page.
 fn is_no_nodes(program: &Program<'_>, page: &Page) -> bool {
-    let mut of_nodes = vec![0; program.topology.nodes().len()];
-    for user in page.accessors() {
-        let node = program
-            .tasks
-            .get(user.task as usize)
-            .and_then(|task| task.node);
-        if let Some(uses) = node.and_then(|node| of_nodes.get_mut(node)) {
-            *uses += u64::from(user.weight);
-        }
-    }
-    let named: u64 = of_nodes.iter().sum();
-    let most = of_nodes.into_iter().max().unwrap_or(0);
-    most * 2 <= named || page.forgotten * 2 >= page.weight()
+    let node = |user: &Accessor| program.tasks.get(user.task as usize)?.node;
+    let uses_where = |counts: &dyn Fn(usize) -> bool| {
+        let users = page.accessors().iter();
+        let users = users.filter(|user| node(user).is_some_and(counts));
+        users.map(|user| u64::from(user.weight)).sum::<u64>()
+    };
+    let nodes = page.accessors().iter().filter_map(node);
+    let most = nodes.map(|one| uses_where(&|other| other == one)).max();
+    most.unwrap_or(0) * 2 <= uses_where(&|_| true) || page.forgotten * 2 >= page.weight()
 }
 
 /// Which of these moves even out what the program asks of nodes, by slot. Moves are pages with the

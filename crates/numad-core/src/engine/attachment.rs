@@ -36,7 +36,8 @@ pub(super) struct Attachment {
     pub window_end: Option<Time>,
     /// How often that was done, and the window went on.
     pub looks: u32,
-    /// Threads have moved in the last window: pages may follow them by what was seen in it.
+    /// Threads have moved in the last window, and the next samples may be long in coming: pages may
+    /// follow them by what was seen in it.
     pub follows: bool,
     /// Answers of the policy stand: it need not see each window.
     pub stands: bool,

@@ -12,9 +12,9 @@
 //! there are some dozens of threads. A block is split where its halves by themselves explain the
 //! samples better than the whole, by more than [`SPLIT`]. The best of all such partitions comes out
 //! of one pass from single pages up, as dyadic CART and context-tree weighting find it. Pages that
-//! nobody has sampled belong to their block. Where a program deals its memory out to threads in small
-//! pieces of one size, samples of neighbours say so long before each piece has some of its own, and
-//! no block is larger than such a piece ([`Grain`]).
+//! nobody has sampled belong to their block. Where a program deals its memory out to threads in
+//! small pieces of one size, samples of neighbours say so long before each piece has some of its
+//! own, and no block is larger than such a piece ([`Grain`]).
 //!
 //! Kept are samples by page and thread, which count half as much with each window. The partition is
 //! made anew when a window ends, for it costs no more than to look at them. Time grows with
@@ -62,9 +62,8 @@ const GRAIN_WITHIN: u32 = 64;
 const GRAIN_BETWEEN: u32 = 16;
 
 /// So many neighbours within pieces must be of one thread for each that is not, and so many beyond
-/// them of others for each that is not. Of memory that threads sweep in runs, as long as it happens,
-/// fewer and fewer are of one thread the farther they are apart, and nowhere from one step to the
-/// next.
+/// them of others for each that is not. In memory that threads sweep in runs of any length neighbours
+/// agree less and less with distance, without such a step.
 const GRAIN_ALIKE: u32 = 3;
 const GRAIN_UNLIKE: u32 = 9;
 

@@ -59,7 +59,7 @@ struct Known {
     users: Range<usize>,
     /// Whether its pages do not stand for themselves.
     is_cut: bool,
-    /// Whether it is one of the pieces in which memory is dealt out: one sample speaks for all of it.
+    /// Whether memory is dealt out in such blocks: one sample speaks for all of it.
     is_dealt: bool,
     /// Whether it is used from where it was before; else whoever uses it now says nothing of who will.
     lasts: bool,

@@ -178,9 +178,10 @@ fn program(threads: usize, memory: &str, samples_per_s: u32) -> WorldSpec {
     }
 }
 
-/// The same with so many threads, each with a core of its own, and 1 TiB.
+/// The same with so many threads, each with a core of its own and 4 GiB.
 fn far(threads: usize) -> WorldSpec {
-    let topology = topology::synthetic::parse("8x32@10,21").expect("a machine");
+    let cores = threads / 8;
+    let topology = topology::synthetic::parse(&format!("8x{cores}@10,21")).expect("a machine");
     WorldSpec {
         topology: Arc::new(topology),
         ..program(threads, "4G", 40_000)
@@ -277,8 +278,11 @@ fn close(policy: &str, what: &str, window: u32) -> bool {
         "65000" => program(64, "8M", 160_000),
         "slices" => slices("32M", 100_000),
         "faults" => slices("8M", 4_000),
-        "256" => far(256),
-        _ => return false,
+        // How it grows with threads.
+        threads => match threads.parse() {
+            Ok(threads @ 8..=512) => far(threads),
+            _ => return false,
+        },
     };
     let mut stage = Stage::new(policy, &spec);
     for number in 1..=window {

@@ -117,8 +117,12 @@ impl Attachment {
 
     /// Whether samples tell something else than when the program was last judged, and at rest.
     pub(super) fn has_news(&self) -> bool {
+        if !self.judged.rests() {
+            return false;
+        }
         let (ways, lasts) = (self.seen.ways(), self.seen.lasts());
-        let talk = self.seen.talk().filter(|_| lasts);
+        let sampled = self.seen.sampled();
+        let talk = self.seen.talk(&sampled).filter(|_| lasts);
         self.judged
             .has_news(ways, talk, self.seen.weight_per_sample())
     }

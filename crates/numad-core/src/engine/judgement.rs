@@ -17,6 +17,7 @@ use super::wishes::Wishes;
 use crate::evidence::{Certainty, Evidence};
 use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
+use crate::likeness::Said;
 use crate::observation::Progress;
 use crate::policy::{Plan, Program, Proposal, Reason, Veto};
 use crate::pressure::Pressure;
@@ -217,15 +218,14 @@ impl Judgement {
         self.rests
     }
 
-    /// Whether it was at rest, and samples tell something else since.
+    /// Whether samples tell something else than when it was last judged.
     pub(super) fn has_news(
         &self,
         ways: Ways,
-        pairs: impl Iterator<Item = (f64, f64)> + Clone,
+        pairs: impl Iterator<Item = Said> + Clone,
         sample: f64,
     ) -> bool {
-        let is_news = || self.are_farther(ways) || era::are_other(pairs, sample);
-        self.rests && is_news()
+        self.are_farther(ways) || era::are_other(pairs, sample)
     }
 
     /// Whether samples fall farther than when the program was last judged.

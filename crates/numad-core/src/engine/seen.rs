@@ -12,10 +12,12 @@ use super::judgement::rest::Ways;
 use super::options::{AttachOptions, EngineOptions, Totals};
 use super::rounded;
 use crate::event::{NoRoom, WindowSummary};
+use crate::likeness::Said;
 use crate::policy::{PageKey, SpaceId};
 use crate::published::Method;
 use crate::sample::{Sample, ServedBy};
 use crate::tables::Seat;
+use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Forest, Point, SAMPLE};
 use crate::tables::pages::{PageTable, Tag};
@@ -24,7 +26,7 @@ use crate::tables::seats::Seats;
 use crate::tables::shares::Shares;
 use crate::tables::spaces::Spaces;
 use crate::tables::talk::Talk;
-use crate::tables::tasks::{Record, TaskTable};
+use crate::tables::tasks::{Record, THREADS_MAX, TaskTable};
 use crate::time::Time;
 
 mod coming;
@@ -339,9 +341,19 @@ impl Seen {
         self.window.ways = Ways::default();
     }
 
-    /// What pairs of threads said in this window by single pages, and before.
-    pub(super) fn talk(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
-        self.comm.pairs()
+    /// Seats of threads that were sampled in this window.
+    pub(super) fn sampled(&self) -> Bits {
+        let mut seats = Bits::new(THREADS_MAX);
+        let sampled = self.tasks.iter().filter(|(_, hot, _)| hot.samples > 0);
+        sampled
+            .filter_map(|(_, hot, _)| hot.seat)
+            .for_each(|seat| seats.insert(usize::from(seat)));
+        seats
+    }
+
+    /// What pairs of threads on these seats said in this window by single pages, and before.
+    pub(super) fn talk<'a>(&'a self, seats: &'a Bits) -> impl Iterator<Item = Said> + Clone + 'a {
+        self.comm.pairs(|seat| seats.contains(seat))
     }
 
     /// Samples of the window.

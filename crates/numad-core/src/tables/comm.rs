@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::bits::Bits;
 use super::{Seat, positions};
+use crate::likeness::Said;
 use crate::matrix::CommMatrix;
 
 /// Amounts per pair of seats: in this window, and faded from the windows before.
@@ -140,11 +141,19 @@ impl CommTable {
         (last, decayed)
     }
 
-    /// What pairs that said anything said in this window, but for what blocks tell, and before.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
-        let end = pair(0, self.high).min(self.live.len());
-        let told = self.told(&self.live, 0..end);
-        told.map(|at| (self.now(at) as f64, self.was(at) as f64))
+    /// What pairs of such seats that said anything said in this window, but for what blocks tell,
+    /// and before.
+    pub(crate) fn pairs<'a>(
+        &'a self,
+        is_meant: impl Fn(usize) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = Said> + Clone + 'a {
+        let seats = (0..self.high).filter(move |seat| is_meant(*seat));
+        seats.flat_map(move |seat| {
+            let row = pair(0, seat);
+            let told = self.told(&self.live, row..row + seat);
+            let meant = told.filter(move |at| is_meant(at - row));
+            meant.map(move |at| ((at - row, seat), (self.now(at) as f64, self.was(at) as f64)))
+        })
     }
 
     /// Visits pairs of which there is something among these amounts, or that said something before.

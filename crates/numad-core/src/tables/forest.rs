@@ -13,8 +13,8 @@
 //! samples better than the whole, by more than [`SPLIT`]. The best of all such partitions comes out
 //! of one pass from single pages up, as dyadic CART and context-tree weighting find it. Pages that
 //! nobody has sampled belong to their block. Where a program deals its memory out to threads in
-//! small pieces of one size, samples of neighbours say so long before each piece has some of its
-//! own, and no block is larger than such a piece ([`Grain`]).
+//! small chunks of one size, samples of neighbours say so long before each chunk has some of its
+//! own, and no block is larger than such a chunk ([`Grain`]).
 //!
 //! Kept are samples by page and thread, which count half as much with each window. The partition is
 //! made anew when a window ends, for it costs no more than to look at them. Time grows with
@@ -49,19 +49,19 @@ const AROUND: usize = 8;
 /// dropped. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
 
-/// How large pieces are in which a program deals out its memory: neighbours within one are of the
+/// How large chunks are in which a program deals out its memory: neighbours within one are of the
 /// same thread, and beyond it of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Grain {
-    /// Of pages in a piece, as a power of two; none where nothing is seen of that.
+    /// Of pages in a chunk, as a power of two; none where nothing is seen of that.
     bits: Option<u32>,
 }
 
-/// Neighbours that must be within pieces, and at the border of two, to tell how large those are.
+/// Neighbours that must be within chunks, and at the border of two, to tell how large those are.
 const GRAIN_WITHIN: u32 = 64;
 const GRAIN_BETWEEN: u32 = 16;
 
-/// So many neighbours within pieces must be of one thread for each that is not, and so many beyond
+/// So many neighbours within chunks must be of one thread for each that is not, and so many beyond
 /// them of others for each that is not. In memory that threads sweep in runs of any length neighbours
 /// agree less and less with distance, without such a step.
 const GRAIN_ALIKE: u32 = 3;
@@ -83,16 +83,16 @@ impl Grain {
                 *count += 1;
             }
         }
-        // What several use on one page is within any piece.
+        // What several use on one page is within any chunk.
         let (mut within, mut strays, mut is_within) = (0, 0, false);
         let mut levels = alike.into_iter().zip(unlike);
         let is_border = |(alike, unlike): (u32, u32)| {
-            let is_piece = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
+            let is_chunk = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
             let is_sharp = is_within && unlike >= GRAIN_UNLIKE * alike;
             within += alike;
             strays += unlike;
             is_within = alike >= GRAIN_ALIKE * unlike;
-            is_piece && is_sharp && alike + unlike >= GRAIN_BETWEEN
+            is_chunk && is_sharp && alike + unlike >= GRAIN_BETWEEN
         };
         let bits = levels.position(is_border);
         Self {
@@ -100,13 +100,13 @@ impl Grain {
         }
     }
 
-    /// Whether two pages that are first apart in a bit so high are in different pieces.
+    /// Whether two pages that are first apart in a bit so high are in different chunks.
     #[inline]
     fn parts(self, split: u32) -> bool {
         self.bits.is_some_and(|bits| split > bits)
     }
 
-    /// The piece that a page is in, where that is known.
+    /// The chunk that a page is in, where that is known.
     pub(crate) fn around(self, page: u64) -> Option<Range<u64>> {
         let bits = self.bits?;
         let first = page >> bits << bits;

@@ -220,7 +220,7 @@ fn grain(work: &Work, samples: usize, dice: &mut Dice) -> Option<u32> {
 
 /// 4,096 pieces of 16 pages, one sample of ten being anybody's; less than one of each in a window.
 #[test]
-fn memory_dealt_out_in_pieces_is_known_by_few_samples_that_have_faded() {
+fn memory_dealt_out_in_chunks_is_known_by_few_samples_that_have_faded() {
     for seed in 1..4 {
         let mut dice = Dice(seed);
         let work = Work::new(Pattern::Strided, (32, 4), 2048, &mut dice);

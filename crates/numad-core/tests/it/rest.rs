@@ -6,6 +6,11 @@ use topology::NodeId;
 use crate::world::{WINDOW, World, options};
 
 fn two_pairs() -> (World, AttachmentId) {
+    attached(&[0, 1, 4, 5])
+}
+
+/// A program with a thread on each of these processors.
+fn attached(cpus: &[u32]) -> (World, AttachmentId) {
     let mut world = World::new("2x4@10,20");
     let gain = AttachOptions {
         require_gain: true,
@@ -15,7 +20,7 @@ fn two_pairs() -> (World, AttachmentId) {
         },
         ..options()
     };
-    let (id, script) = world.attach(10, &[0, 1, 4, 5], gain);
+    let (id, script) = world.attach(10, cpus, gain);
     script.lock().unwrap().stands = true;
     (world, id)
 }
@@ -122,6 +127,30 @@ fn it_ends_when_threads_share_with_others() {
         }
     };
     assert_eq!(lasts(&mut world, id, others), 1);
+}
+
+/// Four pairs, each with pages of its own, of which some are seen more than others.
+fn four_pairs(world: &mut World, pages: [u64; 4]) {
+    for (pair, pages) in (0..).zip(pages) {
+        for page in 0..pages {
+            let page = 1000 * u64::from(pair) + page;
+            world.homes.insert(page, NodeId(pair / 2));
+            world.touch(10 + 2 * pair, page, 1);
+            world.touch(11 + 2 * pair, page, 1);
+        }
+    }
+}
+
+#[test]
+fn of_whom_more_is_seen_or_nothing_does_nothing_else_by_that() {
+    for bursts in [[100, 100, 100, 100], [200, 4, 4, 4], [100, 0, 0, 0]] {
+        let (mut world, id) = attached(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        for _ in 0..12 {
+            lasts(&mut world, id, |world| four_pairs(world, [100; 4]));
+        }
+        let looks = lasts(&mut world, id, |world| four_pairs(world, bursts));
+        assert_eq!(looks, 8, "{bursts:?}");
+    }
 }
 
 #[test]

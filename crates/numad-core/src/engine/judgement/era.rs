@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::likeness::{Likeness, likeness};
+use crate::likeness::{Likeness, Said, likeness};
 use crate::policy::Program;
 
 /// See the module.
@@ -92,7 +92,7 @@ impl Era {
         let seen = pairs.filter(|&(one, other, _)| is_seen(one) && is_seen(other));
         let both = seen.map(|(one, other, all)| {
             let now = program.live.between(one, other);
-            (now as f64, all.saturating_sub(now) as f64)
+            ((one, other), (now as f64, all.saturating_sub(now) as f64))
         });
         // Where chance alone is seen, nothing changed.
         let found = likeness(both, (sample, sample * FADED)).filter(|_| lasts);
@@ -121,7 +121,7 @@ impl Era {
 }
 
 /// Whether pairs say something else than before, where a sample counts so much.
-pub(super) fn are_other(pairs: impl Iterator<Item = (f64, f64)> + Clone, sample: f64) -> bool {
+pub(super) fn are_other(pairs: impl Iterator<Item = Said> + Clone, sample: f64) -> bool {
     likeness(pairs, (sample, sample * FADED)).is_some_and(is_other)
 }
 

@@ -17,6 +17,10 @@ pub(in crate::engine) struct Ways {
 /// Standard errors by which a window must differ.
 const SURE: f64 = 2.0;
 
+/// Samples that may fall anywhere beside, without a program doing something else: by few it is not
+/// known that all are near, and pages that are new come some at a time.
+const STRAYS: f64 = 4.0;
+
 impl Ways {
     pub(in crate::engine) fn note(&mut self, is_near: bool) {
         self.all += 1;
@@ -27,14 +31,13 @@ impl Ways {
         self.all - self.near
     }
 
-    /// Whether more of these are not near than of those, and not by chance; one is, for of few
-    /// samples it is not known that all are near.
+    /// Whether more of these are not near than of those, and not by chance or by a few strays.
     pub(super) fn are_farther_than(self, before: Self) -> bool {
         let (now, then) = (self.all as f64, before.all.max(1) as f64);
         let expected = now * before.others() as f64 / then;
         let both = (self.others() + before.others()) as f64 / (now + then);
         let variance = now * both * (1.0 - both) * (1.0 + now / then);
-        self.others() as f64 > expected + SURE * variance.sqrt() + 1.0
+        self.others() as f64 > expected + SURE * variance.sqrt() + STRAYS
     }
 }
 
@@ -51,7 +54,7 @@ mod tests {
         let farther = |now, before| ways(now).are_farther_than(ways(before));
         assert!(!farther((0, 0), (0, 0)));
         assert!(!farther((1, 1), (0, 2000)), "one may have strayed");
-        assert!(!farther((2, 300), (0, 2000)));
+        assert!(!farther((5, 300), (0, 2000)), "and some that are new");
         assert!(farther((12, 300), (0, 2000)));
         assert!(farther((60, 100), (0, 100)));
         assert!(!farther((500, 1000), (480, 1000)));

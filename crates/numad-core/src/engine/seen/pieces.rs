@@ -102,7 +102,7 @@ impl Pieces {
         Some(self.block(tag)?.first)
     }
 
-    /// Whether a page's block is one of the pieces in which memory is dealt out to threads.
+    /// Whether a page's block is in one of the chunks in which memory is dealt out to threads.
     pub(in crate::engine) fn is_dealt(&self, tag: Tag) -> bool {
         self.block(tag).is_some_and(|block| block.is_dealt)
     }

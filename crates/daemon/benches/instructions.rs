@@ -83,7 +83,7 @@ fn cases() -> Vec<String> {
             "close/deloc/256",
             "close/auto/faults/12",
             "close/auto/256/8",
-            "close/auto/256/9",
+            "close/auto/256/10",
         ]
         .map(str::to_owned),
     );

@@ -24,98 +24,139 @@ pub(crate) fn likeness(
     pairs: impl Iterator<Item = Said> + Clone,
     events: (f64, f64),
 ) -> Option<Likeness> {
-    let mut each: Vec<(f64, f64)> = Vec::new();
-    let (mut one, mut other) = (Sum::default(), Sum::default());
-    for ((low, high), (now, then)) in pairs.clone() {
-        one.add(now, events.0);
-        other.add(then, events.1);
-        each.resize(each.len().max(low.max(high) + 1), (0.0, 0.0));
-        for who in [low, high] {
-            each[who].0 += now;
-            each[who].1 += then;
-        }
+    let (mut one, mut other) = (Time::new(events.0), Time::new(events.1));
+    for (who, said) in pairs.clone() {
+        one.add(who, said.0);
+        other.add(who, said.1);
     }
-    one.is_told().then_some(())?;
-    other.is_told().then_some(())?;
-    let scaled = pairs.map(|((low, high), (now, then))| {
-        let (low, high) = (each[low], each[high]);
-        let most = |(now, then): (f64, f64)| (now / one.all).max(then / other.all);
-        let all = most(low) * most(high);
-        let now = Scaled::new(now, events.0, low.0 * high.0, all);
-        (now, Scaled::new(then, events.1, low.1 * high.1, all))
-    });
-    let (mut product, mut told) = (0.0, (0.0, 0.0));
-    for (now, then) in scaled.clone() {
-        product += now.amount * then.amount;
-        told.0 += now.told();
-        told.1 += then.told();
+    if !one.is_told() || !other.is_told() {
+        return None;
     }
-    let scale = (told.0 * told.1).sqrt();
+    let both = one.each.iter().zip(&other.each);
+    let most = both.map(|(now, then)| (now.said / one.all).max(then.said / other.all));
+    let most: Vec<f64> = most.collect();
+    one.scale(&most);
+    other.scale(&most);
+    let (mut product, mut now, mut then) = (0.0, Squares::default(), Squares::default());
+    for (who, said) in pairs {
+        let (here, there) = (one.scaled(who, said.0), other.scaled(who, said.1));
+        product += here.amount * there.amount;
+        now.add(&here, &there);
+        then.add(&there, &here);
+    }
+    let scale = (now.told * then.told).sqrt();
     let alike = product / scale;
-    // By how much it changes with each amount, times the variance of that amount.
-    let variance = scaled.map(|(now, then)| {
-        let by_now = then.amount / scale - alike * now.amount / told.0;
-        let by_then = now.amount / scale - alike * then.amount / told.1;
-        by_now * by_now * now.variance + by_then * by_then * then.variance
-    });
+    let variance = now.variance(alike, scale) + then.variance(alike, scale);
     (scale > 0.0).then(|| Likeness {
         alike,
-        error: variance.sum::<f64>().sqrt(),
+        error: variance.max(0.0).sqrt(),
     })
 }
 
-/// What a pair said, as far as it says something of others.
-struct Scaled {
-    amount: f64,
-    variance: f64,
-}
-
-impl Scaled {
-    /// Of so much, in events of this size. What both said to anyone has this product, which becomes
-    /// the other; who talks to one alone always says that much to it.
-    fn new(amount: f64, event: f64, said: f64, becomes: f64) -> Self {
-        if amount == 0.0 {
-            return Self {
-                amount: 0.0,
-                variance: 0.0,
-            };
-        }
-        let scale = (becomes / said).sqrt();
-        let part = (amount / said.sqrt()).min(1.0);
-        Self {
-            amount: amount * scale,
-            variance: amount * event * scale * scale * (1.0 - part),
-        }
-    }
-
-    fn told(&self) -> f64 {
-        self.amount * self.amount - self.variance
-    }
-}
-
 /// What was said in one time.
-#[derive(Debug, Default)]
-struct Sum {
+struct Time {
+    event: f64,
     all: f64,
     /// The squares of what is, and by how much they may be wrong, squared.
     told: f64,
+    variance: f64,
+    each: Vec<Each>,
+}
+
+/// What one of them said to anyone.
+#[derive(Clone, Copy, Default)]
+struct Each {
+    said: f64,
+    /// One by its root.
+    by_root: f64,
+    /// What is said to it is scaled by this, and by the same of who says it.
+    scale: f64,
+}
+
+/// What a pair said, scaled, and by how much that may be wrong, squared.
+struct Scaled {
+    amount: f64,
     variance: f64,
 }
 
 /// Standard errors that what is said must be above chance.
 const SURE: f64 = 2.0;
 
-impl Sum {
-    fn add(&mut self, amount: f64, event: f64) {
-        let told = amount * (amount - event);
+impl Time {
+    const fn new(event: f64) -> Self {
+        Self {
+            event,
+            all: 0.0,
+            told: 0.0,
+            variance: 0.0,
+            each: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, (low, high): (usize, usize), amount: f64) {
+        let told = amount * (amount - self.event);
         self.all += amount;
         self.told += told;
-        self.variance += event * (4.0 * amount + 2.0 * event) * told.max(0.0);
+        self.variance += self.event * (4.0 * amount + 2.0 * self.event) * told.max(0.0);
+        let last = low.max(high);
+        if self.each.len() <= last {
+            self.each.resize(last + 1, Each::default());
+        }
+        self.each[low].said += amount;
+        self.each[high].said += amount;
     }
 
     /// Whether it could not be nothing.
     fn is_told(&self) -> bool {
         self.told > SURE * self.variance.sqrt()
+    }
+
+    /// Makes of what each said so large a share of all.
+    fn scale(&mut self, shares: &[f64]) {
+        for (each, share) in self.each.iter_mut().zip(shares) {
+            if each.said > 0.0 {
+                each.by_root = 1.0 / each.said.sqrt();
+                each.scale = share.sqrt() * each.by_root;
+            }
+        }
+    }
+
+    /// Who talks to one alone always says the same to it once that is scaled.
+    fn scaled(&self, (low, high): (usize, usize), amount: f64) -> Scaled {
+        let (low, high) = (self.each[low], self.each[high]);
+        let scale = low.scale * high.scale;
+        let part = (amount * low.by_root * high.by_root).min(1.0);
+        Scaled {
+            amount: amount * scale,
+            variance: amount * self.event * scale * scale * (1.0 - part),
+        }
+    }
+}
+
+/// Sums over pairs.
+#[derive(Default)]
+struct Squares {
+    /// The squares of what is.
+    told: f64,
+    /// The variance times the square of the other amount, times both, and times its own square.
+    by_other: f64,
+    by_both: f64,
+    by_itself: f64,
+}
+
+impl Squares {
+    fn add(&mut self, itself: &Scaled, other: &Scaled) {
+        let Scaled { amount, variance } = *itself;
+        self.told += amount * amount - variance;
+        self.by_other += variance * other.amount * other.amount;
+        self.by_both += variance * amount * other.amount;
+        self.by_itself += variance * amount * amount;
+    }
+
+    /// By how much the likeness changes with each amount, times the variance of that amount.
+    fn variance(&self, alike: f64, scale: f64) -> f64 {
+        let by = alike / self.told;
+        self.by_other / (scale * scale) - 2.0 * by * self.by_both / scale + by * by * self.by_itself
     }
 }
 

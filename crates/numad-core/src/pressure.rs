@@ -23,7 +23,7 @@ pub(crate) const DOUBT: f64 = 0.01;
 const FASTER: f64 = 0.05;
 
 /// Time until the first of the pages follow that those who moved use: two of the shortest windows.
-const FOLLOWING_NS: f64 = 500e6;
+const FOLLOWING_NS: f64 = 250e6;
 
 /// Parts of a plan for pages that are tried, each half as long as the one before.
 const PARTS_TRIED: usize = 3;

@@ -313,8 +313,8 @@ fn those_who_move_are_far_from_their_memory_until_it_has_followed() {
         (plan.price_ns() - own, pages * prices.page_takes_ns)
     };
     let (few, many) = (price(1), price(1_000_000));
-    // For half a second, and as long as all take.
-    let waits = |(_, takes): (f64, f64)| 500e6 + takes;
+    // Until the first follow, and as long as all take.
+    let waits = |(_, takes): (f64, f64)| FOLLOWING_NS + takes;
     let expected = waits(many) / waits(few);
     assert!(
         (many.0 / few.0 / expected - 1.0).abs() < 1e-9,

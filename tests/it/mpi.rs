@@ -343,14 +343,16 @@ fn privileged_a_recording_of_a_job_has_its_messages() {
     });
     let file = house.folder.join("job.rec");
     let file = file.to_str().expect("a path in UTF-8");
-    let status: Value = serde_json::from_str(&house.ok(&["status", "--json"])).expect("JSON");
-    let ranks = status["attachments"][0]["ranks"].as_array().cloned();
-    let ranks: Vec<String> = ranks
-        .into_iter()
-        .flatten()
-        .map(|rank| rank["pid"].to_string())
-        .collect();
-    assert_eq!(ranks.len(), 4, "{status}");
+    let mut ranks: Vec<String> = Vec::new();
+    // The first may send before the last has begun.
+    wait_until("all ranks are known", || {
+        let status = house.ok(&["status", "--json"]);
+        let status: Value = serde_json::from_str(&status).expect("status is JSON");
+        let found = status["attachments"][0]["ranks"].as_array().cloned();
+        let found = found.into_iter().flatten();
+        ranks = found.map(|rank| rank["pid"].to_string()).collect();
+        ranks.len() == 4
+    });
     let mut words = vec!["record", "--for", "5s", "-o", file];
     words.extend(ranks.iter().map(String::as_str));
     house.ok(&words);

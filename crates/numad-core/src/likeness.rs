@@ -24,7 +24,7 @@ pub(crate) fn likeness(
     pairs: impl Iterator<Item = Said> + Clone,
     events: (f64, f64),
 ) -> Option<Likeness> {
-    let (mut one, mut other) = (Time::new(events.0), Time::new(events.1));
+    let (mut one, mut other) = (Side::new(events.0), Side::new(events.1));
     for (who, said) in pairs.clone() {
         one.add(who, said.0);
         other.add(who, said.1);
@@ -53,8 +53,8 @@ pub(crate) fn likeness(
     })
 }
 
-/// What was said in one time.
-struct Time {
+/// What was said in one of the times.
+struct Side {
     event: f64,
     all: f64,
     /// The squares of what is, and by how much they may be wrong, squared.
@@ -82,7 +82,7 @@ struct Scaled {
 /// Standard errors that what is said must be above chance.
 const SURE: f64 = 2.0;
 
-impl Time {
+impl Side {
     const fn new(event: f64) -> Self {
         Self {
             event,

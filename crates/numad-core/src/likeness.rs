@@ -1,8 +1,10 @@
 //! Whether who talks to whom is as it was, told from samples.
 //!
-//! The cosine of two matrices is below 1 even if nothing changed: the squares of what was sampled hold, beside the
-//! squares of what is, once more the amounts themselves, because so much is the variance of a count. That is
-//! taken off here; of two windows of the same program the cosine is then about 1, however few events there are.
+//! The cosine of two matrices is below 1 even if nothing changed: the squares of what was sampled
+//! hold, beside the squares of what is, once more the amounts themselves, because so much is the
+//! variance of a count. That is taken off here. It is also below 1 where more is seen of some than
+//! before, though all do what they did; so what each says at all is made the same first. Of two
+//! windows of the same program the cosine is then about 1, however few events there are.
 
 /// How alike two times are by what each pair said in both.
 #[derive(Clone, Copy, Debug)]

@@ -280,7 +280,7 @@ fn close(policy: &str, what: &str, window: u32) -> bool {
         "faults" => slices("8M", 4_000),
         // How it grows with threads.
         threads => match threads.parse() {
-            Ok(threads @ 8..=512) => far(threads),
+            Ok(threads @ 8..=512) if threads % 8 == 0 => far(threads),
             _ => return false,
         },
     };

@@ -31,8 +31,8 @@ pub struct Evenness {
 }
 
 impl Evenness {
-    /// As pages are now. Where it is not known how often they are used, only those count that no node
-    /// has for itself: a page that all use all the time faults as rarely as any other.
+    /// As pages are now. Where it is not known how often they are used, only those count that no
+    /// node has for itself: a page that all use all the time faults as rarely as any other.
     ///
     /// Those that take part are nodes with memory beside processors on which some task may run:
     /// memory without is farther from all, and a matter of bandwidth.

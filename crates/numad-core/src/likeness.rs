@@ -49,7 +49,7 @@ pub(crate) fn likeness(
     let scale = (now.told * then.told).sqrt();
     let alike = product / scale;
     let variance = now.variance(alike, scale) + then.variance(alike, scale);
-    (scale > 0.0).then(|| Likeness {
+    (now.told > 0.0 && then.told > 0.0).then(|| Likeness {
         alike,
         error: variance.max(0.0).sqrt(),
     })

@@ -2,8 +2,8 @@
 //!
 //! LAPT's data mapping ([`crate::data_mapping`]) knows distance alone. Where a memory is asked for much of what it
 //! gives, the page phase of `ptb` ([`crate::ptb`]) is asked as well, and the cost model says which of the two has the
-//! program get on faster; but only where samples tell how often memory is used, which page faults do not. Both go by
-//! where threads are now: while these move, pages wait.
+//! program get on faster; but only where samples tell how often memory is used,
+//! which page faults do not. Both go by where threads are now: while these move, pages wait.
 
 use std::collections::BTreeMap;
 

@@ -62,8 +62,8 @@ const GRAIN_WITHIN: u32 = 64;
 const GRAIN_BETWEEN: u32 = 16;
 
 /// So many neighbours within chunks must be of one thread for each that is not, and so many beyond
-/// them of others for each that is not. In memory that threads sweep in runs of any length neighbours
-/// agree less and less with distance, without such a step.
+/// them of others for each that is not. In memory that threads sweep in runs of any length
+/// neighbours agree less and less with distance, without such a step.
 const GRAIN_ALIKE: u32 = 3;
 const GRAIN_UNLIKE: u32 = 9;
 

@@ -438,11 +438,12 @@ impl ThreadCase<'_> {
         let doubted_ns = seen_ns - worth.saved_ns;
         let judge = |model: &FullModel<'_>| model.worth(&plan, worth.price_ns).less(doubted_ns);
         let modelled = model.as_ref().map(judge);
+        let knows = self.pressure.is_some_and(Pressure::is_known);
         Weighed {
             worth,
             net_ns: match &modelled {
-                Some(model) => model.saved_ns - model.price_ns,
-                None => worth.least_ns() - worth.price_ns,
+                Some(model) if knows => model.saved_ns - model.price_ns,
+                _ => worth.least_ns() - worth.price_ns,
             },
             veto: match (self.pressure, modelled) {
                 (Some(pressure), Some(model)) => {

@@ -2,7 +2,8 @@
 //!
 //! What memory delivers is counted by the machine, or follows from samples that tell what memory
 //! answered: their number times their period times a cache line is what the program took. Where
-//! neither is known there is no [`Pressure`], and everything is judged by distance alone.
+//! what memory can deliver is estimated, everything is judged by distance, and what would make the
+//! program clearly slower is not done; where samples tell nothing either there is no [`Pressure`].
 
 use crate::cost::{ACCESS_BYTES, BUSY, Demand, MachineModel, Worth, asked_gbps, queue};
 use crate::policy::{Page, Program, Veto};
@@ -22,6 +23,14 @@ pub(crate) const DOUBT: f64 = 0.01;
 /// much is known from samples.
 const FASTER: f64 = 0.05;
 
+/// The same of a plan that makes the program slower if controllers deliver what they are estimated to:
+/// they may deliver twice as much.
+const GUESSED: f64 = 0.03;
+
+/// How much slower one task may get for the sake of the others: where they go in step it is what all
+/// lose.
+const SLOWER: f64 = 0.05;
+
 /// Time until the first of the pages follow that those who moved use: two of the shortest windows.
 const FOLLOWING_NS: f64 = 250e6;
 
@@ -35,9 +44,25 @@ pub(crate) struct Pressure {
     model: MachineModel,
     /// Share of each controller that is used, by everyone.
     used: Vec<f64>,
+    /// What controllers can deliver is estimated.
+    guessed: bool,
 }
 
 impl Pressure {
+    /// What estimates say of what the samples of this program tell: enough to doubt a plan, and never
+    /// to make one.
+    pub(crate) fn guessed(model: &MachineModel, others: &[f64], program: &Program<'_>) -> Self {
+        Self {
+            guessed: true,
+            ..Self::sampled(model, others, program)
+        }
+    }
+
+    /// Whether what controllers can deliver is known.
+    pub(crate) const fn is_known(&self) -> bool {
+        !self.guessed
+    }
+
     /// From what was counted, in GB/s by position, less what this program is seen to ask for.
     ///
     /// What others cause is never less than nothing: a sampled program may be seen to ask for more
@@ -71,6 +96,7 @@ impl Pressure {
                 .map(|used| used.clamp(0.0, 1.0))
                 .collect(),
             model: model.clone().with_background(others),
+            guessed: false,
         }
     }
 
@@ -120,14 +146,15 @@ impl Pressure {
         (near, by_distance): (&Worth, Result<(), Veto>),
     ) -> Result<(), Veto> {
         let all_ns = plan.program.busy_ns() * plan.program.windows();
+        let least = if self.guessed { -GUESSED } else { DOUBT };
         match by_distance {
-            Ok(()) if model.saved_ns < -DOUBT * all_ns => Err(Veto::Congested),
-            Ok(()) => Ok(()),
+            Ok(()) if model.saved_ns < least * all_ns => Err(Veto::Congested),
             // That somebody gets nearer is not sure, so it counts for nothing.
-            Err(_) => {
+            Err(_) if !self.guessed => {
                 let saved_ns = model.saved_ns - near.saved_ns.max(0.0) - FASTER * all_ns;
                 Worth { saved_ns, ..*model }.judge().or(by_distance)
             }
+            as_it_is => as_it_is,
         }
     }
 
@@ -156,7 +183,8 @@ impl Pressure {
             };
             let all = (before.sum_ns(), after.sum_ns());
             let slowest = (before.longest_ns(), after.longest_ns());
-            if pays(all.0, all.1) || (all.1 <= all.0 && pays(slowest.0, slowest.1)) {
+            let spares = slowest.1 <= slowest.0 * (1.0 + SLOWER);
+            if (pays(all.0, all.1) && spares) || (all.1 <= all.0 && pays(slowest.0, slowest.1)) {
                 return count;
             }
             count /= 2;

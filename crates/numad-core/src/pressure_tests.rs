@@ -298,6 +298,35 @@ fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay(
 }
 
 #[test]
+fn a_nearer_plan_must_make_the_program_faster_and_by_estimates_not_clearly_slower() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+    let plan = ThreadPlan {
+        program: scene.program(),
+        before: &[Some(0), Some(0), Some(1), Some(1)],
+        after: &[Some(0), Some(1), Some(1), Some(1)],
+    };
+    let all_ns = plan.program.busy_ns() * plan.program.windows();
+    let model = MachineModel::new(&scene.topology);
+    let known = scene.pressure(FIRST_FULL);
+    let guessed = Pressure::guessed(&model, &[0.0; 2], &scene.program());
+    let judged = |pressure: &Pressure, part: f64, by_distance| {
+        let worth = Worth {
+            saved_ns: part * all_ns,
+            ..Worth::default()
+        };
+        pressure.judge(&plan, &worth, (&Worth::default(), by_distance))
+    };
+    assert_eq!(judged(&known, 0.02, Ok(())), Ok(()));
+    assert_eq!(judged(&known, 0.0, Ok(())), Err(Veto::Congested));
+    assert_eq!(judged(&guessed, -0.02, Ok(())), Ok(()));
+    assert_eq!(judged(&guessed, -0.04, Ok(())), Err(Veto::Congested));
+    // What is not nearer is nothing to do by estimates.
+    let far = Err(Veto::DoesNotPay);
+    assert_eq!(judged(&known, 0.5, far), Ok(()));
+    assert_eq!(judged(&guessed, 0.5, far), far);
+}
+
+#[test]
 fn those_who_move_are_far_from_their_memory_until_it_has_followed() {
     let price = |span: u64| {
         let mut scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
@@ -422,6 +451,21 @@ fn pages_that_leave_a_saturated_controller_are_judged_together() {
 }
 
 #[test]
+fn no_task_pays_alone_for_what_relieves_the_others() {
+    let busy = crowd(9.0);
+    assert_eq!(relieved(&busy, 48, [0.0; 2]), 48);
+    // Of as many that are one task's own, half: that it gets 5 % slower by.
+    let own: Vec<(u32, usize)> = (0..48).map(|page| (page * 4, 1)).collect();
+    let model = MachineModel::new(&busy.topology);
+    let pressure = Pressure::sampled(&model, &[0.0; 2], &busy.program());
+    let relieved = pressure.relief(&PagePlan {
+        program: busy.program(),
+        moves: &busy.moves(&own),
+    });
+    assert_eq!(relieved, 24);
+}
+
+#[test]
 fn a_page_goes_with_its_plan_though_it_alone_would_not() {
     let scene = crowd(9.9);
     let one = [(0, 1)];
@@ -436,9 +480,6 @@ fn a_page_goes_with_its_plan_though_it_alone_would_not() {
     assert_eq!(with(&many, None), [Err(Veto::DoesNotPay); 72]);
 }
 
-/// Four pages that a task on each of two nodes uses alike, on these nodes, and those of the first
-/// moves that even out what is asked.
-#[track_caller]
 /// Pages that two tasks on two nodes use alike.
 fn shared_by_two(homes: [u16; 4], weight: u32) -> Scene {
     let mut scene = Scene::new([0, 1, 0, 1], homes, weight);
@@ -450,6 +491,8 @@ fn shared_by_two(homes: [u16; 4], weight: u32) -> Scene {
     scene
 }
 
+/// Four such pages on these nodes, and those of the first moves that even out what is asked.
+#[track_caller]
 fn evens(homes: [u16; 4], moves: &[(u32, usize)], expected: &[u32]) {
     let scene = shared_by_two(homes, 10);
     let granted = evened(&scene.program(), &scene.moves(moves), &[true, true]);

@@ -25,7 +25,8 @@ pub(crate) struct MatrixArguments {
     /// Which policies, joined by commas [default: all]
     #[arg(long, value_name = "A,B")]
     policies: Option<String>,
-    /// Which workloads, joined by commas [default: all]
+    /// Which workloads, joined by commas; `made:1-40` are programs that are drawn by number [default:
+    /// all]
     #[arg(long, value_name = "A,B")]
     workloads: Option<String>,
     /// Which machines, joined by commas [default: all]

@@ -8,6 +8,7 @@ use crate::conditions::{Conditions, Touch};
 use crate::random::Random;
 
 mod access;
+mod made;
 mod pattern;
 
 pub use access::Access;
@@ -42,6 +43,8 @@ pub enum Workload {
     Growing,
     /// Half of everything in one heap, in which small objects of all threads lie side by side.
     Heap,
+    /// The program of this number, of which nothing but that is fixed.
+    Made(u32),
     /// Ranks on a grid that talk as a numerical kernel does.
     Pattern(&'static Pattern),
 }
@@ -67,6 +70,7 @@ pub const WORKLOADS: &[&str] = &[
     "ft",
     "lu",
     "sp",
+    "made:N",
 ];
 
 /// Most threads in a group, and most seconds in a phase.
@@ -113,6 +117,7 @@ impl FromStr for Workload {
             ("strided", None) => Ok(Self::Strided),
             ("growing", None) => Ok(Self::Growing),
             ("heap", None) => Ok(Self::Heap),
+            ("made", Some(number)) => Ok(Self::Made(number)),
             (word, None) if let Some(pattern) = pattern::named(word) => Ok(Self::Pattern(pattern)),
             _ => Err(format!(
                 "there is no workload `{text}`; there are {}",
@@ -139,6 +144,7 @@ impl fmt::Display for Workload {
             Self::Strided => f.pad("strided"),
             Self::Growing => f.pad("growing"),
             Self::Heap => f.pad("heap"),
+            Self::Made(number) => f.pad(&format!("made:{number}")),
             Self::Pattern(pattern) => f.pad(pattern.name),
         }
     }
@@ -296,6 +302,7 @@ impl Workload {
                 builder.each_region(|_, region| region.grows = Some(GROWS));
             }
             Self::Heap => builder.heap(),
+            Self::Made(number) => builder.made(number),
             Self::Pattern(pattern) => builder.pattern(pattern, random),
         }
         builder.plan.under(conditions)
@@ -579,6 +586,24 @@ mod tests {
                 check_sound(&blueprint(text, threads, 5));
             }
         }
+    }
+
+    #[test]
+    fn drawn_programs_are_sound_differ_and_are_the_same_for_any_seed() {
+        let mut plans = Vec::new();
+        for number in 1..200 {
+            let name = format!("made:{number}");
+            [1, 2, 3, 33].into_iter().for_each(|threads| {
+                let plan = blueprint(&name, threads, 5);
+                check_sound(&plan);
+                assert_eq!(plan, blueprint(&name, threads, 6));
+            });
+            plans.push(blueprint(&name, 16, 1));
+        }
+        plans.dedup();
+        assert!(plans.len() > 190);
+        assert!(plans.iter().any(|plan| plan.phases.len() > 1));
+        assert!(plans.iter().any(|plan| plan.programs() > 1));
     }
 
     #[test]

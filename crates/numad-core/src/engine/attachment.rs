@@ -137,9 +137,7 @@ impl Attachment {
         if self.window_end.is_none() {
             return Found::default();
         }
-        if look.kernel_balances {
-            self.note_moved_by_kernel(program, look);
-        }
+        self.note_elsewhere(program, look);
         let masks = self.ordered.masks();
         let found = self.seen.sync(registry, program, look, masks);
         if found.ended {
@@ -148,14 +146,16 @@ impl Attachment {
         found
     }
 
-    /// Notes which pages are not where we put them.
-    fn note_moved_by_kernel(&mut self, program: &ObservedProgram, look: &Look<'_>) {
-        let when = (look.now, self.options.hold);
+    /// Notes which pages are not where we put them, and which have come since they were to move.
+    fn note_elsewhere(&mut self, program: &ObservedProgram, look: &Look<'_>) {
         for &(page, node) in &program.homes {
             let node = node.and_then(|node| look.topology.position(node));
             if let Some(node) = node.and_then(|node| u16::try_from(node).ok())
-                && self.ordered.note_elsewhere(when, page, node)
+                && let Some(ours) = self.ordered.found_elsewhere(page, node)
+                && look.kernel_balances
             {
+                let when = (look.now, self.options.hold);
+                self.ordered.note_kernel(when, page, (ours, node));
                 self.totals.pages_elsewhere += 1;
             }
         }

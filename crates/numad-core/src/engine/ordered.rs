@@ -194,33 +194,38 @@ impl Ordered {
         });
     }
 
-    /// A page was found on a node; whether that is another than where we put it, so that the kernel moved it.
-    pub(super) fn note_elsewhere(
-        &mut self,
-        (now, hold): (Time, Duration),
-        key: PageKey,
-        node: u16,
-    ) -> bool {
-        let PageKey { space, page } = key;
-        let Some(placed) = self.placed.at(key) else {
-            return false;
+    /// A page was found on a node: the one where we put it, if that is another.
+    pub(super) fn found_elsewhere(&mut self, key: PageKey, node: u16) -> Option<u16> {
+        let placed = self.placed.at(key)?;
+        let Some(ours) = placed.home else {
+            // Memory that was not there has come, and what was to move with it may have come as well.
+            self.placed.forget(key);
+            return None;
         };
-        let Some(home) = placed.home.filter(|&home| home != node) else {
-            return false;
-        };
-        let home_now = Placed {
+        if ours == node {
+            return None;
+        }
+        let now = Placed {
             home: Some(node),
             ..placed
         };
-        self.placed.set(space, page..page + 1, home_now);
+        self.placed.set(key.space, key.page..key.page + 1, now);
+        Some(ours)
+    }
+
+    /// It was the kernel that moved a page of ours.
+    pub(super) fn note_kernel(
+        &mut self,
+        (now, hold): (Time, Duration),
+        PageKey { space, page }: PageKey,
+        (ours, node): (u16, u16),
+    ) {
         self.note_move(space, page..page + 1, |history| {
-            history
-                .stay
-                .moved(now, Some(usize::from(home)), usize::from(node), hold);
+            let ways = (Some(usize::from(ours)), usize::from(node));
+            history.stay.moved(now, ways.0, ways.1, hold);
             history.wanted = None;
             history.by_kernel = true;
         });
-        true
     }
 
     /// Forgets spaces that are gone.

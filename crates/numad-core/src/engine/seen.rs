@@ -29,6 +29,7 @@ use crate::tables::talk::Talk;
 use crate::tables::tasks::{Record, THREADS_MAX, TaskTable};
 use crate::time::Time;
 
+mod apart;
 mod coming;
 mod extents;
 mod lasting;

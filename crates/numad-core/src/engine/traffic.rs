@@ -24,8 +24,8 @@ pub(super) enum Memory<'a> {
     /// It does not, but it is known what memory can deliver, and what other programs were last seen
     /// to take of it: a program whose samples tell what answers can be judged by those.
     Sampled(&'a MachineModel, Vec<f64>),
-    /// Neither: everything is judged by distance.
-    Unknown,
+    /// Neither: everything is judged by distance, and what estimates find clearly slower is not done.
+    Unknown(&'a MachineModel, Vec<f64>),
 }
 
 impl Traffic {
@@ -69,7 +69,7 @@ impl Traffic {
         if memories.all(|(position, _)| model.controller_origin(position) != Origin::Estimated) {
             Memory::Sampled(model, others_gbps)
         } else {
-            Memory::Unknown
+            Memory::Unknown(model, others_gbps)
         }
     }
 }
@@ -82,7 +82,10 @@ impl Memory<'_> {
             Self::Sampled(model, others) if tells => {
                 Some(Pressure::sampled(model, others, program))
             }
-            Self::Sampled(..) | Self::Unknown => None,
+            Self::Unknown(model, others) if tells => {
+                Some(Pressure::guessed(model, others, program))
+            }
+            Self::Sampled(..) | Self::Unknown(..) => None,
         }
     }
 }
@@ -136,7 +139,7 @@ mod tests {
         let name = match known.memory(topology, vec![1.0; 3]) {
             Memory::Counted(..) => "counted",
             Memory::Sampled(..) => "sampled",
-            Memory::Unknown => "unknown",
+            Memory::Unknown(..) => "unknown",
         };
         assert_eq!(name, expected);
     }

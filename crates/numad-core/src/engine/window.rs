@@ -203,14 +203,13 @@ impl Attachment {
         self.judged.look_at(&mut program);
         program.prices = self.prices(&program);
         let pressure = self.pressure(context, &mut program);
-        let others_gbps = pressure
-            .as_ref()
-            .map_or_else(Vec::new, Pressure::others_gbps);
+        let known = pressure.as_ref().filter(|pressure| pressure.is_known());
+        let others_gbps = known.map_or_else(Vec::new, Pressure::others_gbps);
         program.others_gbps = &others_gbps;
         // A policy that was chosen for what it does has all places.
         let nodes = program.nodes();
         let spread = spread(&scratch.capacity, &nodes);
-        if pressure.is_none() && self.options.require_gain {
+        if known.is_none() && self.options.require_gain {
             program.capacity = &spread;
         }
         let (mut plans, mut stands) = (Vec::new(), false);

@@ -209,7 +209,7 @@ impl<'a> Known<'_, 'a> {
         };
         let moved = (home, wish.node);
         let sure = *found.entry((block, home, wish.node)).or_insert_with(|| {
-            let scale = self.pieces.scale(tag, program, moved);
+            let scale = self.pieces.scale(tag, self.seen.points(), program, moved);
             let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
             self.pieces.is_dealt(tag) && scale.net() > 0.0
                 || self.certainty.weigh_chosen(&scale, plans).convinces()

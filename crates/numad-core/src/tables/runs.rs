@@ -123,6 +123,15 @@ impl<V: Copy + PartialEq> Runs<V> {
         }
     }
 
+    /// Forgets the run of a page.
+    pub(crate) fn forget(&mut self, page: PageKey) {
+        let before = self.held.range(..=page).next_back();
+        let run = before.filter(|(first, (end, _))| first.space == page.space && page.page < *end);
+        if let Some(first) = run.map(|(first, _)| *first) {
+            self.held.remove(&first);
+        }
+    }
+
     /// Changes every value in its place. Runs that become equal stay two.
     pub(crate) fn each(&mut self, mut change: impl FnMut(&mut V)) {
         self.held.values_mut().for_each(|(_, value)| change(value));

@@ -61,6 +61,30 @@ fn who_comes_first_to_what_all_sweep_says_nothing_of_who_uses_it() {
     assert!(own < 0.01, "{own} of what is a thread's own");
 }
 
+/// Each page is on the node of the thread that uses it, and so few are seen that nothing else tells
+/// whose they are.
+#[test]
+fn memory_that_is_used_from_where_it_is_is_nobody_elses() {
+    let mut world = World::new("4x2@10,20");
+    let (_, script) = world.attach(10, &[0, 1, 2, 3, 4, 5, 6, 7], gain());
+    let mut state = 7_u64;
+    let homes = |page: u64| NodeId(u32::try_from(page / 16 % 4).unwrap());
+    for _ in 0..3 {
+        for _ in 0..400 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let page = state % 200_000;
+            let tid = 10 + 2 * homes(page).0 + u32::try_from(state >> 40 & 1).unwrap();
+            world.homes.insert(page, homes(page));
+            world.touch(tid, page, 1);
+        }
+        world.window();
+    }
+    let beside = script.lock().unwrap().beside;
+    assert!(beside > 0.9, "{beside} of all uses");
+}
+
 #[test]
 fn by_single_pages_everything_is_as_it_was_seen() {
     let options = AttachOptions {

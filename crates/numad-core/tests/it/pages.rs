@@ -398,6 +398,36 @@ fn what_was_never_there_is_asked_for_once() {
     assert_eq!(orders, ["p102+103>1", "", "", ""]);
 }
 
+/// A heap that grows: of what was not there when it was to move a page is seen, and so the rest of it may have come too.
+#[test]
+fn what_comes_after_it_was_asked_for_goes_after_all() {
+    let gain = AttachOptions {
+        require_gain: true,
+        hold: Duration::ZERO,
+        ..options()
+    };
+    let mut world = World::new("2x4@10,20");
+    let (_, script) = world.attach(10, &[4], gain);
+    script.lock().unwrap().pages = (100..104).map(|page| (page, 1)).collect();
+    world.homes.insert(103, NodeId(1));
+    let mut window = |touched: &[u64], absent: usize| {
+        let mut pages = vec![PageOutcome::Refused(Refusal::Gone); absent];
+        pages.push(PageOutcome::Stood(NodeId(1)));
+        world.answers = vec![Outcome::Moved {
+            pages,
+            spent_ns: 0,
+            took_ns: 0,
+        }];
+        world.answers.truncate(absent);
+        touched.iter().for_each(|&page| world.touch(10, page, 5));
+        world.window().orders()
+    };
+    window(&[100], 0);
+    assert_eq!(window(&[100, 103], 2), "p101+102+103>1");
+    assert_eq!(window(&[100, 103], 0), "");
+    assert_eq!(window(&[100, 101, 103], 0), "p101+102>1");
+}
+
 /// A library lies between two parts of a heap, and one of its pages was seen.
 #[test]
 fn what_may_be_others_as_well_does_not_go_along() {

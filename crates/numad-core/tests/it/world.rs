@@ -34,6 +34,8 @@ pub(crate) struct Script {
     /// Pages of which no user was remembered, by the first of each piece, with how many they stand
     /// for.
     pub(crate) anyones: Vec<(u64, u64)>,
+    /// What part of all uses of pages is of threads on the node that the page is on.
+    pub(crate) beside: f64,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Policy for Scripted {
         script.tasks = program.tasks.iter().map(|task| task.key.tid.0).collect();
         let pages = program.pages.iter().filter(|page| page.remembered() == 0.0);
         script.anyones = pages.map(|page| (page.key.page, page.span)).collect();
+        script.beside = beside(program);
         let position = |tid: u32| program.tasks.iter().position(|task| task.key.tid.0 == tid);
         for &(tid, node) in &script.threads {
             let partner = script.partners.iter().find_map(|&(one, other)| match tid {
@@ -79,6 +82,20 @@ impl Policy for Scripted {
     fn on_fate(&mut self, _now: Time, proposal: &Proposal, fate: Fate) {
         self.0.lock().unwrap().fates.push((proposal.clone(), fate));
     }
+}
+
+fn beside(program: &Program<'_>) -> f64 {
+    let (mut near, mut all) = (0.0, 0.0);
+    for page in program.pages {
+        for user in page.accessors() {
+            let node = program.tasks[user.task as usize].node;
+            all += f64::from(user.weight);
+            if node == page.home.map(usize::from) {
+                near += f64::from(user.weight);
+            }
+        }
+    }
+    near / f64::max(all, 1.0)
 }
 
 impl Script {

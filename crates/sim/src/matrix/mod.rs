@@ -151,9 +151,7 @@ impl Plan {
         let machines = chosen(choice.machines.as_deref(), "machine", MACHINES, |one| {
             one.name
         })?;
-        let rows = chosen(choice.workloads.as_deref(), "workload", ROWS, |one| {
-            one.name
-        })?;
+        let rows = rows(choice.workloads.as_deref())?;
         let wanted = names(choice.policies.as_deref());
         for name in &wanted {
             policies::find(name)
@@ -450,6 +448,21 @@ impl Matrix {
 
 fn names(list: Option<&str>) -> Vec<&str> {
     list.map_or_else(Vec::new, |list| list.split(',').map(str::trim).collect())
+}
+
+/// The workloads of a list: those that have a name, and after them those that are drawn by number.
+fn rows(list: Option<&str>) -> Result<Vec<&'static Row>, RunError> {
+    let made = |name: &&str| Row::made(name);
+    let (drawn, named): (Vec<&str>, Vec<&str>) = names(list)
+        .into_iter()
+        .partition(|name| made(name).is_some());
+    let mut rows = Vec::new();
+    if drawn.is_empty() || !named.is_empty() {
+        let named = list.map(|_| named.join(","));
+        rows = chosen(named.as_deref(), "workload", ROWS, |one| one.name)?;
+    }
+    rows.extend(drawn.iter().filter_map(made).flatten());
+    Ok(rows)
 }
 
 fn chosen<T>(

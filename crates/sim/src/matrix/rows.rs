@@ -95,11 +95,30 @@ const fn full(name: &'static str, about: &'static str) -> Row {
     }
 }
 
+/// Most programs that are drawn for one matrix.
+const MADE_MAX: u32 = 1000;
+
 impl Row {
     /// The workload of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().find(|row| row.name == name)
+    }
+
+    /// The programs of `made:1-40`, or the one of `made:7`; none of other names. They are kept until
+    /// the end, as the others are.
+    #[must_use]
+    pub fn made(name: &str) -> Option<Vec<&'static Self>> {
+        let numbers = name.strip_prefix("made:")?;
+        let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        let all = (first..=last).take(MADE_MAX as usize);
+        let names = all.map(|number| Workload::Made(number).to_string());
+        let rows: Vec<&'static Self> = names
+            .filter(|name| name.parse::<Workload>().is_ok())
+            .map(|name| &*Box::leak(Box::new(full(name.leak(), "a program that is drawn"))))
+            .collect();
+        (!rows.is_empty()).then_some(rows)
     }
 
     /// How many threads it has on a machine; never more than cores that they may use.
@@ -143,13 +162,27 @@ impl Row {
     /// Whether it does the same all the time, so that what places it can come to rest.
     #[must_use]
     pub fn stands_still(&self) -> bool {
-        !self.name.starts_with("phases") && self.name != "growing"
+        let moves = ["phases", "growing", "made"];
+        !moves.iter().any(|word| self.name.starts_with(word))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_programs_are_named_by_their_numbers() {
+        let names = |name| Row::made(name).map(|rows| rows.iter().map(|row| row.name).collect());
+        assert_eq!(names("made:7"), Some(vec!["made:7"]));
+        assert_eq!(
+            names("made:9-11"),
+            Some(vec!["made:9", "made:10", "made:11"])
+        );
+        for wrong in ["made:", "made:0", "made:3-2", "made:x", "pairs", "made:1-"] {
+            assert_eq!(names(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn every_row_is_a_workload_that_fits() {

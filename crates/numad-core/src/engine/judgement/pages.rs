@@ -45,7 +45,7 @@ impl Judgement {
             allowed: limits.nodes_allowed,
             evidence: limits.evidence,
             wait,
-            pressure: limits.pressure,
+            pressure: limits.pressure.filter(|pressure| pressure.is_known()),
             certainty: limits.certainty,
         };
         let mut room = limits.room.clone();

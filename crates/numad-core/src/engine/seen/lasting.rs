@@ -194,7 +194,13 @@ impl Nodes {
         }
     }
 
-    fn of(&self, seat: Seat) -> Option<usize> {
+    /// How many nodes there are up to the last with a thread.
+    pub(super) fn count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The node of a thread.
+    pub(super) fn of(&self, seat: Seat) -> Option<usize> {
         *self.of_seats.get(usize::from(seat))?
     }
 

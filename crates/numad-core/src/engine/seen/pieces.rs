@@ -7,10 +7,12 @@
 //! is all its pages, whether anybody has seen them or not ([`super::extents`]). A block of which it
 //! says nothing who uses it now ([`super::lasting`]) is used by everyone.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::rounded;
 use super::Seen;
+use super::apart::{is_apart, users_on};
 use super::extents::Extents;
 use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
@@ -18,6 +20,7 @@ use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
+use crate::tables::Seat;
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Grain, Point, SAMPLE};
@@ -51,16 +54,20 @@ pub(in crate::engine) struct Pieces {
 
 /// What is known of a block.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Known {
     /// The first and last page that was sampled.
     first: Tag,
     last: Tag,
     /// Where its users are.
     users: Range<usize>,
+    points: Range<usize>,
     /// Whether its pages do not stand for themselves.
     is_cut: bool,
     /// Whether memory is dealt out in such blocks: one sample speaks for all of it.
     is_dealt: bool,
+    /// Whether who uses it elsewhere says nothing of its pages on a node ([`super::apart`]).
+    is_apart: bool,
     /// Whether it is used from where it was before; else whoever uses it now says nothing of who will.
     lasts: bool,
 }
@@ -71,9 +78,6 @@ struct Piece {
     tag: Tag,
     slot: u32,
     ranges: Range<usize>,
-    /// Those of its points that are on this node are its own.
-    points: Range<usize>,
-    home: Option<u16>,
 }
 
 impl Pieces {
@@ -107,15 +111,20 @@ impl Pieces {
         self.block(tag).is_some_and(|block| block.is_dealt)
     }
 
-    /// The samples of a page's block, by how much nearer each gets from one node to another.
+    /// The samples of a page's block, by how much nearer each gets from one node to another; those of
+    /// what is on the node alone where others say nothing of it.
     pub(in crate::engine) fn scale(
         &self,
         tag: Tag,
+        points: &[Point],
         program: &Program<'_>,
         moved: (usize, usize),
     ) -> Scale {
         let mut scale = Scale::default();
-        for (samples, by) in nearer(self.users(tag).iter().copied(), program, moved) {
+        let apart = self.block(tag).filter(|block| block.is_apart);
+        let own = apart.map(|block| self.users_on(block, points, moved.0));
+        let users = own.as_deref().unwrap_or_else(|| self.users(tag));
+        for (samples, by) in nearer(users.iter().copied(), program, moved) {
             scale.put(samples, by);
         }
         scale
@@ -131,8 +140,8 @@ impl Pieces {
         users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
     }
 
-    /// How much nearer a piece gets to who uses it by its own samples, of these, in distances: a
-    /// block may be of several that the samples do not tell apart yet.
+    /// How much nearer what is on a node of a page's block gets by its own samples, of these, in
+    /// distances: a block may be of several that the samples do not tell apart yet.
     pub(in crate::engine) fn own_saving(
         &self,
         tag: Tag,
@@ -140,18 +149,20 @@ impl Pieces {
         program: &Program<'_>,
         moved: (usize, usize),
     ) -> f64 {
-        let Some(piece) = self.piece(tag).filter(|piece| piece.home.is_some()) else {
-            return 0.0;
-        };
-        let all = points[piece.points.clone()].iter();
-        let all = all.zip(&self.homes[piece.points.clone()]);
-        let own = all.filter(|(_, home)| **home == piece.home);
-        let users = own.filter_map(|(point, _)| {
-            let task = self.positions.of(point.seat())?;
-            Some((task, f64::from(point.samples()) / f64::from(SAMPLE)))
-        });
-        let nearer = nearer(users, program, moved);
+        let own = self
+            .block(tag)
+            .map(|block| self.users_on(block, points, moved.0));
+        let nearer = nearer(own.into_iter().flatten(), program, moved);
         nearer.map(|(samples, by)| samples * by).sum()
+    }
+
+    /// Who uses what is on a node of a block.
+    fn users_on(&self, block: &Known, points: &[Point], node: usize) -> Vec<(u32, f64)> {
+        let known = (
+            &points[block.points.clone()],
+            &self.homes[block.points.clone()],
+        );
+        users_on(node, known, &self.positions)
     }
 
     fn users(&self, tag: Tag) -> &[(u32, f64)] {
@@ -219,15 +230,20 @@ impl Seen {
         let nodes = Nodes::new(&blocks, positions, tasks);
         let everyone = nodes.everyone(positions, &mut found.users);
         let mut learned = Lasting::default();
+        found.inside = Bits::new(self.pages.slots() as usize);
+        found.homes = vec![None; self.forest.points().len()];
         let mut cuts = Vec::new();
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let ranges = &extents.ranges[place.clone()];
             let bits = self.piece_bits(&block, ranges, (least, seats));
+            let points = &self.forest.points()[block.points.clone()];
+            let mut apart = false;
             if bits > 0 {
-                infer_talk(&mut self.comm, &block, positions);
+                self.look_up(&block.points, found);
+                apart = is_apart(points, &found.homes[block.points.clone()], &nodes);
+                infer_talk(&mut self.comm, &block, positions, apart.then_some(&nodes));
                 cuts.push((index, bits, place));
             }
-            let points = &self.forest.points()[block.points.clone()];
             let told = (block.users, points);
             let lasts = self.lasted.learn(&mut learned, told, &nodes) || !self.by_blocks;
             found.blocks.push(Known {
@@ -237,6 +253,8 @@ impl Seen {
                     true => positions.users(&block, &mut found.users),
                     false => everyone.clone(),
                 },
+                points: block.points.clone(),
+                is_apart: apart,
                 is_cut: bits > 0,
                 is_dealt: block.users.len() == 1 && blocks.grain() != Grain::default(),
                 lasts,
@@ -244,8 +262,6 @@ impl Seen {
         }
         // When an era begins, and memory is looked at anew, what was before is forgotten.
         self.lasts.get_or_insert(learned);
-        found.inside = Bits::new(self.pages.slots() as usize);
-        found.homes = vec![None; self.forest.points().len()];
         let mut bench = Bench::default();
         pages.clear();
         let users = std::mem::take(&mut found.users);
@@ -255,6 +271,7 @@ impl Seen {
                 bits,
                 extents: &extents.ranges[place],
                 users: &users[found.blocks[index].users.clone()],
+                is_apart: found.blocks[index].is_apart,
                 lasts: found.blocks[index].lasts,
                 placed,
             };
@@ -306,6 +323,17 @@ impl Seen {
             return;
         };
         let users = Users::of(block.users);
+        let known = (&all[rest.clone()], &found.homes[rest.clone()]);
+        let homes = known.1.iter().flatten().filter(|_| block.is_apart);
+        let homes: BTreeSet<u16> = homes.copied().collect();
+        let on = homes
+            .into_iter()
+            .map(|home| (home, users_on(usize::from(home), known, positions)));
+        let on: Vec<(u16, Vec<(u32, f64)>)> = on.collect();
+        let on: Vec<(u16, Users<'_>)> = on
+            .iter()
+            .map(|(home, users)| (*home, Users::of(users)))
+            .collect();
         let number = |point: &Point| point.tag().page() >> block.bits;
         let first = number(&all[rest.start]) << block.bits;
         let end = (number(&all[rest.end - 1]) + 1) << block.bits;
@@ -342,6 +370,8 @@ impl Seen {
                     span: count(&found.ranges[begin..]),
                 };
                 let weight = positions.weight_per_sample * part.samples;
+                let own = on.iter().find(|(home, _)| Some(*home) == part.home);
+                let users = own.map_or(&users, |(_, own)| own);
                 users.choose(&mut page, (weight, number));
                 if !block.lasts {
                     page.forgotten = page.weight();
@@ -351,8 +381,6 @@ impl Seen {
                     tag: part.tag,
                     slot,
                     ranges: begin..found.ranges.len(),
-                    points: points.clone(),
-                    home: part.home,
                 });
             }
         }
@@ -426,7 +454,20 @@ impl Seen {
         bench.parts.sort_unstable_by_key(|part| part.tag.word());
     }
 
-    /// Looks up where the sampled pages of a piece are; samples on pages of which that is not
+    /// Looks up where the sampled pages of a block are, as far as they are tracked.
+    fn look_up(&self, block: &Range<usize>, found: &mut Pieces) {
+        let points = &self.forest.points()[block.clone()];
+        let mut at = block.start;
+        for same in points.chunk_by(|one, other| one.tag() == other.tag()) {
+            if let Some((slot, home)) = self.pages.place(same[0].tag()) {
+                found.inside.insert(slot as usize);
+                found.homes[at..at + same.len()].fill(home);
+            }
+            at += same.len();
+        }
+    }
+
+    /// Looks at where the sampled pages of a piece are; samples on pages of which that is not
     /// known.
     fn look_at(&self, points: Range<usize>, bench: &mut Bench, found: &mut Pieces) -> f64 {
         bench.parts.clear();
@@ -443,17 +484,12 @@ impl Seen {
                 samples += point.samples();
                 at += 1;
             }
-            let tracked = self.pages.place(tag);
-            if let Some((slot, _)) = tracked {
-                found.inside.insert(slot as usize);
-            }
             while run < bench.runs.len() && bench.runs[run].0.end <= page {
                 run += 1;
             }
             let placed = bench.runs.get(run).filter(|(run, _)| run.contains(&page));
             let placed = placed.map(|&(_, placed)| placed);
-            let home = tracked.and_then(|(_, home)| home);
-            let home = home.or_else(|| placed?.home);
+            let home = homes[first].or_else(|| placed?.home);
             homes[first..at].fill(home);
             let Some(home) = home else {
                 unknown += samples;
@@ -558,6 +594,7 @@ struct Cut<'a> {
     /// Who uses it, those most who use it most.
     users: &'a [(u32, f64)],
     /// See [`Known`].
+    is_apart: bool,
     lasts: bool,
     /// Where memory was put.
     placed: &'a Runs<Placed>,
@@ -605,12 +642,20 @@ fn most_of(piece: &[Point]) -> (u32, u32) {
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this
-/// window the part that is the other's of all use.
-fn infer_talk(comm: &mut CommTable, block: &Block<'_>, positions: &Positions) {
+/// window the part that is the other's of all use. Of one that is several those on a node share.
+fn infer_talk(
+    comm: &mut CommTable,
+    block: &Block<'_>,
+    positions: &Positions,
+    apart: Option<&Nodes>,
+) {
+    let share = |one: Seat, other: Seat| apart.is_none_or(|nodes| nodes.of(one) == nodes.of(other));
+
     let all = block.samples() as f64;
     let each = positions.weight_per_sample / (all * f64::from(SAMPLE));
     for (index, one) in block.users.iter().enumerate() {
-        for other in &block.users[..index] {
+        let others = block.users[..index].iter();
+        for other in others.filter(|other| share(one.seat, other.seat)) {
             let live = u64::from(one.live) * u64::from(other.all)
                 + u64::from(other.live) * u64::from(one.all);
             let amount = u64::from(rounded(live as f64 * each));

@@ -69,7 +69,7 @@ complete -c numad-sim -n "__fish_numad_sim_needs_command" -s V -l version -d 'Pr
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -f -a "matrix" -d 'Every policy on every workload on every machine, in one table'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l policies -d 'Which policies, joined by commas [default: all]' -r
-complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l workloads -d 'Which workloads, joined by commas [default: all]' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l workloads -d 'Which workloads, joined by commas; `made:1-40` are programs that are drawn by number [default: all]' -r
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l machines -d 'Which machines, joined by commas [default: all]' -r
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l memory -d 'Memory of a thread, sizes such as 8M,1G,64G joined by commas [default: 512K]' -r
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l touch -d 'Who touches memory first: own (as the workload is described), one (a thread all of it) or all (its users, in equal parts)' -r

@@ -148,6 +148,9 @@ impl Attachment {
 
     /// Notes which pages are not where we put them, and which have come since they were to move.
     fn note_elsewhere(&mut self, program: &ObservedProgram, look: &Look<'_>) {
+        if self.ordered.placed().count() == 0 {
+            return;
+        }
         for &(page, node) in &program.homes {
             let node = node.and_then(|node| look.topology.position(node));
             if let Some(node) = node.and_then(|node| u16::try_from(node).ok())

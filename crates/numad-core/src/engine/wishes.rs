@@ -208,14 +208,14 @@ impl<'a> Known<'_, 'a> {
             return false;
         };
         let moved = (home, wish.node);
-        let sure = *found.entry((block, home, wish.node)).or_insert_with(|| {
-            let scale = self.pieces.scale(tag, self.seen.points(), program, moved);
-            let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
-            self.pieces.is_dealt(tag) && scale.net() > 0.0
-                || self.certainty.weigh_chosen(&scale, plans).convinces()
-        });
         let points = self.seen.points();
-        sure && self.pieces.own_saving(tag, points, program, moved) >= 0.0
+        *found.entry((block, home, wish.node)).or_insert_with(|| {
+            let scale = self.pieces.scale(tag, points, program, moved);
+            let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
+            let sure = self.pieces.is_dealt(tag) && scale.net() > 0.0
+                || self.certainty.weigh_chosen(&scale, plans).convinces();
+            sure && self.pieces.agrees(tag, points, program, moved)
+        })
     }
 }
 

@@ -5,36 +5,53 @@
 //! sampled page. If those who use what is on a node are there more often than chance explains, who
 //! uses the rest of the block says nothing of it.
 
-use super::lasting::Nodes;
 use super::program::Positions;
 use crate::tables::forest::{Point, SAMPLE};
 
 /// How many standard deviations more samples than by chance must be of users beside the memory.
 const SURE: f64 = 3.0;
 
-/// Whether a block of these samples, with where their pages are, is several.
-pub(super) fn is_apart(points: &[Point], homes: &[Option<u16>], nodes: &Nodes) -> bool {
-    let (mut all, mut beside) = (0.0, 0.0);
-    let mut from = vec![0.0; nodes.count()];
-    let mut on = from.clone();
-    for (point, home) in points.iter().zip(homes) {
-        let places = nodes.of(point.seat()).zip(home.map(usize::from));
-        let Some((node, home)) = places.filter(|&(_, home)| home < on.len()) else {
-            continue;
-        };
-        let samples = samples(point);
-        all += samples;
-        from[node] += samples;
-        on[home] += samples;
-        beside += if node == home { samples } else { 0.0 };
+/// Samples of a block, by where their thread and their page are.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    from: Vec<u32>,
+    on: Vec<u32>,
+    beside: u32,
+}
+
+impl Apart {
+    /// Those of another block, on a machine with so many nodes.
+    pub(super) fn begin(&mut self, nodes: usize) {
+        for counts in [&mut self.from, &mut self.on] {
+            counts.clear();
+            counts.resize(nodes, 0);
+        }
+        self.beside = 0;
     }
-    if all <= 0.0 {
-        return false;
+
+    /// Counts samples of a thread on a node of memory on another, or on the same.
+    #[inline]
+    pub(super) fn put(&mut self, node: usize, home: usize, samples: u32) {
+        if let (Some(from), Some(on)) = (self.from.get_mut(node), self.on.get_mut(home)) {
+            *from += samples;
+            *on += samples;
+            self.beside += if node == home { samples } else { 0 };
+        }
     }
-    let both = from.iter().zip(&on);
-    let by_chance = both.map(|(from, on)| from * on).sum::<f64>() / all;
-    let spread = by_chance * (1.0 - by_chance / all);
-    beside - by_chance > SURE * spread.max(0.0).sqrt()
+
+    /// Whether the block is several.
+    pub(super) fn is_sure(&self) -> bool {
+        let samples = |count: u32| f64::from(count) / f64::from(SAMPLE);
+        let all = samples(self.on.iter().sum());
+        if all <= 0.0 {
+            return false;
+        }
+        let both = self.from.iter().zip(&self.on);
+        let products = both.map(|(&from, &on)| samples(from) * samples(on));
+        let by_chance = products.sum::<f64>() / all;
+        let spread = by_chance * (1.0 - by_chance / all);
+        samples(self.beside) - by_chance > SURE * spread.max(0.0).sqrt()
+    }
 }
 
 /// Who uses what is on a node, those most who use it most, with their samples.
@@ -45,7 +62,10 @@ pub(super) fn users_on(
 ) -> Vec<(u32, f64)> {
     let own = points.iter().zip(homes);
     let own = own.filter(|(_, home)| home.map(usize::from) == Some(node));
-    let own = own.filter_map(|(point, _)| Some((positions.of(point.seat())?, samples(point))));
+    let own = own.filter_map(|(point, _)| {
+        let samples = f64::from(point.samples()) / f64::from(SAMPLE);
+        Some((positions.of(point.seat())?, samples))
+    });
     let mut users: Vec<(u32, f64)> = own.collect();
     users.sort_unstable_by_key(|&(task, _)| task);
     users.dedup_by(|one, kept| {
@@ -55,8 +75,4 @@ pub(super) fn users_on(
     });
     users.sort_by(|one, other| other.1.total_cmp(&one.1));
     users
-}
-
-fn samples(point: &Point) -> f64 {
-    f64::from(point.samples()) / f64::from(SAMPLE)
 }

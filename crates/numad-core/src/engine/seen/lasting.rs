@@ -194,6 +194,13 @@ impl Nodes {
         }
     }
 
+    /// Whether users are all on one node.
+    pub(super) fn are_one(&self, users: &[User]) -> bool {
+        let mut nodes = users.iter().filter_map(|user| self.of(user.seat));
+        let first = nodes.next();
+        nodes.all(|node| Some(node) == first)
+    }
+
     /// How many nodes there are up to the last with a thread.
     pub(super) fn count(&self) -> usize {
         self.parts.len()

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::super::rounded;
 use super::Seen;
-use super::apart::{is_apart, users_on};
+use super::apart::{Apart, users_on};
 use super::extents::Extents;
 use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
@@ -140,20 +140,26 @@ impl Pieces {
         users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
     }
 
-    /// How much nearer what is on a node of a page's block gets by its own samples, of these, in
-    /// distances: a block may be of several that the samples do not tell apart yet.
-    pub(in crate::engine) fn own_saving(
+    /// Whether what is on a node of a page's block gets no farther by its own samples, of these: a
+    /// block may be of several that the samples do not tell apart yet.
+    pub(in crate::engine) fn agrees(
         &self,
         tag: Tag,
         points: &[Point],
         program: &Program<'_>,
         moved: (usize, usize),
-    ) -> f64 {
-        let own = self
-            .block(tag)
-            .map(|block| self.users_on(block, points, moved.0));
-        let nearer = nearer(own.into_iter().flatten(), program, moved);
-        nearer.map(|(samples, by)| samples * by).sum()
+    ) -> bool {
+        let Some(block) = self.block(tag) else {
+            return true;
+        };
+        let all = points[block.points.clone()].iter();
+        let all = all.zip(&self.homes[block.points.clone()]);
+        let own = all.filter(|(_, home)| home.map(usize::from) == Some(moved.0));
+        let users =
+            own.filter_map(|(point, _)| Some((self.positions.of(point.seat())?, point.samples())));
+        let users = users.map(|(task, samples)| (task, f64::from(samples)));
+        let nearer = nearer(users, program, moved);
+        nearer.map(|(samples, by)| samples * by).sum::<f64>() >= 0.0
     }
 
     /// Who uses what is on a node of a block.
@@ -232,15 +238,14 @@ impl Seen {
         let mut learned = Lasting::default();
         found.inside = Bits::new(self.pages.slots() as usize);
         found.homes = vec![None; self.forest.points().len()];
-        let mut cuts = Vec::new();
+        let (mut cuts, mut counts) = (Vec::new(), Apart::default());
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let ranges = &extents.ranges[place.clone()];
             let bits = self.piece_bits(&block, ranges, (least, seats));
             let points = &self.forest.points()[block.points.clone()];
             let mut apart = false;
             if bits > 0 {
-                self.look_up(&block.points, found);
-                apart = is_apart(points, &found.homes[block.points.clone()], &nodes);
+                apart = self.look_up(&block, &nodes, &mut counts, found);
                 infer_talk(&mut self.comm, &block, positions, apart.then_some(&nodes));
                 cuts.push((index, bits, place));
             }
@@ -454,17 +459,38 @@ impl Seen {
         bench.parts.sort_unstable_by_key(|part| part.tag.word());
     }
 
-    /// Looks up where the sampled pages of a block are, as far as they are tracked.
-    fn look_up(&self, block: &Range<usize>, found: &mut Pieces) {
-        let points = &self.forest.points()[block.clone()];
-        let mut at = block.start;
-        for same in points.chunk_by(|one, other| one.tag() == other.tag()) {
-            if let Some((slot, home)) = self.pages.place(same[0].tag()) {
-                found.inside.insert(slot as usize);
-                found.homes[at..at + same.len()].fill(home);
+    /// Looks up where the sampled pages of a block are, as far as they are tracked, and tells whether
+    /// the block is several ([`super::apart`]).
+    fn look_up(
+        &self,
+        block: &Block<'_>,
+        nodes: &Nodes,
+        counts: &mut Apart,
+        found: &mut Pieces,
+    ) -> bool {
+        let points = &self.forest.points()[block.points.clone()];
+        let homes = &mut found.homes[block.points.clone()];
+        let may_be = !nodes.are_one(block.users);
+        counts.begin(nodes.count());
+        let mut last = None;
+        for (point, known) in points.iter().zip(homes) {
+            let tag = point.tag();
+            let home = match last {
+                Some((same, home)) if same == tag => home,
+                _ => self.pages.place(tag).and_then(|(slot, home)| {
+                    found.inside.insert(slot as usize);
+                    home
+                }),
+            };
+            last = Some((tag, home));
+            *known = home;
+            if let (true, Some(home)) = (may_be, home)
+                && let Some(node) = nodes.of(point.seat())
+            {
+                counts.put(node, usize::from(home), point.samples());
             }
-            at += same.len();
         }
+        may_be && counts.is_sure()
     }
 
     /// Looks at where the sampled pages of a piece are; samples on pages of which that is not

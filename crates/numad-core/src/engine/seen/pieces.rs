@@ -20,7 +20,6 @@ use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
 use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
-use crate::tables::Seat;
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Block, Grain, Point, SAMPLE};
@@ -246,7 +245,7 @@ impl Seen {
             let mut apart = false;
             if bits > 0 {
                 apart = self.look_up(&block, &nodes, &mut counts, found);
-                infer_talk(&mut self.comm, &block, positions, apart.then_some(&nodes));
+                infer_talk(&mut self.comm, &block, positions);
                 cuts.push((index, bits, place));
             }
             let told = (block.users, points);
@@ -668,20 +667,12 @@ fn most_of(piece: &[Point]) -> (u32, u32) {
 }
 
 /// What threads share by a block of which single pages tell little: of each one's use in this
-/// window the part that is the other's of all use. Of one that is several those on a node share.
-fn infer_talk(
-    comm: &mut CommTable,
-    block: &Block<'_>,
-    positions: &Positions,
-    apart: Option<&Nodes>,
-) {
-    let share = |one: Seat, other: Seat| apart.is_none_or(|nodes| nodes.of(one) == nodes.of(other));
-
+/// window the part that is the other's of all use.
+fn infer_talk(comm: &mut CommTable, block: &Block<'_>, positions: &Positions) {
     let all = block.samples() as f64;
     let each = positions.weight_per_sample / (all * f64::from(SAMPLE));
     for (index, one) in block.users.iter().enumerate() {
-        let others = block.users[..index].iter();
-        for other in others.filter(|other| share(one.seat, other.seat)) {
+        for other in &block.users[..index] {
             let live = u64::from(one.live) * u64::from(other.all)
                 + u64::from(other.live) * u64::from(one.all);
             let amount = u64::from(rounded(live as f64 * each));

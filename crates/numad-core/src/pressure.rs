@@ -23,12 +23,12 @@ pub(crate) const DOUBT: f64 = 0.01;
 /// much is known from samples.
 const FASTER: f64 = 0.05;
 
-/// The same of a plan that makes the program slower if controllers deliver what they are estimated to:
-/// they may deliver twice as much.
+/// The same of a plan that makes the program slower if controllers deliver what they are estimated
+/// to: they may deliver twice as much.
 const GUESSED: f64 = 0.03;
 
-/// How much slower one task may get for the sake of the others: where they go in step it is what all
-/// lose.
+/// How much slower one task may get for the sake of the others: where they go in step it is what
+/// all lose.
 const SLOWER: f64 = 0.05;
 
 /// Time until the first of the pages follow that those who moved use: two of the shortest windows.
@@ -49,8 +49,8 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// What estimates say of what the samples of this program tell: enough to doubt a plan, and never
-    /// to make one.
+    /// What estimates say of what the samples of this program tell: enough to doubt a plan, and
+    /// never to make one.
     pub(crate) fn guessed(model: &MachineModel, others: &[f64], program: &Program<'_>) -> Self {
         Self {
             guessed: true,
@@ -137,8 +137,9 @@ impl Pressure {
     }
 
     /// Judges a plan for threads of which it is known what it is worth by distance and to the full
-    /// model: what that finds slower is dropped though it pays, and near the limit of a controller
-    /// what it finds faster, by more than who may get nearer, may be done though it does not.
+    /// model: what does not make the program faster by that is dropped though it pays, and near the
+    /// limit of a controller what it finds faster, by more than who may get nearer, may be done
+    /// though it does not pay. By estimates only what is clearly slower is dropped.
     pub(crate) fn judge(
         &self,
         plan: &ThreadPlan<'_>,

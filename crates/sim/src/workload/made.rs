@@ -48,7 +48,8 @@ impl Builder {
         }
     }
 
-    /// One, two or four kinds of threads, from those that wait most of the time to those that stream.
+    /// One, two or four kinds of threads, from those that wait most of the time to those that
+    /// stream.
     fn busy(&mut self, random: &mut Random) {
         let kinds: Vec<(f64, f64)> = (0..doubled(random, 1, 3))
             .map(|_| match random.below(8) {

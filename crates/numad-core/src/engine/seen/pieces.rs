@@ -110,8 +110,8 @@ impl Pieces {
         self.block(tag).is_some_and(|block| block.is_dealt)
     }
 
-    /// The samples of a page's block, by how much nearer each gets from one node to another; those of
-    /// what is on the node alone where others say nothing of it.
+    /// The samples of a page's block, by how much nearer each gets from one node to another; those
+    /// of what is on the node alone where others say nothing of it.
     pub(in crate::engine) fn scale(
         &self,
         tag: Tag,

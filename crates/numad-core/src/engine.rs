@@ -64,6 +64,8 @@ const NEAR_SLOTS: usize = 16_384;
 #[derive(Debug)]
 pub struct Engine {
     topology: Arc<Topology>,
+    /// By processor, the position of its node plus one; 0 of none.
+    nodes: Vec<u16>,
     options: EngineOptions,
     registry: Registry,
     /// Attachments by place; a place is used again after a detach, a number never.
@@ -93,6 +95,7 @@ impl Engine {
         let options = options.within_limits();
         let online = topology.online();
         Self {
+            nodes: nodes_by_cpu(&topology),
             topology,
             registry: Registry::default(),
             places: Vec::new(),
@@ -440,18 +443,19 @@ impl Engine {
 
     #[inline]
     fn fold(&mut self, sample: &Sample) {
+        let node_plus_one = self.nodes.get(sample.cpu.index()).copied().unwrap_or(0);
         if let Some(Spot { place, slot }) = self.registry.threads.find(sample.tid.0)
             && let Some(attachment) = &mut self.places[place as usize]
-            && attachment.seen.fold(slot, sample)
+            && attachment.seen.fold(slot, sample, node_plus_one)
         {
             self.stream.taken += 1;
             return;
         }
-        self.fold_newcomer(sample);
+        self.fold_newcomer(sample, node_plus_one);
     }
 
     /// A sample of a thread that is not known, or of one that has the number of another.
-    fn fold_newcomer(&mut self, sample: &Sample) {
+    fn fold_newcomer(&mut self, sample: &Sample, node_plus_one: u16) {
         let registry = &mut self.registry;
         let Some(process) = registry.processes.find(sample.pid.0) else {
             return;
@@ -462,7 +466,8 @@ impl Engine {
             attachment.seen.retire(registry, old.slot);
         }
         if let Some(attachment) = &mut self.places[process.place as usize] {
-            self.stream.taken += u64::from(attachment.seen.fold_newcomer(registry, sample));
+            let seen = &mut attachment.seen;
+            self.stream.taken += u64::from(seen.fold_newcomer(registry, sample, node_plus_one));
         }
     }
 
@@ -585,6 +590,18 @@ fn named<'a>(
     id: AttachmentId,
 ) -> Option<&'a mut Attachment> {
     places[*by_id.get(&id)? as usize].as_mut()
+}
+
+/// By processor, the position of its node plus one; 0 of none.
+fn nodes_by_cpu(topology: &Topology) -> Vec<u16> {
+    let last = topology.cpus().iter().map(|cpu| cpu.id.index()).max();
+    let mut nodes = vec![0; last.map_or(0, |last| last + 1)];
+    for cpu in topology.cpus() {
+        let position = cpu.node.and_then(|node| topology.position(node));
+        let position = position.and_then(|position| u16::try_from(position + 1).ok());
+        nodes[cpu.id.index()] = position.unwrap_or(0);
+    }
+    nodes
 }
 
 #[expect(

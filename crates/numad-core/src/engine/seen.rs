@@ -167,18 +167,18 @@ impl Seen {
         }
     }
 
-    /// Takes one sample; false if the slot's thread is not the one that was sampled.
+    /// Takes one sample, from this node; false if the slot's thread is not the one that was sampled.
     #[inline]
-    pub(super) fn fold(&mut self, slot: u32, sample: &Sample) -> bool {
+    pub(super) fn fold(&mut self, slot: u32, sample: &Sample, node_plus_one: u16) -> bool {
         let hot = &mut self.tasks.hot[slot as usize];
         if hot.pid != sample.pid {
             return false;
         }
         let Some(seat) = hot.seat else {
-            return self.fold_unseated(slot, sample);
+            return self.fold_unseated(slot, sample, node_plus_one);
         };
         hot.samples += 1;
-        self.fold_seated(slot, seat, sample);
+        self.fold_seated((slot, seat), sample, node_plus_one);
         true
     }
 
@@ -201,7 +201,7 @@ impl Seen {
     }
 
     #[inline]
-    fn fold_seated(&mut self, slot: u32, seat: Seat, sample: &Sample) {
+    fn fold_seated(&mut self, (slot, seat): (u32, Seat), sample: &Sample, node_plus_one: u16) {
         self.window.samples += 1;
         let weight = u32::try_from(sample.period).unwrap_or(u32::MAX).max(1);
         self.live.weight = self.live.weight.saturating_add(u64::from(weight));
@@ -228,7 +228,9 @@ impl Seen {
             return;
         };
         let others = self.pages.touch(tag, seat, weight);
-        let node = self.tasks.hot[slot as usize].node_plus_one;
+        let hot = &mut self.tasks.hot[slot as usize];
+        hot.ran.note(node_plus_one);
+        let node = hot.node_plus_one;
         self.window.ways.note(match others.home_plus_one {
             0 => self.forest.knows(tag, seat),
             home => home == node,
@@ -261,7 +263,7 @@ impl Seen {
 
     /// A thread without a seat takes one if it may. One that has ended is still meant by samples
     /// from before; later ones are of another thread with its number.
-    fn fold_unseated(&mut self, slot: u32, sample: &Sample) -> bool {
+    fn fold_unseated(&mut self, slot: u32, sample: &Sample, node_plus_one: u16) -> bool {
         let ended = self.tasks.record(slot).and_then(|record| record.exited);
         if ended.is_some_and(|ended| sample.time > ended) {
             return false;
@@ -272,7 +274,7 @@ impl Seen {
             hot.seat = self.seats.take();
         }
         match hot.seat {
-            Some(seat) => self.fold_seated(slot, seat, sample),
+            Some(seat) => self.fold_seated((slot, seat), sample, node_plus_one),
             None => {
                 self.window.samples += 1;
                 self.window.kept += 1;

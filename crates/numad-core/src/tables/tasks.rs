@@ -25,7 +25,38 @@ pub(crate) struct Hot {
     /// Position of the node that it was on when the window began, plus one; 0 while unknown.
     pub node_plus_one: u16,
     /// Samples in this window.
-    pub samples: u64,
+    pub samples: u32,
+    pub ran: Ran,
+}
+
+/// The node that a thread was on in most of its samples, if there is such (the vote of Boyer and
+/// Moore). Where it is when we look says less: we take the processor of one of them to look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    /// As in [`Hot`].
+    node_plus_one: u16,
+    lead: u32,
+}
+
+impl Ran {
+    /// One more sample.
+    #[inline]
+    pub(crate) const fn note(&mut self, node_plus_one: u16) {
+        if self.node_plus_one == node_plus_one {
+            self.lead += 1;
+        } else if self.lead > 0 {
+            self.lead -= 1;
+        } else {
+            (self.node_plus_one, self.lead) = (node_plus_one, 1);
+        }
+    }
+
+    /// Its position; the window ends, and counts half in the next.
+    pub(crate) fn turn_over(&mut self) -> Option<u16> {
+        let node = self.node_plus_one.checked_sub(1).filter(|_| self.lead > 0);
+        self.lead /= 2;
+        node
+    }
 }
 
 /// What is between a thread and us.
@@ -74,6 +105,8 @@ pub(crate) struct Record {
     pub start: Option<StartTicks>,
     pub name: String,
     pub cpu: Option<CpuId>,
+    /// Position of the node that it ran on in most samples of the last window that had any.
+    pub ran: Option<u16>,
     /// When its first record came.
     pub first_seen: Time,
     /// Processor time at the beginning of the window, and when that was.

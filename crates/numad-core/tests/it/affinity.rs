@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use numad_core::{Action, Outcome, Refusal, Veto};
+use topology::{CpuId, NodeId};
 
 use crate::world::{Script, World, cpus, options};
 
@@ -149,4 +150,23 @@ fn a_mask_from_before_is_a_limit_not_an_enemy() {
         .collect();
     assert_eq!(masks, ["2-3", "4-5"]);
     assert_eq!(script.lock().unwrap().capacity, [2, 2]);
+}
+
+/// Who looks takes a processor, and so puts a thread off it.
+#[test]
+fn a_thread_is_where_it_ran_and_not_where_a_look_finds_it() {
+    let mut world = World::new("2x2@10,20");
+    let (_, script) = world.attach(10, &[0, 2], options());
+    world.homes.insert(5, NodeId(1));
+    let mut is_beside = |ran: u32, looked_at: u32| {
+        world.thread(11).cpu = CpuId(ran);
+        world.touch(11, 5, 20);
+        world.thread(11).cpu = CpuId(looked_at);
+        world.window();
+        script.lock().unwrap().beside > 0.5
+    };
+    is_beside(2, 2);
+    assert!(is_beside(3, 0));
+    assert!(is_beside(2, 0));
+    assert!(!is_beside(0, 2), "it went");
 }

@@ -12,7 +12,7 @@ use crate::hold::Stay;
 use crate::sample::Sample;
 use crate::tables::index::Spot;
 use crate::tables::spaces::{LocalSpace, Space};
-use crate::tables::tasks::{Bond, Hot, Record};
+use crate::tables::tasks::{Bond, Hot, Ran, Record};
 use crate::time::Time;
 
 impl Seen {
@@ -82,6 +82,7 @@ impl Seen {
             may_sit: true,
             node_plus_one: 0,
             samples: 0,
+            ran: Ran::default(),
         };
         let record = Record {
             tid,
@@ -89,6 +90,7 @@ impl Seen {
             start: None,
             name: String::new(),
             cpu: None,
+            ran: None,
             first_seen: now,
             base: None,
             cpu_time: Duration::ZERO,
@@ -136,10 +138,11 @@ impl Seen {
         &mut self,
         registry: &mut Registry,
         sample: &Sample,
+        node_plus_one: u16,
     ) -> bool {
         let slot = self.add(registry, (sample.pid, sample.tid), sample.time);
         match slot {
-            Some(slot) => _ = self.fold(slot, sample),
+            Some(slot) => _ = self.fold(slot, sample, node_plus_one),
             None => self.window.aside += 1,
         }
         slot.is_some()

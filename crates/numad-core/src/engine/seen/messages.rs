@@ -58,6 +58,7 @@ impl Seen {
         }
         for slot in from.iter().chain(to).map(|(slot, _)| *slot) {
             let hot = &mut self.tasks.hot[slot as usize];
+            let samples = u32::try_from(samples).unwrap_or(u32::MAX);
             hot.samples = hot.samples.saturating_add(samples);
         }
         self.live.weight = self

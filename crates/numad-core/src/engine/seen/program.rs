@@ -124,7 +124,8 @@ impl Seen {
         }
         let mut unseated = Vec::new();
         for (slot, hot, record) in self.tasks.iter_mut() {
-            record.samples_last = std::mem::take(&mut hot.samples);
+            record.samples_last = u64::from(std::mem::take(&mut hot.samples));
+            record.ran = hot.ran.turn_over();
             let node = node_of(record, context.topology);
             let node = node.and_then(|node| u16::try_from(node + 1).ok());
             hot.node_plus_one = node.unwrap_or_default();
@@ -299,9 +300,10 @@ fn allowed_to_any<'a>(records: impl Iterator<Item = &'a Record>, usable: &CpuSet
     allowed
 }
 
-/// Where we placed it, else where it ran last.
+/// Where we placed it, else where it ran lately.
 pub(in crate::engine) fn node_of(record: &Record, topology: &Topology) -> Option<usize> {
-    record.placed().or_else(|| {
+    let ran = record.ran.map(usize::from);
+    record.placed().or(ran).or_else(|| {
         let node = topology.node_of(record.cpu?)?;
         topology.position(node)
     })

@@ -273,15 +273,20 @@ fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
     assert_eq!(scene.threads(&wish, Some(FIRST_FULL)), [Ok(()); 2]);
 }
 
-#[test]
-fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay() {
-    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+/// One of two tasks on a node goes to the other; and the time of all within the horizon.
+fn one_goes(scene: &Scene) -> (ThreadPlan<'_>, f64) {
     let plan = ThreadPlan {
         program: scene.program(),
         before: &[Some(0), Some(0), Some(1), Some(1)],
         after: &[Some(0), Some(1), Some(1), Some(1)],
     };
-    let all_ns = plan.program.busy_ns() * plan.program.windows();
+    (plan, plan.program.busy_ns() * plan.program.windows())
+}
+
+#[test]
+fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+    let (plan, all_ns) = one_goes(&scene);
     // Parts of all time that the model finds saved, and that come of who gets nearer.
     let judged = |saved: f64, nearer: f64| {
         let worth = |part: f64| Worth {
@@ -300,12 +305,7 @@ fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay(
 #[test]
 fn a_nearer_plan_must_make_the_program_faster_and_by_estimates_not_clearly_slower() {
     let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
-    let plan = ThreadPlan {
-        program: scene.program(),
-        before: &[Some(0), Some(0), Some(1), Some(1)],
-        after: &[Some(0), Some(1), Some(1), Some(1)],
-    };
-    let all_ns = plan.program.busy_ns() * plan.program.windows();
+    let (plan, all_ns) = one_goes(&scene);
     let model = MachineModel::new(&scene.topology);
     let known = scene.pressure(FIRST_FULL);
     let guessed = Pressure::guessed(&model, &[0.0; 2], &scene.program());

@@ -362,10 +362,8 @@ fn a_slice_goes_whole_by_ten_samples() {
     assert!(later.iter().all(|page| !pages.contains(page)), "{later:?}");
 }
 
-/// Two pages were moved, and a thread has another near them, where it is itself. What lies between may be as the two
-/// were, and nothing is there.
-#[test]
-fn what_was_never_there_is_asked_for_once() {
+/// A thread on node 1 under a policy that wants four pages there, seeks a gain and is not held.
+fn four_pages_wanted() -> World {
     let gain = AttachOptions {
         require_gain: true,
         hold: Duration::ZERO,
@@ -374,6 +372,14 @@ fn what_was_never_there_is_asked_for_once() {
     let mut world = World::new("2x4@10,20");
     let (_, script) = world.attach(10, &[4], gain);
     script.lock().unwrap().pages = (100..104).map(|page| (page, 1)).collect();
+    world
+}
+
+/// Two pages were moved, and a thread has another near them, where it is itself. What lies between may be as the two
+/// were, and nothing is there.
+#[test]
+fn what_was_never_there_is_asked_for_once() {
+    let mut world = four_pages_wanted();
     let touch = |world: &mut World, pages: &[u64]| {
         for &page in pages {
             world.touch(10, page, 3);
@@ -401,14 +407,7 @@ fn what_was_never_there_is_asked_for_once() {
 /// A heap that grows: of what was not there when it was to move a page is seen, and so the rest of it may have come too.
 #[test]
 fn what_comes_after_it_was_asked_for_goes_after_all() {
-    let gain = AttachOptions {
-        require_gain: true,
-        hold: Duration::ZERO,
-        ..options()
-    };
-    let mut world = World::new("2x4@10,20");
-    let (_, script) = world.attach(10, &[4], gain);
-    script.lock().unwrap().pages = (100..104).map(|page| (page, 1)).collect();
+    let mut world = four_pages_wanted();
     world.homes.insert(103, NodeId(1));
     let mut window = |touched: &[u64], absent: usize| {
         let mut pages = vec![PageOutcome::Refused(Refusal::Gone); absent];

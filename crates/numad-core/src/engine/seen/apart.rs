@@ -5,6 +5,7 @@
 //! sampled page. If those who use what is on a node are there more often than chance explains, who
 //! uses the rest of the block says nothing of it.
 
+use super::pieces::put_most_first;
 use super::program::Positions;
 use crate::tables::forest::{Point, SAMPLE};
 
@@ -73,6 +74,6 @@ pub(super) fn users_on(
         kept.1 += if same { one.1 } else { 0.0 };
         same
     });
-    users.sort_by(|one, other| other.1.total_cmp(&one.1));
+    put_most_first(&mut users);
     users
 }

@@ -689,10 +689,14 @@ impl Positions {
             let task = self.of(user.seat)?;
             Some((task, f64::from(user.all) / f64::from(SAMPLE)))
         }));
-        all[begin..]
-            .sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        put_most_first(&mut all[begin..]);
         begin..all.len()
     }
+}
+
+/// Orders users, by position, so that those come first who use most.
+pub(super) fn put_most_first(users: &mut [(u32, f64)]) {
+    users.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
 }
 
 /// Who uses a block, those most who use it most.

@@ -27,6 +27,7 @@ use std::ops::Range;
 
 use super::Seat;
 use super::bits::Bits;
+use super::grain::{Grain, Grains};
 use super::pages::{PAGE_BITS, Tag};
 use crate::evidence::ln;
 
@@ -48,71 +49,6 @@ const AROUND: usize = 8;
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
 /// dropped. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
-
-/// How large chunks are in which a program deals out its memory: neighbours within one are of the
-/// same thread, and beyond it of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grain {
-    /// Of pages in a chunk, as a power of two; none where nothing is seen of that.
-    bits: Option<u32>,
-}
-
-/// Neighbours that must be within chunks, and at the border of two, to tell how large those are.
-const GRAIN_WITHIN: u32 = 64;
-const GRAIN_BETWEEN: u32 = 16;
-
-/// So many neighbours within chunks must be of one thread for each that is not, and so many beyond
-/// them of others for each that is not. In memory that threads sweep in runs of any length
-/// neighbours agree less and less with distance, without such a step.
-const GRAIN_ALIKE: u32 = 3;
-const GRAIN_UNLIKE: u32 = 9;
-
-impl Grain {
-    /// By who was sampled beside whom. Two pages are as far apart as the smallest aligned block
-    /// that has both is large.
-    fn of(points: &[Point]) -> Self {
-        let mut alike = [0_u32; PAGE_BITS as usize + 1];
-        let mut unlike = alike;
-        for (one, other) in points.iter().zip(points.iter().skip(1)) {
-            let apart = (u64::BITS - (one.tag ^ other.tag).leading_zeros()) as usize;
-            let counts = match one.seat == other.seat {
-                true => &mut alike,
-                false => &mut unlike,
-            };
-            if let Some(count) = counts.get_mut(apart) {
-                *count += 1;
-            }
-        }
-        // What several use on one page is within any chunk.
-        let (mut within, mut strays, mut is_within) = (0, 0, false);
-        let mut levels = alike.into_iter().zip(unlike);
-        let is_border = |(alike, unlike): (u32, u32)| {
-            let is_chunk = within + strays >= GRAIN_WITHIN && within >= GRAIN_ALIKE * strays;
-            let is_sharp = is_within && unlike >= GRAIN_UNLIKE * alike;
-            within += alike;
-            strays += unlike;
-            is_within = alike >= GRAIN_ALIKE * unlike;
-            is_chunk && is_sharp && alike + unlike >= GRAIN_BETWEEN
-        };
-        let bits = levels.position(is_border);
-        Self {
-            bits: bits.and_then(|apart| u32::try_from(apart).ok()?.checked_sub(1)),
-        }
-    }
-
-    /// Whether two pages that are first apart in a bit so high are in different chunks.
-    #[inline]
-    fn parts(self, split: u32) -> bool {
-        self.bits.is_some_and(|bits| split > bits)
-    }
-
-    /// The chunk that a page is in, where that is known.
-    pub(crate) fn around(self, page: u64) -> Option<Range<u64>> {
-        let bits = self.bits?;
-        let first = page >> bits << bits;
-        Some(first..first + (1 << bits))
-    }
-}
 
 /// Samples of one thread on one page, in parts of [`SAMPLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +136,7 @@ pub(crate) struct Blocks {
     users: Vec<User>,
     /// Where the user of a seat was put last, before its block was sorted.
     places: Vec<usize>,
-    grain: Grain,
+    grains: Grains,
 }
 
 impl Blocks {
@@ -217,9 +153,9 @@ impl Blocks {
         }
     }
 
-    /// How memory is dealt out.
-    pub(crate) const fn grain(&self) -> Grain {
-        self.grain
+    /// How memory around a page is dealt out.
+    pub(crate) fn grain(&self, at: Tag) -> Grain {
+        self.grains.at(at.word())
     }
 
     /// Users of all blocks, those of one after those of the other.
@@ -292,16 +228,21 @@ impl Forest {
     pub(crate) fn blocks(&mut self, threads: usize) -> Blocks {
         self.settle();
         self.gammas.fit(threads.max(2));
-        let grain = Grain::of(&self.points);
-        let mut search = Search::new((&self.gammas, grain), self.points.len());
+        let grains = Grains::of(&self.points);
+        let mut search = Search::new(&self.gammas, self.points.len());
+        let mut stretches = grains.0.iter().peekable();
         for page in self.points.chunk_by(|one, other| one.tag == other.tag) {
+            if let Some((_, grain)) = stretches.next_if(|(first, _)| *first <= page[0].tag) {
+                search.grain = *grain;
+            }
             search.add(page);
         }
+        let ends = search.finish();
         let mut found = Blocks {
-            grain,
+            grains,
             ..Blocks::default()
         };
-        for end in search.finish() {
+        for end in ends {
             found.push(&self.points, end);
         }
         found
@@ -481,6 +422,7 @@ pub(crate) const fn border(low: u64, high: u64) -> u64 {
 /// together once all of it has come.
 struct Search<'a> {
     gammas: &'a Gammas,
+    /// Of the stretch that pages come of.
     grain: Grain,
     /// Memory that was looked at, each piece larger than the one behind it.
     parts: Vec<Part>,
@@ -503,6 +445,8 @@ struct Part {
     counts: usize,
     /// How high the bit is in which it and the part before it differ.
     split: u32,
+    /// Of the stretch it is in; of several, of one that has one.
+    grain: Grain,
     kind: Kind,
     /// Whose they are, if one thread's.
     seat: Seat,
@@ -524,10 +468,10 @@ enum Kind {
 }
 
 impl<'a> Search<'a> {
-    fn new((gammas, grain): (&'a Gammas, Grain), points: usize) -> Self {
+    fn new(gammas: &'a Gammas, points: usize) -> Self {
         Self {
             gammas,
-            grain,
+            grain: Grain::NONE,
             parts: Vec::with_capacity(u64::BITS as usize),
             blocks: Vec::with_capacity(points),
             counts: Vec::with_capacity(points),
@@ -548,6 +492,7 @@ impl<'a> Search<'a> {
             blocks: self.blocks.len(),
             counts: self.counts.len(),
             split,
+            grain: self.grain,
             kind: Kind::OwnPage,
             seat: page[0].seat,
             samples: 0,
@@ -608,7 +553,10 @@ impl<'a> Search<'a> {
         let whole = one.uses - self.gammas.all(one.samples) - WHOLE;
         one.score = one.score + other.score - SPLIT;
         one.kind = Kind::Several;
-        if one.is_near(other) && !self.grain.parts(other.split) && whole >= one.score {
+        if one.grain == Grain::NONE {
+            one.grain = other.grain;
+        }
+        if one.is_near(other) && !one.grain.parts(other.split) && whole >= one.score {
             one.score = whole;
             let end = self.blocks.last().copied();
             self.blocks.truncate(one.blocks);

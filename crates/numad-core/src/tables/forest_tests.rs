@@ -208,14 +208,24 @@ fn the_rows_of_the_reference_are_reached() {
     }
 }
 
-/// The grain by so many samples of a pattern.
-fn grain(work: &Work, samples: usize, dice: &mut Dice) -> Option<u32> {
+/// The grain of each stretch of memory.
+fn grains(blocks: &Blocks) -> Vec<Option<u32>> {
+    blocks
+        .grains
+        .0
+        .iter()
+        .map(|(_, grain)| grain.bits)
+        .collect()
+}
+
+/// The same by so many samples of a pattern.
+fn grains_of(work: &Work, samples: usize, dice: &mut Dice) -> Vec<Option<u32>> {
     let mut forest = Forest::default();
     for _ in 0..samples {
         let (page, thread) = work.draw(dice);
         forest.note(tag(page), thread as Seat);
     }
-    forest.blocks(work.threads as usize).grain().bits
+    grains(&forest.blocks(work.threads as usize))
 }
 
 /// 4,096 pieces of 16 pages, one sample of ten being anybody's; less than one of each in a window.
@@ -233,26 +243,59 @@ fn memory_dealt_out_in_chunks_is_known_by_few_samples_that_have_faded() {
             }
         }
         let blocks = forest.blocks(32);
-        assert_eq!(blocks.grain().bits, Some(4), "seed {seed}");
+        assert_eq!(grains(&blocks), [Some(4)], "seed {seed}");
         assert!(blocks.len() > 2000, "seed {seed}: {}", blocks.len());
         let of_one = blocks.iter().filter(|block| block.users.len() == 1);
         assert!(of_one.count() * 4 > blocks.len() * 3, "seed {seed}");
     }
 }
 
+/// Half of all samples are of pieces of 16 pages, half of memory that everyone uses.
+#[test]
+fn memory_dealt_out_beside_memory_that_all_share_is_known() {
+    for seed in 1..4 {
+        let mut dice = Dice(seed);
+        let work = Work::new(Pattern::Strided, (32, 4), 2048, &mut dice);
+        let mut forest = Forest::default();
+        for _ in 0..2048 {
+            let (page, thread) = work.draw(&mut dice);
+            forest.note(tag(page), thread as Seat);
+            forest.note(tag((1 << 20) + dice.below(4096)), dice.below(32) as Seat);
+        }
+        let blocks = forest.blocks(32);
+        assert_eq!(blocks.grain(tag(32_768)).bits, Some(4), "seed {seed}");
+        assert_eq!(
+            blocks.grain(tag((1 << 20) + 4095)).bits,
+            None,
+            "seed {seed}"
+        );
+        let last = blocks.iter().last().unwrap();
+        assert!(last.users.len() > 8, "seed {seed}: {last:?}");
+    }
+}
+
+/// A hundred threads on one page, and nothing else.
+#[test]
+fn one_page_has_no_grain() {
+    let mut forest = Forest::default();
+    (0..100).for_each(|seat| forest.note(tag(7), seat));
+    assert_eq!(forest.blocks(100).len(), 1);
+}
+
 #[test]
 fn what_threads_share_has_no_grain_and_slices_have_their_size() {
     for seed in 1..4 {
         let mut dice = Dice(seed);
-        let mut grain_of = |pattern| {
+        let mut all_are = |pattern, may: fn(Option<u32>) -> bool| {
             let work = Work::new(pattern, (32, 4), 2048, &mut dice);
-            grain(&work, 8192, &mut dice)
+            let found = grains_of(&work, 8192, &mut dice);
+            assert!(
+                found.iter().all(|&bits| may(bits)),
+                "seed {seed}: {found:?}"
+            );
         };
-        assert_eq!(grain_of(Pattern::Pairs), None, "seed {seed}");
-        assert!(
-            grain_of(Pattern::Slices).is_none_or(|bits| bits >= 10),
-            "seed {seed}"
-        );
+        all_are(Pattern::Pairs, |bits| bits.is_none());
+        all_are(Pattern::Slices, |bits| bits.is_none_or(|bits| bits >= 10));
     }
 }
 
@@ -272,7 +315,8 @@ fn memory_swept_in_runs_has_no_grain() {
                 forest.note(tag(page), seat + 2 * (page / 4096) as Seat);
             }
         }
-        assert_eq!(forest.blocks(8).grain().bits, None, "seed {seed}");
+        let found = grains(&forest.blocks(8));
+        assert!(found.iter().all(Option::is_none), "seed {seed}: {found:?}");
     }
 }
 
@@ -282,7 +326,7 @@ fn a_piece_reaches_from_border_to_border() {
     for page in 0..2048 {
         forest.note(tag(page), (page / 16 % 4) as Seat);
     }
-    let grain = forest.blocks(4).grain();
+    let grain = forest.blocks(4).grain(tag(33));
     assert_eq!(grain.around(33), Some(32..48));
     assert_eq!(Grain::default().around(33), None);
 }

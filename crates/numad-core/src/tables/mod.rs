@@ -4,6 +4,7 @@
 pub(crate) mod bits;
 pub(crate) mod comm;
 pub(crate) mod forest;
+pub(crate) mod grain;
 pub(crate) mod index;
 pub(crate) mod pages;
 pub(crate) mod paper;

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use crate::tables::forest::{Block, Grain, Point, border};
+use crate::tables::forest::{Block, Point, border};
+use crate::tables::grain::Grain;
 use crate::tables::ranges::{cut, join, without};
 
 /// How many times as wide as the gaps around it, or as half of all gaps of its block, one may be to

@@ -22,7 +22,8 @@ use crate::evidence::Scale;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::{Block, Grain, Point, SAMPLE};
+use crate::tables::forest::{Block, Point, SAMPLE};
+use crate::tables::grain::Grain;
 use crate::tables::pages::Tag;
 use crate::tables::ranges::{count, cut, join, without};
 use crate::tables::runs::Runs;
@@ -225,8 +226,9 @@ impl Seen {
         let mut extents = Extents::default();
         let points = self.forest.points();
         let places = blocks.iter().map(|block| {
-            let space = points[block.points.start].tag().space();
-            extents.add(points, (&block, blocks.grain()), self.shares.foreign(space))
+            let first = points[block.points.start].tag();
+            let foreign = self.shares.foreign(first.space());
+            extents.add(points, (&block, blocks.grain(first)), foreign)
         });
         let places: Vec<Range<usize>> = places.collect();
         let most = u64::from(self.thin.most() / PIECE_SAMPLES);
@@ -260,7 +262,8 @@ impl Seen {
                 points: block.points.clone(),
                 is_apart: apart,
                 is_cut: bits > 0,
-                is_dealt: block.users.len() == 1 && blocks.grain() != Grain::default(),
+                is_dealt: block.users.len() == 1
+                    && blocks.grain(points[0].tag()) != Grain::default(),
                 lasts,
             });
         }

@@ -177,7 +177,7 @@ impl Seen {
         let Some(seat) = hot.seat else {
             return self.fold_unseated(slot, sample, node_plus_one);
         };
-        hot.samples += 1;
+        hot.samples = hot.samples.saturating_add(1);
         self.fold_seated((slot, seat), sample, node_plus_one);
         true
     }
@@ -269,7 +269,7 @@ impl Seen {
             return false;
         }
         let hot = &mut self.tasks.hot[slot as usize];
-        hot.samples += 1;
+        hot.samples = hot.samples.saturating_add(1);
         if hot.may_sit && ended.is_none() {
             hot.seat = self.seats.take();
         }

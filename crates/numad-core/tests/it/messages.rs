@@ -56,10 +56,12 @@ fn what_is_not_between_two_of_one_program_is_ignored() {
 fn no_number_is_too_large() {
     let (mut world, id) = world();
     for _ in 0..20 {
-        for _ in 0..100 {
+        for _ in 0..300 {
             let lie = sent(20, 10, u64::MAX, u64::MAX);
             world.engine.handle_messages(&[lie, sent(10, 20, 0, 0)]);
         }
+        // What is sampled after that counts on top.
+        world.touch(10, 1, 1);
         world.window();
     }
     let (_, live, _) = world.engine.matrices(id).unwrap();

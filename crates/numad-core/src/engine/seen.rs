@@ -167,7 +167,8 @@ impl Seen {
         }
     }
 
-    /// Takes one sample, from this node; false if the slot's thread is not the one that was sampled.
+    /// Takes one sample, from this node; false if the slot's thread is not the one that was
+    /// sampled.
     #[inline]
     pub(super) fn fold(&mut self, slot: u32, sample: &Sample, node_plus_one: u16) -> bool {
         let hot = &mut self.tasks.hot[slot as usize];

@@ -279,7 +279,8 @@ fn memory_dealt_out_beside_memory_that_all_share_is_known() {
 fn one_page_has_no_grain() {
     let mut forest = Forest::default();
     (0..100).for_each(|seat| forest.note(tag(7), seat));
-    assert_eq!(forest.blocks(100).len(), 1);
+    let blocks = forest.blocks(100);
+    assert_eq!((blocks.len(), grains(&blocks)), (1, vec![None]));
 }
 
 #[test]

@@ -117,9 +117,7 @@ impl Grains {
     /// Memory that shows no grain may be of two kinds: then its halves are two stretches, and of
     /// each it is asked anew.
     fn add(&mut self, points: &[Point], least: usize) -> Neighbours {
-        let [first, .., last] = points else {
-            self.0
-                .extend(points.iter().map(|point| (point.tag().word(), Grain::NONE)));
+        let (Some(first), Some(last)) = (points.first(), points.last()) else {
             return Neighbours::NONE;
         };
         if points.len() < least || first.tag() == last.tag() {

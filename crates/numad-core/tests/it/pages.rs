@@ -375,7 +375,8 @@ fn four_pages_wanted() -> World {
     world
 }
 
-/// Two pages were moved, and a thread has another near them, where it is itself. What lies between may be as the two
+/// Two pages were moved, and a thread has another near them, where it is itself. What lies between
+/// may be as the two
 /// were, and nothing is there.
 #[test]
 fn what_was_never_there_is_asked_for_once() {
@@ -404,7 +405,8 @@ fn what_was_never_there_is_asked_for_once() {
     assert_eq!(orders, ["p102+103>1", "", "", ""]);
 }
 
-/// A heap that grows: of what was not there when it was to move a page is seen, and so the rest of it may have come too.
+/// A heap that grows: of what was not there when it was to move a page is seen, and so the rest of
+/// it may have come too.
 #[test]
 fn what_comes_after_it_was_asked_for_goes_after_all() {
     let mut world = four_pages_wanted();

@@ -18,7 +18,7 @@ use workloads::{Kind, Layout, Options, Pages};
 )]
 struct Arguments {
     /// Pattern of sharing: slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf,
-    /// growing, strided, heap.
+    /// growing, strided, heap, made:NUMBER (drawn by number).
     kind: Kind,
     /// Number of worker threads, or processes.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=4096))]
@@ -35,7 +35,7 @@ struct Arguments {
     /// Seconds to run; without it, until it is stopped.
     #[arg(long)]
     seconds: Option<u32>,
-    /// Seconds until partners change (phases), or memory grows (growing).
+    /// Seconds until partners change (phases, some of made), or memory grows (growing).
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     phase_seconds: u32,
     /// Decides who shares with whom.

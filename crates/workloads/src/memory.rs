@@ -151,11 +151,25 @@ impl Region {
         }
     }
 
-    /// Adds one to a word of every line of every so many pieces, from the piece `index` on.
-    pub(crate) fn sweep_dealt(&self, piece_lines: usize, index: usize, of: usize) {
-        for first in self.dealt(piece_lines, index, of) {
-            (first..(first + piece_lines).min(self.lines())).for_each(|line| self.add(line));
+    /// Adds one to a word of so many lines of every so many pieces, or of each of them once, from the line `from` of
+    /// those on. Returns where it came.
+    pub(crate) fn sweep_dealt(
+        &self,
+        from: usize,
+        count: Option<usize>,
+        (piece_lines, index, of): (usize, usize, usize),
+    ) -> usize {
+        let pieces = self.lines().div_ceil(piece_lines);
+        let own = pieces.saturating_sub(index).div_ceil(of) * piece_lines;
+        let (mut at, mut left) = (from, count.unwrap_or(own));
+        while left > 0 && own > 0 {
+            at = if at < own { at } else { 0 };
+            let first = (at / piece_lines * of + index) * piece_lines + at % piece_lines;
+            let stretch = left.min(piece_lines - at % piece_lines);
+            (first..(first + stretch).min(self.lines())).for_each(|line| self.add(line));
+            (at, left) = (at + stretch, left - stretch);
         }
+        at
     }
 
     /// Touches one of so many pieces dealt out in turn first.

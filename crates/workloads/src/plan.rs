@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::made;
+
 /// A pattern of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -32,22 +34,24 @@ pub enum Kind {
     Strided,
     /// One heap, in which small objects of all threads lie side by side on every page.
     Heap,
+    /// The program of this number, of which all else is drawn.
+    Made(u32),
 }
 
-/// How a thread uses its regions.
+/// How a thread uses a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Adds to every line, again and again.
     Sweep,
     /// Adds to every line once in a round.
     Stream,
-    /// Follows a chain of lines, and only reads.
-    Chase,
-    /// Adds to lines by Zipf's law.
-    Zipf,
+    /// Follows a chain of so many lines, and only reads.
+    Chase(usize),
+    /// Adds to so many lines by Zipf's law.
+    Zipf(usize),
     /// Sweeps as much as there is by now.
     Grow,
-    /// Sweeps so many lines of every so many: those that were dealt out to it.
+    /// Goes on through the lines that were dealt out to it.
     Dealt {
         /// Lines in a piece.
         lines: usize,
@@ -55,59 +59,67 @@ pub enum Manner {
         index: usize,
         /// Threads that they are dealt out to.
         of: usize,
+        /// Lines in a round; without it, each of them once.
+        count: Option<usize>,
     },
 }
 
+/// Lines used in a round, by and large: 64 sweeps over 256 KiB. More, and threads with much memory would learn of a new
+/// phase long after it began.
+pub(crate) const LINES_PER_ROUND: usize = 64 * (256 << 10) / 64;
 /// Lines in what `strided` deals out at once: four pages of 4 KiB.
-const STRIDE_LINES: usize = 256;
+pub(crate) const STRIDE_LINES: usize = 256;
 /// Lines in an object of `heap`.
-const OBJECT_LINES: usize = 2;
+pub(crate) const OBJECT_LINES: usize = 2;
 
-/// Which regions each thread sweeps in one phase.
+/// What each thread does in one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// How many regions there are.
-    pub regions: usize,
-    /// For each thread, the regions it sweeps in every round.
-    pub sweeps: Vec<Vec<usize>>,
-    /// For each thread, how it uses them.
-    pub manners: Vec<Manner>,
+    /// How large each region is, in eighths of the size that is asked for.
+    pub eighths: Vec<usize>,
+    /// Who touches each first; nobody: whoever uses it first.
+    pub touchers: Vec<Option<usize>>,
+    /// For each thread, the regions that it uses in every round, and how.
+    pub uses: Vec<Vec<(usize, Manner)>>,
+    /// For each thread, how often it counts to itself in a round.
+    pub idle: Vec<usize>,
+    /// For each thread, those that it waits for after every round: all with the same number.
+    pub steps: Vec<Option<usize>>,
 }
 
 impl Kind {
     /// The words that [`Kind::from_str`] understands.
-    pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf, growing, strided, heap";
+    pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf, growing, strided, heap, \
+         made:NUMBER";
 
-    /// The plan of one phase; only [`Kind::Phases`] differs from phase to phase.
+    /// The plan of one phase; only those of [`Kind::Phases`] and [`Kind::Made`] differ from phase to phase.
     #[must_use]
     pub fn plan(self, threads: usize, seed: u64, phase: u64) -> Plan {
+        if let Self::Made(number) = self {
+            return made::plan(number, threads, phase);
+        }
         let phase = if self == Self::Phases { phase } else { 0 };
-        let order = shuffled(threads, seed.wrapping_add(phase));
+        let order = shuffled(threads, &mut seed.wrapping_add(phase));
         let (grouped, streaming) = match self {
             Self::Hog | Self::Readers => order.split_at(threads / 2),
             _ => (order.as_slice(), [].as_slice()),
         };
         let size = match self {
-            Self::Slices | Self::Readers | Self::Zipf | Self::Growing => 1,
             Self::Pairs | Self::Phases | Self::Hog | Self::SharedProcesses => 2,
             Self::Groups(size) => size.max(1),
             Self::AllShared | Self::Strided | Self::Heap => threads.max(1),
+            Self::Slices | Self::Readers | Self::Zipf | Self::Growing | Self::Made(_) => 1,
         };
-        let mut plan = Plan {
-            regions: 0,
-            sweeps: vec![Vec::new(); threads],
-            manners: (0..threads)
-                .map(|index| self.manner(index, threads))
-                .collect(),
-        };
-        for group in grouped.chunks(size).chain(streaming.chunks(1)) {
+        let mut plan = Plan::new(threads);
+        for group in grouped.chunks(size) {
+            let region = plan.region(WHOLE, None);
             for &thread in group {
-                plan.sweeps[thread].push(plan.regions);
+                plan.uses[thread].push((region, self.manner(thread, threads)));
             }
-            plan.regions += 1;
         }
         for &thread in streaming {
-            plan.manners[thread] = Manner::Stream;
+            let region = plan.region(WHOLE, None);
+            plan.uses[thread].push((region, Manner::Stream));
         }
         plan
     }
@@ -115,14 +127,25 @@ impl Kind {
     /// How a thread works that does not stream.
     const fn manner(self, index: usize, of: usize) -> Manner {
         let lines = match self {
-            Self::Readers => return Manner::Chase,
-            Self::Zipf => return Manner::Zipf,
+            Self::Readers => return Manner::Chase(LINES_PER_ROUND),
+            Self::Zipf => return Manner::Zipf(LINES_PER_ROUND),
             Self::Growing => return Manner::Grow,
             Self::Strided => STRIDE_LINES,
             Self::Heap => OBJECT_LINES,
             _ => return Manner::Sweep,
         };
-        Manner::Dealt { lines, index, of }
+        Manner::Dealt {
+            lines,
+            index,
+            of,
+            count: None,
+        }
+    }
+
+    /// Whether threads learn who shares with whom anew in every phase.
+    #[must_use]
+    pub const fn has_phases(self) -> bool {
+        matches!(self, Self::Phases | Self::Made(_))
     }
 
     /// Whether the first thread touches all memory first, so that it all lies on one node.
@@ -135,21 +158,47 @@ impl Kind {
     }
 }
 
+/// The size of a region that is as large as is asked for.
+const WHOLE: usize = 8;
+
 impl Plan {
+    /// Nobody does anything.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            eighths: Vec::new(),
+            touchers: Vec::new(),
+            uses: vec![Vec::new(); threads],
+            idle: vec![0; threads],
+            steps: vec![None; threads],
+        }
+    }
+
+    /// One more region.
+    pub(crate) fn region(&mut self, eighths: usize, toucher: Option<usize>) -> usize {
+        self.eighths.push(eighths);
+        self.touchers.push(toucher);
+        self.eighths.len() - 1
+    }
+
+    /// The regions that a thread uses.
+    pub fn regions(&self, thread: usize) -> impl Iterator<Item = usize> + '_ {
+        self.uses[thread].iter().map(|(region, _)| *region)
+    }
+
     /// The node, below `nodes`, of a thread when threads that share a region are kept together and every node gets
     /// as many threads as any other.
     #[must_use]
     pub fn place(&self, thread: usize, nodes: usize) -> usize {
-        let key = |thread: usize| (self.sweeps[thread].first().copied(), thread);
-        let before = (0..self.sweeps.len()).filter(|&other| key(other) < key(thread));
-        before.count() * nodes / self.sweeps.len().max(1)
+        let key = |thread: usize| (self.regions(thread).next(), thread);
+        let before = (0..self.uses.len()).filter(|&other| key(other) < key(thread));
+        before.count() * nodes / self.uses.len().max(1)
     }
 
-    /// Which part of a region is this thread's when those who sweep it divide it, and how many they are.
+    /// Which part of a region is this thread's when those who use it divide it, and how many they are.
     #[must_use]
     pub fn share(&self, thread: usize, region: usize) -> (usize, usize) {
-        let sharers =
-            || (0..self.sweeps.len()).filter(|&other| self.sweeps[other].contains(&region));
+        let uses = |other: &usize| self.regions(*other).any(|used| used == region);
+        let sharers = || (0..self.uses.len()).filter(uses);
         let before = sharers().filter(|&other| other < thread).count();
         (before, sharers().count().max(1))
     }
@@ -157,14 +206,15 @@ impl Plan {
     /// Threads that share a region, by ascending number, regions of one thread left out.
     #[must_use]
     pub fn groups(&self) -> Vec<Vec<usize>> {
-        let mut groups = vec![Vec::new(); self.regions];
-        for (thread, regions) in self.sweeps.iter().enumerate() {
-            for &region in regions {
+        let mut groups = vec![Vec::new(); self.eighths.len()];
+        for thread in 0..self.uses.len() {
+            for region in self.regions(thread) {
                 groups[region].push(thread);
             }
         }
         groups.retain(|group| group.len() > 1);
         groups.sort();
+        groups.dedup();
         groups
     }
 }
@@ -184,6 +234,7 @@ impl fmt::Display for Kind {
             Self::Growing => f.write_str("growing"),
             Self::Strided => f.write_str("strided"),
             Self::Heap => f.write_str("heap"),
+            Self::Made(number) => write!(f, "made:{number}"),
         }
     }
 }
@@ -204,26 +255,35 @@ impl FromStr for Kind {
             "growing" => Ok(Self::Growing),
             "strided" => Ok(Self::Strided),
             "heap" => Ok(Self::Heap),
-            _ => text
-                .strip_prefix("groups:")
-                .and_then(|size| size.parse().ok())
-                .filter(|size| (2..=1024).contains(size))
-                .map(Self::Groups)
-                .ok_or_else(|| format!("`{text}` is none of {}", Self::WORDS)),
+            _ => numbered(text).ok_or_else(|| format!("`{text}` is none of {}", Self::WORDS)),
         }
     }
 }
 
-/// The numbers below `count` in an order that the seed decides (Fisher-Yates).
-fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+/// A kind that has a number.
+fn numbered(text: &str) -> Option<Kind> {
+    let (word, number) = text.split_once(':')?;
+    match (word, number.parse().ok()?) {
+        ("groups", size @ 2..=1024) => Some(Kind::Groups(usize::try_from(size).ok()?)),
+        ("made", number) => Some(Kind::Made(number)),
+        _ => None,
+    }
+}
+
+/// The numbers below `count` in an order that the state decides (Fisher-Yates).
+pub(crate) fn shuffled(count: usize, state: &mut u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
-    let mut state = seed;
     for last in (1..count).rev() {
-        // The 128-bit remainder fits: it is at most `last`.
-        let pick = u128::from(splitmix(&mut state)) % (last as u128 + 1);
-        order.swap(last, usize::try_from(pick).unwrap_or(last));
+        order.swap(last, below(last + 1, state));
     }
     order
+}
+
+/// A number below `limit`, which is above 0.
+pub(crate) fn below(limit: usize, state: &mut u64) -> usize {
+    // The 128-bit remainder fits: it is below `limit`.
+    let pick = u128::from(splitmix(state)) % limit as u128;
+    usize::try_from(pick).unwrap_or(0)
 }
 
 /// Steele, Lea and Flood's `SplitMix64`: one step of a sequence that is good enough to shuffle.
@@ -245,7 +305,7 @@ mod tests {
         let sizes: Vec<usize> = plan.groups().iter().map(Vec::len).collect();
         assert_eq!(sizes, expected, "{kind}");
         assert!(
-            plan.sweeps.iter().all(|regions| regions.len() == 1),
+            plan.uses.iter().all(|uses| uses.len() == 1),
             "{kind}: everyone works"
         );
     }
@@ -283,7 +343,7 @@ mod tests {
             assert_eq!(load, [2; 4]);
             for pair in plan.groups() {
                 assert_eq!(plan.place(pair[0], 4), plan.place(pair[1], 4), "{plan:?}");
-                let region = plan.sweeps[pair[0]][0];
+                let (region, _) = plan.uses[pair[0]][0];
                 assert_eq!(plan.share(pair[0], region), (0, 2));
                 assert_eq!(plan.share(pair[1], region), (1, 2));
                 // In every phase a region's sharers are on the same node, so its pages need not move.
@@ -307,10 +367,19 @@ mod tests {
             "growing",
             "strided",
             "heap",
+            "made:7",
         ] {
             assert_eq!(word.parse::<Kind>().unwrap().to_string(), word);
         }
-        for word in ["", "pair", "groups:1", "groups:x", "groups:99999"] {
+        for word in [
+            "",
+            "pair",
+            "groups:1",
+            "groups:x",
+            "groups:99999",
+            "made",
+            "made:-1",
+        ] {
             word.parse::<Kind>().unwrap_err();
         }
     }

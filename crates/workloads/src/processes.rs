@@ -50,8 +50,8 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
         ));
     }
     let plan = options.kind.plan(options.threads, options.seed, 0);
-    let bytes = region_bytes(options, plan.regions)?;
-    let memory: Vec<Memory> = (0..plan.regions)
+    let bytes = region_bytes(options, plan.eighths.len())?;
+    let memory: Vec<Memory> = (0..plan.eighths.len())
         .map(|region| match region % 2 {
             0 => Region::map_shared(bytes).map(Memory::Inherited),
             _ => object(bytes).map(Memory::Object),
@@ -60,8 +60,8 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> io::Result<()> {
     prepare(&memory, bytes)?;
     let rounds = Region::map_shared(NonZeroUsize::MIN.saturating_add(options.threads * 64))?;
     let mut children = Children::default();
-    for (index, regions) in plan.sweeps.iter().enumerate() {
-        let swept: Vec<&Memory> = regions.iter().map(|&region| &memory[region]).collect();
+    for index in 0..options.threads {
+        let swept: Vec<&Memory> = plan.regions(index).map(|region| &memory[region]).collect();
         let child = memory::in_child(|| work(options, index, &swept, &rounds))?;
         children.0.push(child);
     }

@@ -1,9 +1,10 @@
 //! Carrying out a plan with real threads.
 
+use std::hint::black_box;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Barrier, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::memory::{self, Layout, Region};
-use crate::plan::{Kind, Manner, Plan, splitmix};
+use crate::plan::{Kind, LINES_PER_ROUND, Manner, Plan, splitmix};
 use crate::processes;
 
 /// How a workload is carried out.
@@ -42,10 +43,6 @@ pub struct Options {
 /// Most sweeps over a region in a round: work between two releases, as a solver reads what it exchanged.
 const SWEEPS_MAX: usize = 64;
 
-/// Lines used in a round, by and large: 64 sweeps over 256 KiB. More, and threads with much memory would learn of a new
-/// phase long after it began.
-const LINES_PER_ROUND: usize = SWEEPS_MAX * (256 << 10) / 64;
-
 /// Parts in which memory grows.
 const GROWN_IN: u64 = 8;
 
@@ -60,6 +57,8 @@ struct Shared {
     phase: AtomicU64,
     stop: AtomicBool,
     rounds: Vec<AtomicU64>,
+    /// Told after every round of a thread that others wait for.
+    stepped: (Mutex<()>, Condvar),
     tids: Vec<AtomicI32>,
     /// Where threads wait for each other before the first round.
     start: Barrier,
@@ -75,15 +74,24 @@ struct Shared {
 /// When memory cannot be mapped, a thread cannot be started, or `out` cannot be written.
 pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
     check(&options.oracle)?;
+    if let Kind::Made(_) = options.kind
+        && !options.oracle.is_empty()
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "nobody knows how a program that was drawn is best placed",
+        ));
+    }
     if options.kind == Kind::SharedProcesses {
         return processes::run(&options, out);
     }
     let plan = options.kind.plan(options.threads, options.seed, 0);
     let shared = Shared {
-        regions: map_regions(&options, plan.regions)?,
+        regions: map_regions(&options, &plan.eighths)?,
         phase: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         rounds: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
+        stepped: (Mutex::new(()), Condvar::new()),
         tids: (0..options.threads).map(|_| AtomicI32::new(0)).collect(),
         start: Barrier::new(options.threads),
         options,
@@ -106,18 +114,23 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
         });
         let ended = started.and_then(|()| watch(&shared, out));
         shared.stop.store(true, Ordering::Relaxed);
+        wait_for(&shared, 0, |_| false);
         ended
     })
 }
 
-fn map_regions(options: &Options, count: usize) -> io::Result<Vec<Region>> {
-    let bytes = region_bytes(options, count)?;
-    (0..count)
-        .map(|_| Region::map(bytes, options.layout))
+fn map_regions(options: &Options, eighths: &[usize]) -> io::Result<Vec<Region>> {
+    let whole = region_bytes(options, eighths.iter().sum::<usize>().div_ceil(8))?;
+    eighths
+        .iter()
+        .map(|&eighths| {
+            let bytes = NonZeroUsize::MIN.saturating_add(whole.get() / 8 * eighths - 1);
+            Region::map(bytes, options.layout)
+        })
         .collect()
 }
 
-/// The size of each of so many regions.
+/// The size of a region as large as is asked for, of which there are so many.
 pub(crate) fn region_bytes(options: &Options, count: usize) -> io::Result<NonZeroUsize> {
     let bytes = options.region_kib.saturating_mul(1024);
     if bytes.saturating_mul(count) > TOTAL_BYTES_MAX {
@@ -139,34 +152,65 @@ fn work(shared: &Shared, index: usize) {
         settle(shared, &plan, index);
         touch_own(shared, &plan, index);
         shared.start.wait();
+    } else if plan.touchers.iter().any(Option::is_some) {
+        touch_first(shared, &plan, index);
+        shared.start.wait();
     }
-    let mut walk = Walk::new(options, index);
+    let mut walk = Walk::new(options, shared.regions.len(), index);
     while !shared.stop.load(Ordering::Relaxed) {
         let now = shared.phase.load(Ordering::Relaxed);
         if now != phase {
             (phase, plan) = (now, plan_of(options, now));
             settle(shared, &plan, index);
         }
-        for &region in &plan.sweeps[index] {
-            walk.round(&shared.regions[region], plan.manners[index], now);
+        for &(region, manner) in &plan.uses[index] {
+            walk.round((region, &shared.regions[region]), manner, now);
+        }
+        for count in 0..plan.idle[index] {
+            black_box(count);
         }
         let round = shared.rounds[index].fetch_add(1, Ordering::Relaxed) + 1;
         let releases = options.kind != Kind::Slices && options.release_rounds > 0;
         if releases && round.is_multiple_of(options.release_rounds) {
-            for &region in &plan.sweeps[index] {
+            for region in plan.regions(index) {
                 // Advice that the kernel will not take leaves the pages: less to see, nothing wrong.
                 drop(shared.regions[region].release());
             }
         }
+        if let Some(step) = plan.steps[index] {
+            wait_for(shared, round, |other| plan.steps[other] == Some(step));
+        }
     }
+}
+
+/// Waits until such others have done so many rounds, and lets others that wait look again.
+fn wait_for(shared: &Shared, round: u64, is_waited_for: impl Fn(usize) -> bool) {
+    let (lock, told) = &shared.stepped;
+    let behind = |(other, rounds): (usize, &AtomicU64)| {
+        is_waited_for(other) && rounds.load(Ordering::Relaxed) < round
+    };
+    let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    told.notify_all();
+    while !shared.stop.load(Ordering::Relaxed) && shared.rounds.iter().enumerate().any(behind) {
+        guard = told.wait(guard).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Touches what the plan has this thread touch first.
+fn touch_first(shared: &Shared, plan: &Plan, index: usize) {
+    let regions = shared.regions.iter().zip(&plan.touchers);
+    let own = regions.filter(|(_, toucher)| **toucher == Some(index));
+    own.for_each(|(region, _)| region.touch_part(0, 1));
 }
 
 /// Touches what is this thread's first, so that it lies where the thread is.
 fn touch_own(shared: &Shared, plan: &Plan, index: usize) {
-    for &region in &plan.sweeps[index] {
-        match plan.manners[index] {
+    for &(region, manner) in &plan.uses[index] {
+        match manner {
             // Pieces of whole pages; smaller ones lie on pages of all.
-            Manner::Dealt { lines, index, of } if lines * 64 >= 4096 => {
+            Manner::Dealt {
+                lines, index, of, ..
+            } if lines * 64 >= 4096 => {
                 shared.regions[region].touch_dealt(lines, index, of);
             }
             _ => {
@@ -187,28 +231,29 @@ pub(crate) fn sweeps_per_round(region: &Region) -> usize {
 struct Walk {
     /// Partners come from opposite ends, so that each touches some pages first.
     backwards: bool,
-    /// Where a chain has come to.
-    at: usize,
+    /// Where it has come to in each region.
+    at: Vec<usize>,
     random: u64,
 }
 
 impl Walk {
-    fn new(options: &Options, index: usize) -> Self {
+    fn new(options: &Options, regions: usize, index: usize) -> Self {
         Self {
             backwards: index % 2 == 1,
-            at: 0,
+            at: vec![0; regions],
             random: options.seed ^ (index as u64) << 32,
         }
     }
 
-    fn round(&mut self, region: &Region, manner: Manner, phase: u64) {
+    fn round(&mut self, (number, region): (usize, &Region), manner: Manner, phase: u64) {
         let lines = region.lines();
+        let at = &mut self.at[number];
         match manner {
             Manner::Sweep => region.sweep(sweeps_per_round(region), self.backwards),
             Manner::Stream => region.sweep(1, self.backwards),
-            Manner::Chase => self.at = region.chase(self.at, LINES_PER_ROUND),
-            Manner::Zipf => {
-                for _ in 0..LINES_PER_ROUND {
+            Manner::Chase(steps) => *at = region.chase(*at, steps),
+            Manner::Zipf(count) => {
+                for _ in 0..count {
                     region.add(zipf(&mut self.random, lines));
                 }
             }
@@ -217,7 +262,8 @@ impl Walk {
                 lines: piece,
                 index,
                 of,
-            } => region.sweep_dealt(piece, index, of),
+                count,
+            } => *at = region.sweep_dealt(*at, count, (piece, index, of)),
         }
     }
 }
@@ -304,7 +350,7 @@ fn watch(shared: &Shared, out: &mut dyn Write) -> io::Result<()> {
         if options.kind == Kind::Growing && phase != shared.phase.load(Ordering::Relaxed) {
             grow(shared, phase);
         }
-        if options.kind == Kind::Phases && shared.phase.swap(phase, Ordering::Relaxed) != phase {
+        if options.kind.has_phases() && shared.phase.swap(phase, Ordering::Relaxed) != phase {
             tell_partners(&plan_of(options, phase), &tids, out)?;
         }
         if told.elapsed() >= Duration::from_secs(1) {
@@ -372,6 +418,7 @@ const fn kind_name(kind: Kind) -> &'static str {
         Kind::Growing => "growing",
         Kind::Strided => "strided",
         Kind::Heap => "heap",
+        Kind::Made(_) => "made",
     }
 }
 
@@ -405,7 +452,8 @@ mod tests {
     #[test]
     fn every_kind_works_on_memory_of_any_layout() {
         for kind in [
-            "slices", "hog", "readers", "zipf", "growing", "strided", "heap",
+            "slices", "hog", "readers", "zipf", "growing", "strided", "heap", "made:1", "made:2",
+            "made:3", "made:4",
         ] {
             for (pages, offset_pages) in [(Pages::Small, 3), (Pages::Huge, 0), (Pages::Any, 511)] {
                 let options = Options {
@@ -425,6 +473,23 @@ mod tests {
                 run(options, &mut Vec::new()).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn lines_that_were_dealt_out_come_round() {
+        let bytes = NonZeroUsize::new(4096).unwrap();
+        let counts = |count, rounds: usize| {
+            let region = Region::map(bytes, Layout::default()).unwrap();
+            // The second of three, by pieces of five lines: 5 to 9, 20 to 24, and so on to 50 to 54.
+            (0..rounds).fold(0, |at, _| region.sweep_dealt(at, count, (5, 1, 3)));
+            let lines = 0..region.lines();
+            lines.map(|line| region.counted(line)).collect::<Vec<_>>()
+        };
+        let whole = counts(None, 2);
+        let dealt = |line: &usize| line / 5 % 3 == 1;
+        assert!((0..64).all(|line| whole[line] == if dealt(&line) { 2 } else { 0 }));
+        assert_eq!(counts(Some(10), 4), whole, "20 lines, twice");
+        assert_eq!(counts(Some(7), 1)[20..25], [1, 1, 0, 0, 0]);
     }
 
     #[test]

@@ -465,6 +465,7 @@ impl Machine for World {
                 .collect(),
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
+            resident_bytes: 1 << 20,
         });
         let programs = programs.collect();
         if let Some(born) = born {
@@ -531,10 +532,6 @@ impl Machine for World {
         let mut state = self.state();
         state.balanced += 10;
         Some(state.balanced)
-    }
-
-    fn resident_bytes(&mut self, _attachment: AttachmentId) -> u64 {
-        1 << 20
     }
 
     fn date_s(&mut self) -> u64 {

@@ -194,6 +194,7 @@ fn observation(
             homes,
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
+            resident_bytes: 0,
         }],
         free_bytes: (0..64).map(|node| (NodeId(node), 8 << 30)).collect(),
         online: CpuSet::new(),

@@ -2,7 +2,7 @@
 //!
 //! Threads are judged together, because they form one placement: two that change places between
 //! full nodes are no trouble, and whether a plan pays is a question about all of it. In this order:
-//! is it possible and allowed, is it so already, is there evidence, did it move too recently, did
+//! is it possible and allowed, is it so already, is there evidence, is enough seen, did it move too recently, did
 //! two windows agree, is there budget, is there room in the placement that comes out, does it pay,
 //! and could it be chance.
 //!
@@ -64,6 +64,18 @@ pub(crate) struct Standing {
     pub held: bool,
     /// Node that the window before wanted.
     pub wanted: Option<usize>,
+    /// None where samples show all that is used.
+    pub unseen: Option<Unseen>,
+}
+
+/// Memory that is in no sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unseen {
+    /// Node that is taken to have what the task uses of it, and how much it does.
+    pub node: usize,
+    pub weight: f64,
+    /// It is more than what is in samples.
+    pub is_most: bool,
 }
 
 /// What threads are judged by.
@@ -424,7 +436,7 @@ impl ThreadCase<'_> {
         let nearer = all.net() / 2.0 * self.amount_per_sample() * prices.accesses_per_amount;
         let seen_ns = prices.gain_ns(nearer, self.program.window);
         let worth = Worth {
-            saved_ns: seen_ns.min(seen_ns * believed),
+            saved_ns: seen_ns.min(seen_ns * believed) - self.left_behind_ns(before, after),
             price_ns: plan.price_ns(),
             evidence: Some(self.certainty.weigh_chosen(&all, plans)),
         };
@@ -453,6 +465,21 @@ impl ThreadCase<'_> {
             },
             each: each.iter().enumerate().map(alone).collect(),
         }
+    }
+
+    /// What it costs that tasks get farther from memory that nobody sees them use. To come back to it is worth nothing:
+    /// it is a guess.
+    fn left_behind_ns(&self, before: &[Option<usize>], after: &[Option<usize>]) -> f64 {
+        let distances = self.program.topology.distances();
+        let farther = |(standing, (was, is)): (&Standing, (&Option<usize>, &Option<usize>))| {
+            let unseen = standing.unseen?;
+            let apart = |node: usize| f64::from(distances.between(node, unseen.node));
+            Some(unseen.weight * (apart((*is)?) - apart((*was)?)))
+        };
+        let moves = self.standings.iter().zip(before.iter().zip(after));
+        let farther = moves.filter_map(farther).sum::<f64>().max(0.0);
+        let prices = &self.program.prices;
+        prices.gain_ns(farther * prices.accesses_per_amount, self.program.window)
     }
 
     /// Accesses that a sample stands for: in pages, or, where nothing but messages is known, in
@@ -543,6 +570,10 @@ impl ThreadCase<'_> {
         }
         if self.reverting {
             return Ok(());
+        }
+        let leaves = |unseen: Unseen| unseen.is_most && unseen.node != node;
+        if standing.unseen.is_some_and(leaves) {
+            return Err(Veto::Unseen);
         }
         if standing.held {
             return Err(Veto::MovedRecently);

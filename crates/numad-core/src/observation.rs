@@ -78,6 +78,8 @@ pub struct ObservedProgram {
     pub nodes_allowed: NodeSet,
     /// What was learned of memory that its processes may share.
     pub sharing: ObservedSharing,
+    /// Its memory; 0 while unknown.
+    pub resident_bytes: u64,
 }
 
 /// Memory that processes may share, as far as it was looked at this time.

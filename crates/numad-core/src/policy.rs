@@ -476,6 +476,9 @@ pub enum Veto {
     MovedRecently,
     /// Too few samples support it, too many were lost, or those that there are could be chance.
     Evidence,
+    /// More of the program's memory is in no sample than in some, and may be used from where the
+    /// task was.
+    Unseen,
     /// The task or page is gone.
     Gone,
     /// Two windows must agree before a move, and only one has so far.
@@ -497,6 +500,7 @@ impl fmt::Display for Veto {
             Self::NoRoom => "no room there",
             Self::DoesNotPay => "does not pay",
             Self::Congested => "memory there is near its limit",
+            Self::Unseen => "most of its memory is in no sample",
             Self::Budget => "budget of this window used up",
             Self::MovedRecently => "moved too recently",
             Self::Evidence => "too few samples to be sure",

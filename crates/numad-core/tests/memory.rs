@@ -238,6 +238,7 @@ impl Stage {
                 homes: homes.collect(),
                 nodes_allowed: NodeSet::new(),
                 sharing: Self::sharing(first, fill),
+                resident_bytes: 0,
             }],
             free_bytes: nodes.iter().map(|node| (node.id, 1 << 44)).collect(),
             ..Observation::default()

@@ -528,6 +528,8 @@ impl<R: Read + Send> Stage for Paper<R> {
                 .collect(),
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
+            // Recordings do not tell.
+            resident_bytes: 0,
         });
         let nodes = self.topology.nodes().iter().zip(&self.used_bytes);
         Observation {

@@ -45,8 +45,6 @@ pub struct Look {
     ranks: Ranks,
     rows: Rows,
     unfit: Vec<(AttachmentId, Pid, Unfit)>,
-    /// Memory of each program that was there the last time, and no file's.
-    resident: BTreeMap<AttachmentId, u64>,
 }
 
 impl fmt::Debug for Look {
@@ -79,7 +77,6 @@ impl Look {
             mounts: Vec::new(),
             sharing: Sharing::default(),
             unfit: Vec::new(),
-            resident: BTreeMap::new(),
         }
     }
 
@@ -153,13 +150,13 @@ impl Look {
         let mut remembered: Threads = remembered.collect();
         remembered.sort_unstable_by_key(|(key, _)| *key);
         self.seen.insert(asked.attachment, remembered);
-        self.resident.insert(asked.attachment, resident.bytes());
         ObservedProgram {
             attachment: asked.attachment,
             tasks,
             homes: self.homes(&asked.pages),
             nodes_allowed,
             sharing: self.sharing.of(&self.reader, asked.attachment, &present),
+            resident_bytes: resident.bytes(),
         }
     }
 
@@ -321,7 +318,6 @@ impl Machine for Look {
 
     fn forget(&mut self, attachment: AttachmentId) {
         self.seen.remove(&attachment);
-        self.resident.remove(&attachment);
         self.sharing.forget(attachment);
     }
 
@@ -418,10 +414,6 @@ impl Machine for Look {
 
     fn moved_by_kernel(&mut self) -> Option<u64> {
         self.reader.balanced_pages().ok().and_then(Presence::here)
-    }
-
-    fn resident_bytes(&mut self, attachment: AttachmentId) -> u64 {
-        self.resident.get(&attachment).copied().unwrap_or(0)
     }
 
     fn date_s(&mut self) -> u64 {

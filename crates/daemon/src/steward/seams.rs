@@ -166,11 +166,6 @@ pub trait Machine: Send + fmt::Debug {
         None
     }
 
-    /// Memory of a program that was there when it was last looked at, without that of files; 0 where that is not known.
-    fn resident_bytes(&mut self, _attachment: AttachmentId) -> u64 {
-        0
-    }
-
     /// The date, in seconds since 1970. Nothing is decided by it.
     fn date_s(&mut self) -> u64;
 

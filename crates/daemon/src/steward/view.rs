@@ -15,7 +15,6 @@ use numad_core::{
     AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, Veto, WindowSummary,
 };
 use sampler::RateStatus;
-use sampler::choose::SourceKind;
 use topology::Pid;
 
 use super::attach::in_words;
@@ -337,7 +336,6 @@ impl Steward {
 
     fn row(&mut self, id: AttachmentId, kernel: KernelNow) -> Option<Attachment> {
         let source = self.source_in_words();
-        let resident = self.parts.machine.resident_bytes(id);
         let program = self.programs.get(&id)?;
         let tasks = self.engine.tasks(id);
         let alive: BTreeSet<_> = tasks.iter().map(|task| task.key).collect();
@@ -371,7 +369,7 @@ impl Steward {
             ranks: program.ranks.rows(),
             in_vain: program.in_vain.clone(),
             kernel: self.kernel_moves(id, program, kernel),
-            unseen_share: self.unseen_share(window, resident, kernel),
+            unseen_share: self.unseen_share(window, kernel),
         })
     }
 
@@ -401,22 +399,12 @@ impl Steward {
         })
     }
 
-    /// Share of a program's memory that page faults do not show: where the kernel does not balance they are of writes.
-    /// Where there is one node it is of no matter.
-    fn unseen_share(
-        &self,
-        window: &WindowSummary,
-        resident: u64,
-        kernel: KernelNow,
-    ) -> Option<f64> {
-        let source = &self.source.as_ref()?.source;
-        let writes_alone = source.describe().name == SourceKind::Faults.name() && !kernel.balances;
-        let matters = self.parts.topology.nodes().len() > 1;
-        if !matters || !writes_alone || resident == 0 || window.tasks == 0 {
-            return None;
-        }
-        let seen = window.memory_pages.saturating_mul(self.parts.page_bytes);
-        Some(1.0 - (seen as f64 / resident as f64).min(1.0))
+    /// Share of a program's memory that page faults did not show, where they are of writes alone. Where there is one
+    /// node it is of no matter.
+    fn unseen_share(&self, window: &WindowSummary, kernel: KernelNow) -> Option<f64> {
+        let matters = self.parts.topology.nodes().len() > 1 && !kernel.balances;
+        let permille = window.unseen_permille.filter(|_| matters)?;
+        Some(f64::from(permille) / 1000.0)
     }
 
     fn evidence(&self, id: AttachmentId, window: &WindowSummary) -> Evidence {

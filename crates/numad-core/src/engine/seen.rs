@@ -2,7 +2,7 @@
 //!
 //! Its rooms: threads and processes [`coming`] and going, by records and by what a look ([`sync`]) says; memory that
 //! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
-//! memory in [`pieces`], and whether that is used as before ([`lasting`]); and what people see of it ([`show`]).
+//! memory in [`pieces`], whether that is used as before ([`lasting`]), and how much of it nobody sees ([`unseen`]); and what people see of it ([`show`]).
 
 use std::ops::Range;
 
@@ -40,9 +40,11 @@ pub(super) mod sharing;
 mod show;
 mod sync;
 pub(super) mod thin;
+mod unseen;
 
 use lasting::Lasting;
 use thin::Thin;
+use unseen::Unseen;
 
 pub(super) use sync::{Found, Look};
 
@@ -72,6 +74,7 @@ pub(super) struct Seen {
     /// How its memory lasted with those who used it: in windows before, and in this one.
     lasted: Lasting,
     lasts: Option<Lasting>,
+    unseen: Unseen,
     thin: Thin,
     /// Blocks of memory that were told apart in the last window.
     blocks: usize,
@@ -151,6 +154,7 @@ impl Seen {
             forest: Forest::default(),
             lasted: Lasting::default(),
             lasts: None,
+            unseen: Unseen::default(),
             thin: Thin::new(),
             blocks: 0,
             observations: 0,
@@ -557,6 +561,7 @@ impl Seen {
     /// before joins the totals.
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, (threads, self.blocks));
+        self.begin_unseen();
         for talk in [&mut self.said, &mut self.handed] {
             talk.forget_dropped();
         }

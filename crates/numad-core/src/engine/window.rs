@@ -137,8 +137,9 @@ impl Attachment {
         let before = context.actions.len();
         let effect = self.order(context, scratch, &mut decision);
         // Page faults that we provoke come in bursts: the next may be long in coming.
-        let comes_in_bursts = !self.options.prices.tell_how_often() && !context.kernel_balances;
-        self.follows = effect.moved && comes_in_bursts && self.options.method == Method::Ours;
+        let comes_in_bursts =
+            self.sees_writes_alone(context) && self.options.method == Method::Ours;
+        self.follows = effect.moved && comes_in_bursts;
         summary.actions = count(context.actions.len() - before);
         let change = self
             .judged
@@ -229,6 +230,7 @@ impl Attachment {
             certainty: self.certainty,
             settles: self.options.method == Method::Ours,
             left: &left,
+            unseen: self.unseen_use(context, &program),
         };
         let pace = (program.window, program.page_bytes);
         let page_moves_max = self.totals.page_moves_max(&self.options, pace);
@@ -269,6 +271,17 @@ impl Attachment {
         self.totals.proposals += proposals.len() as u64;
         self.totals.reverts += u64::from(decision.remedy.is_some());
         decision
+    }
+
+    /// See [`Known::unseen`]. A policy that was chosen for what it does gets what it wants.
+    fn unseen_use(&self, context: &Context<'_>, program: &Program<'_>) -> Option<(f64, bool)> {
+        let guesses = self.options.require_gain && self.sees_writes_alone(context);
+        guesses.then(|| self.seen.unseen_use(program))
+    }
+
+    /// Whether samples are the page faults that we provoke.
+    fn sees_writes_alone(&self, context: &Context<'_>) -> bool {
+        !self.options.prices.tell_how_often() && !context.kernel_balances
     }
 
     /// Asks the policy for plans, or for pages alone while what it wanted of threads stands; tells
@@ -400,12 +413,15 @@ impl Attachment {
         decision: &Decision,
     ) -> WindowSummary {
         let local = decision.measure.local_share();
+        let unseen = self.seen.unseen_share();
+        let unseen = unseen.filter(|_| self.sees_writes_alone(context));
         WindowSummary {
             window_ms: millis(context.now.since(self.window_start)),
             coverage_permille: rounded(scratch.coverage() * 1000.0),
             plan: decision.plan,
             tasks: count(scratch.tasks.len()),
             memory_pages: scratch.pieces.pages(),
+            unseen_permille: unseen.map(|share| rounded(share * 1000.0)),
             pages_left: decision.pages_left,
             distance_centi: decision.measure.talk_centi().map(rounded),
             local_permille: local.map(|share| rounded(share * 1000.0)),

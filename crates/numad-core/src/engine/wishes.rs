@@ -12,7 +12,7 @@ use super::ordered::Ordered;
 use super::seen::Seen;
 use super::seen::pieces::Pieces;
 use crate::evidence::{self, Certainty};
-use crate::guard::{PageWish, Standing, WeighedPlacement};
+use crate::guard::{PageWish, Standing, Unseen, WeighedPlacement};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, PageKey, Policy, Program, Proposal, Reason};
 use crate::tables::pages::Tag;
@@ -60,6 +60,8 @@ pub(super) struct Known<'k, 'a> {
     pub settles: bool,
     /// What is the kernel's.
     pub left: &'k Left,
+    /// What each task is taken to do with memory that is in no sample, and whether that is most.
+    pub unseen: Option<(f64, bool)>,
 }
 
 impl<'a> Wishes<'a> {
@@ -107,6 +109,14 @@ impl<'a> Known<'_, 'a> {
             left: self.left.has(task),
             held: !record.stay.is_over(self.now),
             wanted: None,
+            unseen: self
+                .unseen
+                .zip(record.began)
+                .map(|((weight, is_most), node)| Unseen {
+                    node: usize::from(node),
+                    weight,
+                    is_most,
+                }),
         }
     }
 

@@ -109,13 +109,15 @@ pub(crate) struct Record {
     pub ran: Option<u16>,
     /// When its first record came.
     pub first_seen: Time,
+    /// Position of the node that it was on when the program's memory came to be.
+    pub began: Option<u16>,
     /// Processor time at the beginning of the window, and when that was.
     pub base: Option<(Time, Duration)>,
     /// Processor time when last observed.
     pub cpu_time: Duration,
     pub busy: Option<f64>,
     pub takes_part: bool,
-    pub samples_last: u64,
+    pub samples_last: u32,
     /// When it ended. Samples of before may still come in.
     pub exited: Option<Time>,
     /// The observation that last showed it; the one before its first sample if none did.

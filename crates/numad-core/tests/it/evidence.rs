@@ -6,7 +6,7 @@ use numad_core::cost::Prices;
 use numad_core::{Action, AttachOptions, Evidence, IntervalLaw, Record, Veto};
 use topology::NodeId;
 
-use crate::world::{Script, Seen, World, options};
+use crate::world::{PAGE, Script, Seen, World, options};
 
 fn gain() -> AttachOptions {
     // Whether it pays is another question.
@@ -153,6 +153,39 @@ fn pages_follow_by_what_was_seen_before_where_faults_may_be_long_in_coming() {
     };
     assert_eq!(follows(1e6), ["p900>1", ""]);
     assert_eq!(follows(0.0), ["", ""]);
+}
+
+#[test]
+fn who_leaves_memory_that_nobody_sees_is_farther_from_it() {
+    let window = |resident_pages: u64, accesses_per_busy_second, kernel_balances| {
+        let mut options = gain();
+        options.prices.accesses_per_busy_second = accesses_per_busy_second;
+        let (mut world, _) = exchange(5, options);
+        world.resident_bytes = resident_pages * PAGE;
+        world.kernel_balances = kernel_balances;
+        world.window()
+    };
+    let plan = "10>0 12>0 11>1 13>1";
+    let goes = |pages, accesses, balances| window(pages, accesses, balances).orders();
+    assert_eq!(goes(4, 1e6, false), plan, "all is seen");
+    // Those who stay are where they began.
+    let stays = |pages, veto| {
+        let seen = window(pages, 1e6, false);
+        let vetoes = [("12".to_owned(), veto), ("11".to_owned(), veto)];
+        assert_eq!(
+            (seen.orders().as_str(), seen.vetoes()),
+            ("10>0 13>1", vetoes.to_vec())
+        );
+    };
+    assert_eq!(
+        goes(7, 1e6, false),
+        plan,
+        "three pages are less than what it brings"
+    );
+    stays(8, Veto::DoesNotPay);
+    stays(9, Veto::Unseen);
+    assert_eq!(goes(1_000_000, 0.0, false), plan, "accesses are reads, too");
+    assert_eq!(goes(1_000_000, 1e6, true), plan, "and so are hint faults");
 }
 
 /// In which windows a page, whose move costs so much, goes to the node that its user is to leave.

@@ -281,6 +281,7 @@ impl Run {
             homes: self.homes(id, wild),
             nodes_allowed: nodes_allowed.clone(),
             sharing: ObservedSharing::default(),
+            resident_bytes: 0,
         });
         let programs: Vec<ObservedProgram> = programs.collect();
         for program in &programs {

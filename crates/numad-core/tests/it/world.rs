@@ -156,6 +156,7 @@ pub(crate) struct World {
     pub(crate) nodes_allowed: NodeSet,
     /// What is told of shared memory with every look.
     pub(crate) sharing: ObservedSharing,
+    pub(crate) resident_bytes: u64,
     /// Answers in place of the truth, in order.
     pub(crate) answers: Vec<Outcome>,
     /// Whether actions change anything.
@@ -208,6 +209,7 @@ impl World {
             online: CpuSet::new(),
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
+            resident_bytes: 0,
             answers: Vec::new(),
             dry: false,
             kernel_balances: false,
@@ -317,6 +319,7 @@ impl World {
             homes: self.homes_of(id),
             nodes_allowed: self.nodes_allowed.clone(),
             sharing: self.sharing.clone(),
+            resident_bytes: self.resident_bytes,
         };
         Observation {
             programs: programs.iter().map(program).collect(),

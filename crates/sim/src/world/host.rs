@@ -63,7 +63,16 @@ impl World {
             homes,
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),
+            resident_bytes: self.resident_bytes(pid),
         }
+    }
+
+    /// Memory of a process that was touched.
+    fn resident_bytes(&self, pid: Pid) -> u64 {
+        let regions = self.plan.regions.iter().zip(&self.regions);
+        let own = regions.filter(|(plan, _)| super::pid_of(plan.program) == pid);
+        let pages: u64 = own.flat_map(|(_, region)| &region.on).sum();
+        pages * self.conditions.unit_pages() * PAGE_BYTES
     }
 
     /// What counters say of a program since its beginning. An instruction is a nanosecond of the work

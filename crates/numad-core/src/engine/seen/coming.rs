@@ -92,6 +92,7 @@ impl Seen {
             cpu: None,
             ran: None,
             first_seen: now,
+            began: None,
             base: None,
             cpu_time: Duration::ZERO,
             busy: None,

@@ -124,7 +124,7 @@ impl Seen {
         }
         let mut unseated = Vec::new();
         for (slot, hot, record) in self.tasks.iter_mut() {
-            record.samples_last = u64::from(std::mem::take(&mut hot.samples));
+            record.samples_last = std::mem::take(&mut hot.samples);
             record.ran = hot.ran.turn_over();
             let node = node_of(record, context.topology);
             let node = node.and_then(|node| u16::try_from(node + 1).ok());
@@ -137,6 +137,7 @@ impl Seen {
             context.others.take_core(record);
         }
         unseated.into_iter().for_each(|slot| self.unseat(slot));
+        self.note_nodes(context.topology);
     }
 
     /// Writes down what the policy will see; memory is where it was sampled, looked up or put.
@@ -163,7 +164,7 @@ impl Seen {
                 cpu: record.cpu,
                 allowed: nodes.map(|node| node.cpus.intersects(&cpus)).collect(),
                 busy: record.busy.unwrap_or(0.0),
-                samples: record.samples_last,
+                samples: record.samples_last.into(),
             }
         }));
         let tasks = scratch.tasks.len();
@@ -181,6 +182,7 @@ impl Seen {
         let positions = Positions::new(&seats, self);
         let found = (&mut scratch.pieces, &mut scratch.pages);
         self.fill_pieces((&positions, &scratch.tasks), placed, found);
+        self.note_shown(scratch.pieces.pages());
         self.fill_records(&positions, scratch);
         scratch.pieces.positions = positions;
         self.comm

@@ -80,7 +80,7 @@ impl Engine {
                     placed: placed.map(|node| self.topology.nodes()[node].id),
                     takes_part: record.takes_part,
                     busy: record.busy.unwrap_or(0.0),
-                    samples: record.samples_last,
+                    samples: record.samples_last.into(),
                 })
             })
             .collect();

@@ -66,6 +66,7 @@ impl Seen {
             record.observed + grace < current
         });
         self.part_from_the_gone(registry);
+        self.note_resident(program.resident_bytes);
         self.learn_sharing(registry, &program.sharing);
         self.learn_homes(&program.homes, look.topology);
         found.ended = program.tasks.is_empty();

@@ -1,0 +1,80 @@
+//! Memory that no sample shows in use.
+//!
+//! Page faults that we provoke are of writes. What threads only read is in no sample, and stays where it is when they
+//! leave it for the sake of what they write. So what was never shown is taken to be used as much as the rest, by all
+//! threads alike, from where each of them was while it came to be.
+
+use topology::Topology;
+
+use super::Seen;
+use super::program::node_of;
+use crate::policy::{Page, Program};
+
+/// See the module; in pages.
+#[derive(Debug, Default)]
+pub(super) struct Unseen {
+    resident: u64,
+    /// The same when the last window ended: what came since, nobody can have seen.
+    before: Option<u64>,
+    /// Most that were known to be in use when a window ended.
+    shown: u64,
+    /// As many as there were when it was noted where threads are.
+    noted: u64,
+}
+
+impl Unseen {
+    /// Pages that no window has shown.
+    fn pages(&self) -> u64 {
+        let old = self.before.unwrap_or(self.resident).min(self.resident);
+        old.saturating_sub(self.shown)
+    }
+}
+
+impl Seen {
+    /// Takes how much memory the program has.
+    pub(super) const fn note_resident(&mut self, bytes: u64) {
+        self.unseen.resident = bytes >> self.page_shift;
+    }
+
+    /// Takes where its threads were in the window that ends, of those that are new, or of all when its memory has
+    /// become twice as much.
+    pub(super) fn note_nodes(&mut self, topology: &Topology) {
+        let grew = self.unseen.resident >= self.unseen.noted.saturating_mul(2);
+        if grew {
+            self.unseen.noted = self.unseen.resident;
+        }
+        for (_, _, record) in self.tasks.iter_mut() {
+            if grew || record.began.is_none() {
+                let node = node_of(record, topology);
+                record.began = node.and_then(|node| u16::try_from(node).ok());
+            }
+        }
+    }
+
+    /// Takes how many pages are known to be in use in the window that ends.
+    pub(super) fn note_shown(&mut self, pages: u64) {
+        self.unseen.shown = self.unseen.shown.max(pages);
+    }
+
+    /// The next window begins.
+    pub(super) const fn begin_unseen(&mut self) {
+        self.unseen.before = Some(self.unseen.resident);
+    }
+
+    /// Share of its pages that no window has shown; none while it is not known how many there are.
+    pub(in crate::engine) fn unseen_share(&self) -> Option<f64> {
+        let resident = self.unseen.resident;
+        (resident > 0).then(|| self.unseen.pages() as f64 / resident as f64)
+    }
+
+    /// What each task is taken to do with those in the window: its part of them, used as much as what is shown. And
+    /// whether they are more than what is shown.
+    pub(in crate::engine) fn unseen_use(&self, program: &Program<'_>) -> (f64, bool) {
+        let pages = program.pages.iter();
+        let shown: u64 = pages.clone().map(|page| page.span).sum();
+        let weight: u64 = pages.map(Page::weight).sum();
+        let (each, unseen) = (weight as f64 / shown.max(1) as f64, self.unseen.pages());
+        let part = unseen as f64 / program.tasks.len().max(1) as f64;
+        (each * part, unseen > self.unseen.shown)
+    }
+}

@@ -54,7 +54,7 @@ pub fn attached(row: &Attachment) -> String {
 pub(crate) fn unseen(share: f64) -> Option<String> {
     (share >= UNSEEN_MIN).then(|| {
         format!(
-            "{:.0} % of its memory: page faults show writes alone, and of what is only read nothing is known or decided. \
+            "{:.0} % of its memory: page faults show writes alone. It is not moved, and threads leave it only for more. \
              With the kernel's balancing reads are seen as well: `engine.balancing = \"cooperate\"`, or `sysctl \
              kernel.numa_balancing=1`",
             share * 100.0

@@ -2,9 +2,9 @@
 //!
 //! Threads are judged together, because they form one placement: two that change places between
 //! full nodes are no trouble, and whether a plan pays is a question about all of it. In this order:
-//! is it possible and allowed, is it so already, is there evidence, is enough seen, did it move too recently, did
-//! two windows agree, is there budget, is there room in the placement that comes out, does it pay,
-//! and could it be chance.
+//! is it possible and allowed, is it so already, is there evidence, is enough of its memory seen, did
+//! it move too recently, did two windows agree, is there budget, is there room in the placement that
+//! comes out, does it pay, and could it be chance.
 //!
 //! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that
 //! we placed before moves again only when two judged windows in a row want it on the same other
@@ -65,16 +65,16 @@ pub(crate) struct Standing {
     /// Node that the window before wanted.
     pub wanted: Option<usize>,
     /// None where samples show all that is used.
-    pub unseen: Option<Unseen>,
+    pub unseen: Option<UnseenUse>,
 }
 
-/// Memory that is in no sample.
+/// What a task is taken to do with memory that is in no sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unseen {
-    /// Node that is taken to have what the task uses of it, and how much it does.
+pub(crate) struct UnseenUse {
+    /// Node that is taken to have what it uses of that, and how much it does.
     pub node: usize,
     pub weight: f64,
-    /// It is more than what is in samples.
+    /// Such memory is more than what is in samples.
     pub is_most: bool,
 }
 
@@ -571,7 +571,7 @@ impl ThreadCase<'_> {
         if self.reverting {
             return Ok(());
         }
-        let leaves = |unseen: Unseen| unseen.is_most && unseen.node != node;
+        let leaves = |unseen: UnseenUse| unseen.is_most && unseen.node != node;
         if standing.unseen.is_some_and(leaves) {
             return Err(Veto::Unseen);
         }

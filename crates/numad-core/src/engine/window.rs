@@ -273,10 +273,10 @@ impl Attachment {
         decision
     }
 
-    /// See [`Known::unseen`]. A policy that was chosen for what it does gets what it wants.
+    /// See [`Known::unseen`].
     fn unseen_use(&self, context: &Context<'_>, program: &Program<'_>) -> Option<(f64, bool)> {
-        let guesses = self.options.require_gain && self.sees_writes_alone(context);
-        guesses.then(|| self.seen.unseen_use(program))
+        let seen = Some(&self.seen).filter(|_| self.sees_writes_alone(context));
+        seen?.unseen_use(program)
     }
 
     /// Whether samples are the page faults that we provoke.

@@ -12,7 +12,7 @@ use super::ordered::Ordered;
 use super::seen::Seen;
 use super::seen::pieces::Pieces;
 use crate::evidence::{self, Certainty};
-use crate::guard::{PageWish, Standing, Unseen, WeighedPlacement};
+use crate::guard::{PageWish, Standing, UnseenUse, WeighedPlacement};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, PageKey, Policy, Program, Proposal, Reason};
 use crate::tables::pages::Tag;
@@ -112,7 +112,7 @@ impl<'a> Known<'_, 'a> {
             unseen: self
                 .unseen
                 .zip(record.began)
-                .map(|((weight, is_most), node)| Unseen {
+                .map(|((weight, is_most), node)| UnseenUse {
                     node: usize::from(node),
                     weight,
                     is_most,

@@ -68,13 +68,17 @@ impl Seen {
     }
 
     /// What each task is taken to do with those in the window: its part of them, used as much as what is shown. And
-    /// whether they are more than what is shown.
-    pub(in crate::engine) fn unseen_use(&self, program: &Program<'_>) -> (f64, bool) {
+    /// whether they are more than what is shown. None where single pages are all that is ever shown, or a policy was
+    /// chosen for what it does.
+    pub(in crate::engine) fn unseen_use(&self, program: &Program<'_>) -> Option<(f64, bool)> {
+        if !self.by_blocks {
+            return None;
+        }
         let pages = program.pages.iter();
         let shown: u64 = pages.clone().map(|page| page.span).sum();
         let weight: u64 = pages.map(Page::weight).sum();
         let (each, unseen) = (weight as f64 / shown.max(1) as f64, self.unseen.pages());
         let part = unseen as f64 / program.tasks.len().max(1) as f64;
-        (each * part, unseen > self.unseen.shown)
+        Some((each * part, unseen > self.unseen.shown))
     }
 }

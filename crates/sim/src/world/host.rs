@@ -72,7 +72,7 @@ impl World {
         let regions = self.plan.regions.iter().zip(&self.regions);
         let own = regions.filter(|(plan, _)| super::pid_of(plan.program) == pid);
         let pages: u64 = own.flat_map(|(_, region)| &region.on).sum();
-        pages * self.conditions.unit_pages() * PAGE_BYTES
+        pages * PAGE_BYTES
     }
 
     /// What counters say of a program since its beginning. An instruction is a nanosecond of the work

@@ -456,6 +456,18 @@ fn size_changes_nothing_but_addresses_while_nothing_moves() {
     }
 }
 
+#[test]
+fn a_program_has_as_much_memory_in_huge_pages_as_in_small_ones() {
+    let resident = |huge| {
+        let world = World::new(&sized("slices", "1G", huge));
+        let pid = world.pids()[0];
+        world
+            .observe(AttachmentId(0), pid, Vec::new())
+            .resident_bytes
+    };
+    assert_eq!([resident(false), resident(true)], [16 << 30; 2]);
+}
+
 /// Terabytes take no more room than what was touched apart and moved.
 #[test]
 fn room_grows_with_moves_and_not_with_pages() {

@@ -91,8 +91,8 @@ pub struct WindowSummary {
     pub pages: u32,
     /// Pages of the memory that is known to be in use: those that were sampled, and what lies between.
     pub memory_pages: u64,
-    /// Share of the program's memory that no window has shown in use, in per mille; none where samples are not of
-    /// writes alone.
+    /// Share of the program's memory that no window has shown in use, in per mille; none where samples
+    /// are not of writes alone.
     pub unseen_permille: Option<u32>,
     /// Pages dropped from the table because their set was full.
     pub pages_dropped: u64,

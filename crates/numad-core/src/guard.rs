@@ -2,9 +2,9 @@
 //!
 //! Threads are judged together, because they form one placement: two that change places between
 //! full nodes are no trouble, and whether a plan pays is a question about all of it. In this order:
-//! is it possible and allowed, is it so already, is there evidence, is enough of its memory seen, did
-//! it move too recently, did two windows agree, is there budget, is there room in the placement that
-//! comes out, does it pay, and could it be chance.
+//! is it possible and allowed, is it so already, is there evidence, is enough of its memory seen,
+//! did it move too recently, did two windows agree, is there budget, is there room in the placement
+//! that comes out, does it pay, and could it be chance.
 //!
 //! *Agreement.* The first placement of a thread needs one window with enough samples. A thread that
 //! we placed before moves again only when two judged windows in a row want it on the same other
@@ -467,8 +467,8 @@ impl ThreadCase<'_> {
         }
     }
 
-    /// What it costs that tasks get farther from memory that nobody sees them use. To come back to it is worth nothing:
-    /// it is a guess.
+    /// What it costs that tasks get farther from memory that nobody sees them use. To come back to it
+    /// is worth nothing: it is a guess.
     fn left_behind_ns(&self, before: &[Option<usize>], after: &[Option<usize>]) -> f64 {
         let distances = self.program.topology.distances();
         let farther = |(standing, (was, is)): (&Standing, (&Option<usize>, &Option<usize>))| {

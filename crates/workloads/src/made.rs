@@ -1,13 +1,12 @@
 //! Programs that are drawn by number: what policies meet that nobody had in mind. Pure.
 //!
-//! Everything that other kinds hold fixed is drawn: how busy threads are, how much memory they have and who touched
-//! it, who shares with whom and how, who waits for whom, and whether that changes.
+//! Everything that other kinds hold fixed is drawn: how busy threads are, how much memory they have
+//! and who touched it, who shares with whom and how, who waits for whom, and whether that changes.
 
-use crate::plan::{
-    LINES_PER_ROUND, Manner, OBJECT_LINES, Plan, STRIDE_LINES, below, shuffled, splitmix,
-};
+use crate::plan::{LINES_PER_ROUND, Manner, OBJECT_LINES, Plan, STRIDE_LINES, below, shuffled};
 
-/// Lines that a thread uses in a round: an eighth of other kinds', for some wait for each other after each.
+/// Lines that a thread uses in a round: an eighth of other kinds', for some wait for each other after
+/// each.
 const LINES: usize = LINES_PER_ROUND / 8;
 
 /// Parts in which a round is divided among regions.
@@ -68,7 +67,8 @@ pub(crate) fn plan(number: u32, threads: usize, phase: u64) -> Plan {
     plan
 }
 
-/// What each thread has for itself: some have much and some have little, and some lies in pieces side by side.
+/// What each thread has for itself: some have much and some have little, and some lies in pieces side
+/// by side.
 fn own(plan: &mut Plan, draw: &mut u64) -> Vec<Share> {
     let threads = plan.uses.len();
     let (by_first, is_uneven, in_pieces) = (
@@ -153,7 +153,7 @@ fn sets(threads: usize, draw: &mut u64) -> Vec<Vec<usize>> {
 
 /// Who waits for whom: nobody, those who share, or everyone.
 fn steps(shares: &[Share], threads: usize, draw: &mut u64) -> Vec<Option<usize>> {
-    let kind = splitmix(draw) % 3;
+    let kind = below(3, draw);
     let first = |thread: usize| shares.iter().find(|share| share.thread == thread);
     let step = |thread| match kind {
         0 => None,

@@ -151,8 +151,8 @@ impl Region {
         }
     }
 
-    /// Adds one to a word of so many lines of every so many pieces, or of each of them once, from the line `from` of
-    /// those on. Returns where it came.
+    /// Adds one to a word of so many lines of every so many pieces, or of each of them once, from the
+    /// line `from` of those on. Returns where it came.
     pub(crate) fn sweep_dealt(
         &self,
         from: usize,

@@ -64,8 +64,8 @@ pub enum Manner {
     },
 }
 
-/// Lines used in a round, by and large: 64 sweeps over 256 KiB. More, and threads with much memory would learn of a new
-/// phase long after it began.
+/// Lines used in a round, by and large: 64 sweeps over 256 KiB. More, and threads with much memory
+/// would learn of a new phase long after it began.
 pub(crate) const LINES_PER_ROUND: usize = 64 * (256 << 10) / 64;
 /// Lines in what `strided` deals out at once: four pages of 4 KiB.
 pub(crate) const STRIDE_LINES: usize = 256;
@@ -92,7 +92,8 @@ impl Kind {
     pub const WORDS: &'static str = "slices, pairs, groups:SIZE, all-shared, phases, hog, shared-processes, readers, zipf, growing, strided, heap, \
          made:NUMBER";
 
-    /// The plan of one phase; only those of [`Kind::Phases`] and [`Kind::Made`] differ from phase to phase.
+    /// The plan of one phase; only those of [`Kind::Phases`] and [`Kind::Made`] differ from phase to
+    /// phase.
     #[must_use]
     pub fn plan(self, threads: usize, seed: u64, phase: u64) -> Plan {
         if let Self::Made(number) = self {
@@ -194,7 +195,8 @@ impl Plan {
         before.count() * nodes / self.uses.len().max(1)
     }
 
-    /// Which part of a region is this thread's when those who use it divide it, and how many they are.
+    /// Which part of a region is this thread's when those who use it divide it, and how many they
+    /// are.
     #[must_use]
     pub fn share(&self, thread: usize, region: usize) -> (usize, usize) {
         let uses = |other: &usize| self.regions(*other).any(|used| used == region);

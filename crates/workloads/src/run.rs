@@ -480,7 +480,7 @@ mod tests {
         let bytes = NonZeroUsize::new(4096).unwrap();
         let counts = |count, rounds: usize| {
             let region = Region::map(bytes, Layout::default()).unwrap();
-            // The second of three, by pieces of five lines: 5 to 9, 20 to 24, and so on to 50 to 54.
+            // The second of three, by pieces of five lines: 5 to 9, 20 to 24, up to 50 to 54.
             (0..rounds).fold(0, |at, _| region.sweep_dealt(at, count, (5, 1, 3)));
             let lines = 0..region.lines();
             lines.map(|line| region.counted(line)).collect::<Vec<_>>()

@@ -399,8 +399,8 @@ impl Steward {
         })
     }
 
-    /// Share of a program's memory that page faults did not show, where they are of writes alone. Where there is one
-    /// node it is of no matter.
+    /// Share of a program's memory that page faults did not show, where they are of writes alone. Where
+    /// there is one node it is of no matter.
     fn unseen_share(&self, window: &WindowSummary, kernel: KernelNow) -> Option<f64> {
         let matters = self.parts.topology.nodes().len() > 1 && !kernel.balances;
         let permille = window.unseen_permille.filter(|_| matters)?;

@@ -1,9 +1,9 @@
 //! What was seen of one program: the tables, and what folds into them.
 //!
 //! Its rooms: threads and processes [`coming`] and going, by records and by what a look ([`sync`]) says; memory that
-//! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this ([`program`]), of
-//! memory in [`pieces`], whether that is used as before ([`lasting`]), and how much of it nobody sees ([`unseen`]); and
-//! what people see of it ([`show`]).
+//! processes share ([`sharing`]); [`messages`]; who takes part and what a policy sees of all this
+//! ([`program`]), of memory in [`pieces`], whether that is used as before ([`lasting`]), and how much
+//! of it nobody sees ([`unseen`]); and what people see of it ([`show`]).
 
 use std::ops::Range;
 

@@ -123,12 +123,16 @@ impl Seen {
             }
         }
         let mut unseated = Vec::new();
+        let grew = self.unseen.grew();
         for (slot, hot, record) in self.tasks.iter_mut() {
             record.samples_last = std::mem::take(&mut hot.samples);
             record.ran = hot.ran.turn_over();
             let node = node_of(record, context.topology);
-            let node = node.and_then(|node| u16::try_from(node + 1).ok());
-            hot.node_plus_one = node.unwrap_or_default();
+            let node = node.and_then(|node| u16::try_from(node).ok());
+            hot.node_plus_one = node.map_or(0, |node| node + 1);
+            if grew || record.began.is_none() {
+                record.began = node;
+            }
             // One whose share is not known yet keeps the benefit of the doubt.
             hot.may_sit = record.exited.is_none() && (record.takes_part || record.busy.is_none());
             if !hot.may_sit {
@@ -137,7 +141,6 @@ impl Seen {
             context.others.take_core(record);
         }
         unseated.into_iter().for_each(|slot| self.unseat(slot));
-        self.note_nodes(context.topology);
     }
 
     /// Writes down what the policy will see; memory is where it was sampled, looked up or put.

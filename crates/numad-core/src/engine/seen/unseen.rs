@@ -1,13 +1,10 @@
 //! Memory that no sample shows in use.
 //!
-//! Page faults that we provoke are of writes. What threads only read is in no sample, and stays where it is when they
-//! leave it for the sake of what they write. So what was never shown is taken to be used as much as the rest, by all
-//! threads alike, from where each of them was while it came to be.
-
-use topology::Topology;
+//! Page faults that we provoke are of writes. What threads only read is in no sample, and stays where
+//! it is when they leave it for the sake of what they write. So what was never shown is taken to be
+//! used as much as the rest, by all threads alike, from where each of them was while it came to be.
 
 use super::Seen;
-use super::program::node_of;
 use crate::policy::{Page, Program};
 
 /// See the module; in pages.
@@ -18,7 +15,7 @@ pub(super) struct Unseen {
     before: Option<u64>,
     /// Most that were known to be in use when a window ended.
     shown: u64,
-    /// As many as there were when it was noted where threads are.
+    /// As many as there were when it was noted where threads were.
     noted: u64,
 }
 
@@ -28,27 +25,22 @@ impl Unseen {
         let old = self.before.unwrap_or(self.resident).min(self.resident);
         old.saturating_sub(self.shown)
     }
+
+    /// Whether there is twice as much memory as when it was noted where threads were: then it is to be
+    /// noted anew.
+    pub(super) const fn grew(&mut self) -> bool {
+        let grew = self.resident >= self.noted.saturating_mul(2);
+        if grew {
+            self.noted = self.resident;
+        }
+        grew
+    }
 }
 
 impl Seen {
     /// Takes how much memory the program has.
     pub(super) const fn note_resident(&mut self, bytes: u64) {
         self.unseen.resident = bytes >> self.page_shift;
-    }
-
-    /// Takes where its threads were in the window that ends, of those that are new, or of all when its memory has
-    /// become twice as much.
-    pub(super) fn note_nodes(&mut self, topology: &Topology) {
-        let grew = self.unseen.resident >= self.unseen.noted.saturating_mul(2);
-        if grew {
-            self.unseen.noted = self.unseen.resident;
-        }
-        for (_, _, record) in self.tasks.iter_mut() {
-            if grew || record.began.is_none() {
-                let node = node_of(record, topology);
-                record.began = node.and_then(|node| u16::try_from(node).ok());
-            }
-        }
     }
 
     /// Takes how many pages are known to be in use in the window that ends.
@@ -67,9 +59,9 @@ impl Seen {
         (resident > 0).then(|| self.unseen.pages() as f64 / resident as f64)
     }
 
-    /// What each task is taken to do with those in the window: its part of them, used as much as what is shown. And
-    /// whether they are more than what is shown. None where single pages are all that is ever shown, or a policy was
-    /// chosen for what it does.
+    /// What each task is taken to do in the window with pages that no window has shown: its part of
+    /// them, used as much as what is shown; and whether they are more than that. None where single
+    /// pages are all that is ever shown, or a policy was chosen for what it does.
     pub(in crate::engine) fn unseen_use(&self, program: &Program<'_>) -> Option<(f64, bool)> {
         if !self.by_blocks {
             return None;

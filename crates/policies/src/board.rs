@@ -40,9 +40,7 @@ use crate::amounts::times_counted;
 use crate::factory::share;
 use crate::figures::rounded;
 use crate::history::Group;
-use crate::kernel::{
-    Bandwidths, Edges, Effort, Kernel, Mapping, Problem, Workspace, refine, relieve,
-};
+use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace, refine};
 use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::{Seats, may_run};
@@ -532,42 +530,18 @@ impl<'a> Board<'a> {
 
     /// What swaps and moves make of a plan.
     pub(crate) fn refined(&self, from: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
-        self.warm(from, gain_min, |problem| {
-            let effort = match problem.tasks() > CARE_TASKS_MAX {
-                true => EFFORT,
-                false => CARE,
-            };
-            refine(problem, effort, workspace)
-        })
-    }
-
-    /// The same, until no controller is asked for more than it should give, as far as that goes.
-    pub(crate) fn relieved(
-        &self,
-        from: &Plan,
-        gain_min: f64,
-        bandwidths: &Bandwidths<'_>,
-        workspace: &mut Workspace,
-    ) -> Plan {
-        self.warm(from, gain_min, |problem| {
-            relieve(problem, bandwidths, EFFORT, workspace)
-        })
-    }
-
-    fn warm<'w>(
-        &self,
-        from: &Plan,
-        gain_min: f64,
-        find: impl FnOnce(&Problem<'_>) -> Mapping<'w>,
-    ) -> Plan {
         let current = numbers(from);
         let warm = self
             .problem()
             .and_then(|problem| problem.warm(&current, self.price(gain_min)).ok());
-        match warm {
-            Some(problem) => self.fit(&seats(find(&problem).node_of), from),
-            None => from.clone(),
-        }
+        let Some(problem) = warm else {
+            return from.clone();
+        };
+        let effort = match problem.tasks() > CARE_TASKS_MAX {
+            true => EFFORT,
+            false => CARE,
+        };
+        self.fit(&seats(refine(&problem, effort, workspace).node_of), from)
     }
 
     /// A mapping from nothing, in which the parts have the names of chance: see [`Self::named`].

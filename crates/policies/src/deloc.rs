@@ -17,9 +17,7 @@
 //!
 //! What locality cannot see is what `DeLoc` is about: a node full of partners may ask more of its controller
 //! than that gives. Where a plan loads a controller to more than half of its bandwidth, there are
-//! two more plans. One is the same, relieved until no controller is loaded above
-//! [`RELIEF_PERMILLE`]. The other spreads the talkers evenly over the nodes. The engine takes the
-//! plan that is worth most.
+//! is another plan, which spreads the talkers evenly over the nodes. The engine takes the one that is worth more.
 //!
 //! # Groups in time
 //!
@@ -52,7 +50,7 @@ use crate::even::EVEN;
 use crate::factory::Factory;
 use crate::figures::whole;
 use crate::history::{Count, History};
-use crate::kernel::{Bandwidths, Workspace, map};
+use crate::kernel::{Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
 use crate::published::deloc::sort_by_load;
@@ -74,10 +72,6 @@ const REFINE: SettingSpec = SettingSpec {
     kind: SettingKind::Bool { default: true },
     help: "Refine what the pass over pairs leaves, so that groups of four and more are found.",
 };
-
-/// Share of a controller's bandwidth that a relieved plan keeps below: beyond 60 to 70 % waiting
-/// grows fast (PTB, section 4.3, sees bandwidth rise until that much of a saturated node is moved away).
-const RELIEF_PERMILLE: u64 = 700;
 
 /// Makes the policy `deloc`.
 pub(crate) static DELOC: Factory = Factory {
@@ -189,8 +183,8 @@ fn map_groups(history: &History, program: &Program<'_>, gain_min: f64) -> (CommM
 }
 
 impl OnDeLoc {
-    /// Appends plans for the talkers: one that brings partners near, and two that load controllers
-    /// less, where that one loads a controller too much.
+    /// Appends plans for the talkers: one that brings partners near, and where that loads a
+    /// controller too much, one that loads all alike.
     fn gather(&mut self, program: &Program<'_>, matrix: &CommMatrix, out: &mut Vec<Whole>) {
         let board = Board::new(program, matrix);
         let board = match &self.pages {
@@ -222,17 +216,13 @@ impl OnDeLoc {
         if !busy || !can_be_modelled(program) {
             return;
         }
-        let bandwidths = controllers.bandwidths();
-        let calm = board.relieved(&near, gain_min, &bandwidths, &mut self.workspace);
         let narrow = Program {
             capacity: &dealt_evenly(board.talkers.len(), program.capacity),
             ..*program
         };
         let narrow = Board::new(&narrow, matrix);
         let even = narrow.refined(&narrow.fit(&near, &from), gain_min, &mut self.workspace);
-        for plan in [calm, board.fit(&even, &from)] {
-            out.push(board.propose(&plan));
-        }
+        out.push(board.propose(&board.fit(&even, &from)));
     }
 }
 
@@ -285,14 +275,6 @@ impl Controllers {
         let both = asked.iter().zip(&self.gives);
         both.into_iter()
             .any(|(&asked, &gives)| asked as f64 > BUSY * gives as f64)
-    }
-
-    fn bandwidths(&self) -> Bandwidths<'_> {
-        Bandwidths {
-            demand: &self.demand,
-            controllers: &self.gives,
-            most_permille: RELIEF_PERMILLE,
-        }
     }
 }
 
@@ -402,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn where_partners_would_choke_a_controller_other_plans_ask_less_of_it() {
+    fn where_partners_would_choke_a_controller_another_plan_asks_less_of_it() {
         // One talks to three others, and there is room for all of them on a node.
         let talk = [(0, 1, 10), (0, 2, 9), (0, 3, 9)];
         let mut scene = Scene::new("2x4")
@@ -429,8 +411,7 @@ mod tests {
             page.recent[0].weight = 100_000_000;
         }
         let plans = placements(&scene);
-        assert_eq!(plans.len(), 3, "{plans:?}");
-        assert_eq!((plans[0], plans[2]), (together[0], 2), "near and even");
+        assert_eq!(plans, [together[0], 2], "near and even");
     }
 
     #[test]

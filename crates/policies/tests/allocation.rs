@@ -2,7 +2,7 @@
 
 #![deny(unsafe_code)]
 
-use policies::kernel::{Bandwidths, Edges, Effort, Problem, Workspace, drb, map, refine, relieve};
+use policies::kernel::{Edges, Effort, Problem, Workspace, drb, map, refine};
 use testkit::Dice;
 
 /// Counts what this thread allocates, on top of the allocator of the system.
@@ -88,13 +88,6 @@ fn round(far: fn(usize, usize) -> u32, tasks: u32, kept: &mut (Workspace, Edges)
     let mut dice = Dice::new(u64::from(tasks));
     let distance: Vec<u32> = (0..64).map(|at| far(at / 8, at % 8)).collect();
     let capacity = [tasks.div_ceil(8); 8];
-    // Too little for one node, so that there is something to relieve.
-    let demand: Vec<u32> = (0..tasks).map(|task| 50 + task % 7).collect();
-    let bandwidths = Bandwidths {
-        demand: &demand,
-        controllers: &[100; 8],
-        most_permille: 900,
-    };
     let mut allocated = 0;
     for kind in 0..4 {
         let pairs = talk(kind, tasks, &mut dice);
@@ -110,11 +103,6 @@ fn round(far: fn(usize, usize) -> u32, tasks: u32, kept: &mut (Workspace, Edges)
         let _ = map(&warm, Effort::ONLINE, workspace);
         let _ = map(&warm, Effort::THOROUGH, workspace);
         let _ = refine(&warm, Effort::ONLINE, workspace);
-        // It goes through every pair of tasks in each of its rounds.
-        if tasks <= 64 {
-            let _ = relieve(&problem, &bandwidths, Effort::ONLINE, workspace);
-            let _ = relieve(&warm, &bandwidths, Effort::ONLINE, workspace);
-        }
         allocated += counting::allocations() - before;
     }
     allocated

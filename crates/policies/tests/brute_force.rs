@@ -2,12 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use policies::kernel::{Bandwidths, Edges, Effort, Problem, Workspace, map, relieve};
+use policies::kernel::{Edges, Effort, Problem, Workspace, map};
 use testkit::Dice;
 
 const CASES: u64 = 2000;
 const BEYOND: u64 = 400;
-const RELIEFS: u64 = 1000;
 
 /// Tasks that talk, and nodes: some with memory alone, most unlike each other, both ways unlike.
 struct Case {
@@ -97,33 +96,6 @@ impl Case {
         best
     }
 
-    /// The least of something over all mappings within the capacities.
-    fn least<T: Ord>(&self, rate: &mut impl FnMut(&[u16]) -> T) -> Option<T> {
-        let mut least = None;
-        self.visit(&mut Vec::new(), &mut |node_of| {
-            let next = rate(node_of);
-            if least.as_ref().is_none_or(|least| next < *least) {
-                least = Some(next);
-            }
-        });
-        least
-    }
-
-    fn visit(&self, node_of: &mut Vec<u16>, each: &mut impl FnMut(&[u16])) {
-        if node_of.len() == self.tasks {
-            each(node_of);
-            return;
-        }
-        for (node, &room) in (0..).zip(&self.capacity) {
-            let there = node_of.iter().filter(|&&other| other == node).count();
-            if there < room as usize {
-                node_of.push(node);
-                self.visit(node_of, each);
-                node_of.pop();
-            }
-        }
-    }
-
     fn grow(&self, node_of: &mut Vec<usize>, spent: u64, best: &mut u64) {
         let task = node_of.len();
         if task == self.tasks {
@@ -189,55 +161,4 @@ fn larger_problems_are_nearly_solved() {
         let shown = format!("{optimal} of {BEYOND} are solved, the worst costs {worst}");
         assert!(optimal >= solved && worst < most, "{shown}");
     }
-}
-
-/// By how much the heaviest controller carries more than it may.
-fn overload(bandwidths: &Bandwidths<'_>, node_of: &[u16]) -> u64 {
-    let mut asked = vec![0; bandwidths.controllers.len()];
-    for (&demand, &node) in bandwidths.demand.iter().zip(node_of) {
-        asked[usize::from(node)] += u64::from(demand) * 1000;
-    }
-    let loads = asked.iter().zip(bandwidths.controllers);
-    let heaviest = loads.map(|(load, gives)| load / gives).max().unwrap_or(0);
-    heaviest.saturating_sub(bandwidths.most_permille)
-}
-
-/// Where some mapping keeps every controller within bounds, relief finds one in nearly all cases (577
-/// of 579), mostly the cheapest of them (551): its trades do not lead everywhere.
-#[test]
-fn relief_keeps_bounds_that_can_be_kept() {
-    let mut workspace = Workspace::default();
-    let (mut possible, mut kept, mut ratios) = (0, 0, Vec::new());
-    for seed in 0..RELIEFS {
-        let case = Case::random(seed, 3..7, 3);
-        let mut dice = Dice::new(seed ^ 0xBAD);
-        let mut below = |end: usize| u32::try_from(dice.below(end)).unwrap_or(0);
-        let demand: Vec<u32> = (0..case.tasks).map(|_| below(20)).collect();
-        let nodes = case.capacity.len();
-        let controllers: Vec<u64> = (0..nodes).map(|_| u64::from(10 + below(50))).collect();
-        let bandwidths = Bandwidths {
-            demand: &demand,
-            controllers: &controllers,
-            most_permille: 900,
-        };
-        let edges = Edges::from_pairs(case.tasks, &case.pairs);
-        let problem = Problem::new(&edges, &case.distance, &case.capacity).expect("it has room");
-        let least = case.least(&mut |node_of| {
-            let over = overload(&bandwidths, node_of);
-            (over, policies::kernel::cost(&problem, node_of))
-        });
-        let (least, cheapest) = least.expect("there is a mapping");
-        let mapping = relieve(&problem, &bandwidths, Effort::THOROUGH, &mut workspace);
-        if least == 0 {
-            possible += 1;
-            if overload(&bandwidths, mapping.node_of) == 0 {
-                kept += 1;
-                ratios.push(mapping.cost.max(1) as f64 / cheapest.max(1) as f64);
-            }
-        }
-    }
-    let cheap = ratios.iter().filter(|&&ratio| ratio < 1.0 + 1e-9).count();
-    let shown = format!("{kept} of {possible} keep the bounds, {cheap} at the least cost");
-    assert!(possible > 500 && kept * 100 >= possible * 99, "{shown}");
-    assert!(cheap * 100 >= kept * 94, "{shown}");
 }

@@ -279,7 +279,7 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::super::communities::Communities;
     use super::super::graph::{Dice, Edges, Steps};
-    use super::super::machine::{Fold, Machine};
+    use super::super::machine::Machine;
     use super::Layout;
 
     /// Lays cliques of those sizes on equally far nodes of those capacities; how many are torn.
@@ -301,7 +301,7 @@ mod tests {
         let mut distance = vec![20; nodes * nodes];
         (0..nodes).for_each(|node| distance[node * (nodes + 1)] = 10);
         let mut machine = Machine::default();
-        machine.prepare(&distance, capacity, start as usize, Fold::Never);
+        machine.prepare(&distance, capacity, start as usize);
         let mut communities = Communities::default();
         assert!(communities.find(edges.rows()) > 85);
         let mut node = Vec::new();

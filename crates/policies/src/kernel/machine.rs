@@ -27,7 +27,7 @@ pub(super) struct Halving {
 /// Prepared once for a machine and kept: see [`Self::prepare`].
 #[derive(Debug, Default)]
 pub(super) struct Machine {
-    key: (Vec<u32>, Vec<u32>, usize, Fold),
+    key: (Vec<u32>, Vec<u32>, usize),
     nodes: usize,
     pitch: usize,
     /// Both directions together, less the smallest, without a common factor; `nodes` rows.
@@ -52,23 +52,19 @@ impl Machine {
     /// Makes this the machine of these distances and capacities; nothing to do when it is already.
     ///
     /// Every capacity is cut to the number of tasks, which changes nothing but the size of tables.
-    pub(super) fn prepare(&mut self, distance: &[u32], capacity: &[u32], tasks: usize, fold: Fold) {
-        let same = (self.key.2, self.key.3) == (tasks, fold) && self.key.1 == capacity;
-        if same && self.key.0 == distance {
+    pub(super) fn prepare(&mut self, distance: &[u32], capacity: &[u32], tasks: usize) {
+        if self.key.0 == distance && self.key.1 == capacity && self.key.2 == tasks {
             return;
         }
         distance.clone_into(&mut self.key.0);
         capacity.clone_into(&mut self.key.1);
-        (self.key.2, self.key.3) = (tasks, fold);
+        self.key.2 = tasks;
         let usable: Vec<usize> = (0..capacity.len())
             .filter(|&node| capacity[node] > 0)
             .collect();
         let table = self.normalised(distance, capacity.len(), &usable);
         let counts: Vec<u32> = usable.iter().map(|&node| capacity[node]).collect();
-        let groups = match fold {
-            Fold::Alike => alike(&table, &counts),
-            Fold::Never => (0..usable.len()).map(|node| vec![node]).collect(),
-        };
+        let groups = alike(&table, &counts);
         let (table, counts) = fold_up(&table, &counts, &groups);
         let ranked = order::by_distance(&table, &counts);
         let in_order: Vec<Vec<usize>> = ranked.iter().map(|&node| vec![node]).collect();
@@ -162,10 +158,6 @@ impl Machine {
         });
     }
 
-    pub(super) const fn fold(&self) -> Fold {
-        self.key.3
-    }
-
     pub(super) const fn nodes(&self) -> usize {
         self.nodes
     }
@@ -252,18 +244,9 @@ impl Machine {
     }
 }
 
-/// Whether nodes that cannot be told apart may stand as one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Fold {
-    /// Nodes of one task each that are equally far from each other and from all others: cores that
-    /// share a cache, say. It does not matter which of them a task gets.
-    #[default]
-    Alike,
-    /// Every node by itself.
-    Never,
-}
-
-/// Groups of nodes that may be folded, and all others alone; by lowest member.
+/// Groups of nodes that stand as one, and all others alone; by lowest member. Together are nodes of
+/// one task each that are equally far from each other and from all others: cores that share a
+/// cache, say. It does not matter which of them a task gets.
 fn alike(table: &[i64], capacity: &[u32]) -> Vec<Vec<usize>> {
     let nodes = capacity.len();
     let between = |one: usize, other: usize| table[one * nodes + other];

@@ -17,7 +17,6 @@
 //! | [`drb`] | dual recursive bipartitioning by Fiduccia-Mattheyses with terminal bias |
 //! | [`kl()`] | recursive Kernighan-Lin |
 //! | [`refine`] | swaps and moves from a given mapping until none helps |
-//! | [`relieve()`] | the same, with bounds on the load of controllers |
 //! | [`cost`] | the cost of a mapping |
 //!
 //! ```
@@ -38,10 +37,9 @@
 //! answer only where tasks cannot be told apart by their communication, and then by which of them goes
 //! where. Between equals the lower position wins.
 //!
-//! [`map`], [`refine`] and [`relieve()`] start from the current mapping where there is one; the other methods begin
-//! from nothing.
+//! [`map`] and [`refine`] start from the current mapping where there is one; the other methods begin from nothing.
 //!
-//! A [`Workspace`] that is kept makes [`map`], [`drb`], [`refine`] and [`relieve()`] free of allocation: on the same
+//! A [`Workspace`] that is kept makes [`map`], [`drb`] and [`refine`] free of allocation: on the same
 //! machine, a problem that was mapped before is mapped again without any, and a new one with no more than
 //! what it is larger by. A machine is looked at once; that allocates, as the methods for plans do.
 
@@ -62,7 +60,6 @@ mod machine;
 mod order;
 mod problem;
 mod regroup;
-mod relieve;
 mod search;
 mod sparsify;
 mod table;
@@ -73,7 +70,6 @@ pub(crate) use graph::Dice;
 pub use graph::Edges;
 pub use kl::kl;
 pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
-pub use relieve::{Bandwidths, relieve};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 

@@ -91,7 +91,7 @@ fn is_ultrametric(table: &[i64], nodes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::graph::{Dice, id};
-    use super::super::machine::{Fold, Machine};
+    use super::super::machine::Machine;
 
     /// A torus, or a board of two rings: the machine is the same under any numbering.
     #[track_caller]
@@ -113,7 +113,7 @@ mod tests {
             let far = |at: usize| 10 + 6 * steps(names[at / nodes], names[at % nodes]);
             let distance: Vec<u32> = (0..nodes * nodes).map(|at| id(far(at))).collect();
             let mut machine = Machine::default();
-            machine.prepare(&distance, &vec![4; nodes], 4 * nodes, Fold::Alike);
+            machine.prepare(&distance, &vec![4; nodes], 4 * nodes);
             let rows = (0..nodes).flat_map(|node| machine.from(node).to_vec());
             let rows: Vec<i32> = rows.collect();
             assert_eq!(*first.get_or_insert_with(|| rows.clone()), rows, "{seed}");

@@ -94,7 +94,7 @@ impl Local<'_> {
 mod tests {
     use super::super::communities::Communities;
     use super::super::graph::Steps;
-    use super::super::machine::{Fold, Machine};
+    use super::super::machine::Machine;
     use super::super::table::{Field, Local, Table};
     use crate::kernel::Edges;
 
@@ -109,7 +109,7 @@ mod tests {
         }
         let edges = Edges::from_pairs(16, &pairs);
         let mut machine = Machine::default();
-        machine.prepare(&[10, 20, 20, 10], &[8, 8], 16, Fold::Never);
+        machine.prepare(&[10, 20, 20, 10], &[8, 8], 16);
         let field = Field {
             rows: edges.rows(),
             machine: &machine,

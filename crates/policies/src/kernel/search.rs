@@ -7,7 +7,7 @@ use super::exact::{self, Exact, Verdict};
 use super::graph::{Canon, Csr, Dice, Edges, Names, Steps, replace, reset};
 use super::halves::Halves;
 use super::layout::Layout;
-use super::machine::{Fold, Machine};
+use super::machine::Machine;
 use super::problem::{self, Effort, Mapping, Problem, cost};
 use super::sparsify::Sparsifier;
 use super::table::{Field, Local, Table};
@@ -29,8 +29,6 @@ const TABLE_MAX: u64 = 1 << 29;
 #[derive(Debug, Default)]
 pub struct Workspace {
     machine: Machine,
-    /// The machine that was before, folded otherwise: see [`Self::prepare`].
-    other_machine: Machine,
     canon: Canon,
     sparsifier: Sparsifier,
     halves: Halves,
@@ -48,7 +46,6 @@ pub struct Workspace {
     free: Vec<u32>,
     by_name: Vec<u16>,
     best: Vec<u16>,
-    carried: Vec<u64>,
 }
 
 /// Finds a mapping: the one kernel to use when nothing speaks for another.
@@ -122,46 +119,12 @@ impl Workspace {
         })
     }
 
-    /// Hands the field of single tasks, started at the last answer, to a search of its own, with memory for
-    /// what nodes carry.
-    pub(super) fn improve(
-        &mut self,
-        problem: &Problem<'_>,
-        steps: &mut Steps,
-        search: impl FnOnce(Field<'_>, &mut Table, &mut Vec<u64>, &mut Steps),
-    ) {
-        // A search of its own may care which of several like nodes a task gets.
-        self.prepare(problem, Fold::Never);
-        let place = |&node: &u16| self.machine.position(node).unwrap_or(0);
-        replace(&mut self.start, self.result.iter().map(place));
-        let shift = self.prices(problem);
-        let field = Field {
-            rows: scaled(problem.edges.rows(), shift, &mut self.full),
-            machine: &self.machine,
-            linear: &self.prices,
-        };
-        self.table.node.clone_from(&self.start);
-        if !steps.is_out() {
-            search(field, &mut self.table, &mut self.carried, steps);
-        }
-        self.start.clone_from(&self.table.node);
-    }
-
-    /// Makes the machine that of the problem. Folded and not, both are kept: a search that wants one after
-    /// the other looks at neither anew.
-    fn prepare(&mut self, problem: &Problem<'_>, fold: Fold) {
-        if self.machine.fold() != fold {
-            std::mem::swap(&mut self.machine, &mut self.other_machine);
-        }
-        self.machine
-            .prepare(problem.distance, problem.capacity, problem.tasks(), fold);
-    }
-
     /// Puts into `start` a mapping within capacities: the current one as far as it is, else tasks in
     /// their order.
     fn seat(&mut self, problem: &Problem<'_>) {
         let tasks = problem.tasks();
-        self.prepare(problem, Fold::Alike);
+        self.machine
+            .prepare(problem.distance, problem.capacity, tasks);
         let Self {
             machine,
             free,

@@ -204,7 +204,6 @@ impl Scene {
                 barred: false,
                 held: false,
                 unconfirmed: false,
-                unsettled: false,
                 backed: false,
                 is_part: false,
                 evens,

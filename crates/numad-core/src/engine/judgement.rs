@@ -84,13 +84,11 @@ pub(super) struct Judgement {
 #[derive(Debug)]
 enum Regime {
     /// A new program, or threads that moved and cannot be tried, and so many judged windows without
-    /// a move: pages wait for a plan that could still be chance, and what was placed moves again
-    /// when two windows agree.
+    /// a move: what was placed moves again when two windows agree.
     Starting(u32),
     /// The last placement is on probation; else as above.
     Trying(Trial),
-    /// Pages wait for no plan that could be chance. When another era begins, one window is enough
-    /// to move what was placed.
+    /// When another era begins, one window is enough to move what was placed.
     Settled,
     /// The last placement had to be put back, and until then no thread moves.
     Held(Time),
@@ -108,8 +106,6 @@ pub(super) struct Limits<'a> {
     pub evidence: bool,
     /// A decision could use more samples than the window has.
     pub more_tells: bool,
-    /// How near memory is.
-    pub ways: Ways,
     /// See [`Judgement::has_news`].
     pub has_news: bool,
     /// Nodes that have memory and that the program may use.
@@ -225,12 +221,7 @@ impl Judgement {
         pairs: impl Iterator<Item = Said> + Clone,
         sample: f64,
     ) -> bool {
-        self.are_farther(ways) || era::are_other(pairs, sample)
-    }
-
-    /// Whether samples fall farther than when the program was last judged.
-    fn are_farther(&self, ways: Ways) -> bool {
-        ways.are_farther_than(self.before)
+        ways.are_farther_than(self.before) || era::are_other(pairs, sample)
     }
 
     /// Ends a judged window with such samples, after which something is to be done or nothing.

@@ -241,7 +241,6 @@ impl Attachment {
             pressure: pressure.as_ref(),
             evidence,
             more_tells: self.seen.more_tells(),
-            ways: self.seen.ways(),
             has_news,
             nodes_allowed: &scratch.nodes_allowed,
             room: context.room(self.options.headroom),

@@ -168,7 +168,6 @@ impl<'a> Known<'_, 'a> {
             barred: self.seen.is_barred(page.space),
             held: pages == 0 && held,
             unconfirmed: pages == 0 && unconfirmed,
-            unsettled: false,
             backed: false,
             is_part: tag.is_some_and(|tag| self.pieces.has(tag)),
             evens,

@@ -32,8 +32,6 @@ pub(crate) struct PageWish<'a> {
     /// It was moved before, and the window before did not want it on this node; nor does it follow
     /// a thread that uses it most and has moved since.
     pub unconfirmed: bool,
-    /// A thread that uses it may go elsewhere: what speaks for that is not enough yet.
-    pub unsettled: bool,
     /// The block of memory that it is part of is sure.
     pub backed: bool,
     /// It stands for a part of that block, which is used as the block is: what its own samples say
@@ -190,7 +188,7 @@ impl PageCase<'_> {
             return BTreeSet::new();
         }
         let aside = wishes.iter().filter_map(|wish| {
-            let (page, home) = self.possible(wish).ok().filter(|_| !wish.unsettled)?;
+            let (page, home) = self.possible(wish).ok()?;
             let moved = (home, wish.node);
             // Of pages that all use alike, few samples say of some that they get nearer, of others
             // that they get farther. Those alone would seem to lose. And of a part with more users
@@ -257,15 +255,10 @@ impl PageCase<'_> {
                 evidence,
                 ..self.worth(page, (home, wish.node), loads)
             };
-            let found = worth(loads);
-            found.judge().map_err(|veto| match veto {
+            worth(loads).judge().map_err(|veto| match veto {
                 Veto::DoesNotPay if worth(None).pays() => Veto::Congested,
                 veto => veto,
             })?;
-            // It may have to go a second time; so it waits, unless that costs more in one window.
-            if wish.unsettled && found.least_ns() <= found.price_ns * self.program.windows() {
-                return Err(Veto::Unconfirmed);
-            }
         }
         Ok((page, PageGain { scale, pages: 0 }))
     }

@@ -1,12 +1,10 @@
 //! Which pages of those that a policy wants elsewhere go.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::super::orders::{PageGrant, TaskGrant};
 use super::super::wishes::Wishes;
-use super::rest::Ways;
-use super::{Decision, Judgement, Limits, Regime, ally};
+use super::{Decision, Judgement, Limits, ally};
 use crate::guard::{PAGES_WAIT_MAX, PageCase, PageGain, PageWish};
 use crate::policy::{Page, Program, Proposal, Veto};
 use crate::published::Method;
@@ -23,20 +21,7 @@ impl Judgement {
         let moving = decision.threads.iter().any(moves);
         let settles = limits.options.method == Method::Ours;
         let wait = settles && (moving || limits.has_news) && self.pages_waited < PAGES_WAIT_MAX;
-        let unsettled = self.unsettled(program, wanted.proposals, decision, limits.ways);
-        let wishes: Vec<PageWish<'_>> = wanted
-            .pages
-            .iter()
-            .map(|asked| {
-                // Who strayed into a block that is another's does not hold it up.
-                let mut users = asked.wish.page.into_iter().flat_map(ally::users);
-                let waits = users.any(|user| unsettled.contains(&user));
-                PageWish {
-                    unsettled: waits,
-                    ..asked.wish
-                }
-            })
-            .collect();
+        let wishes: Vec<PageWish<'_>> = wanted.pages.iter().map(|asked| asked.wish).collect();
         let case = PageCase {
             program,
             options: limits.options,
@@ -69,28 +54,6 @@ impl Judgement {
         decision.arriving = going > few;
         decision.unsure = limits.more_tells && unsure > going.max(few);
         decision.grant_pages(wanted, verdicts);
-    }
-
-    /// Tasks that a plan would move that could be chance, while there is hope that the next windows
-    /// tell: at first, and when memory has just become farther.
-    fn unsettled(
-        &self,
-        program: &Program<'_>,
-        proposals: &[Proposal],
-        decision: &Decision,
-        ways: Ways,
-    ) -> BTreeSet<usize> {
-        let settled = !matches!(self.regime, Regime::Starting(_) | Regime::Trying(_))
-            && !self.are_farther(ways);
-        if !decision.plan_is_open || settled {
-            return BTreeSet::new();
-        }
-        let moves = |&(task, node): &(usize, usize)| {
-            let task = program.tasks.get(task);
-            task.is_some_and(|task| task.node != Some(node))
-        };
-        let wishes = proposals.iter().filter_map(Proposal::place).filter(moves);
-        wishes.map(|(task, _)| task).collect()
     }
 }
 

@@ -221,8 +221,9 @@ impl<'a> Known<'_, 'a> {
         *found.entry((block, home, wish.node)).or_insert_with(|| {
             let scale = self.pieces.scale(tag, points, program, moved);
             let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
-            self.pieces.is_dealt(tag) && scale.net() > 0.0
-                || self.certainty.weigh_chosen(&scale, plans).convinces()
+            let sure = self.pieces.is_dealt(tag) && scale.net() > 0.0
+                || self.certainty.weigh_chosen(&scale, plans).convinces();
+            sure && self.pieces.agrees(tag, points, program, moved)
         })
     }
 }

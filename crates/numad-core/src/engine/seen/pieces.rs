@@ -124,13 +124,8 @@ impl Pieces {
         let apart = self.block(tag).filter(|block| block.is_apart);
         let own = apart.map(|block| self.users_on(block, points, moved.0));
         let users = own.as_deref().unwrap_or_else(|| self.users(tag));
-        let distances = program.topology.distances();
-        for &(task, samples) in users {
-            let user = program.tasks.get(task as usize);
-            if let Some(from) = user.and_then(|user| user.node) {
-                let apart = |node| f64::from(distances.between(from, node));
-                scale.put(samples, apart(moved.0) - apart(moved.1));
-            }
+        for (samples, by) in nearer(users.iter().copied(), program, moved) {
+            scale.put(samples, by);
         }
         scale
     }
@@ -143,6 +138,28 @@ impl Pieces {
     ) -> impl Iterator<Item = usize> {
         let users = self.users(tag).iter();
         users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
+    }
+
+    /// Whether what is on a node of a page's block gets no farther by its own samples, of these: a
+    /// block may be of several that the samples do not tell apart yet.
+    pub(in crate::engine) fn agrees(
+        &self,
+        tag: Tag,
+        points: &[Point],
+        program: &Program<'_>,
+        moved: (usize, usize),
+    ) -> bool {
+        let Some(block) = self.block(tag) else {
+            return true;
+        };
+        let all = points[block.points.clone()].iter();
+        let all = all.zip(&self.homes[block.points.clone()]);
+        let own = all.filter(|(_, home)| home.map(usize::from) == Some(moved.0));
+        let users =
+            own.filter_map(|(point, _)| Some((self.positions.of(point.seat())?, point.samples())));
+        let users = users.map(|(task, samples)| (task, f64::from(samples)));
+        let nearer = nearer(users, program, moved);
+        nearer.map(|(samples, by)| samples * by).sum::<f64>() >= 0.0
     }
 
     /// Who uses what is on a node of a block.
@@ -174,6 +191,21 @@ impl Pieces {
             .ok()?;
         self.pieces.get(at)
     }
+}
+
+/// Samples of those users whose node is known, with how much nearer they get from one node to
+/// another.
+fn nearer(
+    users: impl Iterator<Item = (u32, f64)>,
+    program: &Program<'_>,
+    (home, node): (usize, usize),
+) -> impl Iterator<Item = (f64, f64)> {
+    let distances = program.topology.distances();
+    users.filter_map(move |(task, samples)| {
+        let from = program.tasks.get(task as usize)?.node?;
+        let before = f64::from(distances.between(from, home));
+        Some((samples, before - f64::from(distances.between(from, node))))
+    })
 }
 
 impl Seen {

@@ -81,7 +81,7 @@ fn cases() -> Vec<String> {
         [
             "close/deloc/slices",
             "close/deloc/256",
-            "close/auto/faults/12",
+            "close/auto/faults/13",
             "close/auto/256/8",
             "close/auto/256/10",
         ]

@@ -132,8 +132,8 @@ impl Pressure {
         Some(FullModel { demand, stays_ns })
     }
 
-    /// Judges a plan for threads that pays by distance by what it is worth to the full model: what
-    /// does not make the program faster by that is dropped, and by estimates what is clearly slower.
+    /// Judges a plan for threads, which pays by distance, by the full model: what does not make the
+    /// program faster is dropped, and where controllers are estimated, what is clearly slower.
     pub(crate) fn judge(&self, plan: &ThreadPlan<'_>, model: &Worth) -> Result<(), Veto> {
         let all_ns = plan.program.busy_ns() * plan.program.windows();
         let least = if self.guessed { -GUESSED } else { DOUBT };

@@ -16,8 +16,9 @@
 //! # Congestion
 //!
 //! What locality cannot see is what `DeLoc` is about: a node full of partners may ask more of its controller
-//! than that gives. Where a plan loads a controller to more than half of its bandwidth, there are
-//! is another plan, which spreads the talkers evenly over the nodes. The engine takes the one that is worth more.
+//! than that gives. Where a plan loads a controller to more than half of its bandwidth, there is
+//! another, which spreads the talkers evenly over the nodes. The engine takes the one that is worth
+//! more.
 //!
 //! # Groups in time
 //!

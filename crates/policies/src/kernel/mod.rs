@@ -37,11 +37,13 @@
 //! answer only where tasks cannot be told apart by their communication, and then by which of them goes
 //! where. Between equals the lower position wins.
 //!
-//! [`map`] and [`refine`] start from the current mapping where there is one; the other methods begin from nothing.
+//! [`map`] and [`refine`] start from the current mapping where there is one; the other methods
+//! begin from nothing.
 //!
-//! A [`Workspace`] that is kept makes [`map`], [`drb`] and [`refine`] free of allocation: on the same
-//! machine, a problem that was mapped before is mapped again without any, and a new one with no more than
-//! what it is larger by. A machine is looked at once; that allocates, as the methods for plans do.
+//! A [`Workspace`] that is kept makes [`map`], [`drb`] and [`refine`] free of allocation: on the
+//! same machine, a problem that was mapped before is mapped again without any, and a new one with
+//! no more than what it is larger by. A machine is looked at once; that allocates, as the methods
+//! for plans do.
 
 mod attempt;
 mod bisect;

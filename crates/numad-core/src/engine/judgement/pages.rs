@@ -21,7 +21,7 @@ impl Judgement {
         let moving = decision.threads.iter().any(moves);
         let settles = limits.options.method == Method::Ours;
         let wait = settles && (moving || limits.has_news) && self.pages_waited < PAGES_WAIT_MAX;
-        let wishes: Vec<PageWish<'_>> = wanted.pages.iter().map(|asked| asked.wish).collect();
+        let wishes: Vec<&PageWish<'_>> = wanted.pages.iter().map(|asked| &asked.wish).collect();
         let case = PageCase {
             program,
             options: limits.options,
@@ -34,7 +34,7 @@ impl Judgement {
             certainty: limits.certainty,
         };
         let mut room = limits.room.clone();
-        let verdicts = case.judge(wishes.iter(), &mut room);
+        let verdicts = case.judge(wishes.iter().copied(), &mut room);
         let filled = limits.room.iter().zip(room);
         decision.filled = filled.map(|(before, left)| before - left).collect();
         self.pages_waited = match wait && !wishes.is_empty() {
@@ -79,7 +79,7 @@ impl Decision {
 }
 
 /// Pages that may go, and that the budget of the window does not reach.
-fn left_over(wishes: &[PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
+fn left_over(wishes: &[&PageWish<'_>], verdicts: &[Result<PageGain, Veto>]) -> u64 {
     let each = wishes.iter().zip(verdicts);
     let left = each.map(|(wish, verdict)| match verdict {
         Ok(gain) => wish.pages.saturating_sub(gain.pages),

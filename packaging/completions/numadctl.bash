@@ -540,7 +540,7 @@ _numadctl() {
             return 0
             ;;
         numadctl__subcmd__characterize)
-            opts="-h --again --force --directory --json --socket --help"
+            opts="-h --again --force --when-idle --directory --json --socket --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -5,8 +5,8 @@
 //! more (the bandwidth of that pair, *alone*), and by the threads of all nodes at once (each node's part
 //! of it, *loaded*). Beside it the latency of an idle machine, by following pointers.
 //!
-//! [`Plan::new`] says what is to be measured, [`run()`] does it and asks an [`Observer`] before each step,
-//! which may wait for a quieter machine or end it. Nothing outside this process is changed: threads
+//! [`Plan::new`] says what is to be measured, [`Run`] does it and asks an [`Observer`] around each step,
+//! which may wait for a quieter machine or end it; what was ended can go on later. Nothing outside this process is changed: threads
 //! bind themselves and their own memory.
 //!
 //! Unlike the rest of the house this crate reads the clock and starts threads: that is what measuring is.
@@ -20,9 +20,10 @@ mod plan;
 mod run;
 #[expect(
     unsafe_code,
-    reason = "one system call that glibc has no function for; nothing else is in there"
+    reason = "two system calls that no safe function stands for; nothing else is in there"
 )]
 mod sys;
 
 pub use plan::{Effort, Plan, PlanError};
-pub use run::{Observer, Progress, RunError, Step, run};
+pub use run::{Observer, Progress, Run, RunError, Step};
+pub use sys::run_when_idle;

@@ -347,6 +347,7 @@ fn status() {
     let experiments = Experiments::new(shelf, &log);
     let parts = Parts {
         topology: machine(),
+        measured: Box::new(|| None),
         page_bytes: PAGE_BYTES,
         machine: Box::new(root.look()),
         hand: Box::new(Nothing),

@@ -21,7 +21,7 @@ use sampler::counters::{
 };
 use sampler::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
 use tokio::sync::watch;
-use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid};
+use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use crate::log::{Level, Log};
 use crate::scratch::Scratch;
@@ -100,6 +100,8 @@ pub(crate) struct State {
     pub(crate) born: Option<ObservedTask>,
     /// What it is, where that is not two nodes of two cores.
     pub(crate) machine: Option<&'static str>,
+    /// The same with what was measured of it since.
+    pub(crate) measured: Option<Arc<Topology>>,
 }
 
 impl State {
@@ -238,7 +240,7 @@ impl World {
     ) -> (Steward, watch::Receiver<Gate>) {
         let loaded = settings.load().unwrap();
         let (sender, gate) = watch::channel(gate_of(&loaded.config));
-        let paths = settings.paths();
+        let (paths, world) = (settings.paths(), self.clone());
         let machine = self.state().machine.unwrap_or("2x2@10,21");
         let topology = topology::synthetic::parse(machine).unwrap();
         let log = Log::to_stderr(Level::Error);
@@ -247,6 +249,7 @@ impl World {
         let stories = Stories::new(Shelf::open(settings.stories()).unwrap(), &log);
         let parts = Parts {
             topology: Arc::new(topology),
+            measured: Box::new(move || world.state().measured.take()),
             page_bytes: PAGE_BYTES,
             machine: Box::new(self.clone()),
             hand: Box::new(self.clone()),

@@ -78,7 +78,8 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         let what = "the service manager in `NOTIFY_SOCKET` cannot be reached";
         internal(what, &error)
     })?;
-    let topology = machine(&state_dir, &log)?;
+    let mut figures = Figures::new(state_dir.clone(), log.clone())?;
+    let topology = figures.machine();
     hand.move_side_by_side(movers(&topology));
     let experiments = shelf(&state_dir, EXPERIMENTS)?;
     let stories = shelf(&state_dir, HISTORY)?;
@@ -88,6 +89,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         log,
         reader,
         topology,
+        figures,
         hand,
         experiments,
         stories,
@@ -198,31 +200,64 @@ const NICE: i32 = -10;
 /// own bound forty short programs left 135 MiB resident with nothing attached; with this 13 MiB.
 const BLOCK_BYTES: i32 = 1 << 20;
 
-/// This machine, with what `numadctl characterize` measured of it.
-fn machine(state_dir: &Path, log: &Log) -> Result<Arc<Topology>, Failure> {
-    let topology = topology::load("this").map_err(|error| undescribed(&error))?;
-    let measured = Measured::read(state_dir, topology.fingerprint());
-    let topology = match measured {
-        Ok(Some(measured)) => {
-            let pairs = measured.iter().count();
-            log.info(format_args!(
-                "goes by bandwidths that were measured, of {pairs} pairs of nodes"
-            ));
-            if let Some(busy) = measured.busy_percent {
-                log.warn(format_args!(
-                    "these were measured while others used {busy} % of the processors, so they are too \
-                     low; measure again with `numadctl characterize --again`"
-                ));
+/// This machine, with what `numadctl characterize` measured of it, which can be after our start.
+struct Figures {
+    bare: Topology,
+    state_dir: PathBuf,
+    log: Log,
+    known: Option<Measured>,
+    /// What was wrong with the file the last time, to say it once.
+    wrong: Option<String>,
+}
+
+impl Figures {
+    fn new(state_dir: PathBuf, log: Log) -> Result<Self, Failure> {
+        Ok(Self {
+            bare: topology::load("this").map_err(|error| undescribed(&error))?,
+            state_dir,
+            log,
+            known: None,
+            wrong: None,
+        })
+    }
+
+    /// The machine by what is known of it now.
+    fn machine(&mut self) -> Arc<Topology> {
+        self.news().unwrap_or_else(|| Arc::new(self.bare.clone()))
+    }
+
+    /// The machine, if something was measured of it that was not known yet.
+    fn news(&mut self) -> Option<Arc<Topology>> {
+        let found = Measured::read(&self.state_dir, self.bare.fingerprint());
+        let measured = match found {
+            Ok(measured) => measured?,
+            Err(error) => {
+                let wrong = Some(error.to_string());
+                if self.wrong != wrong {
+                    self.log
+                        .warn(format_args!("ignoring measured bandwidths: {error}"));
+                    self.wrong = wrong;
+                }
+                return None;
             }
-            topology.with_measured(&measured)
+        };
+        if self.known.as_ref() == Some(&measured) {
+            return None;
         }
-        Ok(None) => topology,
-        Err(error) => {
-            log.warn(format_args!("ignoring measured bandwidths: {error}"));
-            topology
+        let pairs = measured.iter().count();
+        self.log.info(format_args!(
+            "goes by bandwidths that were measured, of {pairs} pairs of nodes"
+        ));
+        if let Some(busy) = measured.busy_percent {
+            self.log.warn(format_args!(
+                "these were measured while others used {busy} % of the processors, so they are too \
+                 low; measure again with `numadctl characterize --again`"
+            ));
         }
-    };
-    Ok(Arc::new(topology))
+        let topology = self.bare.clone().with_measured(&measured);
+        self.known = Some(measured);
+        Some(Arc::new(topology))
+    }
 }
 
 fn undescribed(error: &topology::LoadError) -> Failure {
@@ -277,6 +312,7 @@ struct Wiring<'a> {
     log: Log,
     reader: Reader,
     topology: Arc<Topology>,
+    figures: Figures,
     hand: LiveHand,
     experiments: Shelf,
     stories: Shelf,
@@ -386,10 +422,12 @@ impl Wiring<'_> {
             self.log.clone(),
         );
         let rows = look.rows();
+        let mut figures = self.figures;
         let parts = Parts {
             opener: Box::new(opener),
             meters: meters(&self.reader, &topology, &self.loaded.config),
             topology,
+            measured: Box::new(move || figures.news()),
             page_bytes,
             machine: Box::new(look),
             hand: Box::new(self.hand),
@@ -545,27 +583,27 @@ mod tests {
     fn what_was_measured_is_gone_by_and_damage_is_not() {
         let scratch = Scratch::new("start-measured");
         let log = Log::to_stderr(crate::log::Level::Error);
-        let bandwidth = || {
-            let topology = machine(scratch.path(), &log).unwrap();
-            let id = topology.nodes_with_memory().first().unwrap();
-            (
-                topology.fingerprint(),
-                id,
-                topology.bandwidth().link(id, id).read_mbps,
-            )
-        };
-        let (fingerprint, id, _) = bandwidth();
-        let path = Measured::path(scratch.path(), fingerprint);
-        let mut measured = Measured::new(fingerprint);
-        measured.link_mut(id, id).alone_mbps = Some(12_345);
-        std::fs::write(&path, measured.to_text()).unwrap();
-        let figure = bandwidth().2.unwrap();
-        assert_eq!(
-            (figure.value, figure.origin),
-            (12_345, topology::Origin::Measured)
-        );
+        let mut figures = Figures::new(scratch.path().to_owned(), log.clone()).unwrap();
+        let bare = figures.machine();
+        let id = bare.nodes_with_memory().first().unwrap();
+        let local = |topology: &Topology| topology.bandwidth().link(id, id).read_mbps;
+        let mut measured = Measured::new(bare.fingerprint());
+        let path = Measured::path(scratch.path(), bare.fingerprint());
+        assert!(figures.news().is_none());
+        for value in [12_345, 23_456] {
+            measured.link_mut(id, id).alone_mbps = Some(value);
+            std::fs::write(&path, measured.to_text()).unwrap();
+            let figure = local(&figures.news().unwrap()).unwrap();
+            assert_eq!(
+                (figure.value, figure.origin),
+                (value, topology::Origin::Measured)
+            );
+            assert!(figures.news().is_none(), "the same is no news");
+        }
         std::fs::write(&path, "numad bandwidth 1\n").unwrap();
-        assert_ne!(bandwidth().2, Some(figure));
+        assert!(figures.news().is_none(), "what is known stays");
+        let mut started = Figures::new(scratch.path().to_owned(), log).unwrap();
+        assert_eq!(local(&started.machine()), local(&bare));
     }
 
     #[test]

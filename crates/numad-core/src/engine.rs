@@ -118,6 +118,13 @@ impl Engine {
         self.within = Within::new(&self.topology, policy);
     }
 
+    /// From now on the machine is as this one says: the same nodes and processors, of whose memory other
+    /// figures are known.
+    pub fn go_by(&mut self, topology: Arc<Topology>) {
+        self.topology = topology;
+        self.traffic = Traffic::default();
+    }
+
     /// Numbers attachments from `first` on, so that numbers of an earlier run are not given again.
     pub const fn number_from(&mut self, first: u32) {
         if first > self.next_id {

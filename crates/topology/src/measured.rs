@@ -95,6 +95,12 @@ impl Measured {
         self.links.entry((from, to)).or_default()
     }
 
+    /// What is known of the way from the processors of `from` to the memory of `to`.
+    #[must_use]
+    pub fn link(&self, from: NodeId, to: NodeId) -> Option<MeasuredLink> {
+        self.links.get(&(from, to)).copied()
+    }
+
     /// All that was measured, by ascending pair.
     pub fn iter(&self) -> impl Iterator<Item = ((NodeId, NodeId), MeasuredLink)> + '_ {
         self.links.iter().map(|(&pair, &link)| (pair, link))

@@ -6,9 +6,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use characterize::{Effort, Observer, Plan, PlanError, Progress, RunError};
+use characterize::{Effort, Observer, Plan, PlanError, Progress, Run, RunError};
 use control::{ErrorKind, Failure};
 use nix::sched::sched_getaffinity;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 use nix::unistd::Pid;
 use procfs::{ProcessorTime, ReadError, Reader};
 use serde_json::json;
@@ -23,6 +25,10 @@ use crate::render;
 /// Share of all processors' time that others may take: one in ten is what daemons of an idle server take
 /// at worst, and more changes figures by more than runs differ.
 const BUSY_MAX: f64 = 0.1;
+/// Processors' time that others may take of a machine that is idle: less than a thread that never stops.
+const IDLE_PROCESSORS: f64 = 1.0;
+/// How long a machine has to have been idle.
+const IDLE_FOR: Duration = Duration::from_secs(10);
 /// How long it is looked whether others are busy; 30 ticks of each processor.
 const LOOK: Duration = Duration::from_millis(300);
 /// How often, while measuring.
@@ -31,6 +37,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often progress is told where nobody watches a line change.
 const TELL_EVERY: Duration = Duration::from_secs(5);
+/// The same where it may go on for days.
+const TELL_EVERY_IDLE: Duration = Duration::from_secs(600);
 
 pub(super) fn characterize(
     arguments: &Characterize,
@@ -52,27 +60,59 @@ pub(super) fn characterize(
         return show(arguments, topology, &known, (&directory, remedy), out);
     }
     let reader = Reader::new("/");
-    let plan = plan(&topology, &reader)?;
     // Before the work: what cannot be kept need not be measured.
-    let fresh = begin(&directory, &Measured::path(&directory, fingerprint))?;
-    let mut watch = Watch::new(&reader, arguments, err);
-    watch.begin()?;
-    let measured = characterize::run(&plan, fingerprint, &mut watch);
-    watch.end()?;
-    let mut measured = measured.map_err(|error| watch.why(&error))?;
+    let path = Measured::path(&directory, fingerprint);
+    drop(begin(&directory, &path)?);
+    let mut watch = Watch::new(&reader, arguments, topology.online().len(), err);
+    let mut measured = measure(&topology, &mut watch)?;
     measured.busy_percent = watch.busy_percent();
-    keep(fresh, &measured)?;
-    let remedy = "the daemon uses it from its next start on";
+    keep(begin(&directory, &path)?, &measured)?;
+    let remedy = "the daemon goes by it from `numadctl reload` on, or from the next program that is \
+        attached alone";
     show(arguments, topology, &measured, (&directory, remedy), out)
 }
 
-fn plan(topology: &Topology, reader: &Reader) -> Result<Plan, Failure> {
-    let free = reader.node_memory().map_err(|error| unreadable(&error))?;
+/// All figures: in one go, or, where others come first, in as many as they leave time for.
+fn measure(topology: &Topology, watch: &mut Watch<'_, '_>) -> Result<Measured, Failure> {
+    if watch.manner == Manner::WhenIdle {
+        characterize::run_when_idle().map_err(|errno| {
+            let text = format!("cannot run behind others: {}", errno.desc());
+            Failure::new(ErrorKind::Kernel, text).remedy("measure without `--when-idle`")
+        })?;
+    }
+    let mut run = Run::new(topology.fingerprint());
+    loop {
+        watch.begin()?;
+        let gone_on = plan(topology, watch).and_then(|plan| {
+            let ended = run.go_on(&plan, watch);
+            watch.end()?;
+            ended.map_err(|error| watch.why(&error))
+        });
+        match gone_on {
+            Ok(()) => return Ok(run.into_measured()),
+            Err(failure) if failure.kind == ErrorKind::Busy && watch.manner == Manner::WhenIdle => {
+                watch.tell(&format!("waits: {}", failure.message))?;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
+    let free = watch.reader.node_memory();
+    let free = free.map_err(|error| unreadable(&error))?;
+    // What others have read from files may be wanted again: where they come first, it is not free.
+    let files_per_free = match watch.manner {
+        Manner::WhenIdle => u64::MAX,
+        Manner::Patient | Manner::Forced => 2,
+    };
     let free_of = |node: NodeId| {
         let found = free.iter().find(|memory| memory.node == node);
         // A kernel without nodes tells of none; then the allocator has to say.
         found.map_or(u64::MAX, |memory| {
-            memory.free_bytes.saturating_add(memory.file_bytes / 2)
+            memory
+                .free_bytes
+                .saturating_add(memory.file_bytes / files_per_free)
         })
     };
     let mask = sched_getaffinity(Pid::from_raw(0)).map_err(|errno| {
@@ -148,15 +188,37 @@ fn unreadable(error: &ReadError) -> Failure {
     Failure::new(ErrorKind::Prerequisite, error.to_string()).remedy("mount /proc and /sys")
 }
 
+/// What others on the machine are to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// They may take a tenth; a quiet machine is waited for a minute.
+    Patient,
+    /// They are told of.
+    Forced,
+    /// They come first: it waits for as long as it takes, and what was measured while they were there does
+    /// not count.
+    WhenIdle,
+}
+
+/// A look at the processors.
+struct Look {
+    at: Instant,
+    all: ProcessorTime,
+    /// What this process has used.
+    own: Duration,
+}
+
 /// Shows how far it is, and sees to it that nobody else is busy.
 struct Watch<'a, 'b> {
     reader: &'a Reader,
-    force: bool,
+    manner: Manner,
+    processors: usize,
     err: &'a mut Output<'b>,
     /// Whether somebody watches a line change.
     live: bool,
     told: Option<Instant>,
-    looked: Instant,
+    /// The last, before a step.
+    looked: Option<Look>,
     patience: Duration,
     /// The most that others used while figures were taken.
     busiest: f64,
@@ -164,28 +226,54 @@ struct Watch<'a, 'b> {
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    fn new(reader: &'a Reader, arguments: &Characterize, err: &'a mut Output<'b>) -> Self {
+    fn new(
+        reader: &'a Reader,
+        arguments: &Characterize,
+        processors: usize,
+        err: &'a mut Output<'b>,
+    ) -> Self {
         Self {
             reader,
-            force: arguments.force,
+            manner: match (arguments.force, arguments.when_idle) {
+                (true, _) => Manner::Forced,
+                (false, true) => Manner::WhenIdle,
+                (false, false) => Manner::Patient,
+            },
+            processors: processors.max(1),
             err,
             live: std::io::stderr().is_terminal(),
             told: None,
-            looked: Instant::now(),
+            looked: None,
             patience: PATIENCE,
             busiest: 0.0,
             failure: None,
         }
     }
 
-    /// Refuses a busy machine.
+    /// Refuses a busy machine, or waits until it is idle.
     fn begin(&mut self) -> Result<(), Failure> {
-        let busy = self.look()?;
+        if self.manner == Manner::WhenIdle {
+            while self.others_for(IDLE_FOR)? > self.busy_max() {
+                self.tell("waits until others leave the processors idle")?;
+            }
+            return Ok(());
+        }
+        let busy = self.others_for(LOOK)?;
         self.busiest = self.busiest.max(busy);
-        if busy > BUSY_MAX && !self.force {
+        if busy > BUSY_MAX && self.manner != Manner::Forced {
             return Err(busy_machine(busy));
         }
         Ok(())
+    }
+
+    /// Share of processors' time that others may take.
+    fn busy_max(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "processors of a machine")]
+        let one = IDLE_PROCESSORS / self.processors as f64;
+        match self.manner {
+            Manner::WhenIdle => BUSY_MAX.min(one),
+            Manner::Patient | Manner::Forced => BUSY_MAX,
+        }
     }
 
     /// What others used, in percent, if that was too much for good figures.
@@ -207,34 +295,55 @@ impl<'a, 'b> Watch<'a, 'b> {
         Ok(())
     }
 
-    /// Share of processors' time that others take now.
-    fn look(&mut self) -> Result<f64, Failure> {
-        let time = |reader: &Reader| -> Result<ProcessorTime, Failure> {
-            reader.processor_time().map_err(|error| unreadable(&error))
-        };
-        let before = time(self.reader)?;
-        std::thread::sleep(LOOK);
-        let share = time(self.reader)?.share_since(&before);
-        self.looked = Instant::now();
-        Ok(share.unwrap_or(0.0))
+    fn look(&self) -> Result<Look, Failure> {
+        let own = getrusage(UsageWho::RUSAGE_SELF).map_err(|errno| {
+            let text = format!("own use of processors is not known: {}", errno.desc());
+            Failure::new(ErrorKind::Kernel, text)
+        })?;
+        let time = self.reader.processor_time();
+        Ok(Look {
+            at: Instant::now(),
+            all: time.map_err(|error| unreadable(&error))?,
+            own: span(own.user_time() + own.system_time()),
+        })
+    }
+
+    /// Share of processors' time that others have taken since.
+    fn others_since(&self, before: &Look) -> Result<f64, Failure> {
+        let now = self.look()?;
+        let share = now.all.share_since(&before.all).unwrap_or(0.0);
+        #[expect(clippy::cast_precision_loss, reason = "processors of a machine")]
+        let had = (now.at - before.at).as_secs_f64() * self.processors as f64;
+        let own = now.own.saturating_sub(before.own).as_secs_f64();
+        Ok((share - own / had).max(0.0))
+    }
+
+    /// Share of processors' time that others take from now on for so long, in which nothing else is done.
+    fn others_for(&mut self, time: Duration) -> Result<f64, Failure> {
+        let before = self.look()?;
+        std::thread::sleep(time);
+        let share = self.others_since(&before)?;
+        self.looked = Some(self.look()?);
+        Ok(share)
     }
 
     /// Waits until the machine is quiet, as long as patience lasts.
     fn yield_to_others(&mut self) -> Result<(), Failure> {
-        if self.looked.elapsed() < LOOK_EVERY {
-            return Ok(());
-        }
-        if self.force {
-            let busy = self.look()?;
-            self.busiest = self.busiest.max(busy);
+        let looked = self.looked.as_ref();
+        let long_ago = looked.is_none_or(|look| look.at.elapsed() >= LOOK_EVERY);
+        if !long_ago && self.manner != Manner::WhenIdle {
             return Ok(());
         }
         loop {
-            let busy = self.look()?;
-            if busy <= BUSY_MAX {
+            let busy = self.others_for(LOOK)?;
+            if self.manner == Manner::Forced {
+                self.busiest = self.busiest.max(busy);
                 return Ok(());
             }
-            if self.patience.is_zero() {
+            if busy <= self.busy_max() {
+                return Ok(());
+            }
+            if self.patience.is_zero() || self.manner == Manner::WhenIdle {
                 return Err(busy_machine(busy));
             }
             self.tell(&format!(
@@ -246,8 +355,24 @@ impl<'a, 'b> Watch<'a, 'b> {
         }
     }
 
+    /// Whether others left the machine alone since the look before this step.
+    fn was_left_alone(&self) -> Result<(), Failure> {
+        let (Manner::WhenIdle, Some(before)) = (self.manner, &self.looked) else {
+            return Ok(());
+        };
+        let busy = self.others_since(before)?;
+        if busy <= self.busy_max() {
+            return Ok(());
+        }
+        Err(busy_machine(busy))
+    }
+
     fn tell(&mut self, line: &str) -> Result<(), Failure> {
-        let long_ago = self.told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+        let every = match self.manner {
+            Manner::WhenIdle => TELL_EVERY_IDLE,
+            Manner::Patient | Manner::Forced => TELL_EVERY,
+        };
+        let long_ago = self.told.is_none_or(|told| told.elapsed() >= every);
         if self.live {
             self.err.raw(&format!("\r\x1b[K{line}"))?;
         } else if long_ago {
@@ -287,10 +412,20 @@ impl Observer for Watch<'_, '_> {
             step, done, all, ..
         } = progress;
         let line = format!("{done} of {all}{remaining}: {step}");
-        let went_on = self.yield_to_others().and_then(|()| self.tell(&line));
+        let went_on = self.tell(&line).and_then(|()| self.yield_to_others());
         self.failure = went_on.err();
         self.failure.is_none()
     }
+
+    fn counts(&mut self) -> bool {
+        self.failure = self.was_left_alone().err();
+        self.failure.is_none()
+    }
+}
+
+/// Time as the kernel counts it for a process, which is never negative.
+fn span(time: TimeVal) -> Duration {
+    Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0))
 }
 
 fn busy_machine(busy: f64) -> Failure {

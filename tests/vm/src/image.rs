@@ -189,6 +189,10 @@ fn systemd(kit: &Kit) -> Result<Vec<Item>> {
     }
     for (file, guest) in [
         ("systemd/numad.service", "lib/systemd/system/numad.service"),
+        (
+            "systemd/numad-characterize.service",
+            "lib/systemd/system/numad-characterize.service",
+        ),
         ("systemd/numad.sysusers", "usr/lib/sysusers.d/numad.conf"),
         ("systemd/numad.tmpfiles", "usr/lib/tmpfiles.d/numad.conf"),
         ("packaging/numad.toml", "etc/numad/numad.toml"),
@@ -203,7 +207,10 @@ fn systemd(kit: &Kit) -> Result<Vec<Item>> {
         let host = kit.source("guest/systemd").join(unit);
         items.push(Item::new(host, &format!("/etc/systemd/system/{unit}")));
     }
-    items.push(Item::new(kit.stripped("numad")?, "/usr/bin/numad"));
+    for program in ["numad", "numadctl"] {
+        let guest = format!("/usr/bin/{program}");
+        items.push(Item::new(kit.stripped(program)?, &guest));
+    }
     Ok(items)
 }
 

@@ -8,6 +8,7 @@ use sampler::survey::survey;
 use topology::{Pid, Tid, Topology};
 
 use super::look::told;
+use crate::steward::finding;
 
 /// Oldest kernel that everything was made for: `CAP_PERFMON` came with it.
 const KERNEL_LEAST: (u32, u32) = (5, 8);
@@ -30,20 +31,6 @@ const CAPABILITIES: [(u32, &str, &str); 4] = [
 
 /// `CAP_SYS_ADMIN` stands for `CAP_PERFMON` on every kernel.
 const CAP_SYS_ADMIN: u32 = 21;
-
-pub(super) fn finding(
-    level: &str,
-    subject: &str,
-    text: impl Into<String>,
-    remedy: &str,
-) -> Finding {
-    Finding {
-        level: level.to_owned(),
-        subject: subject.to_owned(),
-        text: text.into(),
-        remedy: remedy.to_owned(),
-    }
-}
 
 /// Everything that can be looked up without trying it.
 pub(super) fn all(reader: &Reader, topology: &Topology, config: &Config) -> Vec<Finding> {

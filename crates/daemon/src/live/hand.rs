@@ -13,11 +13,10 @@ use procfs::Reader;
 use topology::NodeId;
 
 use super::census::LiveCensus;
-use super::findings::finding;
 use super::look::{Residency, told};
 use crate::clock;
 use crate::log::Log;
-use crate::steward::{Hand, Scope};
+use crate::steward::{Hand, Scope, finding};
 
 /// See the module.
 #[derive(Debug)]

@@ -18,9 +18,8 @@ use sampler::{
 };
 use topology::{CpuSet, Topology};
 
-use super::findings::finding;
 use crate::clock;
-use crate::steward::{Opener, Survey};
+use crate::steward::{Opener, Survey, finding};
 
 /// See the module.
 #[derive(Clone, Debug)]

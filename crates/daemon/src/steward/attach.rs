@@ -107,6 +107,9 @@ impl Steward {
         request: &AttachRequest,
         found: Option<Vec<ProcessFacts>>,
     ) -> Result<Attachment, Failure> {
+        if self.programs.is_empty() {
+            self.go_by_measured();
+        }
         let attached = self.try_attach(peer, request, found);
         if attached.is_err() {
             self.counters.refused_attaches += 1;

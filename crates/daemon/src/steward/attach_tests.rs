@@ -211,3 +211,46 @@ fn on_one_node_nothing_is_unseen() {
     let row = steward.detail(Peer::DAEMON, id).unwrap().attachment;
     assert_eq!(row.unseen_share, None, "no memory could be nearer");
 }
+
+#[test]
+fn what_is_measured_later_counts_from_the_next_program_alone_or_a_reload() {
+    let world = World::new();
+    let settings = Settings::new("measured-later", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let told = |steward: &mut Steward| {
+        let found = steward.doctor().run().into_iter();
+        let mut found = found.filter(|finding| finding.subject == "bandwidth of nodes");
+        found.next().unwrap().text
+    };
+    // 2x2 nodes that deliver so many MB/s each.
+    let measured = |mbps| {
+        let machine = topology::synthetic::parse("2x2@10,21").unwrap();
+        let mut measured = topology::Measured::new(machine.fingerprint());
+        for node in machine.nodes() {
+            measured.link_mut(node.id, node.id).alone_mbps = Some(mbps);
+        }
+        Arc::new(machine.with_measured(&measured))
+    };
+    let attach = |steward: &mut Steward, pid| {
+        let attached = steward.attach(Peer::DAEMON, &request(&[pid], "packed"));
+        AttachmentId(attached.unwrap().id)
+    };
+    let first = attach(&mut steward, 100);
+    assert!(told(&mut steward).starts_with("not known"));
+    world.state().measured = Some(measured(10_000));
+    let second = attach(&mut steward, 200);
+    assert!(
+        told(&mut steward).starts_with("not known"),
+        "not beside others"
+    );
+    steward.reload(Peer::DAEMON).unwrap();
+    assert_eq!(told(&mut steward), "measured");
+    windows(&world, &mut steward);
+    for id in [first, second] {
+        steward.detach(Peer::DAEMON, id).unwrap();
+    }
+    world.state().measured = Some(Arc::new(topology::synthetic::parse("2x2@10,21").unwrap()));
+    assert_eq!(told(&mut steward), "measured", "nobody has looked");
+    attach(&mut steward, 100);
+    assert!(told(&mut steward).starts_with("not known"));
+}

@@ -15,6 +15,7 @@ use sampler::counters::{
 };
 use topology::{NodeId, Tid};
 
+use super::finding;
 use super::metrics::{Metric, counter, gauge, write_labelled, write_metric, write_seconds};
 
 /// Most descriptors of all counters together: a quarter of what the unit allows the daemon
@@ -428,15 +429,6 @@ const fn domain(domain: Domain) -> &'static str {
 )]
 const fn whole(count: f64) -> u64 {
     count as u64
-}
-
-fn finding(level: &str, subject: &str, text: String, remedy: &str) -> Finding {
-    Finding {
-        level: level.to_owned(),
-        subject: subject.to_owned(),
-        text,
-        remedy: remedy.to_owned(),
-    }
 }
 
 const INSTRUCTIONS: Metric = counter(

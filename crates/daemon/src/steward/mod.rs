@@ -64,8 +64,8 @@ use program::Program;
 pub use record::{Begun, RECORDINGS_MAX};
 use recording::Recording;
 pub use seams::{
-    Asked, Finder, Hand, Job, Loader, Machine, Messages, Named, Opener, OwnUsage, ProcessFacts,
-    Scope, Survey, Unfit,
+    Asked, Finder, Hand, Job, Loader, Machine, Measurements, Messages, Named, Opener, OwnUsage,
+    ProcessFacts, Scope, Survey, Unfit, finding,
 };
 pub use stories::{Stories, read_story};
 pub use undo_text::undo_text;
@@ -99,6 +99,8 @@ const ENDED_KEPT: Duration = Duration::from_secs(600);
 pub struct Parts {
     /// The machine.
     pub topology: Arc<Topology>,
+    /// Tells what is measured of it later.
+    pub measured: Measurements,
     /// Bytes in a page.
     pub page_bytes: u64,
     /// Looks.

@@ -1,5 +1,7 @@
 //! Settings that are read again.
 
+use std::sync::Arc;
+
 use config::{Config, Difference, Effect};
 use control::rows::ReloadReport;
 use control::{ErrorKind, Failure};
@@ -8,7 +10,7 @@ use super::{Steward, gate_of, level_of};
 use crate::peer::Peer;
 
 impl Steward {
-    /// Reads the settings again. Bad ones change nothing.
+    /// Reads the settings again, and what was measured of this machine. Bad settings change nothing.
     ///
     /// # Errors
     /// `NotPermitted`; `Configuration` with everything that is wrong, one after the other.
@@ -34,12 +36,21 @@ impl Steward {
         self.parts.config = loaded.config;
         self.parts.files = loaded.files;
         self.tend_balancing();
+        self.go_by_measured();
         let (changed, later) = (report.changed.len(), report.at_restart.len());
         let log = &self.parts.log;
         log.info(format_args!(
             "settings reloaded: {changed} changed, {later} wait for a restart"
         ));
         Ok(report)
+    }
+
+    /// Goes by what was measured of this machine, if that is news.
+    pub(super) fn go_by_measured(&mut self) {
+        if let Some(topology) = (self.parts.measured)() {
+            self.engine.go_by(Arc::clone(&topology));
+            self.parts.topology = topology;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use actuator::Scope;
@@ -13,7 +14,7 @@ use control::rows::{Finding, JournalReport, Target, UndoReport};
 use numad_core::{AttachmentId, Host, Observation, Refusal, Sent, WantedPage};
 use procfs::{Closed, Rank, Rights};
 use sampler::Source;
-use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
+use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use crate::peer::Credentials;
 
@@ -294,6 +295,19 @@ pub trait Opener: Send + fmt::Debug {
 
     /// Tries whether samples can be taken, and how good they would be.
     fn findings(&mut self, config: &Config) -> Survey;
+}
+
+/// The machine with what is measured of it, if that is news.
+pub type Measurements = Box<dyn FnMut() -> Option<Arc<Topology>> + Send>;
+
+/// What a machine can or cannot give, as `doctor` tells it.
+pub fn finding(level: &str, subject: &str, text: impl Into<String>, remedy: &str) -> Finding {
+    Finding {
+        level: level.to_owned(),
+        subject: subject.to_owned(),
+        text: text.into(),
+        remedy: remedy.to_owned(),
+    }
 }
 
 /// Reads the settings files.

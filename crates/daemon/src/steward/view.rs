@@ -11,15 +11,16 @@ use control::rows::{
     KernelMoves, Matrix, Partner, PolicyRow, SettingRow, Status, ThreadRow,
 };
 use control::{ErrorKind, Failure};
+use numad_core::cost::MachineModel;
 use numad_core::{
     AttachmentId, Certainty, CommMatrix, PolicyFactory, Support, TaskState, Veto, WindowSummary,
 };
 use sampler::RateStatus;
-use topology::Pid;
+use topology::{Origin, Pid, Topology};
 
 use super::attach::in_words;
 use super::program::Program;
-use super::{Parts, Steward, Survey};
+use super::{Parts, Steward, Survey, finding};
 use crate::external;
 use crate::peer::{Credentials, Peer};
 
@@ -279,10 +280,12 @@ impl Steward {
             meters,
             hand,
             config,
+            topology,
             ..
         } = &mut self.parts;
         let mut known = meters.findings(now);
         known.extend(hand.findings());
+        known.extend(bandwidth(topology));
         Checkup {
             surveys: [machine.findings(config), opener.findings(&self.at_start)],
             known,
@@ -551,4 +554,28 @@ fn rows_of(matrix: &CommMatrix, count: usize) -> Vec<Vec<u64>> {
 /// A count as it goes over the socket.
 fn short(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Whether it is known how much the memory of each node can deliver; nothing to say where all is one node's.
+fn bandwidth(topology: &Topology) -> Option<Finding> {
+    const SUBJECT: &str = "bandwidth of nodes";
+    let model = MachineModel::new(topology);
+    let memories = (0..).zip(topology.nodes());
+    let memories = memories.filter(|(_, node)| node.memory_bytes > 0);
+    let origins: Vec<Origin> = memories
+        .map(|(position, _)| model.controller_origin(position))
+        .collect();
+    if origins.len() < 2 {
+        return None;
+    }
+    Some(if origins.contains(&Origin::Estimated) {
+        let text = "not known: threads and memory are placed by distance, and a program whose memory \
+            answers too much from one node is not helped";
+        let remedy = "measure it with `numadctl characterize`";
+        finding("limited", SUBJECT, text, remedy)
+    } else if origins.contains(&Origin::Firmware) {
+        finding("ok", SUBJECT, "told by firmware", "")
+    } else {
+        finding("ok", SUBJECT, "measured", "")
+    })
 }

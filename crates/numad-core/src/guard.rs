@@ -457,12 +457,12 @@ impl ThreadCase<'_> {
                 Some(model) if knows => model.saved_ns - model.price_ns,
                 _ => worth.least_ns() - worth.price_ns,
             },
-            veto: by_distance
-                .and_then(|()| match (self.pressure, modelled) {
-                    (Some(pressure), Some(model)) => pressure.judge(&plan, &model),
-                    _ => Ok(()),
-                })
-                .err(),
+            veto: match (self.pressure, modelled) {
+                (Some(pressure), Some(model)) => {
+                    pressure.judge(&plan, &model, (&worth, by_distance)).err()
+                }
+                _ => by_distance.err(),
+            },
             each: each.iter().enumerate().map(alone).collect(),
         }
     }

@@ -19,6 +19,10 @@ const MODEL_SIZE_MAX: usize = 4096;
 /// when this stops nobody notices.
 pub(crate) const DOUBT: f64 = 0.01;
 
+/// The same of a plan of which it is not sure that it brings anybody nearer: who is asked for how
+/// much is known from samples.
+const FASTER: f64 = 0.05;
+
 /// The same of a plan that makes the program slower if controllers deliver what they are estimated
 /// to: they may deliver twice as much.
 const GUESSED: f64 = 0.03;
@@ -132,14 +136,26 @@ impl Pressure {
         Some(FullModel { demand, stays_ns })
     }
 
-    /// Judges a plan for threads, which pays by distance, by the full model: what does not make the
-    /// program faster is dropped, and where controllers are estimated, what is clearly slower.
-    pub(crate) fn judge(&self, plan: &ThreadPlan<'_>, model: &Worth) -> Result<(), Veto> {
+    /// Judges a plan for threads of which it is known what it is worth by distance and to the full
+    /// model: what does not make the program faster by that is dropped though it pays, and near the
+    /// limit of a controller what it finds faster, by more than who may get nearer, may be done
+    /// though it does not pay. By estimates only what is clearly slower is dropped.
+    pub(crate) fn judge(
+        &self,
+        plan: &ThreadPlan<'_>,
+        model: &Worth,
+        (near, by_distance): (&Worth, Result<(), Veto>),
+    ) -> Result<(), Veto> {
         let all_ns = plan.program.busy_ns() * plan.program.windows();
         let least = if self.guessed { -GUESSED } else { DOUBT };
-        match model.saved_ns < least * all_ns {
-            true => Err(Veto::Congested),
-            false => Ok(()),
+        match by_distance {
+            Ok(()) if model.saved_ns < least * all_ns => Err(Veto::Congested),
+            // That somebody gets nearer is not sure, so it counts for nothing.
+            Err(_) if !self.guessed => {
+                let saved_ns = model.saved_ns - near.saved_ns.max(0.0) - FASTER * all_ns;
+                Worth { saved_ns, ..*model }.judge().or(by_distance)
+            }
+            as_it_is => as_it_is,
         }
     }
 

@@ -263,14 +263,13 @@ fn who_is_named_of_all_that_use_memory_is_no_partner() {
 }
 
 #[test]
-fn a_plan_that_brings_nobody_nearer_does_not_pay_however_busy_memory_is() {
+fn leaving_a_saturated_controller_may_pay_though_nobody_comes_nearer() {
     let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
     let wish = [(0, 1), (1, 1)];
     // Both go together, so that what they say to each other is as near as before.
     assert_eq!(scene.threads(&wish, None), [Err(Veto::DoesNotPay); 2]);
     assert_eq!(scene.threads(&wish, Some(IDLE)), [Err(Veto::DoesNotPay); 2]);
-    let full = scene.threads(&wish, Some(FIRST_FULL));
-    assert_eq!(full, [Err(Veto::DoesNotPay); 2]);
+    assert_eq!(scene.threads(&wish, Some(FIRST_FULL)), [Ok(()); 2]);
 }
 
 /// One of two tasks on a node goes to the other; and the time of all within the horizon.
@@ -284,23 +283,46 @@ fn one_goes(scene: &Scene) -> (ThreadPlan<'_>, f64) {
 }
 
 #[test]
+fn of_a_plan_that_is_not_sure_to_bring_anybody_nearer_the_relief_alone_must_pay() {
+    let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
+    let (plan, all_ns) = one_goes(&scene);
+    // Parts of all time that the model finds saved, and that come of who gets nearer.
+    let judged = |saved: f64, nearer: f64| {
+        let worth = |part: f64| Worth {
+            saved_ns: part * all_ns,
+            ..Worth::default()
+        };
+        let by_distance = Err(Veto::Evidence);
+        let near = (&worth(nearer), by_distance);
+        scene.pressure(FIRST_FULL).judge(&plan, &worth(saved), near)
+    };
+    assert_eq!(judged(0.2, 0.1), Ok(()));
+    assert_eq!(judged(0.2, 0.16), Err(Veto::Evidence));
+    assert_eq!(judged(0.04, 0.0), Err(Veto::Evidence));
+}
+
+#[test]
 fn a_nearer_plan_must_make_the_program_faster_and_by_estimates_not_clearly_slower() {
     let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], 2_000_000);
     let (plan, all_ns) = one_goes(&scene);
     let model = MachineModel::new(&scene.topology);
     let known = scene.pressure(FIRST_FULL);
     let guessed = Pressure::guessed(&model, &[0.0; 2], &scene.program());
-    let judged = |pressure: &Pressure, part: f64| {
+    let judged = |pressure: &Pressure, part: f64, by_distance| {
         let worth = Worth {
             saved_ns: part * all_ns,
             ..Worth::default()
         };
-        pressure.judge(&plan, &worth)
+        pressure.judge(&plan, &worth, (&Worth::default(), by_distance))
     };
-    assert_eq!(judged(&known, 0.02), Ok(()));
-    assert_eq!(judged(&known, 0.0), Err(Veto::Congested));
-    assert_eq!(judged(&guessed, -0.02), Ok(()));
-    assert_eq!(judged(&guessed, -0.04), Err(Veto::Congested));
+    assert_eq!(judged(&known, 0.02, Ok(())), Ok(()));
+    assert_eq!(judged(&known, 0.0, Ok(())), Err(Veto::Congested));
+    assert_eq!(judged(&guessed, -0.02, Ok(())), Ok(()));
+    assert_eq!(judged(&guessed, -0.04, Ok(())), Err(Veto::Congested));
+    // What is not nearer is nothing to do by estimates.
+    let far = Err(Veto::DoesNotPay);
+    assert_eq!(judged(&known, 0.5, far), Ok(()));
+    assert_eq!(judged(&guessed, 0.5, far), far);
 }
 
 #[test]

@@ -47,6 +47,23 @@ fn the_order_of_jobs_changes_nothing_and_the_figures_are_plausible() {
     check_written(&one);
 }
 
+/// Where who streams saturates controllers, threads leave them though nobody gets nearer by that.
+#[test]
+fn a_plan_that_only_relieves_controllers_is_taken() {
+    let choice = Choice {
+        policies: Some("linux,auto".to_owned()),
+        workloads: Some("stream".to_owned()),
+        machines: Some("16x8".to_owned()),
+        ..choice()
+    };
+    let plan = Plan::new(&choice).unwrap();
+    let jobs = plan.order().into_iter().map(|job| plan.run(job).unwrap());
+    let done = jobs.collect();
+    let matrix = plan.finish(done);
+    let auto = matrix.over_linux(0, 0, matrix.policy("auto").unwrap());
+    assert!(auto > 1.2, "{auto}");
+}
+
 /// Every part is there, and nothing is loaded from elsewhere.
 #[track_caller]
 fn check_written(matrix: &Matrix) {

@@ -16,13 +16,16 @@ use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Who is asked, best guess first: of plans that are worth as much the first is taken.
-pub(crate) const AMONG: SettingSpec = SettingSpec {
-    name: "among",
-    kind: SettingKind::Text {
-        default: "deloc,ptb,locality,lapt,rclb,balance",
-    },
-    help: "The policies whose plans are considered, with commas between.",
-};
+pub(crate) const AMONG: SettingSpec = among("deloc,ptb,locality,lapt,rclb,balance");
+
+/// The same with other policies where none are named.
+pub(crate) const fn among(default: &'static str) -> SettingSpec {
+    SettingSpec {
+        name: "among",
+        kind: SettingKind::Text { default },
+        help: "The policies whose plans are considered, with commas between.",
+    }
+}
 
 /// Policies that may be asked at once.
 const MOST: usize = 8;

@@ -6,8 +6,8 @@
 //! of it, *loaded*). Beside it the latency of an idle machine, by following pointers.
 //!
 //! [`Plan::new`] says what is to be measured, [`Run`] does it and asks an [`Observer`] around each step,
-//! which may wait for a quieter machine or end it; what was ended can go on later. Nothing outside this process is changed: threads
-//! bind themselves and their own memory.
+//! which may wait for a quieter machine or end it; what was ended can go on later. Nothing outside this
+//! process is changed: threads bind themselves and their own memory.
 //!
 //! Unlike the rest of the house this crate reads the clock and starts threads: that is what measuring is.
 

@@ -169,20 +169,22 @@ pub enum Command {
     Topo(Topo),
     /// Measure how fast every node reaches every memory, and keep it for the daemon
     ///
-    /// For each pair of nodes: bandwidth of the processors of one to the memory of the other when no other node
-    /// is active, by as many threads as bring more; each node's part when all are active; latency when
-    /// nobody is. The figures are kept in the state directory of the daemon under the fingerprint of the
-    /// hardware, and hold until that changes; `numadctl topo` shows them, and the daemon goes by them from
-    /// `reload` on, or from the next program that is attached alone. Takes about half a second for each pair
-    /// on small machines and some seconds on large ones, and up to 3 GiB of one node at a time. Others on the
-    /// machine disturb it and are disturbed by it: it does not begin while processors are busy, and waits
-    /// when they become so.
+    /// For each pair of nodes: bandwidth of the processors of one to the memory of the other when
+    /// no other node is active, by as many threads as bring more; each node's part when all are
+    /// active; latency when nobody is. The figures are kept in the state directory of the daemon
+    /// under the fingerprint of the hardware, and hold until that changes; `numadctl topo` shows
+    /// them, and the daemon goes by them from `reload` on, or from the next program that is
+    /// attached alone. Takes about half a second for each pair on small machines and some seconds
+    /// on large ones, and up to 3 GiB of one node at a time. Others on the machine disturb it and
+    /// are disturbed by it: it does not begin while processors are busy, and waits when they become
+    /// so.
     ///
-    /// With `--when-idle` others come first. It runs only where a processor has nothing else to do, waits
-    /// until others together have used less than one processor (and less than a tenth of them all) for ten
-    /// seconds, looks again before and after each step of a fifth of a second, and when others have come
-    /// gives its memory back and waits anew. What it has measured by then stays; what it measured beside
-    /// others does not count. So `numad-characterize.service` runs it after the daemon has started.
+    /// With `--when-idle` others come first. It runs only where a processor has nothing else to do,
+    /// waits until others together have used less than one processor (and less than a tenth of them
+    /// all) for ten seconds, looks again before and after each step of a fifth of a second, and
+    /// when others have come gives its memory back and waits anew. What it has measured by then
+    /// stays; what it measured beside others does not count. So `numad-characterize.service` runs
+    /// it after the daemon has started.
     #[command(
         after_help = "EXAMPLE:\n  numadctl characterize\n  numadctl characterize --when-idle\n  \
         numadctl characterize --again --json"

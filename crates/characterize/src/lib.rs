@@ -5,9 +5,9 @@
 //! more (the bandwidth of that pair, *alone*), and by the threads of all nodes at once (each node's part
 //! of it, *loaded*). Beside it the latency of an idle machine, by following pointers.
 //!
-//! [`Plan::new`] says what is to be measured, [`Run`] does it and asks an [`Observer`] around each step,
-//! which may wait for a quieter machine or end it; what was ended can go on later. Nothing outside this
-//! process is changed: threads bind themselves and their own memory.
+//! [`Plan::new`] says what is to be measured, [`Run`] does it and asks an [`Observer`] around each
+//! step, which may wait for a quieter machine or end it; what was ended can go on later. Nothing
+//! outside this process is changed: threads bind themselves and their own memory.
 //!
 //! Unlike the rest of the house this crate reads the clock and starts threads: that is what measuring is.
 

@@ -70,7 +70,8 @@ pub struct Progress {
 
 /// Is asked around every step.
 pub trait Observer {
-    /// Before it: shows how far it is, waits for a quiet machine if need be, and says whether to go on.
+    /// Before it: shows how far it is, waits for a quiet machine if need be, and says whether to go
+    /// on.
     fn may_go_on(&mut self, progress: Progress) -> bool;
 
     /// After it: whether what was found is to count.
@@ -144,7 +145,8 @@ impl Run {
         }
     }
 
-    /// Measures what is not known yet of everything in a plan. Memory is held no longer than this call.
+    /// Measures what is not known yet of everything in a plan. Memory is held no longer than this
+    /// call.
     ///
     /// # Errors
     /// When the observer ends it, or the kernel does not let us run or allocate somewhere.
@@ -158,7 +160,8 @@ impl Run {
             done_before: done,
             done,
         };
-        // Local pairs first: where a node's own plateau is spares most counts towards other memories.
+        // Local pairs first: where a node's own plateau is spares most counts towards other
+        // memories.
         for local in [true, false] {
             for &memory in &plan.memories {
                 runner.alone(memory, local)?;

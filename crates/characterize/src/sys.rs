@@ -1,5 +1,5 @@
-//! The room for raw system calls: where the calling thread's new memory goes, and that it runs only when
-//! nobody else wants to.
+//! The room for raw system calls: where the calling thread's new memory goes, and that it runs only
+//! when nobody else wants to.
 
 use libc::{c_int, c_ulong};
 use nix::errno::Errno;
@@ -37,7 +37,8 @@ pub(crate) fn bind_memory_to(node: NodeId) -> Result<(), Errno> {
 pub fn run_when_idle() -> Result<(), Errno> {
     // SAFETY: a structure of numbers, for which zero is a value: this class knows no priorities.
     let none: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel only reads the structure, which lives until the call is over; 0 is the caller.
+    // SAFETY: the kernel only reads the structure, which lives until the call is over; 0 is the
+    // caller.
     let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
     Errno::result(result).map(drop)
 }

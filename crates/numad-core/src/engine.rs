@@ -118,8 +118,8 @@ impl Engine {
         self.within = Within::new(&self.topology, policy);
     }
 
-    /// From now on the machine is as this one says: the same nodes and processors, of whose memory other
-    /// figures are known.
+    /// From now on the machine is as this one says: the same nodes and processors, of whose memory
+    /// other figures are known.
     pub fn go_by(&mut self, topology: Arc<Topology>) {
         self.topology = topology;
         self.traffic = Traffic::default();

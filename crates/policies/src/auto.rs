@@ -21,7 +21,8 @@ pub(crate) static AUTO: Factory = Factory {
     summary: "Asks other policies what they would do, and does what the cost model finds best, \
               or nothing.",
     settings: &[
-        // With `locality`, `lapt`, `rclb` and `balance` beside them `auto` does no better (docs/measurements.md).
+        // With `locality`, `lapt`, `rclb` and `balance` beside them `auto` does no better
+        // (docs/measurements.md).
         candidates::among("deloc,ptb"),
         data_mapping::PAGES,
         data_mapping::RATIO,

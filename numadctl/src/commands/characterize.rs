@@ -25,7 +25,8 @@ use crate::render;
 /// Share of all processors' time that others may take: one in ten is what daemons of an idle server take
 /// at worst, and more changes figures by more than runs differ.
 const BUSY_MAX: f64 = 0.1;
-/// Processors' time that others may take of a machine that is idle: less than a thread that never stops.
+/// Processors' time that others may take of a machine that is idle: less than a thread that never
+/// stops.
 const IDLE_PROCESSORS: f64 = 1.0;
 /// How long a machine has to have been idle.
 const IDLE_FOR: Duration = Duration::from_secs(10);
@@ -101,18 +102,15 @@ fn measure(topology: &Topology, watch: &mut Watch<'_, '_>) -> Result<Measured, F
 fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
     let free = watch.reader.node_memory();
     let free = free.map_err(|error| unreadable(&error))?;
-    // What others have read from files may be wanted again: where they come first, it is not free.
-    let files_per_free = match watch.manner {
-        Manner::WhenIdle => u64::MAX,
-        Manner::Patient | Manner::Forced => 2,
-    };
     let free_of = |node: NodeId| {
         let found = free.iter().find(|memory| memory.node == node);
         // A kernel without nodes tells of none; then the allocator has to say.
-        found.map_or(u64::MAX, |memory| {
-            memory
-                .free_bytes
-                .saturating_add(memory.file_bytes / files_per_free)
+        found.map_or(u64::MAX, |memory| match watch.manner {
+            // What others have read from files may be wanted again.
+            Manner::WhenIdle => memory.free_bytes,
+            Manner::Patient | Manner::Forced => {
+                memory.free_bytes.saturating_add(memory.file_bytes / 2)
+            }
         })
     };
     let mask = sched_getaffinity(Pid::from_raw(0)).map_err(|errno| {
@@ -195,8 +193,8 @@ enum Manner {
     Patient,
     /// They are told of.
     Forced,
-    /// They come first: it waits for as long as it takes, and what was measured while they were there does
-    /// not count.
+    /// They come first: it waits for as long as it takes, and what was measured while they were
+    /// there does not count.
     WhenIdle,
 }
 
@@ -318,7 +316,8 @@ impl<'a, 'b> Watch<'a, 'b> {
         Ok((share - own / had).max(0.0))
     }
 
-    /// Share of processors' time that others take from now on for so long, in which nothing else is done.
+    /// Share of processors' time that others take from now on for so long, in which nothing else is
+    /// done.
     fn others_for(&mut self, time: Duration) -> Result<f64, Failure> {
         let before = self.look()?;
         std::thread::sleep(time);

@@ -121,6 +121,19 @@ clear_pause_max_ms = 1000
 SETTINGS
 }
 
+# prepare_unit: everything that the unit needs before `systemctl start numad`
+prepare_unit() {
+    default_settings
+    mkdir -p /etc/numad/numad.toml.d
+    cp "$config" /etc/numad/numad.toml.d/guest.toml
+    echo 2 >/proc/sys/kernel/perf_event_paranoid
+    # What a machine has ten seconds for takes the guest longer: see the README, "The guest's clock".
+    mkdir -p /run/systemd/system/numad.service.d
+    printf '[Service]\nTimeoutStopSec=90\n' >/run/systemd/system/numad.service.d/slow.conf
+    systemctl daemon-reload
+    systemd-sysusers || fail "no user for the daemon"
+}
+
 # feed PERIOD [MORE]: numad samples as a machine with counters does: numatruth takes one of PERIOD accesses that leave
 # the processors' own caches, and feeder hands them on. With `--speed /run/numad/counters`, numad also learns how fast
 # programs are by the model. To be called before start_numad, in scenarios that

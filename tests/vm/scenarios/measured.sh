@@ -3,15 +3,7 @@
 #: image   systemd
 #: limit   400
 autonuma 0
-default_settings
-mkdir -p /etc/numad/numad.toml.d
-cp "$config" /etc/numad/numad.toml.d/guest.toml
-echo 2 >/proc/sys/kernel/perf_event_paranoid
-# What a machine has ten seconds for takes the guest longer: see the README, "The guest's clock".
-mkdir -p /run/systemd/system/numad.service.d
-printf '[Service]\nTimeoutStopSec=90\n' >/run/systemd/system/numad.service.d/slow.conf
-systemctl daemon-reload
-systemd-sysusers || fail "no user for the daemon"
+prepare_unit
 state() { systemctl show -P "$1" numad-characterize; }
 measured() { ls /var/lib/numad/bandwidth-* >/dev/null 2>&1; }
 # One processor of eight is busy: that is no idle machine.

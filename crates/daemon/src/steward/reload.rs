@@ -10,7 +10,8 @@ use super::{Steward, gate_of, level_of};
 use crate::peer::Peer;
 
 impl Steward {
-    /// Reads the settings again, and what was measured of this machine. Bad settings change nothing.
+    /// Reads the settings again, and what was measured of this machine. Bad settings change
+    /// nothing.
     ///
     /// # Errors
     /// `NotPermitted`; `Configuration` with everything that is wrong, one after the other.

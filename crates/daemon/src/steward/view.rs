@@ -556,26 +556,23 @@ fn short(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Whether it is known how much the memory of each node can deliver; nothing to say where all is one node's.
+/// Whether it is known how much the memory of each node can deliver; nothing to say where all is
+/// one node's.
 fn bandwidth(topology: &Topology) -> Option<Finding> {
     const SUBJECT: &str = "bandwidth of nodes";
-    let model = MachineModel::new(topology);
-    let memories = (0..).zip(topology.nodes());
-    let memories = memories.filter(|(_, node)| node.memory_bytes > 0);
-    let origins: Vec<Origin> = memories
-        .map(|(position, _)| model.controller_origin(position))
-        .collect();
-    if origins.len() < 2 {
+    if topology.nodes_with_memory().iter().count() < 2 {
         return None;
     }
-    Some(if origins.contains(&Origin::Estimated) {
-        let text = "not known: threads and memory are placed by distance, and a program whose memory \
-            answers too much from one node is not helped";
-        let remedy = "measure it with `numadctl characterize`";
-        finding("limited", SUBJECT, text, remedy)
-    } else if origins.contains(&Origin::Firmware) {
-        finding("ok", SUBJECT, "told by firmware", "")
-    } else {
-        finding("ok", SUBJECT, "measured", "")
-    })
+    Some(
+        match MachineModel::new(topology).controllers_origin(topology) {
+            Origin::Estimated => {
+                let text = "not known: threads and memory are placed by distance, and a program whose memory \
+                answers too much from one node is not helped";
+                let remedy = "measure it with `numadctl characterize`";
+                finding("limited", SUBJECT, text, remedy)
+            }
+            Origin::Firmware => finding("ok", SUBJECT, "told by firmware", ""),
+            Origin::Measured => finding("ok", SUBJECT, "measured", ""),
+        },
+    )
 }

@@ -99,10 +99,15 @@ impl MachineModel {
         self.controller[memory]
     }
 
-    /// Who told [`Self::controller_gbps`].
+    /// Who told what the controllers of this machine deliver: of all that have memory the one whose
+    /// word counts least.
     #[must_use]
-    pub fn controller_origin(&self, memory: usize) -> Origin {
-        self.controller_origins[memory]
+    pub fn controllers_origin(&self, topology: &Topology) -> Origin {
+        let nodes = self.controller_origins.iter().zip(topology.nodes());
+        let told = nodes.filter(|(_, node)| node.memory_bytes > 0);
+        told.map(|(&origin, _)| origin)
+            .min()
+            .unwrap_or(Origin::Estimated)
     }
 
     /// A controller was seen to deliver this much, in GB/s: it can deliver at least that, whatever was
@@ -265,7 +270,7 @@ mod tests {
         assert!(near(model.link_gbps(0, 1), 3.93) && near(model.latency_ns(0, 1), 120.0));
         assert!(near(model.controller_gbps(1), 3.93));
         assert_eq!(
-            [0, 1].map(|memory| model.controller_origin(memory)),
+            [0, 1].map(|memory| model.controller_origins[memory]),
             [Origin::Estimated, Origin::Firmware]
         );
         assert!(near(model.latency_ns(1, 0), 180.0));

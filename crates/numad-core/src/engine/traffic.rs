@@ -63,13 +63,9 @@ impl Traffic {
         if !self.gbps.is_empty() {
             return Memory::Counted(model, &self.gbps);
         }
-        let mut memories = (0..)
-            .zip(topology.nodes())
-            .filter(|(_, node)| node.memory_bytes > 0);
-        if memories.all(|(position, _)| model.controller_origin(position) != Origin::Estimated) {
-            Memory::Sampled(model, others_gbps)
-        } else {
-            Memory::Unknown(model, others_gbps)
+        match model.controllers_origin(topology) {
+            Origin::Estimated => Memory::Unknown(model, others_gbps),
+            Origin::Firmware | Origin::Measured => Memory::Sampled(model, others_gbps),
         }
     }
 }

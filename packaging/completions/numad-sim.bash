@@ -35,7 +35,7 @@ _numad__sim() {
 
     case "${cmd}" in
         numad__sim)
-            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --source --samples --bandwidth --fault --cpus --counters --balancing --json --show --list --help --version matrix help"
+            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --wander --source --samples --bandwidth --fault --cpus --counters --balancing --json --show --list --help --version matrix help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -151,7 +151,7 @@ _numad__sim() {
             return 0
             ;;
         numad__subcmd__sim__subcmd__matrix)
-            opts="-o -h --policies --workloads --machines --memory --huge --touch --sparse --staggered --source --samples --bandwidth --seeds --windows --calm --threads --quick --quiet --output --help"
+            opts="-o -h --policies --workloads --machines --memory --huge --touch --sparse --staggered --wander --source --samples --bandwidth --seeds --windows --calm --threads --quick --quiet --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

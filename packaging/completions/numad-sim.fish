@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_numad_sim_global_optspecs
-    string join \n scenario= topology= workload= policy= set= seed= threads= seconds= memory= huge touch= sparse staggered source= samples= bandwidth= fault= cpus= counters balancing json show list h/help V/version
+    string join \n scenario= topology= workload= policy= set= seed= threads= seconds= memory= huge touch= sparse staggered wander source= samples= bandwidth= fault= cpus= counters balancing json show list h/help V/version
 end
 
 function __fish_numad_sim_needs_command
@@ -59,6 +59,7 @@ complete -c numad-sim -n "__fish_numad_sim_needs_command" -l cpus -d 'Cpus that 
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l huge -d 'Memory is in pages of 2 MiB, which move as one'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l sparse -d 'Pieces of memory are strewn over the whole address space'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l staggered -d 'Threads start one after the other, within two seconds'
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -l wander -d 'Threads that nobody has bound change places, as at barriers'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l counters -d 'The machine counts instructions, cycles and the bandwidth of memory'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l balancing -d 'The kernel\'s own balancing is on beside the policy'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -l json -d 'Print JSON'
@@ -83,6 +84,7 @@ complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -s o -l outp
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l huge -d 'Memory is in pages of 2 MiB, which move as one'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l sparse -d 'Pieces of memory are strewn over the whole address space'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l staggered -d 'Threads start one after the other, within two seconds'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l wander -d 'Threads that nobody has bound change places, as at barriers'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l calm -d 'Windows as programs get them by default, from 125 ms on, instead of the papers\' from 0.5 to 2 s: closer to what a machine shows, in some five times the time'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quick -d 'Two machines and fewer windows: less than a minute'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quiet -d 'Say nothing of progress'

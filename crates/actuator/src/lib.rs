@@ -25,6 +25,7 @@ mod held;
 mod heritage;
 pub mod journal;
 mod kernel;
+mod large;
 mod live;
 #[cfg(test)]
 mod live_tests;
@@ -52,6 +53,7 @@ pub use kernel::{
     Errno, Kernel, Linux, Mask, MoveCall, QueryCall, give_back_blocks_from, set_own_nice,
     thread_processor_time,
 };
+pub use large::are_large;
 pub use live::Live;
 pub use pacer::Pacer;
 pub use residency::{PageStatus, residency};

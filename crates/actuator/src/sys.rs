@@ -1,10 +1,12 @@
-//! The room for raw system calls: affinity masks of any size, `move_pages`, and who has a number.
+//! The room for raw system calls: affinity masks of any size, `move_pages`, how large pages are, and
+//! who has a number.
 //!
 //! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors, and neither
-//! has `move_pages`, `pidfd_open` or `tgkill`. Nothing in here decides, converts units, or loops.
+//! has `move_pages`, `PAGEMAP_SCAN`, `pidfd_open` or `tgkill`. Nothing in here decides, converts units, or loops.
 
 use std::mem::size_of_val;
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 
 use libc::{c_int, c_long, c_void, pid_t};
@@ -122,6 +124,52 @@ pub(crate) fn move_pages(
     };
     Errno::result(result).map(drop)
 }
+
+/// Whether the first page of a range, of a process of which this is the pagemap, is mapped as part of a
+/// larger one. Changes nothing: categories are read alone.
+pub(crate) fn is_large(pagemap: BorrowedFd<'_>, range: Range<u64>) -> Result<bool, Errno> {
+    let mut found = [0_u64; REGION_WORDS];
+    let mut asked = ScanArguments {
+        size: size_of::<ScanArguments>() as u64,
+        start: range.start,
+        end: range.end,
+        found: found.as_mut_ptr() as u64,
+        found_max: 1,
+        pages_max: 1,
+        mask: PAGE_IS_HUGE,
+        told: PAGE_IS_HUGE,
+        ..ScanArguments::default()
+    };
+    // SAFETY: the descriptor is borrowed for the length of the call; the kernel reads and writes the
+    // arguments, whose size they say, and writes at most one region, for which there is room.
+    let result = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut asked) };
+    Errno::result(result).map(|regions| regions > 0)
+}
+
+/// `struct pm_scan_arg` of `linux/fs.h`.
+#[derive(Default)]
+#[repr(C)]
+struct ScanArguments {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walked: u64,
+    found: u64,
+    found_max: u64,
+    pages_max: u64,
+    inverted: u64,
+    mask: u64,
+    any_of: u64,
+    told: u64,
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`, since Linux 6.7.
+const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610_u32 as libc::Ioctl;
+const _: () = assert!(size_of::<ScanArguments>() == 0x60, "as the number says");
+/// Words of a `struct page_region`.
+const REGION_WORDS: usize = 3;
+const PAGE_IS_HUGE: u64 = 1 << 6;
 
 const NO_FLAGS: c_int = 0;
 /// Move pages that this process alone maps.

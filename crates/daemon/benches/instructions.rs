@@ -495,7 +495,7 @@ impl Root {
     }
 
     fn look(&self) -> Look {
-        let residency = Box::new(|_, pages: &[u64]| vec![None; pages.len()]);
+        let residency = Box::new(|_, pages: &[u64], _| vec![(None, false); pages.len()]);
         let log = Log::to_stderr(Level::Error);
         Look::new(Reader::new(&self.0), machine(), residency, PAGE_BYTES, log)
     }

@@ -467,6 +467,7 @@ impl Machine for World {
                 .map(|wanted| (wanted.page, Some(NodeId(0))))
                 .collect(),
             nodes_allowed: NodeSet::new(),
+            large: Vec::new(),
             sharing: ObservedSharing::default(),
             resident_bytes: 1 << 20,
         });

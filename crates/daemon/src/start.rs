@@ -405,7 +405,7 @@ impl Wiring<'_> {
     fn steward(self, gate: watch::Sender<Gate>) -> (Steward, Rows) {
         let page_bytes = page_bytes();
         let options = self.options.clone();
-        let residency = LiveHand::residency();
+        let residency = LiveHand::residency(page_bytes);
         let topology = self.topology;
         let mut opener = LiveOpener::new(Arc::clone(&topology), &self.reader);
         if let Err(failure) = opener.try_once(&self.loaded.config) {

@@ -193,6 +193,7 @@ fn observation(
             tasks: (1..=tasks).map(task).collect(),
             homes,
             nodes_allowed: NodeSet::new(),
+            large: Vec::new(),
             sharing: ObservedSharing::default(),
             resident_bytes: 0,
         }],

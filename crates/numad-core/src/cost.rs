@@ -26,7 +26,7 @@ pub use congestion::{BUSY, Congestion, TRANSFER_WITHIN, TaskLoad, queue, solve};
 pub use machine::{ACCESS_BYTES, LOCAL_LATENCY_NS, MachineModel, OVERLAP, with_estimates};
 pub use program::{Demand, PlacementCost, asked_gbps};
 pub use worth::Worth;
-pub(crate) use worth::way;
+pub(crate) use worth::{uses_by_node, way};
 
 /// Amount of communication times distance, summed over all pairs: lower is better.
 ///
@@ -170,8 +170,8 @@ pub const ACCESSES_PER_BUSY_SECOND: f64 = 1_000_000.0;
 impl Prices {
     /// Prices of a window in which the tasks together were busy for that long and sampled so often.
     #[must_use]
-    pub fn of_window(self, busy_s: f64, samples: u64) -> Self {
-        let shared_out = self.accesses_per_busy_second * busy_s / samples.max(1) as f64;
+    pub fn of_window(self, busy_s: f64, samples: f64) -> Self {
+        let shared_out = self.accesses_per_busy_second * busy_s / samples.max(1.0);
         Self {
             accesses_per_amount: self.accesses_per_amount.max(shared_out),
             ..self
@@ -269,12 +269,12 @@ mod tests {
             ..Prices::default()
         };
         let per_sample = |busy_s, samples| faults.of_window(busy_s, samples).accesses_per_amount;
-        assert!((per_sample(2.0, 1_000) - 2_000.0).abs() < 1e-9);
+        assert!((per_sample(2.0, 1e3) - 2_000.0).abs() < 1e-9);
         // Never less than a page swept once, however many faults there are, or however idle it is.
-        assert!((per_sample(2.0, 1_000_000) - 64.0).abs() < 1e-9);
-        assert!((per_sample(0.0, 0) - 64.0).abs() < 1e-9);
+        assert!((per_sample(2.0, 1e6) - 64.0).abs() < 1e-9);
+        assert!((per_sample(0.0, 0.0) - 64.0).abs() < 1e-9);
         // A source with a true period is taken at its word.
-        let sampled = Prices::default().of_window(2.0, 10);
+        let sampled = Prices::default().of_window(2.0, 10.0);
         assert!((sampled.accesses_per_amount - 1.0).abs() < 1e-9);
     }
 }

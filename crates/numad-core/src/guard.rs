@@ -303,7 +303,9 @@ impl ThreadCase<'_> {
             let Some(from) = full else {
                 continue;
             };
-            let uses = uses.get_or_insert_with(|| self.uses_by_node());
+            let uses = uses.get_or_insert_with(|| {
+                cost::uses_by_node(self.program.pages, now.len(), capacity.len())
+            });
             let gain = |(task, to): TaskWish| uses[task][to] - uses[task][from];
             let mut best = (task, node);
             for other in (0..now.len()).filter(|&other| now[other] == Some(from)) {
@@ -333,24 +335,6 @@ impl ThreadCase<'_> {
             }
         }
         self.make_room(wishes, verdicts);
-    }
-
-    /// Accesses of each task to what is on each node.
-    fn uses_by_node(&self) -> Vec<Vec<f64>> {
-        let mut uses = vec![vec![0.0; self.program.capacity.len()]; self.program.tasks.len()];
-        for page in self.program.pages {
-            for user in page.accessors() {
-                let of_task = uses.get_mut(user.task as usize);
-                let home = page.home.map(usize::from);
-                if let Some(uses) = of_task
-                    .zip(home)
-                    .and_then(|(uses, home)| uses.get_mut(home))
-                {
-                    *uses += f64::from(user.weight);
-                }
-            }
-        }
-        uses
     }
 
     /// Nodes of all tasks before and after what is left of the wishes.

@@ -74,6 +74,9 @@ pub struct ObservedProgram {
     pub tasks: Vec<ObservedTask>,
     /// Where pages are that the engine asked about with `Engine::wanted_pages`.
     pub homes: Vec<(PageKey, Option<NodeId>)>,
+    /// Those of them, in the same order, that the kernel maps as part of a larger page, as far as it
+    /// tells.
+    pub large: Vec<PageKey>,
     /// Nodes its cgroup and memory policy allow. Empty means: all.
     pub nodes_allowed: NodeSet,
     /// What was learned of memory that its processes may share.

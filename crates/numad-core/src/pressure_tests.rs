@@ -556,7 +556,7 @@ fn a_full_controller_says_nothing_of_pages_of_which_only_faults_tell() {
 fn nobody_saves_more_of_waiting_than_he_runs() {
     let saving = |weight| {
         let scene = Scene::new([0, 0, 1, 1], [0, 0, 1, 1], weight);
-        let prices = Prices::default().of_program(&scene.program(), Duration::ZERO);
+        let prices = Prices::default().of_program(&scene.program(), 1.0, Duration::ZERO);
         prices.access_saving_ns_per_distance
     };
     // Four tasks run for 500 ms; 5,000,000 accesses at a distance of 10 are 450 ms of each,

@@ -237,6 +237,7 @@ impl Stage {
                 tasks: self.tasks(first, fill),
                 homes: homes.collect(),
                 nodes_allowed: NodeSet::new(),
+                large: Vec::new(),
                 sharing: Self::sharing(first, fill),
                 resident_bytes: 0,
             }],

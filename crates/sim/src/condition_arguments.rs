@@ -5,6 +5,7 @@ use crate::{Conditions, RunError, RunErrorKind};
 use clap::Args;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ConditionArguments {
     /// Memory is in pages of 2 MiB, which move as one
     #[arg(long)]
@@ -19,6 +20,9 @@ pub(crate) struct ConditionArguments {
     /// Threads start one after the other, within two seconds
     #[arg(long)]
     staggered: bool,
+    /// Threads that nobody has bound change places, as at barriers
+    #[arg(long)]
+    wander: bool,
     /// What a sample is taken of: period (every so-manieth access) or faults (the first write to a page
     /// since it was write-protected)
     #[arg(long, value_name = "KIND")]
@@ -41,6 +45,7 @@ impl ConditionArguments {
             touch: parsed(self.touch.as_deref(), default.touch)?,
             sparse: self.sparse,
             staggered: self.staggered,
+            wander: self.wander,
             source: parsed(self.source.as_deref(), default.source)?,
             samples_per_s: self.samples,
         })

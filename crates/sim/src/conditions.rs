@@ -11,6 +11,7 @@ use crate::world::PAGE_BYTES;
 /// What holds for a run beside machine and workload. The default is what the simulator's figures were
 /// first made with: programs so small that every page is sampled in every window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Conditions {
     /// Memory that a thread has for itself; what it shares grows in proportion.
     pub memory: Size,
@@ -22,6 +23,8 @@ pub struct Conditions {
     pub sparse: bool,
     /// Threads start one after the other within [`STARTS_S`], instead of all at once.
     pub staggered: bool,
+    /// The scheduler has threads change places that nobody has bound, as it does at barriers.
+    pub wander: bool,
     /// What a sample is taken of.
     pub source: Source,
     /// Samples a second of the whole machine, when nothing slows it down; none leaves the period that
@@ -173,6 +176,7 @@ impl fmt::Display for Conditions {
             ("huge", self.huge),
             ("sparse", self.sparse),
             ("staggered", self.staggered),
+            ("wander", self.wander),
         ];
         for (flag, _) in switches.iter().filter(|(_, given)| *given) {
             write!(f, " --{flag}")?;
@@ -198,6 +202,7 @@ impl Default for Conditions {
             touch: Touch::Own,
             sparse: false,
             staggered: false,
+            wander: false,
             source: Source::Period,
             samples_per_s: None,
         }
@@ -282,12 +287,13 @@ mod tests {
             touch: Touch::All,
             sparse: true,
             staggered: true,
+            wander: true,
             source: Source::Faults,
             samples_per_s: Some(5),
         };
         assert_eq!(
             conditions.to_string(),
-            " --memory 64G --huge --sparse --staggered --touch all --source faults --samples 5"
+            " --memory 64G --huge --sparse --staggered --wander --touch all --source faults --samples 5"
         );
     }
 

@@ -527,6 +527,7 @@ impl<R: Read + Send> Stage for Paper<R> {
                 })
                 .collect(),
             nodes_allowed: NodeSet::new(),
+            large: Vec::new(),
             sharing: ObservedSharing::default(),
             // Recordings do not tell.
             resident_bytes: 0,

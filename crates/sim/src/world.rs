@@ -17,6 +17,7 @@ mod samples;
 mod space;
 #[cfg(test)]
 mod tests;
+mod wander;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -109,6 +110,7 @@ pub struct World {
     copied: Copied,
     journal: Journal,
     sampling: Random,
+    wandering: Random,
     mishaps: Random,
     losing_steps: u32,
     /// Accesses per sample.
@@ -222,6 +224,7 @@ impl World {
             copied: Copied::new(nodes),
             journal: Journal::default(),
             sampling: Random::new(spec.seed, 2),
+            wandering: Random::new(spec.seed, 8),
             mishaps: Random::new(spec.seed, 3),
             losing_steps: 0,
             next_start: 100,
@@ -251,6 +254,7 @@ impl World {
         self.protect();
         self.balance();
         self.stale |= self.copied.end(self.elapsed_ns);
+        self.wander();
         if self.stale {
             self.stale = false;
             self.schedule();

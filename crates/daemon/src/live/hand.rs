@@ -10,7 +10,6 @@ use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
 use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
 use procfs::Reader;
-use topology::NodeId;
 
 use super::census::LiveCensus;
 use super::look::{Residency, told};
@@ -111,14 +110,19 @@ impl LiveHand {
 
     /// Asks the kernel where pages are.
     #[must_use]
-    pub fn residency() -> Residency {
+    pub fn residency(page_bytes: u64) -> Residency {
         let mut kernel = Linux;
-        Box::new(move |pid, pages| -> Vec<Option<NodeId>> {
-            match actuator::residency(&mut kernel, pid, pages) {
-                Ok(places) => places.into_iter().map(actuator::PageStatus::node).collect(),
+        Box::new(move |pid, pages, with_sizes| {
+            let Ok(places) = actuator::residency(&mut kernel, pid, pages) else {
                 // Gone, or not ours to look at: then nothing is known of any.
-                Err(_refusal) => vec![None; pages.len()],
-            }
+                return vec![(None, false); pages.len()];
+            };
+            let large = match with_sizes {
+                true => actuator::are_large(pid, pages, page_bytes),
+                false => vec![false; pages.len()],
+            };
+            let nodes = places.into_iter().map(actuator::PageStatus::node);
+            nodes.zip(large).collect()
         })
     }
 

@@ -24,8 +24,9 @@ use crate::clock;
 use crate::log::Log;
 use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, Survey, Unfit};
 
-/// Asks the kernel where pages of a process are, by their first addresses; one answer for each.
-pub type Residency = Box<dyn FnMut(Pid, &[u64]) -> Vec<Option<NodeId>> + Send>;
+/// Asks the kernel where pages of a process are, by their first addresses, and if it is wanted whether
+/// they are part of larger ones; one answer for each.
+pub type Residency = Box<dyn FnMut(Pid, &[u64], bool) -> Vec<(Option<NodeId>, bool)> + Send>;
 
 /// Threads by process and number, in this order; none in the place of one that was taken.
 type Threads = Vec<((Pid, Tid), Option<ObservedTask>)>;
@@ -144,16 +145,16 @@ impl Look {
                 })
             }));
         }
-        let remembered = tasks
-            .iter()
-            .map(|task| ((task.key.pid, task.key.tid), Some(task.clone())));
-        let mut remembered: Threads = remembered.collect();
+        let known = |task: &ObservedTask| ((task.key.pid, task.key.tid), Some(task.clone()));
+        let mut remembered: Threads = tasks.iter().map(known).collect();
         remembered.sort_unstable_by_key(|(key, _)| *key);
         self.seen.insert(asked.attachment, remembered);
+        let (homes, large) = self.homes(&asked.pages);
         ObservedProgram {
             attachment: asked.attachment,
             tasks,
-            homes: self.homes(&asked.pages),
+            homes,
+            large,
             nodes_allowed,
             sharing: self.sharing.of(&self.reader, asked.attachment, &present),
             resident_bytes: resident.bytes(),
@@ -222,19 +223,24 @@ impl Look {
         }
     }
 
-    /// Where pages are, asked process by process.
-    fn homes(&mut self, pages: &[WantedPage]) -> Vec<(PageKey, Option<NodeId>)> {
+    /// Where pages are, and which of them are part of larger ones, asked process by process.
+    fn homes(&mut self, pages: &[WantedPage]) -> (Vec<(PageKey, Option<NodeId>)>, Vec<PageKey>) {
         let mut of_process: BTreeMap<Pid, (Vec<PageKey>, Vec<u64>)> = BTreeMap::new();
         for wanted in pages {
             let (keys, addresses) = of_process.entry(wanted.pid).or_default();
             keys.push(wanted.page);
             addresses.push(wanted.address);
         }
-        let mut homes = Vec::with_capacity(pages.len());
+        let with_sizes = pages.iter().any(|wanted| wanted.with_size);
+        let (mut homes, mut large) = (Vec::with_capacity(pages.len()), Vec::new());
         for (pid, (keys, addresses)) in of_process {
-            homes.extend(keys.into_iter().zip((self.residency)(pid, &addresses)));
+            let places = (self.residency)(pid, &addresses, with_sizes);
+            for (key, (node, is_large)) in keys.into_iter().zip(places) {
+                homes.push((key, node));
+                large.extend(is_large.then_some(key));
+            }
         }
-        homes
+        (homes, large)
     }
 
     fn free_bytes(&self) -> Vec<(NodeId, u64)> {
@@ -520,7 +526,8 @@ mod tests {
 
     fn look() -> Look {
         let topology = Arc::new(topology::synthetic::parse("1x2").unwrap());
-        let residency: Residency = Box::new(|_, pages| vec![Some(NodeId(3)); pages.len()]);
+        let residency: Residency =
+            Box::new(|_, pages, with_sizes| vec![(Some(NodeId(3)), with_sizes); pages.len()]);
         Look::new(
             Reader::new("/"),
             topology,
@@ -548,6 +555,7 @@ mod tests {
                 page,
                 pid: own,
                 address: 16 * 4096,
+                with_size: true,
             }],
         }
     }
@@ -565,7 +573,9 @@ mod tests {
             };
             assert!(program.tasks.iter().any(|task| task.key.tid.0 == own.0));
             assert!(program.tasks.iter().all(|task| !task.affinity.is_empty()));
-            assert_eq!(program.homes[0].1, Some(NodeId(3)));
+            let page = program.homes[0].0;
+            assert_eq!(program.homes, [(page, Some(NodeId(3)))]);
+            assert_eq!(program.large, [page]);
             assert!(!observation.online.is_empty());
         }
         look.forget(AttachmentId(1));

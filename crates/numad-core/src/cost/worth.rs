@@ -96,15 +96,15 @@ impl Program<'_> {
 }
 
 impl Prices {
-    /// These prices by what was seen of the program in the window. It is expected to
-    /// go on as it does for so long.
+    /// These prices by what was seen of the program in the window, where a sample counts so much. It
+    /// is expected to go on as it does for so long.
     ///
     /// Accesses overlap: nobody waits for memory longer than he runs. So where they would take longer one after the
     /// other, each saves that much less.
     #[must_use]
-    pub fn of_program(self, program: &Program<'_>, goes_on: Duration) -> Self {
+    pub fn of_program(self, program: &Program<'_>, per_sample: f64, goes_on: Duration) -> Self {
         let busy_ns = program.busy_ns();
-        let mut prices = self.of_window(busy_ns / 1e9, program.samples);
+        let mut prices = self.of_window(busy_ns / 1e9, program.samples as f64 * per_sample);
         prices.horizon_ns = goes_on.as_nanos() as f64;
         let waits_ns =
             ways(program) * prices.accesses_per_amount * prices.access_saving_ns_per_distance;
@@ -131,6 +131,23 @@ pub(crate) fn way(program: &Program<'_>, page: &Page, there: usize) -> f64 {
         Some(f64::from(user.weight) * f64::from(distances.between(from, there)))
     });
     users.sum()
+}
+
+/// How much each task uses of what is on each node.
+pub(crate) fn uses_by_node(pages: &[Page], tasks: usize, nodes: usize) -> Vec<Vec<f64>> {
+    let mut uses = vec![vec![0.0; nodes]; tasks];
+    for page in pages {
+        let Some(home) = page.home.map(usize::from) else {
+            continue;
+        };
+        for user in page.accessors() {
+            let of_task = uses.get_mut(user.task as usize);
+            if let Some(uses) = of_task.and_then(|of_task| of_task.get_mut(home)) {
+                *uses += f64::from(user.weight);
+            }
+        }
+    }
+    uses
 }
 
 #[cfg(test)]

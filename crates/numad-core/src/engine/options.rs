@@ -172,6 +172,8 @@ pub struct WantedPage {
     pub pid: Pid,
     /// Its first address there.
     pub address: u64,
+    /// Whether it is wanted, too, if it is part of a larger page.
+    pub with_size: bool,
 }
 
 /// Why a program cannot be put under a policy.

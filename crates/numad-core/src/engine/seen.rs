@@ -33,17 +33,20 @@ use crate::time::Time;
 mod apart;
 mod coming;
 mod extents;
+mod homing;
 mod lasting;
 mod messages;
 pub(super) mod pieces;
 pub(super) mod program;
 pub(super) mod sharing;
 mod show;
+mod sizes;
 mod sync;
 pub(super) mod thin;
 mod unseen;
 
 use lasting::Lasting;
+use sizes::Sizes;
 use thin::Thin;
 use unseen::Unseen;
 
@@ -56,7 +59,11 @@ pub(super) struct Seen {
     place: u32,
     /// Whether memory is decided about by blocks: else by single pages, each by its own samples.
     by_blocks: bool,
+    /// Whether that goes by page faults, of which a large page has no more than a small one.
+    of_faults: bool,
     page_shift: u32,
+    /// What they count by that.
+    sizes: Sizes,
     spaces: Spaces,
     shares: Shares,
     tasks: TaskTable,
@@ -137,10 +144,13 @@ impl Seen {
     ) -> Self {
         // A quarter more than take part, for threads that come within a window.
         let seat_count = limits.tasks_max + limits.tasks_max / 4 + 16;
+        let by_blocks = options.by_blocks && options.require_gain;
         Self {
             place,
-            by_blocks: options.by_blocks && options.require_gain,
+            by_blocks,
             page_shift: limits.page_bytes.trailing_zeros(),
+            of_faults: by_blocks && !options.prices.tell_how_often(),
+            sizes: Sizes::default(),
             spaces: Spaces::new(),
             shares: Shares::default(),
             tasks: TaskTable::default(),
@@ -301,9 +311,14 @@ impl Seen {
         }
     }
 
-    /// Weights of the samples of this window.
-    pub(super) const fn weight(&self) -> u64 {
-        self.live.weight
+    /// Weights of the samples of this window, by the memory that they show.
+    pub(super) fn weight(&self) -> f64 {
+        self.live.weight as f64 * self.sizes.mean
+    }
+
+    /// See [`Sizes::mean`].
+    pub(super) const fn mean_size(&self) -> f64 {
+        self.sizes.mean
     }
 
     /// Weights of the samples that memory answered; 0 where the source does not tell what answers.
@@ -428,7 +443,7 @@ impl Seen {
 
     /// The place of a page in the table, if it is tracked.
     pub(super) fn slot_of_page(&self, tag: Tag) -> Option<u32> {
-        Some(self.pages.place(tag)?.0)
+        Some(self.pages.place(tag)?.slot)
     }
 
     /// Samples by page and thread, as pieces count them.

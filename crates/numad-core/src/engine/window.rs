@@ -299,7 +299,7 @@ impl Attachment {
     /// What moves cost in this window, and what they save until the program changes.
     pub(super) fn prices(&self, program: &Program<'_>) -> Prices {
         let prices = self.totals.measured(self.options.prices);
-        prices.of_program(program, self.judged.goes_on())
+        prices.of_program(program, self.seen.mean_size(), self.judged.goes_on())
     }
 
     /// How busy memory is, for a program of which this says how much it asks of it.
@@ -307,7 +307,7 @@ impl Attachment {
         let tells = self.seen.answered() > 0;
         let accesses = match tells {
             true => self.seen.answered() as f64,
-            false => self.seen.weight() as f64 * program.prices.accesses_per_amount,
+            false => self.seen.weight() * program.prices.accesses_per_amount,
         };
         if let Some(each) = traffic::per_weight(program, accesses) {
             program.memory_per_weight = each;

@@ -1,5 +1,6 @@
 //! Nothing is moved that could be chance, or of which too much was lost.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use numad_core::cost::Prices;
@@ -186,6 +187,55 @@ fn who_leaves_memory_that_nobody_sees_is_farther_from_it() {
     stays(9, Veto::Unseen);
     assert_eq!(goes(1_000_000, 0.0, false), plan, "accesses are reads, too");
     assert_eq!(goes(1_000_000, 1e6, true), plan, "and so are hint faults");
+}
+
+#[test]
+fn a_fault_of_a_large_page_counts_as_many_as_its_small_ones_would() {
+    let beside = |large: Option<Range<u64>>, accesses_per_busy_second| {
+        let mut options = gain();
+        options.prices.accesses_per_busy_second = accesses_per_busy_second;
+        let mut world = World::new("2x2@10,20");
+        world.large = large;
+        let (_, script) = world.attach(10, &[0, 2], options);
+        // All pages are on node 0, as thread 10 is.
+        (0..96).for_each(|page| world.touch(10, page, 1));
+        (20..24).for_each(|stretch| world.touch(11, stretch * 512, 1));
+        world.window();
+        let beside = script.lock().unwrap().beside;
+        format!("{:.1} %", beside * 100.0)
+    };
+    assert_eq!(beside(None, 1e6), "96.0 %");
+    let large = Some(512..u64::MAX);
+    assert_eq!(beside(large.clone(), 1e6), "4.5 %", "96 of 96 + 2,048");
+    assert_eq!(beside(Some(0..u64::MAX), 1e6), "96.0 %", "all are alike");
+    assert_eq!(beside(large, 0.0), "96.0 %", "accesses are counted");
+}
+
+#[test]
+fn threads_that_nobody_has_bound_are_where_their_memory_is_if_they_can_change_places() {
+    // Thread 10 is on node 0, thread 11 on node 1; of eight pages of each, so many are on node 0.
+    let beside = |own: [u64; 2]| {
+        let mut world = World::new("2x2@10,20");
+        let (_, script) = world.attach(10, &[0, 2], gain());
+        for (tid, on_first) in [10, 11].into_iter().zip(own) {
+            for at in 0..8 {
+                let page = u64::from(tid) * 1000 + at;
+                world.homes.insert(page, NodeId(u32::from(at >= on_first)));
+                world.touch(tid, page, 2);
+            }
+        }
+        world.window();
+        let beside = script.lock().unwrap().beside;
+        format!("{:.0} of 16", beside * 16.0)
+    };
+    assert_eq!(beside([8, 0]), "16 of 16", "they are");
+    assert_eq!(beside([0, 8]), "16 of 16", "they change places");
+    assert_eq!(beside([8, 8]), "8 of 16", "to gather would crowd a node");
+    assert_eq!(
+        beside([0, 5]),
+        "3 of 16",
+        "one whose memory is on both has no home"
+    );
 }
 
 /// In which windows a page, whose move costs so much, goes to the node that its user is to leave.

@@ -280,6 +280,7 @@ impl Run {
             tasks: self.threads(id, missing, wild),
             homes: self.homes(id, wild),
             nodes_allowed: nodes_allowed.clone(),
+            large: Vec::new(),
             sharing: ObservedSharing::default(),
             resident_bytes: 0,
         });

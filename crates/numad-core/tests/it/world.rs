@@ -155,6 +155,8 @@ pub(crate) struct World {
     pub(crate) online: CpuSet,
     pub(crate) nodes_allowed: NodeSet,
     /// What is told of shared memory with every look.
+    /// Pages that are part of larger ones.
+    pub(crate) large: Option<std::ops::Range<u64>>,
     pub(crate) sharing: ObservedSharing,
     pub(crate) resident_bytes: u64,
     /// Answers in place of the truth, in order.
@@ -208,6 +210,7 @@ impl World {
             traffic: Vec::new(),
             online: CpuSet::new(),
             nodes_allowed: NodeSet::new(),
+            large: None,
             sharing: ObservedSharing::default(),
             resident_bytes: 0,
             answers: Vec::new(),
@@ -309,6 +312,7 @@ impl World {
 
     pub(crate) fn observe(&self, programs: &[AttachmentId]) -> Observation {
         let program = |&id: &AttachmentId| ObservedProgram {
+            large: self.large_of(id),
             attachment: id,
             tasks: self
                 .threads
@@ -333,6 +337,17 @@ impl World {
             traffic: self.traffic.clone(),
             kernel_balances: self.kernel_balances,
         }
+    }
+
+    /// Wanted pages that are part of larger ones.
+    fn large_of(&self, id: AttachmentId) -> Vec<PageKey> {
+        let wanted = self.engine.wanted_pages(id, 10_000).into_iter();
+        let is_large = |page: &PageKey| {
+            self.large
+                .as_ref()
+                .is_some_and(|large| large.contains(&page.page))
+        };
+        wanted.filter(is_large).collect()
     }
 
     fn homes_of(&self, id: AttachmentId) -> Vec<(PageKey, Option<NodeId>)> {

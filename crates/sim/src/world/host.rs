@@ -57,9 +57,14 @@ impl World {
                 cgroup_cpus: self.cgroup_cpus.clone(),
             })
             .collect();
+        let large = match self.conditions.huge {
+            true => homes.iter().map(|(page, _)| *page).collect(),
+            false => Vec::new(),
+        };
         ObservedProgram {
             attachment,
             tasks,
+            large,
             homes,
             nodes_allowed: NodeSet::new(),
             sharing: ObservedSharing::default(),

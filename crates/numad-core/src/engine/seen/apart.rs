@@ -77,3 +77,44 @@ pub(super) fn users_on(
     put_most_first(&mut users);
     users
 }
+
+/// Whether of most samples of a block nobody has more than half in their piece: else its threads
+/// only lie beside each other, and are not told apart yet. Both halves are halved and doubled in
+/// docs/measurements.md.
+pub(super) fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
+    let (mut mixed, mut rest) = (0, 0);
+    let number = |point: &Point| point.tag().page() >> bits;
+    for piece in points.chunk_by(|one, other| number(one) == number(other)) {
+        let (own, samples) = most_of(piece);
+        match own * 2 <= samples {
+            true => mixed += u64::from(samples),
+            false => rest += u64::from(samples),
+        }
+        if mixed.max(rest) * 2 > all {
+            break;
+        }
+    }
+    mixed > rest
+}
+
+/// Samples of the thread that has more than half of a piece, if one has, and all (the vote of Boyer
+/// and Moore). If none has, the first figure is no more than half.
+fn most_of(piece: &[Point]) -> (u32, u32) {
+    let (mut seat, mut lead, mut all) = (piece[0].seat(), 0, 0);
+    for point in piece {
+        let samples = point.samples();
+        all += samples;
+        if point.seat() == seat {
+            lead += samples;
+        } else if samples <= lead {
+            lead -= samples;
+        } else {
+            (seat, lead) = (point.seat(), samples - lead);
+        }
+    }
+    if lead == 0 {
+        return (0, all);
+    }
+    let own = piece.iter().filter(|point| point.seat() == seat);
+    (own.map(|point| point.samples()).sum(), all)
+}

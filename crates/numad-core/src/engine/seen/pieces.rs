@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::super::rounded;
 use super::Seen;
-use super::apart::{Apart, users_on};
+use super::apart::{Apart, is_mixed, users_on};
 use super::extents::Extents;
 use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
@@ -42,8 +42,9 @@ pub(in crate::engine) struct Pieces {
     pages: u64,
     /// Who uses blocks, those of one after those of the other: position of the task, and samples.
     users: Vec<(u32, f64)>,
-    /// Where the sampled pages of pieces are, by point.
+    /// Where the sampled pages of pieces are, and whether they are part of larger ones, by point.
     homes: Vec<Option<u16>>,
+    large: Vec<bool>,
     /// The pages of pieces, in the same way as users.
     ranges: Vec<Range<u64>>,
     /// Slots of pages that are looked up as part of a piece.
@@ -239,6 +240,7 @@ impl Seen {
         let mut learned = Lasting::default();
         found.inside = Bits::new(self.pages.slots() as usize);
         found.homes = vec![None; self.forest.points().len()];
+        found.large = vec![false; self.forest.points().len()];
         let (mut cuts, mut counts) = (Vec::new(), Apart::default());
         for (index, (block, place)) in blocks.iter().zip(places).enumerate() {
             let ranges = &extents.ranges[place.clone()];
@@ -247,7 +249,8 @@ impl Seen {
             let mut apart = false;
             if bits > 0 {
                 apart = self.look_up(&block, &nodes, &mut counts, found);
-                infer_talk(&mut self.comm, &block, positions);
+                let large = &found.large[block.points.clone()];
+                infer_talk(&mut self.comm, (&block, points, large), positions);
                 cuts.push((index, bits, place));
             }
             let told = (block.users, points);
@@ -356,7 +359,7 @@ impl Seen {
             bench.extents.clear();
             bench.extents.extend(cut(block.extents, &own));
             bench.cut_runs(&own);
-            self.split(&points, bench, found);
+            self.split(&points, positions, (bench, found));
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
                 bench.pages_of(at, &mut found.ranges);
@@ -376,7 +379,7 @@ impl Seen {
                     forgotten: 0,
                     span: count(&found.ranges[begin..]),
                 };
-                let weight = positions.weight_per_sample * part.samples;
+                let weight = positions.weight_per_sample * part.weight;
                 let own = on.iter().find(|(home, _)| Some(*home) == part.home);
                 let users = own.map_or(&users, |(_, own)| own);
                 users.choose(&mut page, (weight, number));
@@ -423,19 +426,29 @@ impl Seen {
 
     /// Splits a piece by the nodes that its pages are on. Pages that nobody has looked up count to
     /// the node where most sampled pages are, or came from if we moved them.
-    fn split(&self, points: &Range<usize>, bench: &mut Bench, found: &mut Pieces) {
-        let unknown = self.look_at(points.clone(), bench, found);
+    fn split(
+        &self,
+        points: &Range<usize>,
+        positions: &Positions,
+        (bench, found): (&mut Bench, &mut Pieces),
+    ) {
+        let unknown = self.look_at(points.clone(), positions, bench, found);
         // The first of those with most.
         let most = bench.votes.iter().rev().max_by_key(|vote| vote.1);
         bench.most = most.map(|&(home, _)| home);
         let first = self.forest.points()[points.start].tag();
         let Some(home) = bench.most else {
-            bench.parts.push(Part::new(first, None, unknown));
+            bench.parts.push(Part {
+                tag: first,
+                home: None,
+                samples: unknown,
+                weight: unknown,
+            });
             return;
         };
         let known: f64 = bench.parts.iter().map(|part| part.samples).sum();
         for part in &mut bench.parts {
-            part.samples *= 1.0 + unknown / known;
+            part.scale(1.0 + unknown / known);
         }
         if bench.parts.iter().all(|part| part.home != Some(home)) {
             // All that was sampled has moved already, and the rest has not: pages that were never
@@ -451,11 +464,16 @@ impl Seen {
             let mut free = tags.filter(|tag| bench.parts.iter().all(|part| part.tag != *tag));
             let share = count(open) as f64 / count(&bench.extents).max(1) as f64;
             if let Some(tag) = free.next() {
+                let weight: f64 = bench.parts.iter().map(|part| part.weight).sum();
                 for part in &mut bench.parts {
-                    part.samples *= 1.0 - share;
+                    part.scale(1.0 - share);
                 }
-                let rest = Part::new(tag, Some(home), (known + unknown) * share);
-                bench.parts.push(rest);
+                bench.parts.push(Part {
+                    tag,
+                    home: Some(home),
+                    samples: (known + unknown) * share,
+                    weight: weight * share,
+                });
             }
         }
         bench.parts.sort_unstable_by_key(|part| part.tag.word());
@@ -471,22 +489,24 @@ impl Seen {
         found: &mut Pieces,
     ) -> bool {
         let points = &self.forest.points()[block.points.clone()];
-        let homes = &mut found.homes[block.points.clone()];
+        let homes = found.homes[block.points.clone()].iter_mut();
+        let homes = homes.zip(&mut found.large[block.points.clone()]);
         let may_be = !nodes.are_one(block.users);
         counts.begin(nodes.count());
         let mut last = None;
-        for (point, known) in points.iter().zip(homes) {
+        for (point, (known, is_large)) in points.iter().zip(homes) {
             let tag = point.tag();
-            let home = match last {
-                Some((same, home)) if same == tag => home,
-                _ => self.pages.place(tag).and_then(|(slot, home)| {
-                    found.inside.insert(slot as usize);
-                    home
-                }),
+            let place = match last {
+                Some((same, place)) if same == tag => place,
+                _ => self.pages.place(tag),
             };
-            last = Some((tag, home));
-            *known = home;
-            if let (true, Some(home)) = (may_be, home)
+            last = Some((tag, place));
+            let Some(place) = place else {
+                continue;
+            };
+            found.inside.insert(place.slot as usize);
+            (*known, *is_large) = (place.home, place.is_large);
+            if let (true, Some(home)) = (may_be, place.home)
                 && let Some(node) = nodes.of(point.seat())
             {
                 counts.put(node, usize::from(home), point.samples());
@@ -497,12 +517,19 @@ impl Seen {
 
     /// Looks at where the sampled pages of a piece are; samples on pages of which that is not
     /// known.
-    fn look_at(&self, points: Range<usize>, bench: &mut Bench, found: &mut Pieces) -> f64 {
+    fn look_at(
+        &self,
+        points: Range<usize>,
+        positions: &Positions,
+        bench: &mut Bench,
+        found: &mut Pieces,
+    ) -> f64 {
         bench.parts.clear();
         bench.votes.clear();
         bench.strays.clear();
         let (mut unknown, mut run, mut at) = (0, 0, 0);
         let homes = &mut found.homes[points.clone()];
+        let large = &found.large[points.clone()];
         let points = &self.forest.points()[points];
         while let Some(point) = points.get(at) {
             let (tag, first) = (point.tag(), at);
@@ -532,9 +559,18 @@ impl Seen {
                 None => bench.votes.push((was, samples)),
             }
             let (home, samples) = (Some(home), f64::from(samples) / f64::from(SAMPLE));
+            let weight = samples * positions.sizes.weight(large[first]);
             match bench.parts.iter_mut().find(|part| part.home == home) {
-                Some(part) => part.samples += samples,
-                None => bench.parts.push(Part::new(tag, home, samples)),
+                Some(part) => {
+                    part.samples += samples;
+                    part.weight += weight;
+                }
+                None => bench.parts.push(Part {
+                    tag,
+                    home,
+                    samples,
+                    weight,
+                }),
             }
         }
         f64::from(unknown) / f64::from(SAMPLE)
@@ -548,11 +584,14 @@ struct Part {
     tag: Tag,
     home: Option<u16>,
     samples: f64,
+    /// The same by the memory that they show.
+    weight: f64,
 }
 
 impl Part {
-    const fn new(tag: Tag, home: Option<u16>, samples: f64) -> Self {
-        Self { tag, home, samples }
+    fn scale(&mut self, times: f64) {
+        self.samples *= times;
+        self.weight *= times;
     }
 }
 
@@ -628,52 +667,18 @@ struct Cut<'a> {
     placed: &'a Runs<Placed>,
 }
 
-/// Whether of most samples of a block nobody has more than half in their piece: else its threads
-/// only lie beside each other, and are not told apart yet. Both halves are halved and doubled in
-/// docs/measurements.md.
-fn is_mixed(points: &[Point], all: u64, bits: u32) -> bool {
-    let (mut mixed, mut rest) = (0, 0);
-    let number = |point: &Point| point.tag().page() >> bits;
-    for piece in points.chunk_by(|one, other| number(one) == number(other)) {
-        let (own, samples) = most_of(piece);
-        match own * 2 <= samples {
-            true => mixed += u64::from(samples),
-            false => rest += u64::from(samples),
-        }
-        if mixed.max(rest) * 2 > all {
-            break;
-        }
-    }
-    mixed > rest
-}
-
-/// Samples of the thread that has more than half of a piece, if one has, and all (the vote of Boyer
-/// and Moore). If none has, the first figure is no more than half.
-fn most_of(piece: &[Point]) -> (u32, u32) {
-    let (mut seat, mut lead, mut all) = (piece[0].seat(), 0, 0);
-    for point in piece {
-        let samples = point.samples();
-        all += samples;
-        if point.seat() == seat {
-            lead += samples;
-        } else if samples <= lead {
-            lead -= samples;
-        } else {
-            (seat, lead) = (point.seat(), samples - lead);
-        }
-    }
-    if lead == 0 {
-        return (0, all);
-    }
-    let own = piece.iter().filter(|point| point.seat() == seat);
-    (own.map(|point| point.samples()).sum(), all)
-}
-
 /// What threads share by a block of which single pages tell little: of each one's use in this
 /// window the part that is the other's of all use.
-fn infer_talk(comm: &mut CommTable, block: &Block<'_>, positions: &Positions) {
+fn infer_talk(
+    comm: &mut CommTable,
+    (block, points, large): (&Block<'_>, &[Point], &[bool]),
+    positions: &Positions,
+) {
     let all = block.samples() as f64;
-    let each = positions.weight_per_sample / (all * f64::from(SAMPLE));
+    let of_large = points.iter().zip(large).filter(|(_, large)| **large);
+    let of_large: u32 = of_large.map(|(point, _)| point.samples()).sum();
+    let size = 1.0 + f64::from(of_large) / all * (positions.sizes.large - 1.0);
+    let each = positions.weight_per_sample * size / (all * f64::from(SAMPLE));
     for (index, one) in block.users.iter().enumerate() {
         for other in &block.users[..index] {
             let live = u64::from(one.live) * u64::from(other.all)

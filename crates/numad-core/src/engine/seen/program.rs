@@ -8,6 +8,7 @@ use topology::{CpuSet, Topology};
 use super::super::rounded;
 use super::Seen;
 use super::pieces::Pieces;
+use super::sizes::Sizes;
 use crate::activity::{self, Candidate};
 use crate::capacity::capacities;
 use crate::cost::Prices;
@@ -182,9 +183,18 @@ impl Seen {
             scratch.free_bytes.push(if may { free } else { 0 });
         }
         let seats: Vec<Option<Seat>> = self.seats_of(&scratch.slots);
+        if self.of_faults {
+            self.sizes = Sizes::of(&self.pages, self.page_shift);
+        }
         let positions = Positions::new(&seats, self);
         let found = (&mut scratch.pieces, &mut scratch.pages);
         self.fill_pieces((&positions, &scratch.tasks), placed, found);
+        self.bring_home(
+            &scratch.slots,
+            scratch.capacity.len(),
+            &scratch.pages,
+            &mut scratch.tasks,
+        );
         self.note_shown(scratch.pieces.pages());
         self.fill_records(&positions, scratch);
         scratch.pieces.positions = positions;
@@ -228,6 +238,7 @@ pub(in crate::engine) struct Positions {
     of_seats: Vec<Option<u32>>,
     /// What a sample weighs on average.
     pub(in crate::engine) weight_per_sample: f64,
+    pub(super) sizes: Sizes,
 }
 
 impl Positions {
@@ -235,6 +246,7 @@ impl Positions {
         Self {
             of_seats: positions(seats),
             weight_per_sample: seen.weight_per_sample(),
+            sizes: seen.sizes,
         }
     }
 
@@ -283,11 +295,12 @@ impl Positions {
 
     /// How many times their own weight the accessors of an entry stand for.
     fn stands_for(&self, entry: &Entry) -> f64 {
+        let size = self.sizes.weight(entry.is_large());
         let known: f64 = entry.weights.iter().map(|&weight| f64::from(weight)).sum();
         if entry.count() < ACCESSORS_MAX || known <= 0.0 {
-            return 1.0;
+            return size;
         }
-        (self.weight_per_sample * entry.exact_samples() / known).max(1.0)
+        (self.weight_per_sample * entry.exact_samples() / known).max(1.0) * size
     }
 }
 

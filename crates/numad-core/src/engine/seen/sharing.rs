@@ -43,6 +43,7 @@ impl Engine {
                     page,
                     pid: place.pid,
                     address: place.page << seen.page_shift,
+                    with_size: seen.of_faults,
                 })
             })
             .collect()

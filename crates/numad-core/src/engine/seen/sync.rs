@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use topology::{CpuSet, NodeId, Pid, TaskKey, Topology};
+use topology::{CpuSet, Pid, TaskKey, Topology};
 
 use super::Seen;
 use crate::engine::registry::Registry;
 use crate::observation::{ObservedProgram, ObservedTask};
-use crate::policy::PageKey;
 use crate::tables::index::Spot;
 use crate::tables::pages::Tag;
 use crate::tables::spaces::LocalSpace;
@@ -68,7 +67,7 @@ impl Seen {
         self.part_from_the_gone(registry);
         self.note_resident(program.resident_bytes);
         self.learn_sharing(registry, &program.sharing);
-        self.learn_homes(&program.homes, look.topology);
+        self.learn_homes(program, look.topology);
         found.ended = program.tasks.is_empty();
         if found.ended {
             self.retire_all(registry, |_| true);
@@ -137,10 +136,12 @@ impl Seen {
         }
     }
 
-    fn learn_homes(&mut self, homes: &[(PageKey, Option<NodeId>)], topology: &Topology) {
+    fn learn_homes(&mut self, program: &ObservedProgram, topology: &Topology) {
+        let mut large = program.large.iter().peekable();
         // Thousands of pages of a few spaces, one behind the other.
         let mut last = None;
-        for (page, node) in homes {
+        for (page, node) in &program.homes {
+            let is_large = large.next_if_eq(&page).is_some();
             let known = last.filter(|(space, _)| *space == page.space);
             let (_, local) =
                 known.unwrap_or_else(|| (page.space, self.spaces.local_of(page.space)));
@@ -148,7 +149,7 @@ impl Seen {
             if let Some(tag) = local.and_then(|local| Tag::new(local, page.page)) {
                 let position = node.and_then(|node| topology.position(node));
                 let home = position.and_then(|position| u16::try_from(position).ok());
-                self.pages.set_home(tag, home);
+                self.pages.set_place(tag, home, is_large && self.of_faults);
                 self.window.nowhere += u64::from(node.is_none());
             }
         }

@@ -79,6 +79,12 @@ enum Thp {
 impl Thp {
     const ALL: [Self; 3] = [Self::Never, Self::Madvise, Self::Always];
 
+    /// The one of this word, which stands in that text.
+    fn named(word: &str, text: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().find(|thp| thp.word() == word);
+        known.with_context(|| format!("`{word}` of `{text}` is none of never, madvise, always"))
+    }
+
     const fn word(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -94,13 +100,7 @@ impl Workload {
         let (kind, size) = text.split_once('@').unwrap_or((text, ""));
         let (size, thp) = match size.split_once('/') {
             None => (size, None),
-            Some((size, word)) => {
-                let known = Thp::ALL.into_iter().find(|thp| thp.word() == word);
-                let known = known.with_context(|| {
-                    format!("`{word}` of `{text}` is none of never, madvise, always")
-                })?;
-                (size, Some(known))
-            }
+            Some((size, word)) => (size, Some(Thp::named(word, text)?)),
         };
         let threads = machine.nodes * machine.cpus_per_node;
         let mib = size
@@ -151,8 +151,14 @@ fn chosen(machine: &Machine, names: &[String]) -> Result<Vec<Workload>> {
         } else if name.contains('@') {
             chosen.push(Workload::sized(name, machine)?);
         } else {
-            let known = all.iter().find(|one| one.name == *name).cloned();
-            chosen.push(known.with_context(|| format!("there is no workload `{name}`"))?);
+            let (plain, word) = name.split_once('/').unwrap_or((name, ""));
+            let known = all.iter().find(|one| one.name == plain).cloned();
+            let mut known = known.with_context(|| format!("there is no workload `{name}`"))?;
+            if !word.is_empty() {
+                known.thp = Some(Thp::named(word, name)?);
+            }
+            known.name.clone_from(name);
+            chosen.push(known);
         }
     }
     Ok(chosen)
@@ -209,7 +215,7 @@ fn workloads(threads: usize) -> Result<Vec<Workload>> {
         .into_iter()
         .map(|(name, _)| Workload {
             command: format!(
-                "env OMP_NUM_THREADS={threads} {PROGRAMS}/'{}'",
+                "env OMP_NUM_THREADS={threads} OMP_WAIT_POLICY=passive {PROGRAMS}/'{}'",
                 name.replace('\'', "")
             ),
             name,
@@ -352,6 +358,8 @@ pub(crate) struct Wanted {
     pub(crate) seeds: u32,
     /// Whether runs that are kept are done again.
     pub(crate) fresh: bool,
+    /// How long a program runs before anybody looks at it, in guest seconds.
+    pub(crate) attach_after: u32,
 }
 
 /// Runs what is not kept yet, and gives all cells by workload.
@@ -360,7 +368,9 @@ pub(crate) fn compare(kit: &Kit, wanted: &Wanted, say: &mut dyn FnMut(&str)) -> 
     fs::create_dir_all(kit.path("compare"))?;
     let contestants = rivals::present(kit, (&wanted.machine, &image), &wanted.contestants, say)?;
     let mut cells = Vec::new();
-    for workload in &chosen(&wanted.machine, &wanted.workloads)? {
+    for mut workload in chosen(&wanted.machine, &wanted.workloads)? {
+        workload.seconds += wanted.attach_after;
+        let workload = &workload;
         let takes_part = |one: &&Contestant| workload.kind == Of::Ours || !one.oracle;
         for contestant in contestants.iter().filter(takes_part) {
             let rows = (1..=wanted.seeds)
@@ -389,13 +399,21 @@ fn one_run(
     let kept = kept(
         &kit.path("compare"),
         &kept_for(wanted.machine.name, kit::other_kernel().as_deref()),
-        &workload.name,
+        &match wanted.attach_after {
+            0 => workload.name.clone(),
+            after => format!("{} after {after}", workload.name),
+        },
         &contestant.name,
         seed,
     );
     let name = format!("{} under {}, seed {seed}", workload.name, contestant.name);
     if wanted.fresh || !kept.exists() {
-        let script = script(contestant, workload, seed, &wanted.machine);
+        let script = script(
+            contestant,
+            workload,
+            (seed, wanted.attach_after),
+            &wanted.machine,
+        );
         let row = match run(kit, wanted, image, (&script, workload.seconds)) {
             Ok(row) => row,
             Err(error) => {
@@ -435,7 +453,12 @@ fn kept(folder: &Path, machine: &str, workload: &str, contestant: &str, seed: u3
     folder.join(name.replace([':', ' ', '/'], "_"))
 }
 
-fn script(contestant: &Contestant, workload: &Workload, seed: u32, machine: &Machine) -> String {
+fn script(
+    contestant: &Contestant,
+    workload: &Workload,
+    (seed, attach_after): (u32, u32),
+    machine: &Machine,
+) -> String {
     let mut command = workload.command.clone();
     if workload.kind != Of::Theirs {
         command += &format!(" --seed {seed}");
@@ -468,6 +491,7 @@ LD_PRELOAD=/lib/mark.so {prefix} {command} >/out/workload &
 program=$!
 began=$(milliseconds)
 within 20 grep -q . /out/workload || fail "the workload says nothing"
+sleep {attach_after}
 {after}
 # From its start, or a program that changes by the clock would be at another point of its work under each contestant.
 left=$(({seconds} - ($(milliseconds) - began) / 1000))
@@ -612,13 +636,14 @@ mod tests {
             thp: None,
         };
         let all = contestants(&["deloc".to_owned()], &[Source::Faults]).unwrap();
-        let text = script(&all[0], &own, 3, &machine);
+        let text = script(&all[0], &own, (3, 15), &machine);
+        assert!(text.contains("\nsleep 15\n"), "{text}");
         assert!(
             text.contains("mark.so  env OMP_NUM_THREADS=8 /opt/programs/'cg.S.x' >/out"),
             "{text}"
         );
         let ours = &workloads(8).unwrap()[0];
-        let oracle = script(all.last().unwrap(), ours, 3, &machine);
+        let oracle = script(all.last().unwrap(), ours, (3, 0), &machine);
         assert!(
             oracle.contains("--threads 8 --release-rounds 0 --seed 3 --oracle 0-1/2-3/4-5/6-7 >"),
             "{oracle}"
@@ -633,6 +658,8 @@ mod tests {
             chosen(&machine, &names)
         };
         assert_eq!(choose(&["real"]).unwrap().len(), REAL.len());
+        let small = &choose(&["pairs/never"]).unwrap()[0];
+        assert_eq!((&*small.name, small.thp), ("pairs/never", Some(Thp::Never)));
         let huge = &choose(&["slices@32M/always"]).unwrap()[0];
         assert!(
             huge.command
@@ -640,7 +667,7 @@ mod tests {
             "{}",
             huge.command
         );
-        let text = script(&contestants(&[], &[]).unwrap()[1], huge, 1, &machine);
+        let text = script(&contestants(&[], &[]).unwrap()[1], huge, (1, 0), &machine);
         assert!(
             text.contains("\necho always >/sys/kernel/mm/transparent_hugepage/enabled"),
             "{text}"
@@ -649,6 +676,7 @@ mod tests {
             ("slices@128M", "do not fit"),
             ("slices@0M", "no size"),
             ("slices@4M/sometimes", "never, madvise, always"),
+            ("pairs/sometimes", "never, madvise, always"),
             ("slice", "no workload"),
         ] {
             let error = choose(&[name]).unwrap_err().to_string();
@@ -665,7 +693,7 @@ mod tests {
         let machine = crate::machine::find("ring4").unwrap();
         let placed = workloads(8).unwrap();
         let placed = placed.iter().find(|one| one.name == PLACED).unwrap();
-        let text = script(&contestants(&[], &[]).unwrap()[0], placed, 1, &machine);
+        let text = script(&contestants(&[], &[]).unwrap()[0], placed, (1, 0), &machine);
         assert!(text.contains("--oracle 0-1/2-3/4-5/6-7"), "{text}");
         assert!(text.contains("\nsettings </dev/null\n"), "{text}");
     }

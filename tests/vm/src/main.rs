@@ -101,6 +101,9 @@ enum Command {
         /// Do again what was done before.
         #[arg(long)]
         fresh: bool,
+        /// Seconds that a program runs before anybody looks at it.
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+        attach_after: u32,
         /// Where table.md and compare.html go.
         #[arg(short, long, default_value = ".")]
         output: PathBuf,
@@ -165,6 +168,7 @@ impl Command {
                 only,
                 machine,
                 fresh,
+                attach_after,
                 output,
             } => {
                 let wanted = compare::Wanted {
@@ -176,6 +180,7 @@ impl Command {
                     )?,
                     seeds,
                     fresh,
+                    attach_after,
                 };
                 let cells = compare::compare(&kit, &wanted, &mut say)?;
                 say(&report::write(&cells, &machine, &output)?);

@@ -111,6 +111,8 @@ pub(crate) struct Record {
     pub first_seen: Time,
     /// Position of the node that it was on when the program's memory came to be.
     pub began: Option<u16>,
+    /// Windows in which it was taken to be where its memory is.
+    pub homed: u8,
     /// Processor time at the beginning of the window, and when that was.
     pub base: Option<(Time, Duration)>,
     /// Processor time when last observed.

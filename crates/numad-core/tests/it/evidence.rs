@@ -214,20 +214,23 @@ fn a_fault_of_a_large_page_counts_as_many_as_its_small_ones_would() {
 #[test]
 fn threads_that_nobody_has_bound_are_where_their_memory_is_if_they_can_change_places() {
     // Thread 10 is on node 0, thread 11 on node 1; of eight pages of each, so many are on node 0.
-    let beside = |own: [u64; 2]| {
+    let beside_after = |windows: u32, own: [u64; 2]| {
         let mut world = World::new("2x2@10,20");
         let (_, script) = world.attach(10, &[0, 2], gain());
-        for (tid, on_first) in [10, 11].into_iter().zip(own) {
-            for at in 0..8 {
-                let page = u64::from(tid) * 1000 + at;
-                world.homes.insert(page, NodeId(u32::from(at >= on_first)));
-                world.touch(tid, page, 2);
+        for _ in 0..windows {
+            for (tid, on_first) in [10, 11].into_iter().zip(own) {
+                for at in 0..8 {
+                    let page = u64::from(tid) * 1000 + at;
+                    world.homes.insert(page, NodeId(u32::from(at >= on_first)));
+                    world.touch(tid, page, 2);
+                }
             }
+            world.window();
         }
-        world.window();
         let beside = script.lock().unwrap().beside;
         format!("{:.0} of 16", beside * 16.0)
     };
+    let beside = |own| beside_after(1, own);
     assert_eq!(beside([8, 0]), "16 of 16", "they are");
     assert_eq!(beside([0, 8]), "16 of 16", "they change places");
     assert_eq!(beside([8, 8]), "8 of 16", "to gather would crowd a node");
@@ -236,6 +239,8 @@ fn threads_that_nobody_has_bound_are_where_their_memory_is_if_they_can_change_pl
         "3 of 16",
         "one whose memory is on both has no home"
     );
+    assert_eq!(beside_after(8, [0, 8]), "16 of 16");
+    assert_eq!(beside_after(9, [0, 8]), "0 of 16", "nobody binds them");
 }
 
 /// In which windows a page, whose move costs so much, goes to the node that its user is to leave.

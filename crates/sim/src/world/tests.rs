@@ -612,6 +612,31 @@ fn memory_grows_and_threads_start_one_after_the_other() {
 }
 
 #[test]
+fn threads_wander_that_nobody_has_bound_and_every_processor_keeps_one() {
+    let mut spec = sized("slices", "8M", false);
+    spec.conditions.wander = true;
+    let mut world = World::new(&spec);
+    let mut changed = 0;
+    let before = world.thread_nodes();
+    let node = before[0].unwrap();
+    assert_eq!(bind(&mut world, 0, node.0), Outcome::Bound);
+    for _ in 0..20 {
+        let then = world.thread_nodes();
+        run(&mut world, 100);
+        let now = world.thread_nodes();
+        assert_eq!(now[0], Some(node), "bound");
+        let sorted = |nodes: &[Option<NodeId>]| {
+            let mut nodes = nodes.to_vec();
+            nodes.sort_unstable();
+            nodes
+        };
+        assert_eq!(sorted(&now), sorted(&before));
+        changed += usize::from(now != then);
+    }
+    assert!(changed > 10, "{changed}");
+}
+
+#[test]
 fn faults_show_first_writes_and_only_where_protecting_is_short() {
     let seen = |memory: &str, huge: bool| {
         let mut spec = sized("slices", memory, huge);

@@ -93,6 +93,7 @@ impl Seen {
             ran: None,
             first_seen: now,
             began: None,
+            homed: 0,
             base: None,
             cpu_time: Duration::ZERO,
             busy: None,

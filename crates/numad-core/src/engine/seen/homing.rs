@@ -15,6 +15,10 @@ use crate::policy::{Page, Task};
 /// threads wander do 1.1 and 0.3 % less (docs/measurements.md, "Programs with barriers").
 const MOST: f64 = 0.75;
 
+/// Windows in which a thread is taken to be where it does not run. One that is not bound by then is
+/// left alone: by a policy that moves pages alone, or since somebody else binds it.
+const WINDOWS: u8 = 8;
+
 /// A thread, the node of most of its memory, and how much it uses of that.
 #[derive(Clone, Copy, Debug)]
 struct Wanderer {
@@ -27,14 +31,16 @@ impl Seen {
     /// Has threads be where most of their memory is that nobody has bound, as far as they can change
     /// places. The slots are those of the tasks.
     pub(super) fn bring_home(
-        &self,
+        &mut self,
         slots: &[u32],
         nodes: usize,
         pages: &[Page],
         tasks: &mut [Task],
     ) {
         let record = |&slot: &u32| self.tasks.record(slot);
-        let wanders = |slot: &u32| record(slot).is_some_and(|record| record.placed().is_none());
+        let wanders = |slot: &u32| {
+            record(slot).is_some_and(|record| record.placed().is_none() && record.homed < WINDOWS)
+        };
         if !self.by_blocks || !slots.iter().any(wanders) {
             return;
         }
@@ -73,6 +79,9 @@ impl Seen {
         }
         for one in wanderers {
             tasks[one.task].node = Some(one.home);
+            if let Some(record) = self.tasks.record_mut(slots[one.task]) {
+                record.homed += 1;
+            }
         }
     }
 }

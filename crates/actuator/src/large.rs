@@ -8,8 +8,8 @@ use topology::Pid;
 
 use crate::sys;
 
-/// For each of these pages of a process, whether it is part of a larger one. No for all where the kernel
-/// does not tell, as before Linux 6.7, and where we may not look. Changes nothing.
+/// For each of these pages of a process, whether it is part of a larger one. No for all where the
+/// kernel does not tell, as before Linux 6.7, and where we may not look. Changes nothing.
 #[must_use]
 pub fn are_large(pid: Pid, pages: &[u64], page_bytes: u64) -> Vec<bool> {
     // A large page takes the place of a table of small ones, which has a word for each.

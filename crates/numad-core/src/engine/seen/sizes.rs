@@ -1,9 +1,9 @@
 //! How much memory a page fault stands for.
 //!
-//! A page that we provoke a fault of faults once, however large it is. So of a thread whose memory is mapped in large
-//! pages there are 512 times fewer samples than of one that has small ones, and next to those it would seem to do
-//! nothing. Where a program has both, a sample of a large page counts as many as there are small ones in it. That makes
-//! nothing surer: it is one sample still.
+//! A page that we provoke a fault of faults once, however large it is. So of a thread whose memory
+//! is mapped in large pages there are 512 times fewer samples than of one that has small ones, and
+//! next to those it would seem to do nothing. Where a program has both, a sample of a large page
+//! counts as many as there are small ones in it. That makes nothing surer: it is one sample still.
 
 use crate::tables::pages::PageTable;
 
@@ -32,7 +32,8 @@ impl Sizes {
         if large <= 0.0 || small <= 0.0 {
             return Self::default();
         }
-        // A table of the kernel's has a word for each page, and a large page takes the place of one table.
+        // A table of the kernel's has a word for each page, and a large page takes the place of one
+        // table.
         let times = f64::from((1_u32 << shift) / (u64::BITS / u8::BITS));
         Self {
             large: times,

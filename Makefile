@@ -14,7 +14,7 @@ SCENARIOS ?=
 COMPARE ?=
 POLICIES ?=
 
-.PHONY: help setup demo test test-vm compare build release fast lint docs bench bench-mapping instructions fuzz session soak install uninstall
+.PHONY: help setup demo test test-vm compare programs build release fast lint docs bench bench-mapping instructions fuzz session soak install uninstall
 
 help:
 	@echo 'make demo     build, then show numad at work on this machine in half a minute; VERBOSE=1 shows more'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test     everything that can be tested on this machine'
 	@echo 'make test-vm  the programs on a real kernel with many nodes (QEMU); SCENARIOS=... or --quick'
 	@echo 'make compare  what places threads and memory, side by side, on that kernel; COMPARE=--help'
+	@echo 'make programs programs with barriers for NUMAD_VM_PROGRAMS, in target/vm/programs'
 	@echo 'make lint     formatting, clippy, docs, the map, generated files, the model of the ring'
 	@echo 'make bench    the benches that hold the budgets of docs/measurements.md'
 	@echo 'make instructions  the hot paths counted by valgrind, beside docs/measurements.md'
@@ -57,6 +58,9 @@ compare: setup
 	@$(MAKE) --no-print-directory release
 	@scripts/vm-setup
 	@$(CARGO) run --quiet -p numad-vm -- compare --output target/compare $(if $(POLICIES),--policies $(POLICIES)) $(COMPARE)
+
+programs:
+	@$(MAKE) --no-print-directory -C tests/vm/programs
 
 # The picture in README.md: what the demo shows here, drawn.
 session: demo

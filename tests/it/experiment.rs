@@ -83,7 +83,8 @@ fn privileged_a_command_is_started_and_goes_on_after_its_experiment() {
     let house = House::serving(SEEING);
     let file = house.folder.join("ab.json").display().to_string();
     // It ends once there is a verdict, and somebody could see that it goes on.
-    let shell = format!("echo its own; while [ ! -e {file} ]; do sleep 0.05; done; sleep 1; exit 3");
+    let shell =
+        format!("echo its own; while [ ! -e {file} ]; do sleep 0.05; done; sleep 1; exit 3");
     let output = house.ctl(&on(&["-o", &file], &shell));
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{told}");

@@ -1,8 +1,9 @@
-//! The room for raw system calls: affinity masks of any size, `move_pages`, how large pages are, and
-//! who has a number.
+//! The room for raw system calls: affinity masks of any size, `move_pages`, how large pages are,
+//! and who has a number.
 //!
 //! glibc's `cpu_set_t`, and with it nix's `CpuSet`, ends at 1,024 processors, and neither
-//! has `move_pages`, `PAGEMAP_SCAN`, `pidfd_open` or `tgkill`. Nothing in here decides, converts units, or loops.
+//! has `move_pages`, `PAGEMAP_SCAN`, `pidfd_open` or `tgkill`. Nothing in here decides, converts
+//! units, or loops.
 
 use std::mem::size_of_val;
 use std::ops::Range;
@@ -125,8 +126,8 @@ pub(crate) fn move_pages(
     Errno::result(result).map(drop)
 }
 
-/// Whether the first page of a range, of a process of which this is the pagemap, is mapped as part of a
-/// larger one. Changes nothing: categories are read alone.
+/// Whether the first page of a range, of a process of which this is the pagemap, is mapped as part
+/// of a larger one. Changes nothing: categories are read alone.
 pub(crate) fn is_large(pagemap: BorrowedFd<'_>, range: Range<u64>) -> Result<bool, Errno> {
     let mut found = [0_u64; REGION_WORDS];
     let mut asked = ScanArguments {
@@ -140,8 +141,8 @@ pub(crate) fn is_large(pagemap: BorrowedFd<'_>, range: Range<u64>) -> Result<boo
         told: PAGE_IS_HUGE,
         ..ScanArguments::default()
     };
-    // SAFETY: the descriptor is borrowed for the length of the call; the kernel reads and writes the
-    // arguments, whose size they say, and writes at most one region, for which there is room.
+    // SAFETY: the descriptor is borrowed for the length of the call; the kernel reads and writes
+    // the arguments, whose size they say, and writes at most one region, for which there is room.
     let result = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut asked) };
     Errno::result(result).map(|regions| regions > 0)
 }

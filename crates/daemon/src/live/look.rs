@@ -24,8 +24,8 @@ use crate::clock;
 use crate::log::Log;
 use crate::steward::{Asked, Finder, Machine, Messages, OwnUsage, ProcessFacts, Survey, Unfit};
 
-/// Asks the kernel where pages of a process are, by their first addresses, and if it is wanted whether
-/// they are part of larger ones; one answer for each.
+/// Asks the kernel where pages of a process are, by their first addresses, and if it is wanted
+/// whether they are part of larger ones; one answer for each.
 pub type Residency = Box<dyn FnMut(Pid, &[u64], bool) -> Vec<(Option<NodeId>, bool)> + Send>;
 
 /// Threads by process and number, in this order; none in the place of one that was taken.

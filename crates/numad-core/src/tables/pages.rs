@@ -389,7 +389,8 @@ impl PageTable {
         })
     }
 
-    /// Samples of pages of which it is known where they are: of those in larger ones, and of the rest.
+    /// Samples of pages of which it is known where they are: of those in larger ones, and of the
+    /// rest.
     pub(crate) fn samples_by_size(&self) -> [f64; 2] {
         let mut sixteenths = [0_u64; 2];
         self.each(|_, _, words| {

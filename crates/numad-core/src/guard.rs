@@ -168,7 +168,7 @@ impl ThreadCase<'_> {
         ThreadVerdicts {
             each: verdicts,
             plan: weighed.worth.evidence,
-            is_open: weighed.worth.evidence.is_some_and(|sure| !sure.convinces()),
+            is_open: weighed.veto == Some(Veto::Evidence),
             kept,
             relieved,
             each_sure: weighed.each,

@@ -9,7 +9,9 @@
 //! 3. *A steady pace.* What clears cost others, the faults that follow, is counted too, and the
 //!    interval between two clears of a process is set so that all of it together stays within the
 //!    share. It changes only when the use of the budget leaves a dead band, at most once per dwell
-//!    time, and then so as to land in the band's middle: it settles instead of swinging.
+//!    time, and then so as to land in the band's middle: it settles instead of swinging. Whoever comes
+//!    is cleared at once, and then once a second until it is known how many faults follow, as is who
+//!    grows to twice as much; where these are few, as of memory in huge pages, that is soon more often.
 //!
 //! And one that asks for less: a process in which nothing was worth changing for a time is cleared only every eighth
 //! of that time. So what is seen for nothing costs less and less, and what changes is seen late by an eighth of the
@@ -35,11 +37,11 @@ pub struct ClearOptions {
 }
 
 impl Default for ClearOptions {
-    /// Half a per cent, at least a second apart, 5 ms at most (the promise about pauses).
+    /// Half a per cent, at least a tenth of a second apart, 5 ms at most (the promise about pauses).
     fn default() -> Self {
         Self {
             share_ppm: 5_000,
-            interval_min: Duration::from_secs(1),
+            interval_min: Duration::from_millis(100),
             interval_max: Duration::from_secs(600),
             pause_max: Duration::from_millis(5),
         }
@@ -52,6 +54,9 @@ pub const PROCESSES_MAX: usize = 256;
 /// What one fault costs the thread that has it at the least: 3,200 instructions, measured on Linux 6.12, at three
 /// per nanosecond.
 pub(crate) const FAULT_COST: Duration = Duration::from_nanos(1_000);
+
+/// Interval while nothing is known of the faults that follow.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// Longest time between two clears of a process for being calm alone.
 const CALM_MOST: Duration = Duration::from_secs(60);
@@ -97,7 +102,11 @@ pub struct ClearLaw {
     eased: bool,
     /// What was spent since the interval was last judged, and when that was.
     spent: Duration,
-    judged: Option<Time>,
+    judged: Time,
+    /// Least time after that until it is judged again.
+    dwell: Duration,
+    /// Pages that it holds for: what a process had when it was judged anew, and twice as many.
+    pages_most: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +135,7 @@ impl TooMany {
 }
 
 impl ClearLaw {
-    /// A law with nobody to clear, at its shortest interval.
+    /// A law with nobody to clear.
     #[must_use]
     pub const fn new(options: ClearOptions) -> Self {
         Self {
@@ -138,7 +147,9 @@ impl ClearLaw {
             fault_cost: FAULT_COST,
             eased: false,
             spent: Duration::ZERO,
-            judged: None,
+            judged: Time(0),
+            dwell: Duration::ZERO,
+            pages_most: 0,
         }
     }
 
@@ -165,9 +176,10 @@ impl ClearLaw {
         if self.processes.len() >= PROCESSES_MAX {
             return false;
         }
+        self.begin_anew(now);
         self.processes.push(Turn {
             pid,
-            next: now.after(self.interval),
+            next: now.after(self.options.interval_min),
             calm_since: now,
             too_many: None,
             skipped: false,
@@ -217,6 +229,10 @@ impl ClearLaw {
 
     /// Whether a process with so many resident pages may be cleared. If not, its turn is over.
     pub fn admit(&mut self, now: Time, pid: Pid, pages: u64) -> bool {
+        if pages > self.pages_most {
+            self.begin_anew(now);
+            self.pages_most = pages.max(PAGES_TELLING_MIN).saturating_mul(2);
+        }
         let most = nanoseconds(self.options.pause_max).saturating_mul(1_000);
         let fits = pages.saturating_mul(self.page_cost_ps) <= most;
         let next = now.after(self.interval);
@@ -273,6 +289,12 @@ impl ClearLaw {
         self.spend(now, cost);
     }
 
+    /// Nothing is known any more of the faults that follow a clear.
+    fn begin_anew(&mut self, now: Time) {
+        self.interval = self.interval.max(FIRST);
+        (self.spent, self.judged, self.dwell) = (Duration::ZERO, now, Duration::ZERO);
+    }
+
     fn turn(&mut self, pid: Pid) -> Option<&mut Turn> {
         self.processes.iter_mut().find(|turn| turn.pid == pid)
     }
@@ -285,12 +307,8 @@ impl ClearLaw {
 
     fn spend(&mut self, now: Time, cost: Duration) {
         self.spent = self.spent.saturating_add(cost);
-        let Some(judged) = self.judged else {
-            self.judged = Some(now);
-            return;
-        };
-        let elapsed = now.since(judged);
-        if elapsed < DWELL.max(self.interval.saturating_mul(2)) {
+        let elapsed = now.since(self.judged);
+        if elapsed < self.dwell.max(self.interval.saturating_mul(2)) {
             return;
         }
         let allowed =
@@ -298,6 +316,10 @@ impl ClearLaw {
         let used_ppm = (u128::from(nanoseconds(self.spent)) * 1_000_000)
             .checked_div(allowed)
             .map_or(u64::MAX, |used| u64::try_from(used).unwrap_or(u64::MAX));
+        // The first looks at a program may cost more than later ones.
+        if elapsed < DWELL && used_ppm >= *BAND_PPM.start() {
+            return;
+        }
         // Little was used because it is calm, not because clears could come faster.
         let rests = used_ppm < *BAND_PPM.start() && self.eased;
         if !BAND_PPM.contains(&used_ppm) && !rests {
@@ -308,8 +330,7 @@ impl ClearLaw {
                 .max(self.options.interval_min);
         }
         self.eased = false;
-        self.spent = Duration::ZERO;
-        self.judged = Some(now);
+        (self.spent, self.judged, self.dwell) = (Duration::ZERO, now, DWELL);
     }
 }
 
@@ -350,9 +371,38 @@ mod tests {
     }
 
     #[test]
-    fn cheap_clears_come_at_the_shortest_interval() {
-        let (clears, _) = run(ClearOptions::default(), 5, Duration::from_micros(50), 10);
-        assert_eq!(clears, [1_000, 2_000, 3_000, 4_000]);
+    fn cheap_clears_come_at_the_shortest_interval_once_that_is_known() {
+        let (clears, _) = run(ClearOptions::default(), 3, Duration::from_micros(50), 10);
+        assert_eq!(clears[..3], [100, 1_100, 2_100]);
+        let later: Vec<u64> = clears[3..].windows(2).map(|two| two[1] - two[0]).collect();
+        assert_eq!(later, [100; 7], "{clears:?}");
+    }
+
+    /// A process has ten faults after a clear, and from 20 s on forty thousand in ten times as many pages.
+    #[test]
+    fn who_grows_or_comes_is_cleared_once_a_second_at_first() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        let mut clears = Vec::new();
+        for now in (0..40_000).step_by(10) {
+            law.stirred(at(now), Pid(7));
+            let (pages, faults) = match now < 20_000 {
+                true => (1_000, 10),
+                false => (40_000, 40_000),
+            };
+            if law.due(at(now)) == Some(Pid(7)) && law.admit(at(now), Pid(7), pages) {
+                law.cleared(at(now), Pid(7), pages, Duration::from_micros(100));
+                law.faulted(at(now), faults);
+                clears.push(now);
+            }
+        }
+        let late: Vec<u64> = clears.iter().copied().filter(|&at| at >= 20_000).collect();
+        let gaps: Vec<u64> = late.windows(2).map(|two| two[1] - two[0]).collect();
+        assert_eq!(gaps[..4], [1_000; 4], "{clears:?}");
+        assert!(late.len() < 14, "{clears:?}");
+        law.interval = law.options.interval_min;
+        law.add(at(40_000), Pid(8));
+        assert_eq!(law.interval(), FIRST);
     }
 
     /// 4 ms at half a per cent rest 800 ms, which the second of the interval covers; 5 faults more are
@@ -396,15 +446,15 @@ mod tests {
         }
         let between =
             |from: u64, to: u64| clears.iter().filter(|&&at| at >= from && at < to).count();
-        assert_eq!(between(0, 9_000), 8, "{clears:?}");
+        assert!((8..=12).contains(&between(0, 9_000)), "{clears:?}");
         // No gap is longer than an eighth of the time until then, nor than the longest interval.
         for pair in clears.windows(2).filter(|pair| pair[1] < 600_000) {
             let most = (pair[0] / 8).clamp(1_000, 60_000) + 10;
             assert!(pair[1] - pair[0] <= most, "{pair:?} of {clears:?}");
         }
         assert!((24..=36).contains(&between(9_000, 600_000)), "{clears:?}");
-        assert_eq!(between(600_000, 609_000), 8, "{clears:?}");
-        assert_eq!(law.interval(), Duration::from_secs(1));
+        assert!((20..=30).contains(&between(600_000, 609_000)), "{clears:?}");
+        assert_eq!(law.interval(), Duration::from_millis(100));
     }
 
     /// What an emulated processor needs for a fault counts in full.

@@ -11,6 +11,7 @@ use numad_core::{
     EngineOptions, Event, EventKind, Observation, Outcome, PageOutcome, Policy, PolicyFactory,
     SettingsError, published,
 };
+use sampler::Lively;
 use topology::{BandwidthGraph, NodeId, Origin, Pid, TaskKey, Topology};
 
 use crate::conditions::Source;
@@ -99,6 +100,8 @@ struct Driver<'a, S> {
     story: Story,
     windows: Vec<WindowRow>,
     before: Vec<Snapshot>,
+    /// By position.
+    lively: Vec<Lively>,
 }
 
 /// What was carried out in one round, by attachment.
@@ -128,6 +131,7 @@ pub(crate) fn run<S: Stage>(stage: &mut S, setup: &Setup<'_>) -> Result<Run, Att
         story: Story::default(),
         windows: Vec::new(),
         before: Vec::new(),
+        lively: vec![Lively::default(); setup.programs.len()],
     };
     driver.attach(setup)?;
     let mut records = Vec::new();
@@ -263,6 +267,9 @@ impl<S: Stage> Driver<'_, S> {
         while let Some(event) = self.engine.poll_event() {
             let number = self.number(event.attachment);
             self.story.add(self.stage.elapsed(), number, &event);
+            if let Some(program) = self.position(event.attachment) {
+                self.lively[program].note(&event.kind);
+            }
             if let Event {
                 attachment,
                 kind: EventKind::Window(summary),
@@ -271,6 +278,11 @@ impl<S: Stage> Driver<'_, S> {
             {
                 let carried = carried.get(&attachment).copied().unwrap_or_default();
                 self.row(attachment, summary, carried);
+            }
+        }
+        for (program, lively) in self.lively.iter_mut().enumerate() {
+            if lively.take() {
+                self.stage.stir(program);
             }
         }
     }

@@ -41,6 +41,9 @@ pub(crate) trait Stage: View + Host {
     /// How a program got on since this was asked the last time.
     fn measure(&mut self, program: usize) -> Figures;
 
+    /// Something of a program is worth looking at sooner.
+    fn stir(&mut self, _program: usize) {}
+
     /// Whether nothing but the engine changes anything, so that what was ordered can be found.
     fn is_calm(&self) -> bool;
 }
@@ -221,6 +224,10 @@ impl Stage for Simulation {
         }
         self.world.step(records);
         true
+    }
+
+    fn stir(&mut self, program: usize) {
+        self.world.stir(self.pids[program]);
     }
 
     fn observe(&mut self, asked: Vec<Asked>) -> Observation {

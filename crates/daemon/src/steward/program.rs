@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use control::experiment::BALANCING;
 use control::rows::{External, Ledger, Moving};
 use numad_core::{
-    Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, Veto,
-    WindowSummary,
+    Action, Event, EventKind, Host, ObservedTask, Outcome, Recorder, Refusal, Time, WindowSummary,
 };
+use sampler::Lively;
 use topology::{CpuSet, Pid, TaskKey};
 
 use super::MatrixDraft;
@@ -66,7 +66,7 @@ pub(super) struct Program {
     /// Its ranks of MPI jobs, and who starts more of them.
     pub(super) ranks: Ranks,
     /// What the last window found worth changing.
-    wanted: Wanted,
+    lively: Lively,
     /// Affinity that tasks would have, in a dry run.
     pretended: BTreeMap<TaskKey, CpuSet>,
 }
@@ -79,18 +79,6 @@ struct Plan {
     bytes_before: u64,
     bytes_left: u64,
 }
-
-/// What windows found worth changing, since it was asked.
-#[derive(Clone, Copy, Debug, Default)]
-struct Wanted {
-    /// A thread is moved, or will be if the next window agrees, or the program does something else.
-    threads: bool,
-    pages: u64,
-}
-
-/// Pages that are moved in a window, of those that the program is known to use, as a divisor, from
-/// which on it is lively. Of the pages of a service a few are always moved for little.
-const LIVELY_PAGES: u64 = 100;
 
 /// What an attachment begins with.
 #[derive(Debug)]
@@ -169,7 +157,7 @@ impl Program {
             plan: None,
             bound: BTreeSet::new(),
             ranks: Ranks::default(),
-            wanted: Wanted::default(),
+            lively: Lively::default(),
             pretended: BTreeMap::new(),
         }
     }
@@ -207,13 +195,12 @@ impl Program {
 
     /// Takes an event, and gives it back as a line for the log.
     pub(super) fn take(&mut self, event: &Event, page_bytes: u64) -> String {
+        self.lively.note(&event.kind);
         match &event.kind {
             EventKind::Window(summary) => {
                 self.windows += 1;
                 self.samples += summary.samples;
                 self.lost += summary.lost;
-                // What is to be seen again sooner has changed.
-                self.wanted.threads |= summary.next_ms < self.window.next_ms;
                 self.local_last = summary.local_permille.or(self.local_last);
                 self.local_first = self.local_first.or(summary.local_permille);
                 self.plan_on(event.time, summary, page_bytes);
@@ -224,16 +211,8 @@ impl Program {
             EventKind::HandsOff { task } => {
                 self.bound.remove(task);
             }
-            EventKind::Ordered(Action::Bind { .. })
-            | EventKind::TaskDropped {
-                veto: Veto::Unconfirmed,
-                ..
-            } => self.wanted.threads = true,
-            EventKind::Ordered(Action::MovePages { pages, .. }) => {
-                let count = u64::try_from(pages.len()).unwrap_or(u64::MAX);
-                self.wanted.pages = self.wanted.pages.saturating_add(count);
-            }
-            EventKind::TaskDropped { .. }
+            EventKind::Ordered(_)
+            | EventKind::TaskDropped { .. }
             | EventKind::PagesDropped { .. }
             | EventKind::ProgramEnded => {}
         }
@@ -299,8 +278,7 @@ impl Program {
 
     /// Whether something was worth changing since this was asked the last time.
     pub(super) fn take_lively(&mut self) -> bool {
-        let wanted = std::mem::take(&mut self.wanted);
-        wanted.threads || wanted.pages > self.window.memory_pages / LIVELY_PAGES
+        self.lively.take()
     }
 
     fn book(&mut self, action: &Action, outcome: &Outcome, page_bytes: u64) {
@@ -381,7 +359,7 @@ fn refused(why: Refusal, count: usize) -> Tally {
 #[cfg(test)]
 mod tests {
     use numad_core::{AttachmentId, PageOutcome, Reach, Reason, SpaceId};
-    use topology::{NodeId, StartTicks, Tid};
+    use topology::NodeId;
 
     use super::*;
 
@@ -399,33 +377,6 @@ mod tests {
             until: None,
             in_experiment: false,
         })
-    }
-
-    /// Whether a window is lively after one of 4 s: of a thousand pages, the next of so
-    /// many milliseconds, in which the policy wanted these.
-    #[track_caller]
-    fn check(next_ms: u64, wanted: Vec<EventKind>, expected: bool) {
-        let mut program = program();
-        let window = |next_ms| {
-            EventKind::Window(WindowSummary {
-                next_ms,
-                memory_pages: 1000,
-                ..WindowSummary::default()
-            })
-        };
-        let mut take = |kind: EventKind| {
-            let event = Event {
-                time: Time(0),
-                attachment: AttachmentId(1),
-                kind,
-            };
-            program.take(&event, 4096);
-        };
-        take(window(4000));
-        wanted.into_iter().for_each(&mut take);
-        take(window(next_ms));
-        assert_eq!(program.take_lively(), expected);
-        assert!(!program.take_lively(), "it was asked a moment ago");
     }
 
     #[test]
@@ -493,29 +444,5 @@ mod tests {
             reach: Reach::Alone,
             object: None,
         })
-    }
-
-    fn dropped(veto: Veto) -> EventKind {
-        EventKind::TaskDropped {
-            task: TaskKey {
-                pid: Pid(100),
-                tid: Tid(101),
-                start: StartTicks(1),
-            },
-            node: NodeId(1),
-            reason: Reason::Order,
-            veto,
-        }
-    }
-
-    #[test]
-    fn what_is_worth_changing_makes_a_program_lively() {
-        check(8000, vec![], false);
-        check(8000, vec![pages(6), pages(4)], false);
-        check(8000, vec![pages(6), pages(5)], true);
-        check(8000, vec![dropped(Veto::Unconfirmed)], true);
-        check(8000, vec![dropped(Veto::DoesNotPay)], false);
-        // It does something else.
-        check(2000, vec![], true);
     }
 }

@@ -145,7 +145,7 @@ pub(super) struct Decision {
     /// How sure the thread moves are that were wanted.
     pub plan: Option<Evidence>,
     /// They could be chance, and more windows may tell.
-    plan_is_open: bool,
+    pub plan_is_open: bool,
 }
 
 impl Decision {

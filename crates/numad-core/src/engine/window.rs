@@ -154,7 +154,10 @@ impl Attachment {
         let (now, stream) = (context.now, context.stream);
         // What too few samples said for so long is old.
         let waited = now.since(self.seen.since()) >= self.window * WAIT_MOST;
-        let fades = !self.follows && (confident && scratch.samples > 0 || waited);
+        // So is what says enough, but for a plan that a few samples more may make sure.
+        let tells = confident && scratch.samples > 0;
+        let says_enough = tells && !(decision.plan_is_open && self.seen.more_tells());
+        let fades = !self.follows && (says_enough || waited);
         if self.seen.turn_over(now, stream, &scratch.slots, fades) {
             self.ordered.forget(|space| self.seen.has(space));
         }

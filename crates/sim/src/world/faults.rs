@@ -76,14 +76,16 @@ impl Faulting {
             orders: vec![Order::default(); regions],
         }
     }
-
-    /// Something of a program was changed: it is worth looking at sooner.
-    pub(super) fn stirred(&mut self, now: Time, pid: Pid) {
-        self.law.stirred(now, pid);
-    }
 }
 
 impl World {
+    /// Something of a program is worth looking at sooner.
+    pub(crate) fn stir(&mut self, pid: Pid) {
+        if let Some(faulting) = &mut self.faulting {
+            faulting.law.stirred(Time(self.clock_ns), pid);
+        }
+    }
+
     /// Protects the memory of the program whose turn it is.
     pub(super) fn protect(&mut self) {
         let now = Time(self.clock_ns);

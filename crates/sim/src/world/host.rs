@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use numad_core::{
     Action, AttachmentId, Host, ObservedProgram, ObservedSharing, ObservedTask, Outcome, PageKey,
-    PageOutcome, Progress, Refusal, Time,
+    PageOutcome, Progress, Refusal,
 };
 use topology::{CpuSet, NodeId, NodeSet, Pid, TaskKey};
 
@@ -237,11 +237,6 @@ impl World {
         });
         let pages = pages.collect();
         let moved = self.totals.page_moves - before;
-        if moved > 0
-            && let Some(faulting) = &mut self.faulting
-        {
-            faulting.stirred(Time(self.clock_ns), pid);
-        }
         let spent_ns = whole(moved as f64 * self.page_move_ns);
         Outcome::Moved {
             pages,

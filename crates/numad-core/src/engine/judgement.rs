@@ -163,7 +163,7 @@ pub(super) struct Effect {
     /// Some thread goes to another node.
     pub moved: bool,
     /// Where those were that go and of which that is known.
-    pub old: Vec<(TaskKey, usize)>,
+    pub old: BTreeMap<TaskKey, usize>,
 }
 
 /// Where tasks go back to, and why.
@@ -305,8 +305,8 @@ impl Judgement {
         let mut old = program.nodes();
         let mut remedy = Vec::new();
         for (position, task) in program.tasks.iter().enumerate() {
-            let before = trial.old.iter().find(|(key, _)| *key == task.key);
-            if let Some(&(_, node)) = before.filter(|(_, node)| old[position] != Some(*node)) {
+            let before = trial.old.get(&task.key);
+            if let Some(&node) = before.filter(|node| old[position] != Some(**node)) {
                 old[position] = Some(node);
                 remedy.push((position, node));
             }

@@ -241,13 +241,11 @@ pub struct Totals {
     pub refusals: BTreeMap<Refusal, u64>,
     /// Placements of threads put back because they made things worse.
     pub reverts: u64,
-    /// Nanoseconds of processor time in system calls that moved pages.
+    /// Nanoseconds of processor time that those took which moved.
     pub spent_ns: u64,
     /// Nanoseconds that passed meanwhile: more where calls waited, less where they went on side by
     /// side.
     pub took_ns: u64,
-    /// The longest single action of these.
-    pub longest_ns: u64,
 }
 
 impl Totals {

@@ -1,6 +1,7 @@
 //! From what was granted to actions: masks, cores, batches.
 
 use std::borrow::Cow;
+use std::mem::discriminant;
 use std::ops::Range;
 
 use topology::{CoreId, CpuId, CpuSet, Pid, Topology};
@@ -215,9 +216,19 @@ impl Attachment {
             end = end.max(one.end());
             one.count > 0
         });
+        // Reasons of one kind may share an action.
+        let mut kinds = Vec::new();
+        for grant in grants {
+            let kind = discriminant(&grant.reason);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
         let run = |one: &Going| {
             let grant = &grants[one.grant];
-            (one.space, one.pid, grant.node, kind(&grant.reason))
+            let kind = discriminant(&grant.reason);
+            let kind = kinds.iter().position(|known| *known == kind);
+            (one.space, one.pid, grant.node, kind)
         };
         going.sort_unstable_by_key(|one| (run(one), one.place));
         for grant in grants {
@@ -336,27 +347,6 @@ fn batches_of(run: &[Going]) -> Vec<Vec<Going>> {
     }
     batches.extend(Some(batch).filter(|batch| !batch.is_empty()));
     batches
-}
-
-/// Reasons of one kind may share an action.
-const fn kind(reason: &Reason) -> u8 {
-    match reason {
-        Reason::Partner { .. } => 0,
-        Reason::Load { .. } => 1,
-        Reason::Order => 2,
-        Reason::Shuffle => 3,
-        Reason::Accesses { .. } => 4,
-        Reason::Revert => 5,
-        Reason::Stay => 6,
-        Reason::Crowded => 7,
-        Reason::Slower { .. } => 8,
-        Reason::Similar { .. } => 9,
-        Reason::Bandwidth { .. } => 10,
-        Reason::Interleave => 11,
-        Reason::Even { .. } => 12,
-        Reason::External => 13,
-        Reason::Cache { .. } => 14,
-    }
 }
 
 /// The core with the fewest tasks among those of `cpus`; the present one, then the lowest, where equal.

@@ -114,9 +114,18 @@ impl Attachment {
             } => (pages, *spent_ns, *took_ns),
             _ => (&[], 0, 0),
         };
-        self.totals.spent_ns = self.totals.spent_ns.saturating_add(spent_ns);
-        self.totals.took_ns = self.totals.took_ns.saturating_add(took_ns);
-        self.totals.longest_ns = self.totals.longest_ns.max(spent_ns);
+        // Pages that were refused took time as well, and say nothing of what one costs that moves.
+        let moved = tried
+            .iter()
+            .filter(|page| matches!(page, PageOutcome::On(_)));
+        let (moved, all) = (moved.count() as u64, tried.len().max(1) as u64);
+        let totals = &mut self.totals;
+        for (sum, ns) in [
+            (&mut totals.spent_ns, spent_ns),
+            (&mut totals.took_ns, took_ns),
+        ] {
+            *sum = sum.saturating_add(ns.saturating_mul(moved) / all);
+        }
         let all = match outcome {
             Outcome::Refused(refusal) => Some(PageOutcome::Refused(*refusal)),
             _ => None,

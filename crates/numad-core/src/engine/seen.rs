@@ -303,7 +303,7 @@ impl Seen {
 
     /// Mean period of the samples lately; 0 while there are none.
     pub(super) fn weight_per_sample(&self) -> f64 {
-        let samples = self.live.samples.saturating_add(self.past.0);
+        let samples = self.samples_to_judge().saturating_add(self.past.0);
         let weight = self.live.weight.saturating_add(self.past.1);
         match samples {
             0 => 0.0,
@@ -566,7 +566,7 @@ impl Seen {
                 processes: self.window.ignored,
                 mappings: self.shares.left_out() as u64,
                 objects: self.shares.without_space() as u64,
-                talk: self.said.dropped() + self.handed.dropped(),
+                talk: self.said.dropped + self.handed.dropped,
                 moves: 0,
             },
             ..WindowSummary::default()
@@ -579,7 +579,7 @@ impl Seen {
         self.thin.begin(times, (threads, self.blocks));
         self.begin_unseen();
         for talk in [&mut self.said, &mut self.handed] {
-            talk.forget_dropped();
+            talk.dropped = 0;
         }
         let window = Window {
             lost_before: lost,

@@ -381,7 +381,7 @@ impl Attachment {
         let mut effect = Effect::default();
         let mut rooms = self.settle_within(context, scratch, decision);
         for mut grant in std::mem::take(&mut decision.threads) {
-            grant.cache = rooms.remove(&grant.position).map(|room| room.cache);
+            grant.cache = rooms.remove(&grant.position).and_then(|room| room.cache);
             let (position, node, from) = (grant.position, grant.node, grant.from);
             let proposal = Proposal::PlaceTask {
                 task: position,

@@ -19,7 +19,6 @@ use super::orders::{TaskGrant, allowed_cpus};
 use super::seen::program::Scratch;
 use super::window::Context;
 use crate::capacity::capacities;
-use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase, granted};
 use crate::matrix::CommMatrix;
 use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task};
@@ -37,14 +36,6 @@ pub(super) struct Within {
 /// be: it takes as long as one from memory (see [`crate::cost`]), which is twice as long and a
 /// little more.
 const ACROSS: u32 = LOCAL + 6;
-
-/// A task that gets another cache of its node, and why.
-#[derive(Debug)]
-pub(super) struct Room {
-    pub(super) cache: usize,
-    reason: Reason,
-    evidence: Option<Evidence>,
-}
 
 impl Within {
     /// None where every node has one last-level cache.
@@ -134,6 +125,7 @@ impl Context<'_> {
 /// Threads of one node, as the machine within it sees them.
 struct Guests<'a> {
     machine: &'a Topology,
+    node: usize,
     /// Positions in the whole program.
     positions: Vec<usize>,
     tasks: Vec<Task>,
@@ -192,7 +184,7 @@ impl Attachment {
         context: &mut Context<'_>,
         scratch: &Scratch,
         decision: &Decision,
-    ) -> BTreeMap<usize, Room> {
+    ) -> BTreeMap<usize, TaskGrant> {
         let mut rooms = BTreeMap::new();
         let Some(within) = context.within.take() else {
             return rooms;
@@ -262,6 +254,7 @@ impl Attachment {
         let held: Vec<usize> = (0..machine.nodes().len()).map(held).collect();
         Guests {
             machine,
+            node,
             capacity: capacities(machine, &allowed, &held, tasks.len()),
             positions,
             tasks,
@@ -276,7 +269,7 @@ impl Attachment {
         scratch: &Scratch,
         (guests, decision): (&Guests<'_>, &Decision),
         policy: &mut dyn Policy,
-    ) -> BTreeMap<usize, Room> {
+    ) -> BTreeMap<usize, TaskGrant> {
         let (live, decayed) = (guests.talk(&scratch.live), guests.talk(&scratch.decayed));
         let pages = guests.pages(&scratch.pages, scratch.tasks.len());
         let seen = |tasks: &[Task]| tasks.iter().map(|task| task.samples).sum::<u64>();
@@ -333,12 +326,16 @@ impl Attachment {
                 return None;
             }
             let (with, amount) = (*with, *amount);
-            let room = Room {
-                cache: *cache,
+            let position = guests.positions[*task];
+            let grant = TaskGrant {
+                position,
+                node: guests.node,
+                cache: Some(*cache),
+                from: Some(guests.node),
                 reason: Reason::Cache { with, amount },
                 evidence: verdicts.each_sure.get(*task).copied().flatten(),
             };
-            Some((guests.positions[*task], room))
+            Some((position, grant))
         });
         rooms.collect()
     }
@@ -348,23 +345,14 @@ impl Attachment {
         &mut self,
         context: &mut Context<'_>,
         slots: &[u32],
-        rooms: BTreeMap<usize, Room>,
+        rooms: BTreeMap<usize, TaskGrant>,
         most: usize,
     ) {
-        for (position, room) in rooms.into_iter().take(most) {
+        for (position, grant) in rooms.into_iter().take(most) {
             let slot = slots[position];
-            let Some(node) = self.seen.record(slot).and_then(Record::placed) else {
-                continue;
-            };
-            let grant = TaskGrant {
-                position,
-                node,
-                cache: Some(room.cache),
-                from: Some(node),
-                reason: room.reason,
-                evidence: room.evidence,
-            };
-            self.order_bind(context, slot, grant);
+            if self.seen.record(slot).and_then(Record::placed) == Some(grant.node) {
+                self.order_bind(context, slot, grant);
+            }
         }
     }
 }

@@ -29,9 +29,14 @@ impl Index {
         block.as_ref()?[id as usize % BLOCK]
     }
 
+    /// Whether a thread can have this number.
+    pub(crate) const fn takes(id: u32) -> bool {
+        id != 0 && id < NUMBERS_END
+    }
+
     /// Puts a number in, or gives it another spot. Numbers that no thread has are ignored.
     pub(crate) fn insert(&mut self, id: u32, spot: Spot) {
-        if id == 0 || id >= NUMBERS_END {
+        if !Self::takes(id) {
             return;
         }
         let at = id as usize / BLOCK;

@@ -109,20 +109,6 @@ fn hotter(one: &Tracked, other: &Tracked) -> std::cmp::Ordering {
     (other.2.sixteenths, one.0).cmp(&(one.2.sixteenths, other.0))
 }
 
-/// Which pages a table has room for.
-struct Room {
-    /// Those with more sixteenths of samples than this,
-    above: u32,
-    /// and of those with as many this share, of 2^32.
-    share: u64,
-}
-
-impl Room {
-    fn has(&self, sixteenths: u32, tag: Tag) -> bool {
-        sixteenths > self.above || (sixteenths == self.above && tag.spread() >> 32 < self.share)
-    }
-}
-
 /// Who used a page since the accessor did last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharers {
@@ -508,7 +494,7 @@ impl PageTable {
         if fade.is_none() && seats.is_empty() && spaces.is_empty() {
             return;
         }
-        let room = fade.map_or(Room { above: 0, share: 0 }, |most| self.room(most));
+        let least = fade.map_or(1 << 32, |most| self.least_rank(most).max(1 << 32));
         let fade = fade.is_some();
         self.retain(|tag, words| {
             if fade {
@@ -518,7 +504,7 @@ impl PageTable {
                 Entry::retain(words, |seat| !seats.contains(usize::from(seat)));
             }
             let is_void = !spaces.is_empty() && spaces.contains(tag.space().into());
-            !is_void && room.has(halves(words[LAST]).0, tag)
+            !is_void && rank(halves(words[LAST]).0, tag) >= least
         });
     }
 
@@ -548,28 +534,14 @@ impl PageTable {
         });
     }
 
-    /// What a page must have left after it faded for at most so many to stay.
-    fn room(&self, most: usize) -> Room {
-        let mut room = Room { above: 0, share: 0 };
-        if self.used() <= most {
-            return room;
-        }
-        let mut counts = [0_usize; 16 * SAMPLE as usize];
-        let last = counts.len() - 1;
-        self.each(|_, _, words| {
-            let left = halves(words[LAST]).0 / 2;
-            counts[last.min(left as usize)] += 1;
-        });
-        let mut kept = 0;
-        for (left, count) in counts.into_iter().enumerate().skip(1).rev() {
-            if kept + count > most {
-                room.above = u32::try_from(left).unwrap_or_default();
-                room.share = (((most - kept) as u64) << 32) / count as u64;
-                break;
-            }
-            kept += count;
-        }
-        room
+    /// The least rank after fading of at most so many pages that stay.
+    fn least_rank(&self, most: usize) -> u64 {
+        let mut ranks = Vec::with_capacity(self.used());
+        self.each(|_, tag, words| ranks.push(rank(halves(words[LAST]).0 / 2, tag)));
+        let Some(beyond) = ranks.len().checked_sub(most).filter(|&beyond| beyond > 0) else {
+            return 1 << 32;
+        };
+        *ranks.select_nth_unstable(beyond).1
     }
 
     fn set(&self, number: usize) -> &[u64] {
@@ -607,6 +579,11 @@ fn least_touched(entries: &[u64]) -> usize {
     (0..WAYS)
         .min_by_key(|&way| (samples(way), way))
         .unwrap_or(0)
+}
+
+/// The more samples the higher; among equals by chance.
+fn rank(sixteenths: u32, tag: Tag) -> u64 {
+    u64::from(sixteenths) << 32 | tag.spread() >> 32
 }
 
 fn narrow(slot: usize) -> u32 {

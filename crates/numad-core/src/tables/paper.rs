@@ -53,8 +53,11 @@ impl Paper {
         self.pages.get(&tag)
     }
 
-    /// Begins a window.
+    /// Begins a window. When there is no room left, pages make way that nobody used in the last.
     pub(crate) fn begin(&mut self) {
+        if self.pages.len() >= self.pages_max {
+            self.pages.retain(|_, kept| !kept.uses.is_empty());
+        }
         self.pages.values_mut().for_each(|kept| kept.uses.clear());
     }
 
@@ -93,5 +96,20 @@ mod tests {
         assert!(paper.note(Tag::new(1, 8).unwrap(), 3, 1).is_empty(), "full");
         paper.begin();
         assert!(paper.of(tag).unwrap().uses.is_empty());
+    }
+
+    #[test]
+    fn pages_make_way_that_are_used_no_more() {
+        let tag = |page| Tag::new(1, page).unwrap();
+        let mut paper = Paper::new(2);
+        let mut kept = |page| {
+            paper.note(tag(7), 3, 1);
+            paper.note(tag(page), 4, 1);
+            paper.begin();
+            [7, 8, 9].map(|page| paper.of(tag(page)).is_some())
+        };
+        assert_eq!(kept(8), [true, true, false]);
+        assert_eq!(kept(9), [true, false, false], "there was no room");
+        assert_eq!(kept(9), [true, false, true]);
     }
 }

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops;
 
+use super::ranges::{cut, without};
 use super::spaces::LocalSpace;
 use crate::observation::{ObjectId, ObservedMaps, SharedRange};
 
@@ -94,6 +95,27 @@ impl Shares {
             let within = range.object == object && offset < range.end - range.first;
             within.then_some(range.first + offset)
         })
+    }
+
+    /// Where a process has pages of an object, side by side in both, each by its first place there.
+    pub(crate) fn places(
+        &self,
+        process: LocalSpace,
+        object: LocalSpace,
+        pages: ops::Range<u64>,
+    ) -> Vec<(u64, ops::Range<u64>)> {
+        let ranges = self.of(process).map_or(&[][..], |maps| &maps.ranges);
+        let (mut left, mut found) = (vec![pages], Vec::new());
+        for range in ranges.iter().filter(|range| range.object == object) {
+            let has = range.page..range.page + (range.end - range.first);
+            let runs: Vec<_> = cut(&left, &has).collect();
+            let place = |run: &ops::Range<u64>| range.first + (run.start - range.page);
+            found.extend(runs.iter().map(|run| (place(run), run.clone())));
+            let mut rest = Vec::new();
+            without(&left, &[has], &mut rest);
+            left = rest;
+        }
+        found
     }
 
     /// Processes with ranges, ascending.

@@ -1,5 +1,7 @@
 //! What few pairs of seats say to each other: what other cores' caches answered, and messages.
 
+use std::collections::BTreeMap;
+
 use super::bits::Bits;
 use super::{Seat, positions};
 use crate::matrix::CommMatrix;
@@ -10,17 +12,14 @@ pub(crate) const PAIRS_MAX: usize = 1 << 15;
 /// Amounts of the pairs that have any: in this window, and faded from the windows before.
 #[derive(Debug, Default)]
 pub(crate) struct Talk {
-    /// By the lower seat, each ascending by the higher.
-    said: Vec<Vec<Said>>,
-    pairs: usize,
+    said: BTreeMap<(Seat, Seat), Said>,
     /// Times that a pair found no room.
-    dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 /// What a pair said, in this window and before.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Said {
-    higher: Seat,
     live: u32,
     past: u32,
 }
@@ -43,52 +42,24 @@ impl Talk {
         if one == other || amount == 0 {
             return;
         }
-        let (lower, higher) = (usize::from(one.min(other)), one.max(other));
-        if self.said.len() <= lower {
-            self.said.resize(lower + 1, Vec::new());
+        let pair = (one.min(other), one.max(other));
+        if self.said.len() >= PAIRS_MAX && !self.said.contains_key(&pair) {
+            self.dropped += 1;
+            return;
         }
-        let said = &mut self.said[lower];
-        let at = match said.binary_search_by_key(&higher, |said| said.higher) {
-            Ok(at) => at,
-            Err(_) if self.pairs >= PAIRS_MAX => {
-                self.dropped += 1;
-                return;
-            }
-            Err(at) => {
-                let (live, past) = (0, 0);
-                if said.len() == said.capacity() {
-                    // Not twice as much: rows are many, and all of them may be full.
-                    said.reserve_exact(said.len() / 8 + 4);
-                }
-                said.insert(at, Said { higher, live, past });
-                self.pairs += 1;
-                at
-            }
-        };
+        let said = self.said.entry(pair).or_default();
         let amount = u32::try_from(amount).unwrap_or(u32::MAX);
-        said[at].live = said[at].live.saturating_add(amount);
-    }
-
-    /// Times that a pair found no room.
-    pub(crate) const fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Begins to count those anew.
-    pub(crate) const fn forget_dropped(&mut self) {
-        self.dropped = 0;
+        said.live = said.live.saturating_add(amount);
     }
 
     /// What was said among these seats.
     pub(crate) fn read(&self, seats: &[Option<Seat>], amount: impl Fn(&Said) -> u64) -> CommMatrix {
         let mut read = CommMatrix::new(seats.len());
         let positions = positions(seats);
-        for (one, all) in positions.iter().zip(&self.said) {
-            for said in all {
-                let other = positions.get(usize::from(said.higher));
-                if let (Some(one), Some(Some(other))) = (*one, other.copied()) {
-                    read.add(one as usize, other as usize, amount(said));
-                }
+        let position = |seat: Seat| positions.get(usize::from(seat)).copied().flatten();
+        for (&(one, other), said) in &self.said {
+            if let (Some(one), Some(other)) = (position(one), position(other)) {
+                read.add(one as usize, other as usize, amount(said));
             }
         }
         read
@@ -96,7 +67,7 @@ impl Talk {
 
     /// Ends a window: what was live joins the past, and the past counts half.
     pub(crate) fn roll(&mut self) {
-        self.retain(|_, said| {
+        self.said.retain(|_, said| {
             said.past = said.past.midpoint(std::mem::take(&mut said.live));
             said.past > 0
         });
@@ -104,7 +75,7 @@ impl Talk {
 
     /// Forgets what was said before this window.
     pub(crate) fn begin_anew(&mut self) {
-        self.retain(|_, said| {
+        self.said.retain(|_, said| {
             said.past = 0;
             said.live > 0
         });
@@ -112,18 +83,9 @@ impl Talk {
 
     /// Forgets everything that these seats said.
     pub(crate) fn forget(&mut self, gone: &Bits) {
-        if !gone.is_empty() {
-            self.retain(|lower, said| {
-                !gone.contains(lower) && !gone.contains(usize::from(said.higher))
-            });
-        }
-    }
-
-    fn retain(&mut self, mut stays: impl FnMut(usize, &mut Said) -> bool) {
-        for (lower, all) in self.said.iter_mut().enumerate() {
-            all.retain_mut(|said| stays(lower, said));
-        }
-        self.pairs = self.said.iter().map(Vec::len).sum();
+        let is_gone = |seat: Seat| gone.contains(usize::from(seat));
+        self.said
+            .retain(|&(one, other), _| !is_gone(one) && !is_gone(other));
     }
 }
 
@@ -169,14 +131,14 @@ mod tests {
             }
         }
         let pairs = 300 * 299 / 2;
-        assert_eq!(talk.dropped(), pairs - PAIRS_MAX as u64);
-        talk.forget_dropped();
+        assert_eq!(talk.dropped, pairs - PAIRS_MAX as u64);
+        talk.dropped = 0;
         let seats: Vec<Option<Seat>> = (0..300).map(Some).collect();
         assert_eq!(read(&talk, &seats).0.pairs().count(), PAIRS_MAX);
         // What has faded makes room.
         talk.roll();
         talk.roll();
         talk.add(298, 299, 1);
-        assert_eq!(talk.dropped(), 0);
+        assert_eq!(talk.dropped, 0);
     }
 }

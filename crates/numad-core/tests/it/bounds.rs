@@ -6,7 +6,7 @@ use numad_core::{
     Action, AttachmentId, Engine, EngineOptions, NoRoom, ObjectId, ObjectKind, ObservedMaps,
     SharedRange, WindowSummary,
 };
-use topology::{NodeId, Pid};
+use topology::{NodeId, Pid, Tid};
 
 use crate::world::{PAGE, World, options};
 
@@ -226,4 +226,19 @@ fn a_full_table_forgets_and_tells() {
         world.engine.totals(id).unwrap().pages_dropped,
         summary.pages_dropped
     );
+}
+
+#[test]
+fn who_has_a_number_that_no_thread_has_takes_no_room() {
+    let mut world = World::new("2x2");
+    let (id, _) = world.attach(10, &[0, 2], options());
+    let mut strange = world.sample(10, 7);
+    strange.tid = Tid(1 << 22);
+    for _ in 0..20_000 {
+        world.feed(strange);
+    }
+    world.add_thread(id, 10, 12, 1);
+    world.touch(12, 5, 3);
+    world.window();
+    assert_eq!(world.engine.tasks(id).len(), 3);
 }

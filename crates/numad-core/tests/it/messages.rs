@@ -101,3 +101,17 @@ fn ranks_go_to_who_they_send_to_although_they_share_no_page() {
     // Each is kept where it is.
     assert_eq!(ordered(0), "20>1 30>0");
 }
+
+/// A period is what it is however many samples of a window have come.
+#[test]
+fn how_many_accesses_a_sample_stands_for_does_not_change_within_a_window() {
+    let mut world = World::new("2x2");
+    let (id, _) = world.attach(10, &[0, 2], options());
+    for _ in 0..6 {
+        world.talk(10, 11, 50);
+        world.window();
+    }
+    world.talk(10, 11, 500);
+    let stands_for = world.engine.samples_per_amount(id).recip();
+    assert!((stands_for - 1.0).abs() < 0.01, "{stands_for}");
+}

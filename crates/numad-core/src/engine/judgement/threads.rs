@@ -58,7 +58,7 @@ impl Judgement {
             .iter()
             .filter_map(Proposal::place)
             .collect();
-        let agreed = self.agrees_with_last(program, &wishes) || self.is_news(program, &wishes);
+        let agreed = self.agrees(program, &wishes);
         let case = |reverting| ThreadCase {
             program,
             standings: &standings,
@@ -156,35 +156,22 @@ impl Judgement {
         standings
     }
 
-    /// Whether what the last judged window wanted would still gain, at least [`AGREES`] of what is to be
-    /// gained by what is wanted now: then windows agree that threads are misplaced, if not about the node of each.
-    fn agrees_with_last(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
+    /// Whether windows agree that threads are misplaced, if not about the node of each: what is wanted gains, and what
+    /// the last judged window wanted would still gain at least [`AGREES`] of that. For an era that begins in a program
+    /// that was settled one window is enough, as for a new program: what is known of it is what that window shows.
+    fn agrees(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
         let now = program.nodes();
         let (mut then, wanted) = (now.clone(), wished_nodes(program, wishes));
         let nodes = program.capacity.len();
         for (task, place) in program.tasks.iter().zip(&mut then) {
-            if let Some(&node) = self.planned.get(&task.key).filter(|&&node| node < nodes) {
-                *place = Some(node);
-            }
-        }
-        if then == now || wanted == now {
-            return false;
+            let planned = self.planned.get(&task.key).copied();
+            *place = planned.filter(|&node| node < nodes).or(*place);
         }
         let placements = [&now[..], &then, &wanted];
         let distances = program.topology.distances();
         let [stay, then, wanted] = cost::placement_distances(program.live, placements, distances);
-        wanted < stay && stay - then >= AGREES * (stay - wanted)
-    }
-
-    /// Whether what is wanted of a program that was settled is for an era that begins: what is known of that is what
-    /// this window shows, as of a new program.
-    fn is_news(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
-        let now = program.nodes();
-        let far = |nodes: &[Option<usize>]| {
-            cost::placement_distance(program.live, nodes, program.topology.distances())
-        };
         let is_new = matches!(self.regime, Regime::Settled) && self.era.is_young();
-        is_new && far(&wished_nodes(program, wishes)) < far(&now)
+        wanted < stay && (is_new || stay - then >= AGREES * (stay - wanted))
     }
 
     /// Keeps where tasks were wanted and with whom, so that the next window can agree.

@@ -1,5 +1,7 @@
 //! Whether the last placement of threads made things better, and putting it back when not.
 
+use std::collections::BTreeMap;
+
 use topology::TaskKey;
 
 use super::pace::Before;
@@ -76,7 +78,7 @@ pub(super) struct Trial {
     /// Windows in a row that it got on slower.
     slow: u32,
     /// Where the tasks that it moved were.
-    pub old: Vec<(TaskKey, usize)>,
+    pub old: BTreeMap<TaskKey, usize>,
     /// Windows with evidence since the last thread moved.
     windows: u32,
     /// Windows that did not count because pages were still on their way.
@@ -108,7 +110,7 @@ impl Trial {
     pub(super) fn new(
         before: Measure,
         pace: Option<Before>,
-        old: Vec<(TaskKey, usize)>,
+        old: BTreeMap<TaskKey, usize>,
     ) -> Option<Self> {
         (before.figure().is_some() || pace.is_some()).then_some(Self {
             before,
@@ -126,11 +128,9 @@ impl Trial {
     }
 
     /// More threads moved before the verdict: the first figure stands, and the wait begins anew.
-    pub(super) fn extend(&mut self, old: Vec<(TaskKey, usize)>) {
+    pub(super) fn extend(&mut self, old: BTreeMap<TaskKey, usize>) {
         for (task, node) in old {
-            if !self.old.iter().any(|(known, _)| *known == task) {
-                self.old.push((task, node));
-            }
+            self.old.entry(task).or_insert(node);
         }
         self.windows = 0;
         self.slow = 0;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn trial(before: f64, pace: Option<Before>) -> Trial {
-        Trial::new(talk(before), pace, Vec::new()).unwrap()
+        Trial::new(talk(before), pace, BTreeMap::new()).unwrap()
     }
 
     #[track_caller]
@@ -261,7 +261,8 @@ mod tests {
             local: 0.0,
         };
         let verdict = |talk_in_old: f64| {
-            let mut trial = Trial::new(window(2000.0, 1000.0), Some(before), Vec::new()).unwrap();
+            let mut trial =
+                Trial::new(window(2000.0, 1000.0), Some(before), BTreeMap::new()).unwrap();
             // Memory has followed, and would be far in the old placement now.
             let (now, in_old) = (window(1000.0, 1000.0), window(talk_in_old, 2000.0));
             trial.judge(&now, &in_old, Some(0.9));
@@ -277,7 +278,7 @@ mod tests {
             ipc: 1.0,
             floor: 0.97,
         };
-        let mut trial = Trial::new(talk(None), Some(before), Vec::new()).unwrap();
+        let mut trial = Trial::new(talk(None), Some(before), BTreeMap::new()).unwrap();
         assert_eq!(
             trial.judge(&talk(None), &talk(None), Some(0.5)),
             Verdict::Wait
@@ -286,7 +287,7 @@ mod tests {
             trial.judge(&talk(None), &talk(None), Some(0.5)),
             Verdict::Slower
         );
-        assert!(Trial::new(talk(None), None, Vec::new()).is_none());
+        assert!(Trial::new(talk(None), None, BTreeMap::new()).is_none());
     }
 
     #[test]
@@ -305,10 +306,10 @@ mod tests {
             tid: topology::Tid(tid),
             start: topology::StartTicks(0),
         };
-        let mut trial = Trial::new(talk(1000.0), None, vec![(key(1), 0)]).unwrap();
+        let mut trial = Trial::new(talk(1000.0), None, [(key(1), 0)].into()).unwrap();
         trial.judge(&talk(None), &talk(None), None);
-        trial.extend(vec![(key(1), 1), (key(2), 1)]);
-        assert_eq!(trial.old, [(key(1), 0), (key(2), 1)]);
+        trial.extend([(key(1), 1), (key(2), 1)].into());
+        assert_eq!(trial.old, [(key(1), 0), (key(2), 1)].into());
         assert_eq!(trial.judge(&talk(None), &talk(None), None), Verdict::Wait);
     }
 

@@ -10,7 +10,7 @@ use super::Seen;
 use crate::engine::registry::Registry;
 use crate::hold::Stay;
 use crate::sample::Sample;
-use crate::tables::index::Spot;
+use crate::tables::index::{Index, Spot};
 use crate::tables::spaces::{LocalSpace, Space};
 use crate::tables::tasks::{Bond, Hot, Ran, Record};
 use crate::time::Time;
@@ -74,7 +74,9 @@ impl Seen {
         (pid, tid): (Pid, Tid),
         now: Time,
     ) -> Option<u32> {
-        let space = self.local_of(registry, pid).filter(|_| tid.0 != 0)?;
+        let space = self
+            .local_of(registry, pid)
+            .filter(|_| Index::takes(tid.0))?;
         let hot = Hot {
             pid,
             space,

@@ -15,8 +15,8 @@ use crate::tables::ranges::{cut, join, without};
 /// 24 times the median.
 const GAP: u64 = 24;
 
-/// Gaps up to this are filled in any case: 64 KiB, less than any allocator gives a thread at a
-/// time.
+/// Half of all gaps of a block that was sampled on one page alone, and is dealt out: 64 KiB, less than
+/// any allocator gives a thread at a time.
 const GAP_MIN: u64 = 16;
 
 /// Memory of blocks as far as it is likely to be there: what was sampled, and what lies between and
@@ -83,7 +83,7 @@ impl Extents {
         } else {
             return begin..begin + 1;
         };
-        let near = median.saturating_mul(GAP).max(GAP_MIN);
+        let near = median.saturating_mul(GAP);
         let (mut page, mut at) = (first, begin);
         for (index, &gap) in self.gaps.iter().enumerate() {
             page += gap;

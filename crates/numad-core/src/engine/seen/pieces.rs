@@ -345,10 +345,6 @@ impl Seen {
             .map(|(home, users)| (*home, Users::of(users)))
             .collect();
         let number = |point: &Point| point.tag().page() >> block.bits;
-        let first = number(&all[rest.start]) << block.bits;
-        let end = (number(&all[rest.end - 1]) + 1) << block.bits;
-        bench.placed.clear();
-        bench.placed.extend(block.placed.within(space, first..end));
         while !rest.is_empty() {
             let number = number(&all[rest.start]);
             let own = number << block.bits..(number + 1) << block.bits;
@@ -358,7 +354,8 @@ impl Seen {
             rest.start = points.end;
             bench.extents.clear();
             bench.extents.extend(cut(block.extents, &own));
-            bench.cut_runs(&own);
+            bench.runs.clear();
+            bench.runs.extend(block.placed.within(space, own.clone()));
             self.split(&points, positions, (bench, found));
             for at in 0..bench.parts.len() {
                 let begin = found.ranges.len();
@@ -601,8 +598,6 @@ struct Bench {
     /// Its pages, and what there was moved or asked about for a move.
     extents: Vec<Range<u64>>,
     runs: Vec<(Range<u64>, Placed)>,
-    /// The same of the whole block.
-    placed: Vec<(Range<u64>, Placed)>,
     /// Runs that are left out of a part, and what is left of a piece without any.
     others: Vec<Range<u64>>,
     open: Vec<Range<u64>>,
@@ -616,18 +611,6 @@ struct Bench {
 }
 
 impl Bench {
-    /// Cuts what there was moved of the block to a piece.
-    fn cut_runs(&mut self, own: &Range<u64>) {
-        let from = self.placed.partition_point(|(run, _)| run.end <= own.start);
-        let within = self.placed[from..].iter();
-        let within = within.take_while(|(run, _)| run.start < own.end);
-        self.runs.clear();
-        self.runs.extend(within.map(|(run, placed)| {
-            let run = run.start.max(own.start)..run.end.min(own.end);
-            (run, *placed)
-        }));
-    }
-
     /// Appends the pages of a part.
     fn pages_of(&mut self, part: usize, ranges: &mut Vec<Range<u64>>) {
         let home = self.parts[part].home;

@@ -166,22 +166,6 @@ impl Seen {
         let Some(object) = space.filter(|&local| local != place.process) else {
             return vec![(pages.start, pages)];
         };
-        let mut runs: Vec<(u64, Range<u64>)> = Vec::new();
-        for page in pages {
-            let there = match page == found.page {
-                true => Some(place.page),
-                false => self.shares.page_in(place.process, object, page),
-            };
-            match (there, runs.last_mut()) {
-                (Some(there), Some((first, run)))
-                    if run.end == page && *first + (run.end - run.start) == there =>
-                {
-                    run.end = page + 1;
-                }
-                (Some(there), _) => runs.push((there, page..page + 1)),
-                (None, _) => {}
-            }
-        }
-        runs
+        self.shares.places(place.process, object, pages)
     }
 }

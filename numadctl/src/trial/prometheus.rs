@@ -30,7 +30,8 @@ pub(crate) fn ask(url: &str, query: &str, waiting: &mut Waiting<'_>) -> Result<f
         )
         .remedy("the query must give one number; try it in the server's own page")
     };
-    let answer = waiting.unless(tokio::time::timeout(TIME_MAX, get(url, query)));
+    // A timer can be made within the event loop alone.
+    let answer = waiting.unless(async { tokio::time::timeout(TIME_MAX, get(url, query)).await });
     let answer = answer.ok_or_else(interrupted)?;
     let answer = answer.unwrap_or_else(|_elapsed| Err("was not answered within 10 s".to_owned()));
     answer.and_then(|bytes| number(&bytes)).map_err(wrong)
@@ -107,6 +108,8 @@ fn number(answer: &[u8]) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[track_caller]
@@ -136,6 +139,42 @@ mod tests {
         gives(r#"{"data":{"resultType":"matrix"}}"#, Err("neither"));
         gives("{}", Err("neither"));
         gives("<html>", Err("no JSON"));
+    }
+
+    /// A server that gives everybody this answer, one after the other, and its address.
+    fn server(answer: &'static str) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut asked = [0; 4096];
+                let _length = stream.read(&mut asked).unwrap();
+                let length = answer.len();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
+                stream.write_all(head.as_bytes()).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        format!("http://{address}")
+    }
+
+    #[test]
+    fn a_server_is_asked_while_others_wait() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let mut waiting = Waiting::new(&runtime).unwrap();
+        let url = server(r#"{"data":{"resultType":"scalar","result":[1,"42"]}}"#);
+        let number = ask(&url, "up", &mut waiting).unwrap();
+        assert!((number - 42.0).abs() < 1e-12);
+        let failure = ask(&server("42"), "up", &mut waiting).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Program);
+        assert!(failure.message.contains("neither"), "{failure}");
+        // Port 1 is nobody's.
+        let failure = ask("http://127.0.0.1:1", "up", &mut waiting).unwrap_err();
+        assert!(failure.message.contains("cannot reach"), "{failure}");
     }
 
     #[test]

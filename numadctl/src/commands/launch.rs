@@ -1,5 +1,7 @@
 //! `run --plan`: starts a program at the places of a plan, and tells whether they held.
 
+mod environs;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write as _};
@@ -11,6 +13,7 @@ use control::plan::{Level, Plan};
 use control::{ErrorKind, Failure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use procfs::Presence;
 use topology::{CpuId, CpuSet, Topology};
 
 use crate::cli::{Recipe, Run};
@@ -20,6 +23,7 @@ use crate::output::Output;
 use crate::render::export;
 use crate::waiting::{Waiting, Woken};
 
+use self::environs::Environs;
 use super::attach::find_program;
 use super::compare::exit_code;
 
@@ -150,8 +154,10 @@ pub(super) fn run(
         Failure::new(ErrorKind::Kernel, text)
     })?;
     let mut seen = BTreeMap::new();
-    let status = wait(&mut waiting, &mut child, |pid| {
-        look(&plan, pid, &mark, &mut seen);
+    let mut environs = Environs::new("/");
+    let status = wait(&mut waiting, &mut child, |pid| match plan.level {
+        Level::Thread => look_at_threads(pid, &mut seen),
+        Level::Message => look_at_ranks(&mut environs, pid, &mark, &mut seen),
     })?;
     drop(rankfile);
     // It has ended: whatever goes wrong here is not its failure.
@@ -397,33 +403,30 @@ fn mask(status: &str) -> Option<CpuSet> {
     CpuSet::parse_list(list.trim()).ok()
 }
 
-/// The affinity of each rank or thread now, for those that can be seen.
-fn look(plan: &Plan, pid: u32, mark: &str, seen: &mut BTreeMap<usize, CpuSet>) {
-    let numbers = |folder: &str| -> Vec<u32> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let mut numbers: Vec<u32> = names.collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    if plan.level == Level::Thread {
-        for (position, tid) in numbers(&format!("/proc/{pid}/task"))
-            .into_iter()
-            .enumerate()
-        {
-            if let Some(mask) = mask(&format!("/proc/{pid}/task/{tid}/status")) {
-                seen.insert(position, mask);
-            }
+/// The affinity of each thread now, for those that can be seen.
+fn look_at_threads(pid: u32, seen: &mut BTreeMap<usize, CpuSet>) {
+    let tids = procfs::Reader::new("/").tids(topology::Pid(pid));
+    let tids = tids.ok().and_then(Presence::here).unwrap_or_default();
+    for (position, tid) in tids.into_iter().enumerate() {
+        if let Some(mask) = mask(&format!("/proc/{pid}/task/{tid}/status")) {
+            seen.insert(position, mask);
         }
-        return;
     }
+}
+
+/// The affinity of each rank now, for those that can be seen.
+fn look_at_ranks(
+    environs: &mut Environs,
+    launcher: u32,
+    mark: &str,
+    seen: &mut BTreeMap<usize, CpuSet>,
+) {
     let mark = format!("{MARK}={mark}");
-    for pid in numbers("/proc") {
-        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    for (pid, environ) in environs.since(topology::Pid(launcher)) {
         let marked = environ
             .split(|byte| *byte == 0)
             .any(|word| word == mark.as_bytes());
-        let rank = marked.then(|| procfs::environ::parse(&environ, topology::Pid(pid)));
+        let rank = marked.then(|| procfs::environ::parse(&environ, pid));
         let rank = rank
             .flatten()
             .and_then(|rank| usize::try_from(rank.rank).ok());

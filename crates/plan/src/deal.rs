@@ -40,8 +40,16 @@ struct Core {
 /// Plans a run.
 ///
 /// # Errors
-/// When there are more ranks or threads than cores.
+/// When there are more ranks or threads than cores, or threads are to go to several machines.
 pub fn plan(work: &Work, sites: &[Site], level: Level, method: Method) -> Result<Plan, Failure> {
+    if level == Level::Thread && sites.len() > 1 {
+        let text = format!(
+            "threads of one program run on one machine, `{}` are named",
+            sites.len()
+        );
+        return Err(Failure::new(ErrorKind::Usage, text)
+            .remedy("name one with `--machine`, or plan for ranks with `--level message`"));
+    }
     let mut cores = Vec::new();
     for (machine, site) in sites.iter().enumerate() {
         cores.extend(cores_of(&site.topology, machine));
@@ -54,8 +62,13 @@ pub fn plan(work: &Work, sites: &[Site], level: Level, method: Method) -> Result
             level.word(),
             cores.len()
         );
-        return Err(Failure::new(ErrorKind::Usage, text)
-            .remedy("name more machines with `--machine FILE,FILE`, or plan a run of fewer"));
+        let remedy = match level {
+            Level::Message => {
+                "name more machines with `--machine FILE,FILE`, or plan a run of fewer"
+            }
+            Level::Thread => "name a larger machine with `--machine`, or plan a run of fewer",
+        };
+        return Err(Failure::new(ErrorKind::Usage, text).remedy(remedy));
     }
     let priced = |seats: &[usize]| cost(matrix, sites, &cores, seats);
     let in_order: Vec<usize> = (0..tasks).collect();
@@ -445,6 +458,19 @@ mod tests {
         let failure = failure.unwrap_err();
         assert_eq!(failure.kind, ErrorKind::Usage);
         assert!(failure.message.contains("`5` ranks"), "{failure}");
+    }
+
+    #[test]
+    fn threads_stay_on_one_machine() {
+        let matrix = CommMatrix::new(4);
+        let failure = near(&matrix, &sites(&["1x2", "1x2"]), Level::Thread).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::Usage);
+        assert!(failure.message.contains("one machine"), "{failure}");
+        // What is advised where they are too many is a thing that can be done.
+        let failure = near(&matrix, &sites(&["1x2"]), Level::Thread).unwrap_err();
+        let advice = failure.to_string();
+        assert!(advice.contains("a larger machine"), "{advice}");
+        assert!(!advice.contains("more machines"), "{advice}");
     }
 
     /// Ranks of 64 that say as much to each as `amount` tells.

@@ -65,6 +65,12 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
     );
     let refused =
         |text: &str, remedy: &str| Err(Failure::new(ErrorKind::Conflict, text).remedy(remedy));
+    if plan.machines.len() > 1 && plan.level == Level::Thread {
+        return refused(
+            "the plan gives threads of one program to several machines",
+            "plan again with one `--machine`, or for ranks with `--level message`",
+        );
+    }
     if of_ranks && plan.level == Level::Thread {
         return refused(
             "the plan is of threads, this format of ranks",
@@ -687,6 +693,11 @@ mod tests {
         let ranks = plan(Level::Message, 1, &[(0, 2, &[4, 5]), (0, 0, &[0, 1])]);
         let threads = plan(Level::Thread, 1, &[(0, 2, &[4, 6]), (0, 0, &[0])]);
         let wide = plan(Level::Message, 2, &[(1, 0, &[0]), (0, 0, &[0])]);
+        let torn = plan(Level::Thread, 2, &[(1, 0, &[0]), (0, 0, &[0])]);
+        for recipe in [Recipe::Omp, Recipe::Rankfile] {
+            let advice = of_plan(&torn, recipe).unwrap_err().to_string();
+            assert!(advice.contains("one `--machine`"), "{advice}");
+        }
         for (plan, recipe) in [
             (&threads, Recipe::Rankfile),
             (&ranks, Recipe::Omp),

@@ -670,6 +670,19 @@ fn an_explanation_has_three_sentences() {
 }
 
 #[test]
+fn what_differs_as_published_fits_a_terminal() {
+    for policy in ::policies::registry() {
+        let Some(published) = policy.published() else {
+            continue;
+        };
+        let text = policies::as_published(policy.name(), published, 80);
+        let too_wide = |line: &&str| line.chars().count() > 80;
+        assert_eq!(text.lines().find(too_wide), None, "{}", policy.name());
+        assert!(text.contains("  by default    "), "{text}");
+    }
+}
+
+#[test]
 fn policies_are_listed_and_paged() {
     let row = PolicyRow {
         name: "deloc".to_owned(),

@@ -38,7 +38,10 @@ pub(super) fn list(
             }
             out.text(&render::policies::page(row, terminal::prose()))?;
             match published {
-                Some(published) => out.text(&render::policies::as_published(name, published)),
+                Some(published) => {
+                    let width = terminal::prose();
+                    out.text(&render::policies::as_published(name, published, width))
+                }
                 None => Ok(()),
             }
         }

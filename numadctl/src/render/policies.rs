@@ -5,7 +5,7 @@ use numad_core::published::RULES;
 use numad_core::{Difference, IntervalLaw, Published};
 
 use super::table::{Side, table};
-use super::wrap::wrapped;
+use super::wrap::{beside, wrapped};
 
 /// Names and summaries, in lines of at most `width`.
 #[must_use]
@@ -79,27 +79,35 @@ fn differences(published: &Published) -> impl Iterator<Item = &Difference> {
     published.differences.iter().chain(RULES)
 }
 
-/// How the method differs as published and by default.
+/// How the method differs as published and by default, in lines of at most `width`.
 #[must_use]
-pub fn as_published(name: &str, published: &Published) -> String {
+pub fn as_published(name: &str, published: &Published, width: usize) -> String {
+    const MARGIN: usize = 16;
     let interval = interval_of(published);
     let takes = match published.takes {
         [] => "no settings".to_owned(),
         names => format!("the settings {}", names.join(", ")),
     };
-    let mut text = format!(
-        "\nas published (--as-published, or {name}+published in experiments): {}\ninterval {interval}; takes {takes}\n\n",
+    let head = format!(
+        "as published (--as-published, or {name}+published in experiments): {}",
         published.paper
     );
-    let cells: Vec<Vec<String>> = differences(published)
-        .map(|row| {
-            [row.what, row.published, row.ours, row.why]
-                .map(str::to_owned)
-                .to_vec()
-        })
-        .collect();
-    let head = ["", "AS PUBLISHED", "BY DEFAULT", "WHY"].map(|name| (name, Side::Left));
-    text.push_str(&table(&head, &cells));
+    let law = format!("interval {interval}; takes {takes}");
+    let mut text = format!(
+        "\n{}\n{}\n",
+        wrapped(&head, width).join("\n"),
+        wrapped(&law, width).join("\n")
+    );
+    for row in differences(published) {
+        text.push_str(&format!("\n{}\n", wrapped(row.what, width).join("\n")));
+        for (label, told) in [
+            ("  as published", row.published),
+            ("  by default", row.ours),
+            ("  why", row.why),
+        ] {
+            text.push_str(&beside(label, told, MARGIN, width));
+        }
+    }
     text
 }
 

@@ -47,17 +47,25 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A label, and a text that stands beside it in lines of at most `width`, however many it takes.
+/// A label, and a text that stands beside it in lines of at most `width`, however many it takes. Labels that are longer
+/// than most push their text to the right.
 #[must_use]
 pub fn labelled(label: &str, text: &str, width: usize) -> String {
     const MARGIN: usize = 10;
+    beside(label, text, MARGIN, width)
+}
+
+/// The same with a text that begins after `margin` characters.
+#[must_use]
+pub fn beside(label: &str, text: &str, margin: usize, width: usize) -> String {
+    let margin = margin.max(label.chars().count() + 1);
     let mut told = String::new();
-    for (number, line) in wrapped(text, width.saturating_sub(MARGIN))
+    for (number, line) in wrapped(text, width.saturating_sub(margin))
         .iter()
         .enumerate()
     {
         let label = if number == 0 { label } else { "" };
-        told.push_str(&format!("{label:MARGIN$}{line}\n"));
+        told.push_str(&format!("{label:margin$}{line}\n"));
     }
     told
 }
@@ -91,5 +99,11 @@ mod tests {
                 .skip(1)
                 .all(|line| line.starts_with("          "))
         );
+    }
+
+    #[test]
+    fn a_long_label_does_not_run_into_its_text() {
+        let told = labelled("policy 170", "at work", 80);
+        assert_eq!(told, "policy 170 at work\n");
     }
 }

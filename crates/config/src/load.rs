@@ -21,7 +21,18 @@ const DROP_INS_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     file: PathBuf,
-    required: bool,
+    wish: Wish,
+}
+
+/// What was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// Nothing: all may be absent.
+    Default,
+    /// A file, which must be there.
+    File,
+    /// A directory, in which `numad.toml` may be absent where it has drop-ins.
+    Directory,
 }
 
 /// Settings, and the files they came from.
@@ -38,7 +49,7 @@ impl Default for Paths {
     fn default() -> Self {
         Self {
             file: PathBuf::from(FILE_DEFAULT),
-            required: false,
+            wish: Wish::Default,
         }
     }
 }
@@ -51,12 +62,12 @@ impl Paths {
         if path.is_dir() {
             return Self {
                 file: path.join("numad.toml"),
-                required: false,
+                wish: Wish::Directory,
             };
         }
         Self {
             file: path.to_owned(),
-            required: true,
+            wish: Wish::File,
         }
     }
 
@@ -72,6 +83,19 @@ impl Paths {
         let mut name = self.file.clone().into_os_string();
         name.push(".d");
         PathBuf::from(name)
+    }
+
+    /// Whether nothing is there of what someone named: who mistypes a name does not want all defaults.
+    #[must_use]
+    pub fn are_absent(&self) -> bool {
+        let found = fs::metadata(&self.file);
+        let missing = matches!(found, Err(error) if error.kind() == ErrorKind::NotFound);
+        missing
+            && match self.wish {
+                Wish::Default => false,
+                Wish::File => true,
+                Wish::Directory => drop_ins(&self.drop_ins()).is_ok_and(|files| files.is_empty()),
+            }
     }
 }
 
@@ -93,7 +117,7 @@ pub fn load(paths: &Paths) -> Result<Loaded, ConfigError> {
                 &format!("cannot be read: {error}"),
             )),
         };
-    take(paths.file.clone(), !paths.required, &mut problems);
+    take(paths.file.clone(), paths.wish != Wish::File, &mut problems);
     match drop_ins(&paths.drop_ins()) {
         Ok(files) => files
             .into_iter()

@@ -169,8 +169,22 @@ impl<'a> Reader<'a> {
                 return None;
             }
         };
+        let quoted = match &value {
+            // As it stands between quotation marks it would be right.
+            SettingValue::Text(text) if spec.parse(text).is_ok() => Some(text.clone()),
+            _ => None,
+        };
         spec.check(value)
-            .map_err(|error| self.problem(line, &format!("setting `{full}` {}", error.reason)))
+            .map_err(|error| {
+                let reason = match quoted {
+                    Some(text) => format!(
+                        "is the text `\"{text}\"`, must be {}; leave the quotation marks out",
+                        spec.expectation()
+                    ),
+                    None => error.reason,
+                };
+                self.problem(line, &format!("setting `{full}` {reason}"));
+            })
             .ok()
     }
 

@@ -108,12 +108,14 @@ pub fn render_markdown() -> String {
          # Settings\n\n\
          numad reads `/etc/numad/numad.toml`, then `/etc/numad/numad.toml.d/*.toml` by name; a later file\n\
          wins, setting by setting, and an absent one is no error. `numad --config FILE` names another\n\
-         file (its drop-ins are in `FILE.d`) or a directory that holds `numad.toml`.\n\n\
+         file (its drop-ins are in `FILE.d`) or a directory that holds `numad.toml`, which must be there.\n\n\
          Unknown settings, wrong types and values out of bounds are errors that name file, line and the\n\
-         nearest known name; `numadctl config check` finds them all without a daemon. `numadctl reload`\n\
-         or SIGHUP takes changed files; when they are wrong, the settings stay as they are.\n\n\
-         What takes effect for programs attached after a reload can also be given for one program, by its full\n\
-         name: `numadctl attach PID --set engine.hold_ms=0`.\n",
+         nearest known name; `numadctl config check` finds them without a daemon, and those of settings that\n\
+         do not go together once each is right by itself. `numadctl reload` or SIGHUP takes changed files;\n\
+         when they are wrong, the settings stay as they are.\n\n\
+         Settings of `[engine]` and `[evidence]` that take effect for programs attached after a reload can also\n\
+         be given for one program, by their full names, and those of its policy by their short ones: `numadctl\n\
+         attach PID --policy deloc --set engine.hold_ms=0 --set refine=false`.\n",
     );
     for section in documented() {
         push(

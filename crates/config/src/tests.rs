@@ -301,6 +301,42 @@ fn wrong_values_are_refused_with_what_would_be_right() {
 }
 
 #[test]
+fn a_text_where_a_number_belongs_is_told_of_its_quotation_marks() {
+    refused(
+        "[engine]\nhold_ms = '5'\n",
+        "f0:2: setting `engine.hold_ms` is the text `\"5\"`, must be a whole number from 0 to 3600000; \
+         leave the quotation marks out",
+    );
+    refused(
+        "[engine]\nmove_pages = 'true'\n",
+        "f0:2: setting `engine.move_pages` is the text `\"true\"`, must be true or false; \
+         leave the quotation marks out",
+    );
+    refused(
+        "[daemon]\nlog_level = true\n",
+        "f0:2: setting `daemon.log_level` is `true`, must be one of error, warn, info, debug",
+    );
+}
+
+#[test]
+fn what_cannot_be_set_for_one_program_is_told_with_what_to_write() {
+    let told = |name: &str| {
+        let given = [(name, "1")];
+        let error = Config::default().attach_options_with(given).unwrap_err();
+        error.to_string()
+    };
+    for name in ["policy.deloc.refine", "deloc.refine"] {
+        let expected = format!("setting `{name}` is one of policy `deloc`; write `refine`");
+        assert_eq!(told(name), expected);
+    }
+    let others = "cannot be set for one program; `engine.` and `evidence.` can, and settings of its policy by their \
+                  short names";
+    for name in ["external.answer_ms", "daemon.socket", "policy.wonder.x"] {
+        assert_eq!(told(name), format!("setting `{name}` {others}"));
+    }
+}
+
+#[test]
 fn what_must_fit_together_is_blamed_on_a_line() {
     refused(
         "[engine]\ninterval_min_ms = 9000\n",
@@ -352,6 +388,18 @@ fn broken_toml_names_the_line() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn what_was_named_and_is_not_there_is_absent() {
+    let base = std::env::temp_dir().join(format!("numad-config-absent-{}", std::process::id()));
+    let drop_ins = base.join("numad.toml.d");
+    fs::create_dir_all(&drop_ins).unwrap();
+    assert!(Paths::named(&base.join("absent.toml")).are_absent());
+    assert!(Paths::named(&base).are_absent(), "no file and no drop-in");
+    fs::write(drop_ins.join("1.toml"), "").unwrap();
+    assert!(!Paths::named(&base).are_absent(), "a drop-in is enough");
+    fs::remove_dir_all(base).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use numad_core::{
     SettingValue, Settings, SettingsError,
 };
 
-use crate::schema::{self, Effect, Entry, POLICY_SECTION, SECTIONS};
+use crate::schema::{self, Effect, POLICY_SECTION, SECTIONS};
 
 /// Events the engine keeps until the daemon polls them. It polls after every step, so this only
 /// has to hold what one window of 1,024 tasks and 4,096 page moves can say.
@@ -272,6 +272,40 @@ pub enum Users {
     None,
 }
 
+/// Sections of which an attach may say otherwise for its program.
+const OF_ONE_PROGRAM: [&str; 2] = ["engine", "evidence"];
+
+/// The settings of a section that an attach may give.
+fn specs_of_one_program(section: &str) -> Vec<SettingSpec> {
+    let mut sections = SECTIONS.iter();
+    let section =
+        sections.find(|known| known.name == section && OF_ONE_PROGRAM.contains(&known.name));
+    let entries = section.map_or(&[][..], |section| section.entries);
+    let mine = entries
+        .iter()
+        .filter(|entry| entry.effect == Effect::NextAttach);
+    mine.map(|entry| entry.spec).collect()
+}
+
+/// Why a setting is none that an attach may give, and what to write where it is one of a policy.
+fn not_of_one_program(full: &str) -> String {
+    let bare = full
+        .strip_prefix(POLICY_SECTION)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .unwrap_or(full);
+    let meant = bare.split_once('.').filter(|(policy, name)| {
+        let mut policies = schema::policies().iter();
+        let policy = policies.find(|known| known.name() == *policy);
+        policy.is_some_and(|policy| policy.settings().iter().any(|spec| spec.name == *name))
+    });
+    match meant {
+        Some((policy, name)) => format!("is one of policy `{policy}`; write `{name}`"),
+        None => "cannot be set for one program; `engine.` and `evidence.` can, and settings of its policy by \
+                 their short names"
+            .to_owned(),
+    }
+}
+
 impl Default for Config {
     /// Every setting at its default.
     fn default() -> Self {
@@ -319,17 +353,9 @@ impl Config {
         };
         for (full, text) in given {
             let (section, name) = full.split_once('.').unwrap_or_default();
-            let section = SECTIONS.iter().find(|known| known.name == section);
-            let entries = section.map_or(&[][..], |section| section.entries);
-            let mine = |entry: &&Entry| entry.effect == Effect::NextAttach;
-            let specs: Vec<SettingSpec> = entries
-                .iter()
-                .filter(mine)
-                .map(|entry| entry.spec)
-                .collect();
+            let specs = specs_of_one_program(section);
             if specs.is_empty() {
-                let reason = "cannot be set for one program; `engine.` and `evidence.` can";
-                return Err(refused(full, reason));
+                return Err(refused(full, &not_of_one_program(full)));
             }
             let whole = |error: SettingsError| refused(full, &error.reason);
             let spec = numad_core::setting::find(&specs, name).map_err(whole)?;

@@ -45,8 +45,10 @@ impl FromStr for Need {
         cpus.zip(mib)
             .map(|(cpus, mib)| Self { cpus, mib })
             .ok_or_else(|| {
-                "expected processors and, if it matters, MiB of memory, as in 4 or 4:8192"
-                    .to_owned()
+                format!(
+                    "expected processors from 1 to {CPUS_MAX} and, if it matters, MiB of memory up to \
+                     {MIB_MAX}, as in 4 or 4:8192"
+                )
             })
     }
 }

@@ -122,6 +122,15 @@ fn advise(need: Need, options: &Options) -> Result<String, Failure> {
 
 /// Settings as files and command line say.
 fn load(options: &Options) -> Result<Loaded, Failure> {
+    let paths = paths(options);
+    if paths.are_absent() {
+        let text = format!(
+            "there is no file `{}`, nor a drop-in",
+            paths.file().display()
+        );
+        return Err(Failure::new(ErrorKind::NotFound, text)
+            .remedy("name a settings file, or a directory that holds `numad.toml`"));
+    }
     placed_settings(options).map_err(|error| {
         let problems = error.to_string().replace('\n', "; ");
         Failure::new(ErrorKind::Configuration, problems)
@@ -604,6 +613,18 @@ mod tests {
         assert!(figures.news().is_none(), "what is known stays");
         let mut started = Figures::new(scratch.path().to_owned(), log).unwrap();
         assert_eq!(local(&started.machine()), local(&bare));
+    }
+
+    #[test]
+    fn settings_that_are_named_must_be_there() {
+        let scratch = Scratch::new("start-absent");
+        for named in [scratch.path().to_owned(), scratch.path().join("absent")] {
+            let failure = load(&Options {
+                config: Some(named),
+                ..Options::default()
+            });
+            assert_eq!(failure.unwrap_err().kind, ErrorKind::NotFound);
+        }
     }
 
     #[test]

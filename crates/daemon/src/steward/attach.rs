@@ -8,7 +8,7 @@ use control::external::PREFIX;
 use control::rows::{AttachRequest, Attachment, Target};
 use control::{ErrorKind, Failure};
 use numad_core::cost::Prices;
-use numad_core::published::METHOD;
+use numad_core::published::{METHOD, SUFFIX};
 use numad_core::{
     AttachError, AttachOptions, AttachSpec, AttachmentId, Method, Policy, PolicyFactory,
     SettingValue, Settings, SettingsError, Time, cost, published,
@@ -294,6 +294,12 @@ impl Steward {
                 }
             };
         }
+        if let Some(plain) = name.strip_suffix(SUFFIX) {
+            return Err(
+                Failure::new(ErrorKind::NotFound, format!("there is no policy `{name}`"))
+                    .remedy(format!("name `{plain}` with `--as-published`")),
+            );
+        }
         let factory = policies::find(name).map_err(|error| {
             Failure::new(ErrorKind::NotFound, error.to_string()).remedy("see `numadctl policies`")
         })?;
@@ -347,8 +353,7 @@ impl Steward {
         let config = &self.parts.config;
         let given = of_engine(request).filter(|(name, _)| *name != BALANCING);
         config.attach_options_with(given).map_err(|error| {
-            Failure::new(ErrorKind::Configuration, error.to_string())
-                .remedy("docs/config.md lists what takes effect at the next attach")
+            Failure::new(ErrorKind::Configuration, error.to_string()).remedy("see docs/config.md")
         })
     }
 
@@ -534,7 +539,7 @@ fn not_yours(pid: Pid, closed: Closed) -> Failure {
 
 pub(super) fn gone(pid: Pid) -> Failure {
     Failure::new(ErrorKind::NotFound, format!("there is no process `{pid}`"))
-        .remedy("name a process that runs, not a thread; `--command NAME` finds it by name")
+        .remedy("name a process that runs, not a thread; `pgrep NAME` finds it by name")
 }
 
 pub(super) fn no_process() -> Failure {

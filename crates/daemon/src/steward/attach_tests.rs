@@ -156,6 +156,16 @@ fn settings_of_the_engine_can_be_given_for_one_program() {
 }
 
 #[test]
+fn the_notation_of_experiments_is_told_how_attach_writes_it() {
+    let world = World::new();
+    let (mut steward, _gate) = world.steward(&Settings::new("notation", EAGER));
+    let asked = request(&[100], "deloc+published");
+    let failure = steward.attach(Peer::DAEMON, &asked).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::NotFound);
+    assert_eq!(failure.remedy, "name `deloc` with `--as-published`");
+}
+
+#[test]
 fn who_attaches_is_warned_of_a_policy_that_can_do_nothing_here() {
     let world = World::new();
     let settings = Settings::new("in-vain", EAGER);

@@ -52,16 +52,18 @@ impl Method {
         if let Some(method) = Self::ALL.into_iter().find(|method| method.name() == name) {
             return Ok(method);
         }
-        let why = match policies::find(name) {
-            Err(unknown) => return Err(Failure::new(ErrorKind::Usage, unknown.to_string())),
-            Ok(_) => why_not(name),
-        };
-        let names = Self::ALL.map(Self::name).join("`, `");
-        Err(Failure::new(
-            ErrorKind::Usage,
-            format!("policy `{name}` plans nothing: {why}"),
+        let names = Self::ALL.map(Self::name);
+        let choice = format!("choose one of `{}`", names.join("`, `"));
+        if policies::find(name).is_ok() {
+            let text = format!("policy `{name}` plans nothing: {}", why_not(name));
+            return Err(Failure::new(ErrorKind::Usage, text).remedy(choice));
+        }
+        let meant = numad_core::setting::nearest(name, names);
+        let remedy = meant.map_or(choice, |meant| format!("did you mean `{meant}`?"));
+        Err(
+            Failure::new(ErrorKind::NotFound, format!("there is no policy `{name}`"))
+                .remedy(remedy),
         )
-        .remedy(format!("choose one of `{names}`")))
     }
 
     /// What is taken where none is named.
@@ -104,9 +106,13 @@ mod tests {
         let failure = Method::of("interleave").unwrap_err();
         assert!(failure.message.contains("places pages"), "{failure}");
         let failure = Method::of("deloq").unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::NotFound);
+        assert_eq!(failure.remedy, "did you mean `deloc`?");
+        let failure = Method::of("nosuch").unwrap_err();
+        assert!(failure.remedy.contains("`locality`"), "{failure}");
         assert!(
-            failure.message.contains("did you mean `deloc`"),
-            "{failure}"
+            !failure.remedy.contains("lapt"),
+            "it plans nothing: {failure}"
         );
     }
 }

@@ -86,8 +86,8 @@ EXAMPLE:
   numad-sim --topology 4x4@10,21 --workload pairs --policy deloc --seed 7 --show
 
 Exit codes: 0 done; 1 a rule was broken, which is a mistake in numad; 2 the
-command line makes no sense; 3 a setting is wrong; 6 no such policy, scenario or
-file.";
+command line makes no sense; 3 a setting is wrong; 6 no such workload, policy,
+scenario or file.";
 
 /// The whole command line, for man pages and completions.
 #[must_use]
@@ -232,7 +232,9 @@ impl Arguments {
             }
         }
         if let Some(text) = &self.workload {
-            scenario.workload = text.parse::<Workload>().map_err(usage)?;
+            scenario.workload = text
+                .parse::<Workload>()
+                .map_err(|error| RunError::new(RunErrorKind::NotFound, error))?;
         }
         scenario.conditions = self.conditions.conditions()?;
         if let Some(text) = &self.memory {

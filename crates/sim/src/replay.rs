@@ -272,13 +272,20 @@ fn unreadable(spec: &ReplaySpec, error: &std::io::Error) -> RunError {
     };
     let why = error.to_string().to_lowercase();
     let why = why.split(" (os error").next().unwrap_or_default();
-    RunError::new(kind, format!("cannot read `{}`: {why}", spec.name))
+    let text = format!(
+        "cannot read `{}`: {why}; name a file that is there and that you may read",
+        spec.name
+    );
+    RunError::new(kind, text)
 }
 
 fn no_recording(spec: &ReplaySpec, error: &RecordingError) -> RunError {
     match error {
         RecordingError::Read { source, .. } => unreadable(spec, source),
-        other => usage(format!("`{}`: {other}", spec.name)),
+        other => usage(format!(
+            "`{}`: {other}; name a whole file that `numadctl record` or `import` wrote",
+            spec.name
+        )),
     }
 }
 

@@ -115,7 +115,7 @@ fn mistakes_are_one_line_and_an_exit_code() {
     refused(&["--json", "--show"], 2, "cannot be used with");
     refused(&["--cpus", ""], 2, "cpus ``: names none");
     refused(&["--policy", "x\ny\u{1b}[31m"], 6, r"`x\ny\u{1b}[31m`");
-    refused(&["--workload", "pears"], 2, "`pears`");
+    refused(&["--workload", "pears"], 6, "`pears`");
     refused(&["--fault", "flood"], 2, "`flood`");
     refused(&["--memory", "96"], 2, "memory `96`: must be a number with");
     refused(

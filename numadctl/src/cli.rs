@@ -6,6 +6,7 @@ mod matrix;
 mod mpi;
 mod plan;
 mod profile;
+mod values;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use matrix::{Form, Matrix, Window};
 pub use mpi::{Mpi, What};
 pub use plan::{Placed, Plan, machines};
 pub use profile::Profile;
+use values::{key_and_value, milliseconds, process, process_or_name};
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
 #[derive(Debug, Parser)]
@@ -297,7 +299,7 @@ pub struct Plain {
 pub struct Doctor {
     /// Tell of this program whether memory placement matters for it
     #[arg(value_name = "PID", conflicts_with_all = ["verbose", "json"],
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = process)]
     pub pid: Option<u32>,
     /// How long to look at the program
     #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = milliseconds)]
@@ -350,7 +352,7 @@ pub struct Attach {
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
     /// Processes that make up the program
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process_or_name)]
     pids: Vec<u32>,
     /// Every process in this control group and below
     #[arg(long, value_name = "PATH")]
@@ -698,7 +700,7 @@ pub struct Undo {
 #[group(required = true, multiple = false)]
 struct UndoWhat {
     /// Process whose threads and pages are put back
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process)]
     pid: Option<u32>,
     /// Everything of everyone; for root and the admin group
     #[arg(long)]
@@ -752,31 +754,4 @@ pub enum ConfigAction {
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
-}
-
-/// A length of time; a bare number is in seconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "ms" => Some(1),
-        "" | "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    };
-    let number: Option<u64> = number.parse().ok();
-    let length = number
-        .zip(unit)
-        .and_then(|(number, unit)| number.checked_mul(unit));
-    length
-        .filter(|&length| length > 0)
-        .ok_or_else(|| "expected a length of time such as 500ms, 60s, 5m or 1h".to_owned())
-}
-
-fn key_and_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
 }

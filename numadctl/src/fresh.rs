@@ -166,6 +166,32 @@ impl Drop for Fresh {
     }
 }
 
+/// Why a file cannot be read, with what to do about it.
+pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    let (kind, remedy) = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            (ErrorKind::NotFound, "name a file that is there")
+        }
+        io::ErrorKind::PermissionDenied => (
+            ErrorKind::NotPermitted,
+            "ask as its owner or root, or name a file that you may read",
+        ),
+        io::ErrorKind::IsADirectory => (ErrorKind::Usage, "name a file in it"),
+        _ => (ErrorKind::Kernel, "name another file"),
+    };
+    let text = format!("cannot read `{}`: {}", path.display(), why(error));
+    Failure::new(kind, text).remedy(remedy)
+}
+
+/// The system's words without its number.
+pub(crate) fn why(error: &io::Error) -> String {
+    let text = error.to_string().to_lowercase();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
 /// Why a file cannot be written, with what to do about it.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let (kind, remedy) = match error.kind() {
@@ -178,9 +204,7 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
         }
         _ => (ErrorKind::Kernel, "name another place"),
     };
-    let why = error.to_string();
-    let why = why.split(" (os error").next().unwrap_or_default();
-    let text = format!("cannot write `{}`: {}", path.display(), why.to_lowercase());
+    let text = format!("cannot write `{}`: {}", path.display(), why(error));
     Failure::new(kind, text).remedy(remedy)
 }
 

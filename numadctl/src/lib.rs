@@ -17,6 +17,7 @@ mod second_reader;
 mod stopped;
 pub mod terminal;
 mod trial;
+mod usage;
 mod waiting;
 
 use std::ffi::OsString;
@@ -31,11 +32,11 @@ use crate::output::Output;
 /// Runs a command line to its end and gives the exit code (docs/exit-codes.md).
 ///
 /// Answers go to `out`, everything else to `err`. `run` replaces the process when all goes well.
-pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+pub fn run(arguments: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let (mut out, mut err) = (Output::new(out), Output::new(err));
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
-        Err(error) => return explain_usage(&error, &mut out, &mut err),
+        Err(error) => return explain_usage(&error, arguments, &mut out, &mut err),
     };
     match commands::run(cli, &mut out, &mut err) {
         Ok(code) => code,
@@ -51,7 +52,12 @@ pub fn run(arguments: Vec<OsString>, out: &mut dyn Write, err: &mut dyn Write) -
 
 /// Help and version are answers, the rest is an error; clap knows which. Errors are put on one line,
 /// as all of ours are.
-fn explain_usage(error: &clap::Error, out: &mut Output<'_>, err: &mut Output<'_>) -> u8 {
+fn explain_usage(
+    error: &clap::Error,
+    arguments: &[OsString],
+    out: &mut Output<'_>,
+    err: &mut Output<'_>,
+) -> u8 {
     let text = error.render().to_string();
     if !error.use_stderr() {
         return out
@@ -59,24 +65,10 @@ fn explain_usage(error: &clap::Error, out: &mut Output<'_>, err: &mut Output<'_>
             .map_or_else(|failure| failure.kind.exit_code(), |()| 0);
     }
     let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-    let told = if is_help { text } else { on_one_line(&text) };
+    let told = match is_help {
+        true => text,
+        false => usage::on_one_line(error, arguments),
+    };
     drop(err.text(&told));
     ErrorKind::Usage.exit_code()
-}
-
-/// clap's report up to its usage line, and where to read more.
-fn on_one_line(text: &str) -> String {
-    let (what, usage) = text.split_once("Usage: ").unwrap_or((text, "numadctl"));
-    // Said at the end for all, with the command where that is known.
-    let what = what.replace("For more information, try '--help'.", "");
-    let what: Vec<&str> = what
-        .split_whitespace()
-        .filter(|word| *word != "error:")
-        .collect();
-    let what = what.join(" ").replace(" tip: ", "; tip: ");
-    let command: Vec<&str> = usage
-        .split_whitespace()
-        .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-        .collect();
-    format!("numadctl: {}; see `{} --help`\n", what, command.join(" "))
 }

@@ -6,6 +6,7 @@ mod experiment;
 mod fake;
 mod journal;
 mod kept;
+mod mistakes;
 mod recording;
 
 use std::collections::BTreeMap;
@@ -270,86 +271,6 @@ fn every_command_asks_and_shows() {
             "{typed}"
         );
     }
-}
-
-/// What is typed, the exit code, what the line must name.
-const WRONG: &[(&str, i32, &str)] = &[
-    ("attach", 2, "see `numadctl attach --help`"),
-    ("attach 0", 2, "is not in 1..=4294967295; see `numadctl"),
-    ("attach -1", 2, "found; tip: to pass '-1'"),
-    ("attach 1 --cgroup /a", 2, "cannot be used with"),
-    ("attach 1 --set strict", 2, "expected KEY=VALUE"),
-    (
-        "attach 1 --set a=1 --set a=2",
-        2,
-        "setting `a` is given twice",
-    ),
-    ("atach 1", 2, "attach"),
-    (
-        "detach 77",
-        6,
-        "`77` is neither an attachment nor a process of one; `numadctl status` lists",
-    ),
-    ("detach id:77", 6, "there is no such thing; look elsewhere"),
-    ("detach pid:9", 6, "process `9` is not attached"),
-    ("status pid:9", 6, "process `9` is not attached"),
-    (
-        "detach 3",
-        2,
-        "`3` is an attachment and also a process of attachment 9; write `id:3` or `pid:3`",
-    ),
-    ("detach node:3", 2, "`pid:NUMBER`"),
-    ("status --count 3", 2, "--watch"),
-    ("explain 77", 6, "`77`"),
-    ("explain 4242 --last 0", 2, "--last"),
-    ("matrix 77", 6, "`77`"),
-    ("matrix 4242 --csv --json", 2, "cannot be used with"),
-    ("matrix 4242 --window now", 2, "decayed"),
-    (
-        "matrix 4242 --svg /no/such/folder/m.svg",
-        6,
-        "cannot write `/no/such/folder/m.svg`",
-    ),
-    ("run --policy deloc", 2, "numadctl run --help"),
-    ("run -- /no/such/program", 6, "`/no/such/program`"),
-    (
-        "run -- no-such-program-anywhere",
-        6,
-        "`no-such-program-anywhere`",
-    ),
-    (
-        "run -- /etc/passwd",
-        5,
-        "`/etc/passwd` is no file that can be started",
-    ),
-    ("undo", 2, "numadctl undo --help"),
-    ("undo 1 --all", 2, "cannot be used with"),
-    (
-        "policies show delok",
-        6,
-        "there is no policy `delok`; did you mean `deloc`?",
-    ),
-    ("config", 2, ""),
-    (
-        "config check /no/such/file.toml",
-        6,
-        "there is no file `/no/such/file.toml`",
-    ),
-    ("config show file.toml", 2, "--offline"),
-];
-
-#[test]
-fn every_mistake_is_one_line_and_a_code() {
-    let fake = Fake::answering(daemon());
-    for (typed, code, named) in WRONG.iter().filter(|(typed, _, _)| *typed != "config") {
-        let told = fake.refused(typed, *code);
-        assert!(told.contains(named), "{typed}: {told}");
-    }
-    assert_eq!(fake.run("config").status.code(), Some(2));
-    assert!(
-        fake.asked().iter().all(|asked| !asked.starts_with("POST")),
-        "nothing was changed"
-    );
 }
 
 /// Every command that needs the daemon.

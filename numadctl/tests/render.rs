@@ -89,7 +89,7 @@ fn a_journal_is_told_by_process() {
         stale: false,
     };
     assert_eq!(
-        journal::text(&report),
+        journal::text(&report, true),
         "the journal in `/var/lib/numad` holds changes of 2 processes\n\
          PROCESS  COMMAND         FOR  THREADS  PARKED  PAGES  MASKS\n\
         \x20  4242  solver   1 min 30 s       54       3   1024  none -> 0-7 (30), none -> 8-15 (20), 1-2 -> none (3), 1 more\n\
@@ -103,11 +103,14 @@ fn a_journal_is_told_by_process() {
         ..JournalReport::default()
     };
     assert_eq!(
-        journal::text(&report),
+        journal::text(&report, true),
         "the journal in `/var/lib/numad` lists no changes\n"
     );
     report.stale = true;
-    assert!(journal::text(&report).contains("of an earlier boot"));
+    assert!(journal::text(&report, true).contains("of an earlier boot"));
+    let nothing = JournalReport::default();
+    assert!(journal::text(&nothing, true).ends_with("lists no changes\n"));
+    assert!(journal::text(&nothing, false).ends_with("lists no changes of your processes\n"));
 }
 
 #[test]

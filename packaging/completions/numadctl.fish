@@ -124,7 +124,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand explain" -l socket -d 
 complete -c numadctl -n "__fish_numadctl_using_subcommand explain" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand explain" -l brief -d 'Answer in three sentences: what was seen, what was done, what was not'
 complete -c numadctl -n "__fish_numadctl_using_subcommand explain" -s h -l help -d 'Print help'
-complete -c numadctl -n "__fish_numadctl_using_subcommand matrix" -l window -d 'What to show: the last window, or all windows with older ones counting less; or the bytes that MPI ranks have sent each other since they began, or are taken to have sent in collective calls' -r -f -a "live\t'Those of the last window'
+complete -c numadctl -n "__fish_numadctl_using_subcommand matrix" -l window -d 'What to show: the last window, or all windows with older ones counting less; or the bytes that MPI ranks have sent each other since they began, or are taken to have sent in collective calls. Of an attachment that has ended `decayed` alone is kept' -r -f -a "live\t'Those of the last window'
 decayed\t'Those of all windows, older ones counting less'
 messages\t'Bytes of messages'
 modelled\t'Bytes that collective calls are taken to send'"

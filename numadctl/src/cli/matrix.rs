@@ -13,7 +13,8 @@ pub struct Matrix {
     #[arg(value_name = "ID|PID")]
     pub which: Which,
     /// What to show: the last window, or all windows with older ones counting less; or the bytes that MPI ranks have sent
-    /// each other since they began, or are taken to have sent in collective calls
+    /// each other since they began, or are taken to have sent in collective calls. Of an attachment that has ended
+    /// `decayed` alone is kept
     #[arg(long, value_enum, default_value = "decayed")]
     pub window: Window,
     #[command(flatten)]

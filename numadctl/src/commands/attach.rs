@@ -18,6 +18,7 @@ use super::{history, mpi};
 
 use crate::cli::{Attach, Run, Under};
 use crate::client::Client;
+use crate::fresh::why;
 use crate::output::Output;
 use crate::waiting::{Waiting, Woken};
 use crate::{render, stopped};
@@ -134,10 +135,10 @@ fn request(target: Target, under: &Under) -> Result<AttachRequest, Failure> {
     let mut set = std::collections::BTreeMap::new();
     for (key, value) in &under.set {
         if set.insert(key.clone(), value.clone()).is_some() {
-            return Err(Failure::new(
-                ErrorKind::Usage,
-                format!("setting `{key}` is given twice"),
-            ));
+            return Err(
+                Failure::new(ErrorKind::Usage, format!("setting `{key}` is given twice"))
+                    .remedy("give it once"),
+            );
         }
     }
     if under.as_published {
@@ -164,11 +165,13 @@ pub(super) fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             Ok(_) => Err(Failure::new(
                 ErrorKind::NotPermitted,
                 format!("`{shown}` is no file that can be started"),
-            )),
+            )
+            .remedy("name a program, or `chmod +x` it")),
             Err(error) => Err(Failure::new(
                 ErrorKind::NotFound,
-                format!("cannot start `{shown}`: {error}"),
-            )),
+                format!("cannot start `{shown}`: {}", why(&error)),
+            )
+            .remedy("name a program that is there")),
         };
     }
     let folders = std::env::var_os("PATH").unwrap_or_default();

@@ -432,6 +432,7 @@ fn busy_machine(busy: f64) -> Failure {
         "the machine is busy: others use {:.0} % of its processors' time",
         busy * 100.0
     );
-    Failure::new(ErrorKind::Busy, text)
-        .remedy("try again when it is quiet, or `--force` it; figures will be too low")
+    Failure::new(ErrorKind::Busy, text).remedy(
+        "try again when it is quiet, or measure too low figures all the same with `--force`",
+    )
 }

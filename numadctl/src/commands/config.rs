@@ -1,6 +1,8 @@
 //! `config` and `reload`.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::path::Path;
 
 use control::rows::{ConfigText, ReloadReport};
 use control::{ErrorKind, Failure};
@@ -65,17 +67,19 @@ pub(super) fn reload(client: &Client, plain: Plain, out: &mut Output<'_>) -> Res
 
 fn load(file: Option<&Path>) -> Result<(config::Paths, config::Loaded), Failure> {
     let paths = file.map_or_else(config::Paths::default, config::Paths::named);
-    let named: PathBuf = paths.file().to_owned();
+    let shown = paths.file().display();
+    if paths.are_absent() {
+        let text = format!("there is no file `{shown}`, nor a drop-in");
+        return Err(Failure::new(ErrorKind::NotFound, text)
+            .remedy("name a settings file, or a directory that holds `numad.toml`"));
+    }
+    let opened = File::open(paths.file());
+    if matches!(opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+        let text = format!("you may not read `{shown}`");
+        return Err(Failure::new(ErrorKind::NotPermitted, text).remedy("ask as root"));
+    }
     match config::load(&paths) {
-        Ok(loaded) if file.is_some() && loaded.files.is_empty() => Err(Failure::new(
-            ErrorKind::NotFound,
-            format!("there is no file `{}`, nor a drop-in", named.display()),
-        )),
         Ok(loaded) => Ok((paths, loaded)),
-        Err(_) if file.is_some() && !named.exists() => Err(Failure::new(
-            ErrorKind::NotFound,
-            format!("there is no file `{}`", named.display()),
-        )),
         Err(error) => Err(Failure::new(ErrorKind::Configuration, error.to_string())),
     }
 }

@@ -13,7 +13,7 @@ use sampler::perf_data::{self, ImportError, ImportOptions, PerfDataError, Reader
 use sampler::{Header, RecordingWriter};
 
 use crate::cli::Import;
-use crate::fresh::{Fresh, cannot_write};
+use crate::fresh::{Fresh, cannot_read, cannot_write, why};
 use crate::output::Output;
 use crate::render;
 
@@ -50,13 +50,12 @@ pub(super) fn import(arguments: &Import, out: &mut Output<'_>) -> Result<(), Fai
 
 /// The file or standard input, and whether one can go to any place in it.
 fn open(file: &Path, shown: &str) -> Result<(File, bool), Failure> {
-    let refused = |error: io::Error| {
-        let kind = match error.kind() {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
-            _ => ErrorKind::Kernel,
-        };
-        Failure::new(kind, format!("cannot read {shown}: {}", why(&error)))
+    let refused = |error: io::Error| match file == Path::new("-") {
+        true => {
+            let text = format!("cannot read {shown}: {}", why(&error));
+            Failure::new(ErrorKind::Kernel, text).remedy("name a file")
+        }
+        false => cannot_read(file, &error),
     };
     let input = if file == Path::new("-") {
         let owned = io::stdin().as_fd().try_clone_to_owned();
@@ -88,6 +87,7 @@ fn wait_for_writer(pipe: &File, shown: &str) -> Result<(), Failure> {
             ErrorKind::Kernel,
             format!("cannot read {shown}: {}", errno.desc()),
         )
+        .remedy("name a file")
     };
     let mut waiting = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
     if poll(&mut waiting, WRITER_WAIT_MS).map_err(failed)? == 0 {
@@ -139,17 +139,13 @@ fn unreadable(shown: &str, error: &PerfDataError) -> Failure {
     match error {
         PerfDataError::Read { offset, source } => {
             let text = format!("cannot read {shown} at offset {offset}: {}", why(source));
-            Failure::new(ErrorKind::Kernel, text)
+            Failure::new(ErrorKind::Kernel, text).remedy("copy it to another disk and try again")
         }
-        error => Failure::new(ErrorKind::Usage, format!("{shown}: {error}")),
+        // It says itself what to do.
+        PerfDataError::Unsupported { .. } => {
+            Failure::new(ErrorKind::Usage, format!("{shown}: {error}"))
+        }
+        error => Failure::new(ErrorKind::Usage, format!("{shown}: {error}"))
+            .remedy("name a whole file that `perf record` wrote"),
     }
-}
-
-/// The system's words without its number.
-pub(super) fn why(error: &io::Error) -> String {
-    let text = error.to_string().to_lowercase();
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }

@@ -3,14 +3,14 @@
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use control::Failure;
 use control::plan::{BYTES_MAX, Level, Plan};
 use control::profile::{Level as Seen, Profile};
-use control::{ErrorKind, Failure};
 use numad_core::CommMatrix;
 use plan::{Method, Site, Work};
 
 use crate::cli;
-use crate::fresh::{Fresh, cannot_write};
+use crate::fresh::{Fresh, cannot_read, cannot_write};
 use crate::output::Output;
 
 /// Most bytes of a matrix that are read.
@@ -132,14 +132,4 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let read = std::fs::File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes));
     read.map_err(|error| cannot_read(path, &error))?;
     Ok(bytes)
-}
-
-fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {
-    let kind = match error.kind() {
-        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-        std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
-        _ => ErrorKind::Kernel,
-    };
-    Failure::new(kind, format!("cannot read `{}`: {error}", path.display()))
-        .remedy("name a file that is there and that you may read")
 }

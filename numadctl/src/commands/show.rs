@@ -6,7 +6,7 @@ use control::rows::{self, AttachmentDetail, EventRow};
 use control::story::Story;
 use control::{ErrorKind, Failure};
 
-use crate::cli::{Explain, Form, Matrix, Status, Which};
+use crate::cli::{Explain, Form, Matrix, Status, Which, Window};
 use crate::client::Client;
 use crate::output::Output;
 use crate::{find, render, terminal};
@@ -106,6 +106,21 @@ fn events(client: &Client, id: u32, last: u32) -> Result<Vec<EventRow>, Failure>
     Ok(client.get(&format!("/v1/attachments/{id}/events?last={last}"))?)
 }
 
+/// The matrix that is kept of an attachment that has ended.
+fn kept(story: Story, window: Window) -> Result<rows::Matrix, Failure> {
+    let id = story.row.id;
+    if window != Window::Decayed {
+        let text =
+            format!("attachment `{id}` has ended, and `decayed` alone is kept of its matrices");
+        return Err(Failure::new(ErrorKind::NotFound, text).remedy("leave `--window` out"));
+    }
+    story.matrix.ok_or_else(|| {
+        let text = format!("no matrix is kept of attachment `{id}`");
+        Failure::new(ErrorKind::NotFound, text)
+            .remedy(format!("`numadctl explain id:{id}` shows what is"))
+    })
+}
+
 pub(super) fn matrix(
     client: &Client,
     arguments: &Matrix,
@@ -120,11 +135,7 @@ pub(super) fn matrix(
         Ok(found) => found,
         Err(failure) => {
             let story = history::instead(client, arguments.which, failure)?;
-            let (id, missing) = (story.row.id, "no matrix is kept of attachment");
-            let matrix = story
-                .matrix
-                .ok_or_else(|| Failure::new(ErrorKind::NotFound, format!("{missing} `{id}`")))?;
-            (id, matrix)
+            (story.row.id, kept(story, arguments.window)?)
         }
     };
     if !render::matrix::is_square(&matrix) {

@@ -5,9 +5,9 @@ use control::rows::{JournalMask, JournalReport, JournalRow};
 use super::table::{Side, table};
 use super::units::{count, seconds};
 
-/// The table of processes, and what is shared.
+/// The table of processes, and what is shared; whether all is shown, or one user's processes alone.
 #[must_use]
-pub fn text(report: &JournalReport) -> String {
+pub fn text(report: &JournalReport, all: bool) -> String {
     let directory = &report.directory;
     let mut text = if report.stale {
         format!(
@@ -15,7 +15,8 @@ pub fn text(report: &JournalReport) -> String {
         )
     } else if report.processes.is_empty() && report.shared.is_empty() && report.switches.is_empty()
     {
-        format!("the journal in `{directory}` lists no changes\n")
+        let whose = if all { "" } else { " of your processes" };
+        format!("the journal in `{directory}` lists no changes{whose}\n")
     } else {
         let many = u64::try_from(report.processes.len()).unwrap_or(u64::MAX);
         format!(

@@ -11,7 +11,7 @@ use control::experiment::{Arm, BALANCING, BYTES_MAX, Experiment, is_machine_wide
 use control::{ErrorKind, Failure};
 use experiment::plan::kept;
 
-use crate::fresh::{Fresh, cannot_write};
+use crate::fresh::{Fresh, cannot_read, cannot_write};
 use crate::waiting::Waiting;
 use experiment::metric::Source;
 use numad_core::published::{METHOD, SUFFIX};
@@ -191,20 +191,15 @@ pub(crate) fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> 
 /// Reads the file of an experiment.
 pub(crate) fn load(path: &Path) -> Result<Experiment, Failure> {
     let shown = path.display();
-    let cannot = |error: &std::io::Error| {
-        let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
-            _ => ErrorKind::Kernel,
-        };
-        Failure::new(kind, format!("cannot read `{shown}`: {error}"))
-    };
-    let length = path.metadata().map_err(|error| cannot(&error))?.len();
+    let cannot = |error: std::io::Error| cannot_read(path, &error);
+    let length = path.metadata().map_err(cannot)?.len();
     if usize::try_from(length).map_or(true, |length| length > BYTES_MAX) {
         let text = format!("`{shown}` is no experiment: it is too large");
-        return Err(Failure::new(ErrorKind::Usage, text));
+        return Err(
+            Failure::new(ErrorKind::Usage, text).remedy("name a file that `ab` or `compare` wrote")
+        );
     }
-    let bytes = std::fs::read(path).map_err(|error| cannot(&error))?;
+    let bytes = std::fs::read(path).map_err(cannot)?;
     control::experiment::read(&bytes).map_err(|failure| Failure {
         message: failure
             .message

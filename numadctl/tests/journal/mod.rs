@@ -58,8 +58,8 @@ fn mistakes_are_one_line_and_a_code() {
         ),
         (
             "journal --offline --state-dir /etc/passwd",
-            8,
-            "cannot read the journal `/etc/passwd/journal`",
+            6,
+            "there is no journal `/etc/passwd/journal`; name the --state-dir",
         ),
     ] {
         let told = fake.refused(typed, code);

@@ -91,6 +91,9 @@ fn what_has_ended_is_listed_and_shown_by_the_same_commands() {
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
+    // The last window and messages are not kept, so no other picture goes by their names.
+    let refused = fake.refused("matrix 7 --window live", 6);
+    assert!(refused.contains("`decayed` alone is kept"), "{refused}");
     assert_eq!(fake.ok("report id:7"), told);
     assert_eq!(fake.ok("explain id:7 --brief").lines().count(), 1);
     let matrix = fake.ok("matrix 7 --csv");
@@ -205,7 +208,7 @@ fn a_look_that_sees_nothing_says_so() {
     assert!(told.contains("no such thing"), "{told}");
     assert!(fake.asked().iter().all(|line| !line.starts_with("DELETE")));
     for (line, code, part) in [
-        ("doctor 0", 2, "not in"),
+        ("doctor 0", 2, "number of a process"),
         ("doctor --for 3s", 2, "required"),
         ("doctor 42 --json", 2, "cannot be used"),
     ] {

@@ -55,7 +55,10 @@ pub(super) fn profile(files: &[PathBuf], thresholds: Thresholds) -> Result<Profi
     let mut messages = Messages::default();
     let mut own: BTreeMap<u32, &Path> = BTreeMap::new();
     for file in files {
-        let text = String::from_utf8(super::read(file)?).map_err(|_binary| unknown(file))?;
+        let text = String::from_utf8(super::read(file)?).map_err(|_binary| match files {
+            [_] => unknown(file),
+            _ => one_by_one(file),
+        })?;
         let named = file.extension().is_some_and(|ending| ending == ENDING);
         if is_monitoring(&text) || (named && text.trim().is_empty()) {
             messages
@@ -65,7 +68,7 @@ pub(super) fn profile(files: &[PathBuf], thresholds: Thresholds) -> Result<Profi
         } else if files.len() == 1 {
             return of_table(&text, file, thresholds);
         } else {
-            return Err(unknown(file));
+            return Err(one_by_one(file));
         }
     }
     let ranks = messages
@@ -149,6 +152,14 @@ fn wrong(file: &Path, error: &MonitoringError, what: &str) -> Failure {
     let text = format!("`{}` as {what}: {error}", file.display());
     Failure::new(ErrorKind::Usage, text)
         .remedy("is it whole, and of a known version? see docs/profiles.md")
+}
+
+fn one_by_one(file: &Path) -> Failure {
+    let text = format!(
+        "`{}` is no file of pml_monitoring, and those alone are read together",
+        file.display()
+    );
+    Failure::new(ErrorKind::Usage, text).remedy("name one recording or matrix at a time")
 }
 
 fn unknown(file: &Path) -> Failure {

@@ -14,6 +14,7 @@ use control::{ErrorKind, Failure};
 
 use crate::cli;
 use crate::client::Client;
+use crate::fresh::cannot_read;
 use crate::output::Output;
 use crate::render;
 
@@ -75,18 +76,7 @@ pub(super) fn of_files(files: &[PathBuf], thresholds: Thresholds) -> Result<Prof
 /// The whole of a regular file.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
-    let refused = |error: std::io::Error| {
-        let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
-            _ => ErrorKind::Kernel,
-        };
-        Failure::new(
-            kind,
-            format!("cannot read `{shown}`: {}", import::why(&error)),
-        )
-        .remedy("name a recording, a file of perf, a matrix, or files of pml_monitoring")
-    };
+    let refused = |error: std::io::Error| cannot_read(path, &error);
     // Opening a pipe would wait for its other end.
     if !path.metadata().map_err(refused)?.is_file() {
         let text = format!("`{shown}` is no file");

@@ -11,6 +11,7 @@ use topology::CpuSet;
 use crate::condition_arguments::ConditionArguments;
 use crate::matrix_command::{self, MatrixArguments};
 use crate::render::{Show, Table};
+use crate::report;
 use crate::scenario::{self, SCENARIOS};
 use crate::workload::WORKLOADS;
 use crate::{Faults, RunError, RunErrorKind, Scenario, Workload};
@@ -72,7 +73,7 @@ struct Arguments {
     #[arg(long)]
     show: bool,
     /// List workloads, policies and scenarios
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     list: bool,
 }
 
@@ -231,6 +232,8 @@ impl Arguments {
                 scenario.settings.push(published);
             }
         }
+        // Before the seed is told.
+        report::find(&scenario.policy)?;
         if let Some(text) = &self.workload {
             scenario.workload = text
                 .parse::<Workload>()

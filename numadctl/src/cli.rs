@@ -33,7 +33,7 @@ use values::{key_and_value, milliseconds, process, process_or_name};
                   numadctl detach 4242\n\nExit codes are listed in numadctl(1) and docs/exit-codes.md.",
 )]
 pub struct Cli {
-    /// Socket of the daemon; else the variable NUMAD_SOCKET, else /run/numad/numad.sock
+    /// Socket of the daemon, for commands that ask it; else the variable NUMAD_SOCKET, else /run/numad/numad.sock
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// What to do.
@@ -227,7 +227,8 @@ pub enum Command {
     /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an
     /// experiment attached is not here but in `ab list`. Columns: THREADS, times a thread was given
     /// another affinity; PAGES moved; LOCAL, share of accesses that were local in the first window
-    /// that tells and in the last, a dash where none did.
+    /// that tells and in the last, a dash where none did. A terminal of 80 columns shows the most
+    /// important ones; a wider terminal and `--json` show all.
     #[command(after_help = "EXAMPLE:\n  numadctl history\n  numadctl report id:3 -o solver.html")]
     History(Plain),
     /// List the policies, or show one with its settings
@@ -244,6 +245,9 @@ pub enum Command {
     )]
     Doctor(Doctor),
     /// Put back what was changed, for one process or for all
+    ///
+    /// The attachment of the process ends, as by `detach`, and with --all every one. What is left of
+    /// earlier attachments, which could not be put back at their end, is put back as well.
     #[command(after_help = "EXAMPLE:\n  numadctl undo 4242\n  numadctl undo --all")]
     Undo(Undo),
     /// Show what is changed and not undone, by process
@@ -329,7 +333,8 @@ pub struct Under {
     /// Decide and tell, but change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Detach by itself after this time, as in 90s, 10m or 1h; when the program ends or is detached, if not given
+    /// Detach by itself after this time, as in 90s, 10m or 1h, or in seconds; when the program ends or is detached, if
+    /// not given
     #[arg(long = "for", value_name = "TIME", value_parser = milliseconds)]
     pub for_ms: Option<u64>,
 }

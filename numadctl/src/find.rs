@@ -49,6 +49,7 @@ pub(crate) fn choose(rows: &[Attachment], which: Which) -> Result<u32, Failure> 
         },
     };
     found.ok_or_else(|| {
-        Failure::new(ErrorKind::NotFound, what).remedy("`numadctl status` lists what is attached")
+        Failure::new(ErrorKind::NotFound, what)
+            .remedy("`numadctl status` lists what is attached, `numadctl history` what has ended")
     })
 }

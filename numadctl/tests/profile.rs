@@ -87,10 +87,14 @@ fn pages_load_nothing_and_tell_what_they_show() {
         assert_eq!(page.matches("<svg").count(), page.matches("<desc>").count());
         let (code, text, told) = folder.run(&format!("profile {file}"));
         assert_eq!(code, 0, "{told}");
-        for shown in [&page, &text] {
+        for (shown, unknown) in [(&page, "; unknown: "), (&text, " is unknown: ")] {
             assert!(shown.contains("CommR and DramR are not known"), "{shown}");
-            assert_eq!(shown.matches("; unknown: ").count(), 4, "{shown}");
+            assert_eq!(shown.matches(unknown).count(), 4, "{shown}");
         }
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
     }
 }
 

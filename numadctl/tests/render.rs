@@ -570,7 +570,7 @@ fn explain_tells_the_program_its_threads_and_events() {
     }];
     assert_eq!(
         explain::text(&detail, &events, 100),
-        "attachment 3: solver (process 4242, 4250), under policy deloc for 1 min 15 s\n\
+        "attachment 3: solver (processes 4242, 4250), under policy deloc for 1 min 15 s\n\
          settings  strict=false\n\
          seen      4711 samples in 12 windows by faults (soft-dirty), 321 in the last one; 2 lost on the\n\
          \x20         machine; 1000 pages tracked; the present window is of 2000 ms\n\
@@ -746,7 +746,7 @@ fn findings_that_say_the_same_are_told_once() {
     ];
     assert_eq!(
         doctor::text(&findings, false, 80),
-        "ready, with 3 limits\n\
+        "ready, with 2 limits\n\
          limited  links, energy: none here\n         -> run it on the host\n\
          limited  cores: not counted\n         -> run it on the host\n"
     );

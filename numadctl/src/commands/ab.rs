@@ -12,9 +12,9 @@ use crate::cli::experiment::{Ab, There};
 use crate::client::{CallError, Client};
 use crate::fresh::Fresh;
 use crate::output::Output;
-use crate::render;
 use crate::trial::{self, command};
 use crate::waiting::Waiting;
+use crate::{render, terminal};
 use started::Started;
 
 /// Gives the exit code: that of the command, if one was started.
@@ -44,14 +44,14 @@ fn list(client: &Client, plain: Plain, out: &mut Output<'_>) -> Result<(), Failu
     let rows: Vec<ExperimentRow> = client.get("/v1/experiments")?;
     match plain.json {
         true => out.json(&rows),
-        false => out.text(&render::experiment_list::list(&rows)),
+        false => out.text(&render::experiment_list::list(&rows, terminal::columns(0))),
     }
 }
 
 fn give(experiment: &Experiment, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {
     match plain.json {
         true => out.json(experiment),
-        false => out.text(&render::experiment::text(experiment)),
+        false => out.text(&render::experiment::text(experiment, terminal::prose())),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::client::Client;
 use crate::output::Output;
 use crate::trial::{self, command};
 use crate::waiting::{Waiting, Woken};
-use crate::{render, stopped};
+use crate::{render, stopped, terminal};
 
 /// How long a program that is asked to end may take.
 const END_WAIT: Duration = Duration::from_secs(5);
@@ -121,7 +121,7 @@ pub(super) fn compare(
     if arguments.plain.json {
         out.json(&experiment)?;
     } else if !experiment.slices.is_empty() {
-        out.text(&render::experiment::text(&experiment))?;
+        out.text(&render::experiment::text(&experiment, terminal::prose()))?;
         if let Some(file) = &file {
             out.text(&format!(
                 "\nkept in `{}`; `numadctl report` shows it\n",

@@ -52,7 +52,7 @@ fn experiment(
     experiment.results = experiment::results::results(&experiment);
     match &arguments.output {
         _ if arguments.json => out.json(&experiment),
-        None => out.text(&render::experiment::text(&experiment)),
+        None => out.text(&render::experiment::text(&experiment, terminal::prose())),
         Some(file) => write_drawing(file, &render::experiment_page::page(&experiment), out),
     }
 }

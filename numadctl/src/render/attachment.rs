@@ -135,6 +135,12 @@ fn spans(numbers: &[u32]) -> String {
     spans.collect::<Vec<_>>().join(",")
 }
 
+/// A policy in a table, where a dry run is told apart.
+pub(super) fn policy(name: &str, dry_run: bool) -> String {
+    let dry = if dry_run { " (dry run)" } else { "" };
+    format!("{name}{dry}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

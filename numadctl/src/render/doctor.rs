@@ -16,18 +16,18 @@ pub fn text(findings: &[Finding], verbose: bool, width: usize) -> String {
         let found = findings.iter().filter(|finding| finding.level == level);
         found.collect()
     };
-    let (missing, limited) = (of("missing"), of("limited"));
+    let (missing, limited) = (grouped(&of("missing")), grouped(&of("limited")));
     let fine: Vec<&Finding> = findings
         .iter()
         .filter(|finding| finding.level != "missing" && finding.level != "limited")
         .collect();
-    let number = |list: &[&Finding]| u64::try_from(list.len()).unwrap_or(u64::MAX);
-    let mut text = match (missing.is_empty(), limited.is_empty()) {
-        (false, _) => format!("not ready: {} missing\n", count(number(&missing), "thing")),
-        (true, false) => format!("ready, with {}\n", count(number(&limited), "limit")),
-        (true, true) => "ready, and nothing is missing\n".to_owned(),
+    let number = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
+    let mut text = match (missing.len(), limited.len()) {
+        (0, 0) => "ready, and nothing is missing\n".to_owned(),
+        (0, limits) => format!("ready, with {}\n", count(number(limits), "limit")),
+        (things, _) => format!("not ready: {} missing\n", count(number(things), "thing")),
     };
-    for finding in grouped(&missing).iter().chain(&grouped(&limited)) {
+    for finding in missing.iter().chain(&limited) {
         push(&mut text, finding, width);
     }
     if verbose {
@@ -35,7 +35,7 @@ pub fn text(findings: &[Finding], verbose: bool, width: usize) -> String {
             push(&mut text, finding, width);
         }
     } else if !fine.is_empty() {
-        let checks = count(number(&fine), "check");
+        let checks = count(number(fine.len()), "check");
         let are = if fine.len() == 1 { "is" } else { "are" };
         text.push_str(&format!(
             "{checks} {are} fine; `numadctl doctor --verbose` shows all\n"

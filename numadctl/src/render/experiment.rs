@@ -7,18 +7,19 @@ use experiment::results::{self, arm_values};
 
 use super::table::{Side, table};
 use super::units::seconds;
+use super::wrap::paragraph;
 
-/// Verdict first, then the figures behind it.
+/// Verdict first, then the figures behind it; sentences in lines of at most `width`.
 #[must_use]
-pub fn text(experiment: &Experiment) -> String {
+pub fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = String::new();
     for row in primary(experiment) {
-        text.push_str(&sentence(experiment, row));
-        text.push('\n');
+        text.push_str(&paragraph(&sentence(experiment, row), width));
     }
-    text.push_str(&format!("\n{}\n", ending(experiment)));
+    text.push('\n');
+    text.push_str(&paragraph(&ending(experiment), width));
     for note in notes(experiment) {
-        text.push_str(&format!("note: {note}\n"));
+        text.push_str(&paragraph(&format!("note: {note}"), width));
     }
     text.push('\n');
     text.push_str(&arms(experiment));

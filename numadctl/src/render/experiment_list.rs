@@ -2,23 +2,23 @@
 
 use control::experiment::{Ending, ExperimentRow};
 
-use super::table::{Side, table};
+use super::table::{Side, fitting};
 use super::units::seconds;
 
-/// The list, oldest first.
+/// The list, oldest first, in lines of at most `width` where that leaves anything.
 #[must_use]
-pub fn list(rows: &[ExperimentRow]) -> String {
+pub fn list(rows: &[ExperimentRow], width: usize) -> String {
     if rows.is_empty() {
         return "no experiments; `numadctl ab PID` begins one\n".to_owned();
     }
     let head = [
-        ("ID", Side::Right),
-        ("STATE", Side::Left),
-        ("PROGRAM", Side::Left),
-        ("POLICIES", Side::Left),
-        ("METRIC", Side::Left),
-        ("SLICES", Side::Right),
-        ("LEFT", Side::Right),
+        ("ID", Side::Right, 0),
+        ("STATE", Side::Left, 0),
+        ("PROGRAM", Side::Left, 0),
+        ("POLICIES", Side::Left, 2),
+        ("METRIC", Side::Left, 3),
+        ("SLICES", Side::Right, 1),
+        ("LEFT", Side::Right, 1),
     ];
     let cells = |row: &ExperimentRow| {
         vec![
@@ -35,7 +35,7 @@ pub fn list(rows: &[ExperimentRow]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
-    table(&head, &rows)
+    fitting(&head, &rows, width)
 }
 
 fn state(row: &ExperimentRow) -> String {

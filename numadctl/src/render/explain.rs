@@ -8,7 +8,7 @@ use super::attachment::handle;
 use super::counters;
 use super::table::{Side, table};
 use super::units::{bytes, count, nanoseconds, seconds, share};
-use super::wrap::{labelled, wrapped};
+use super::wrap::{labelled, paragraph, wrapped};
 
 /// Three sentences: what was seen, what was done, and what was not. In lines of at most `width`.
 #[must_use]
@@ -120,9 +120,8 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
     let row = &detail.attachment;
     let ledger = &row.ledger;
     let pids: Vec<String> = row.pids.iter().map(ToString::to_string).collect();
-    let settings: Vec<String> = detail
-        .settings
-        .iter()
+    let settings = detail.settings.iter();
+    let settings: Vec<String> = settings
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     let dry = if row.dry_run {
@@ -130,14 +129,20 @@ fn head(detail: &AttachmentDetail, width: usize) -> String {
     } else {
         ""
     };
-    let mut text = format!(
-        "attachment {}: {} (process {}), under policy {} for {}{dry}\n",
+    let word = if pids.len() == 1 {
+        "process"
+    } else {
+        "processes"
+    };
+    let who = format!(
+        "attachment {}: {} ({word} {}), under policy {} for {}{dry}",
         row.id,
         row.command,
         pids.join(", "),
         row.policy,
         seconds(row.attached_s)
     );
+    let mut text = paragraph(&who, width);
     if !settings.is_empty() {
         text.push_str(&labelled("settings", &settings.join(" "), width));
     }

@@ -77,6 +77,13 @@ fn left_out(summary: &Summary) -> Vec<String> {
 
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
+    if summary.samples == 0 {
+        lines.push(
+            "without samples nothing can be replayed or profiled; `perf mem record` or `perf record --data` \
+             notes their addresses"
+                .to_owned(),
+        );
+    }
     if summary.lost > 0 {
         lines.push(format!("perf lost {}", count(summary.lost, "record")));
     }

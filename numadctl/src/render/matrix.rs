@@ -137,7 +137,10 @@ pub fn picture(matrix: &Matrix, width: usize) -> String {
         count(matrix.samples, seen)
     );
     if matrix.tids.is_empty() {
-        text.push_str("no thread takes part yet\n");
+        text.push_str(match who {
+            "rank" => "no rank of an MPI job is known; `numadctl run --mpi` counts messages\n",
+            _ => "no thread takes part yet\n",
+        });
         return text;
     }
     let (label, room) = layout(matrix, width.max(WIDTH_MIN));

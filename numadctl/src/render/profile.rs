@@ -4,22 +4,23 @@ use control::profile::{Class, Group, Level, Metrics, Pair, Profile};
 
 use super::table::{Side, table};
 use super::units::{bytes, count, share};
+use super::wrap::paragraph;
 
 /// Pairs that are listed.
 const PAIRS_MAX: usize = 12;
 
-/// The profile, in a few tables.
+/// The profile, in a few tables, and sentences in lines of at most `width`.
 #[must_use]
-pub fn text(profile: &Profile) -> String {
-    let mut text = format!(
-        "{}: {}, {}{}\n{}\n\n",
+pub fn text(profile: &Profile, width: usize) -> String {
+    let what = format!(
+        "{}: {}, {}{}",
         profile.source,
         count(profile.tasks.len() as u64, "task"),
         level(profile.level),
-        length(profile),
-        verdict(profile)
+        length(profile)
     );
-    let rows: Vec<Vec<String>> = metrics(profile).map(Vec::from).into();
+    let mut text = paragraph(&what, width) + &paragraph(&verdict(profile), width) + "\n";
+    let rows: Vec<Vec<String>> = known(&profile.metrics).map(Vec::from).into();
     text += &table(
         &[
             ("METRIC", Side::Left),
@@ -41,8 +42,12 @@ pub fn text(profile: &Profile) -> String {
     if left_out > 0 {
         text += &format!("and {}\n", count(left_out as u64, "pair"));
     }
+    for unknown in &profile.unknown {
+        let why = format!("{} is unknown: {}", unknown.metric, unknown.why);
+        text += &paragraph(&why, width);
+    }
     for note in &profile.notes {
-        text += &format!("note: {note}\n");
+        text += &paragraph(&format!("note: {note}"), width);
     }
     text
 }

@@ -170,8 +170,7 @@ fn programs(attachments: &[Attachment], width: usize) -> String {
 }
 
 fn policy(row: &Attachment) -> String {
-    let dry = if row.dry_run { " (dry run)" } else { "" };
-    format!("{}{dry}", row.policy)
+    super::attachment::policy(&row.policy, row.dry_run)
 }
 
 /// The first process, and how many more.

@@ -32,7 +32,7 @@ pub fn list(rows: &[StoryRow], width: usize) -> String {
         vec![
             row.id.to_string(),
             row.command.clone(),
-            row.policy.clone(),
+            attachment::policy(&row.policy, row.dry_run),
             date(row.ended_unix_s),
             seconds(row.lasted_s),
             row.samples.to_string(),

@@ -47,6 +47,12 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The text as a paragraph, in lines of at most `width`.
+#[must_use]
+pub fn paragraph(text: &str, width: usize) -> String {
+    wrapped(text, width).join("\n") + "\n"
+}
+
 /// A label, and a text that stands beside it in lines of at most `width`, however many it takes. Labels that are longer
 /// than most push their text to the right.
 #[must_use]

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((few.class, few.samples), (None, Some(4)));
         let json = serde_json::to_string(&few).unwrap();
         for shown in [
-            render::profile::text(&few),
+            render::profile::text(&few, 200),
             render::profile_page::page(&few),
             json,
         ] {

@@ -16,7 +16,7 @@ use crate::cli;
 use crate::client::Client;
 use crate::fresh::cannot_read;
 use crate::output::Output;
-use crate::render;
+use crate::{render, terminal};
 
 use super::import;
 
@@ -47,7 +47,7 @@ pub(super) fn profile(
     };
     match &arguments.output {
         _ if arguments.plain.json => out.json(&profile)?,
-        None => out.text(&render::profile::text(&profile))?,
+        None => out.text(&render::profile::text(&profile, terminal::prose()))?,
         Some(file) => super::write_drawing(file, &render::profile_page::page(&profile), out)?,
     }
     Ok(code)

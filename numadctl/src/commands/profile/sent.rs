@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(profile.length_s, Some(2.0));
         let class = profile.class_if_mapping_helps;
         assert_eq!(class, Some(control::profile::Class::Static));
-        let text = crate::render::profile::text(&profile);
+        let text = crate::render::profile::text(&profile, 200);
         assert!(
             text.contains("CommR and DramR are not known. If mapping helps at all: static."),
             "{text}"

@@ -113,6 +113,7 @@ fn daemon() -> Replies {
     let settings = ConfigText {
         files: vec!["/a.toml".to_owned()],
         text: "[daemon]\n".to_owned(),
+        settings: BTreeMap::new(),
     };
     Replies::from([
         ("GET /v1/status", json(&status)),
@@ -629,6 +630,9 @@ fn settings_files_are_checked_offline() {
         fake.ok(&format!("config show --offline {shown}"))
             .contains("\nhold_ms = 7\n")
     );
+    let json = fake.ok(&format!("config show --offline --json {shown}"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["settings"]["engine.hold_ms"], "7");
     fs::write(&file, "[engine]\nhold_ns = 7\n[access]\nusers = 3\n").unwrap();
     for command in ["check", "show --offline"] {
         let output = fake.run(&format!("config {command} {shown}"));

@@ -1,5 +1,6 @@
 //! What people see of settings.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use control::rows::{ConfigText, ReloadReport};
@@ -10,6 +11,7 @@ fn settings_are_shown_with_their_files() {
     let text = ConfigText {
         files: vec!["/a.toml".to_owned()],
         text: "[daemon]".to_owned(),
+        settings: BTreeMap::new(),
     };
     assert_eq!(settings::shown(&text), "# from /a.toml\n[daemon]\n");
     let none = ConfigText {

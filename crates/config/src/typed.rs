@@ -399,6 +399,13 @@ impl Config {
             .map(|(name, value)| (name.as_str(), value))
     }
 
+    /// The same as text.
+    #[must_use]
+    pub fn in_words(&self) -> BTreeMap<String, String> {
+        let words = |(name, value): (&str, &SettingValue)| (name.to_owned(), value.to_string());
+        self.values().map(words).collect()
+    }
+
     /// The value of a setting by full name.
     #[must_use]
     pub fn value(&self, full_name: &str) -> Option<&SettingValue> {

@@ -678,6 +678,9 @@ pub struct ConfigText {
     pub files: Vec<String>,
     /// All of them, as a settings file.
     pub text: String,
+    /// All of them by full name, as `engine.hold_ms`, as text.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// The daemon.

@@ -36,6 +36,7 @@ pub(super) fn config(
                         .map(|file| file.display().to_string())
                         .collect(),
                     text: config::render_effective(&loaded.config),
+                    settings: loaded.config.in_words(),
                 }
             } else {
                 client.get("/v1/config").map_err(|error| match error {

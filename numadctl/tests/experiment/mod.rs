@@ -96,6 +96,10 @@ fn results_follow_from_the_slices_byte_for_byte() {
         text.starts_with("deloc is better than linux: wall is 10.0 % better"),
         "{text}"
     );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }
 
 #[test]

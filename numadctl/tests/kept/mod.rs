@@ -82,6 +82,14 @@ fn what_has_ended_is_listed_and_shown_by_the_same_commands() {
         list.contains("2023-11-14 22:13") && list.contains("41 % to 88 %"),
         "{list}"
     );
+    let mut dry = super::daemon();
+    let row = StoryRow {
+        dry_run: true,
+        ..story().row
+    };
+    dry.insert("GET /v1/history", super::json(&vec![row]));
+    let list = Fake::answering(dry).ok("history");
+    assert!(list.contains("deloc (dry run)"), "{list}");
     let told = fake.ok("explain 7");
     for part in [
         "attachment 7 has ended, 2023-11-14 22:13 UTC",

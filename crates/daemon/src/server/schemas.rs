@@ -700,6 +700,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
         fields: &[
             ("files", "[string]", "Files they were read from, in order."),
             ("text", "string", "All of them, as a settings file."),
+            ("settings", "{string}", "All of them by full name, as text."),
         ],
     },
     Schema {

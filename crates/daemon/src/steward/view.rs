@@ -299,6 +299,7 @@ impl Steward {
         ConfigText {
             files: files.map(|file| file.display().to_string()).collect(),
             text: config::render_effective(&self.parts.config),
+            settings: self.parts.config.in_words(),
         }
     }
 

@@ -259,6 +259,7 @@ impl<R: Reading> Live<R> {
         let tally = delivery.tally;
         self.listeners.retain(|listener| !listener.retiring);
         self.losses.unfollowed = self.filter.unfollowed();
+        self.losses.overlooked += self.children.take_overlooked();
         self.taken = self.taken.saturating_add(tally.seen);
         self.seen.samples = self.seen.samples.saturating_add(tally.seen);
         self.seen.fill_permille = self.seen.fill_permille.max(fill_permille);

@@ -138,6 +138,9 @@ pub struct Losses {
     pub damaged: u64,
     /// Processes that were made by attached ones and are not followed, for lack of room.
     pub unfollowed: u64,
+    /// Processes of anybody that were made in one drain beyond those that are looked at before it: made
+    /// by attached ones, they may not be followed.
+    pub overlooked: u64,
     /// Samples of attached programs that were dropped because they could not be true: an address
     /// that is not mapped, a level that its own details contradict.
     pub invalid: u64,

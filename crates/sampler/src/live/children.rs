@@ -11,6 +11,8 @@ use crate::filter::Filter;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Children {
     forks: Vec<TaskRecord>,
+    /// Forks that found no room since this was asked the last time.
+    overlooked: u64,
     /// Those handed on ahead of the rings, ascending.
     pub(super) announced: Vec<u32>,
 }
@@ -20,9 +22,12 @@ impl Visitor for Children {
     fn record<B: Body>(&mut self, record: &Decoded<'_, B>) {
         if let Decoded::Fork(task) = record
             && task.pid != task.parent_pid
-            && self.forks.len() < CHILDREN_MAX
         {
-            self.forks.push(*task);
+            if self.forks.len() < CHILDREN_MAX {
+                self.forks.push(*task);
+            } else {
+                self.overlooked += 1;
+            }
         }
     }
 }
@@ -31,6 +36,10 @@ impl Children {
     pub(super) fn forget(&mut self) {
         self.forks.clear();
         self.announced.clear();
+    }
+
+    pub(super) const fn take_overlooked(&mut self) -> u64 {
+        std::mem::replace(&mut self.overlooked, 0)
     }
 
     /// Takes note of the forks that lie in the rings, which stay unread.

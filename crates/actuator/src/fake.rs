@@ -298,6 +298,12 @@ impl World {
         self.tasks.insert(first, task);
     }
 
+    /// Lets time pass on the clock of calls.
+    pub(crate) fn pass(&self, time: Duration) {
+        let time = u64::try_from(time.as_nanos()).unwrap();
+        self.clock.fetch_add(time, Ordering::Relaxed);
+    }
+
     /// What was about to be born is.
     fn rest(&mut self) {
         for task in std::mem::take(&mut self.unborn) {

@@ -9,12 +9,13 @@ use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use crate::affinity::{Kind, Origin};
 use crate::census::{Census, Seen};
+use crate::heritage::Heritage;
 use crate::journal::rows::{Owner, ProcessKey, Row};
 use crate::journal::{Journal, ThreadRecord, UNKNOWN, WriteError};
 use crate::kernel::{Kernel, Mask};
 use crate::pacer::{Movers, Pacer};
 use crate::refusal;
-use crate::undo::AT_ONCE;
+use crate::undo::{AT_ONCE, Scope};
 
 /// The host that is this machine.
 ///
@@ -38,6 +39,10 @@ pub struct Live<K, C> {
     /// Threads that could not be given their own mask back yet, because their cpuset has none of
     /// it.
     pub(crate) parked: BTreeSet<TaskKey>,
+    /// Undos that have something left to do, the one that waits longest first.
+    pub(crate) unfinished: Vec<Scope>,
+    /// The program that was undone last, and masks of ours that its processes may have handed on.
+    pub(crate) undone: Option<(AttachmentId, Heritage)>,
     /// A process that mapped shared memory when it was looked for last.
     mappers: BTreeMap<ObjectId, (Pid, StartTicks)>,
     pub(crate) pause_max: Duration,
@@ -80,6 +85,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
             programs: BTreeMap::new(),
             lineages: BTreeMap::new(),
             parked: BTreeSet::new(),
+            unfinished: Vec::new(),
+            undone: None,
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
             beside: Duration::ZERO,

@@ -30,6 +30,9 @@ pub enum Scope {
     Processes(BTreeMap<Pid, Option<StartTicks>>),
     /// The same, and all other processes of the attachment that were ever seen.
     Program(AttachmentId, BTreeMap<Pid, Option<StartTicks>>),
+    /// Processes that leave the attachment, which goes on: they may have masks of ours from any process of it, though
+    /// the journal knows nothing of them.
+    Leavers(AttachmentId, BTreeMap<Pid, Option<StartTicks>>),
 }
 
 impl Scope {
@@ -39,14 +42,24 @@ impl Scope {
         Self::Processes(pids.iter().map(|&pid| (pid, None)).collect())
     }
 
+    /// The processes that it names, each with its start where that is known.
+    fn named(&self) -> BTreeMap<Pid, Option<StartTicks>> {
+        match self {
+            Self::All => BTreeMap::new(),
+            Self::Processes(pids) | Self::Program(_, pids) | Self::Leavers(_, pids) => pids.clone(),
+        }
+    }
+
     fn has(&self, process: ProcessKey) -> bool {
         match self {
             Self::All => true,
-            Self::Processes(pids) | Self::Program(_, pids) => match pids.get(&process.pid) {
-                Some(Some(start)) => process.start == UNKNOWN || process.start == *start,
-                Some(None) => true,
-                None => false,
-            },
+            Self::Processes(pids) | Self::Program(_, pids) | Self::Leavers(_, pids) => {
+                match pids.get(&process.pid) {
+                    Some(Some(start)) => process.start == UNKNOWN || process.start == *start,
+                    Some(None) => true,
+                    None => false,
+                }
+            }
         }
     }
 }
@@ -112,6 +125,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// Processes that are named and that the journal does not know are looked through for such threads.
     pub fn undo_breathing(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
         let mut report = UndoReport::default();
+        let whole = match scope {
+            Scope::Program(attachment, _) => Some(*attachment),
+            _ => None,
+        };
         let scope = &self.widened(scope);
         self.processes
             .retain(|&pid, &mut start| !scope.has(ProcessKey { pid, start }));
@@ -126,18 +143,24 @@ impl<K: Kernel, C: Census> Live<K, C> {
             self.undo_balancing(switch, &mut report);
         }
         let shared = !self.journal.records().objects().is_empty();
-        if !recorded.is_empty() || shared || balancing.is_some() {
-            let kept = self.undo_threads(scope, &recorded, &mut report, breathe);
+        let leaves = matches!(scope, Scope::Leavers(..));
+        let mut settled = true;
+        if !recorded.is_empty() || shared || balancing.is_some() || leaves {
+            let done = self.undo_threads(scope, &recorded, &mut report, breathe);
+            settled = done.settled;
+            self.undone = whole
+                .map(|attachment| (attachment, done.everyone))
+                .or(self.undone.take());
             self.undo_pages(scope, &recorded, &mut report, breathe);
             for &process in &recorded {
                 let over = self.journal.records().threads_of(process);
                 let over: Vec<_> = over
                     .map(|(key, _)| key)
-                    .filter(|key| !kept.contains(key))
+                    .filter(|key| !done.kept.contains(key))
                     .collect();
                 let records = self.journal.records_mut();
                 records.forget_threads(process, over.into_iter());
-                if records.threads_of(process).next().is_none() {
+                if settled && records.threads_of(process).next().is_none() {
                     records.forget_process(process);
                 }
             }
@@ -145,8 +168,26 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let written = self.journal.rewrite();
             self.note(written);
         }
-        self.forget_processes(|process| scope.has(process));
+        self.unfinished
+            .retain(|other| other != scope && *scope != Scope::All);
+        if settled {
+            self.forget_processes(|process| scope.has(process));
+        } else {
+            self.unfinished.push(scope.clone());
+        }
         report
+    }
+
+    /// Whether an undo left something to do for [`Self::undo_more`].
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
+    /// Goes on with the undo that waits longest because its processes made others all the time; none where none does.
+    pub fn undo_more(&mut self, breathe: Breathe<'_>) -> Option<UndoReport> {
+        let scope = self.unfinished.first()?.clone();
+        Some(self.undo_breathing(&scope, breathe))
     }
 
     /// The scope with all processes of its program, those that have ended included: their rows say what their children
@@ -172,8 +213,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         recorded: &BTreeSet<ProcessKey>,
     ) -> Result<BTreeSet<Pid>, BTreeSet<Pid>> {
         let named = match scope {
-            Scope::All => BTreeMap::new(),
-            Scope::Processes(pids) | Scope::Program(_, pids) => pids.clone(),
+            Scope::All => self.unfinished.iter().flat_map(Scope::named).collect(),
+            some => some.named(),
         };
         let named = named
             .into_iter()

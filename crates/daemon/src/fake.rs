@@ -15,11 +15,11 @@ use numad_core::{
     Time,
 };
 use procfs::{Rank, Rights};
+use sampler::Source;
 use sampler::counters::{
     Counter, CounterOpener, CounterRefused, CounterSpec, EventCode, Flow, Gauge, Plan, Planned,
     Reading, Whom,
 };
-use sampler::{AttachRefused, Coverage, Covers, Drained, Losses, Source, SourceStatus};
 use tokio::sync::watch;
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -32,6 +32,10 @@ use crate::steward::{
     ProcessFacts, Scope, Steward, Stories, Survey, Unfit, gate_of,
 };
 
+mod source;
+
+use source::FakeSource;
+
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// The fake machine; copies are the same machine.
@@ -42,6 +46,8 @@ pub(crate) struct World(Arc<Mutex<State>>);
 pub(crate) struct State {
     pub(crate) now: Time,
     pub(crate) processes: BTreeMap<Pid, ProcessFacts>,
+    /// When they began.
+    pub(crate) born: BTreeMap<Pid, Time>,
     /// Threads of each process.
     pub(crate) threads: BTreeMap<Pid, Vec<ObservedTask>>,
     /// Waits to be drained.
@@ -62,6 +68,10 @@ pub(crate) struct State {
     pub(crate) source_open: bool,
     /// Threads that wait for their own mask until the journal is tidied.
     pub(crate) waiting: usize,
+    /// What is recorded while the next undo goes on.
+    pub(crate) during_undo: Vec<Record>,
+    /// Undos that gave up.
+    pub(crate) unfinished: usize,
     /// How long an undo takes.
     pub(crate) undo_takes: Duration,
     /// How the kernel balances, if it does.
@@ -97,7 +107,7 @@ pub(crate) struct State {
     pub(crate) looks: usize,
     /// How often threads were listed, and a thread that is born right after the next look.
     pub(crate) listed: usize,
-    pub(crate) born: Option<ObservedTask>,
+    pub(crate) newborn: Option<ObservedTask>,
     /// What it is, where that is not two nodes of two cores.
     pub(crate) machine: Option<&'static str>,
     /// The same with what was measured of it since.
@@ -105,6 +115,14 @@ pub(crate) struct State {
 }
 
 impl State {
+    fn found(&self, pid: Pid) -> Option<ProcessFacts> {
+        let born = self.born.get(&pid).copied().unwrap_or_default();
+        Some(ProcessFacts {
+            age: self.now.since(born),
+            ..self.processes.get(&pid)?.clone()
+        })
+    }
+
     fn unfit_of(&self, asked: &Asked) -> Vec<(AttachmentId, Pid, Unfit)> {
         let Some(whom) = asked.only_of.or(asked.shown_to) else {
             return Vec::new();
@@ -167,6 +185,8 @@ impl World {
             cgroup_cpus: CpuSet::new(),
         });
         let mut state = self.state();
+        let now = state.now;
+        state.born.insert(Pid(pid), now);
         state.threads.insert(Pid(pid), tasks.collect());
         state.processes.insert(Pid(pid), facts);
     }
@@ -209,6 +229,8 @@ impl World {
     /// One process makes another.
     pub(crate) fn fork(&self, parent: u32, pid: u32) {
         let mut state = self.state();
+        // No two forks of one process and its child are at once.
+        state.now = state.now.after(Duration::from_micros(1));
         let fork = Lifecycle::Fork {
             time: state.now,
             pid: Pid(pid),
@@ -393,15 +415,13 @@ impl Machine for World {
     fn process(&mut self, pid: Pid) -> Result<Option<ProcessFacts>, Failure> {
         let mut state = self.state();
         state.looked_at.push(pid);
-        Ok(state.processes.get(&pid).cloned())
+        Ok(state.found(pid))
     }
 
     fn finder(&mut self, target: &Target) -> Finder {
         let state = self.state();
         let named = state.named.iter();
-        let found: Vec<_> = named
-            .filter_map(|pid| state.processes.get(pid).cloned())
-            .collect();
+        let found: Vec<_> = named.filter_map(|&pid| state.found(pid)).collect();
         let target = target.clone();
         Box::new(move || match target {
             Target::Unit(unit) => {
@@ -439,7 +459,7 @@ impl Machine for World {
         let mut state = self.state();
         state.used = state.used + state.look_costs;
         state.looks += programs.len();
-        let born = state.born.take();
+        let born = state.newborn.take();
         state.unfit = programs
             .iter()
             .flat_map(|asked| state.unfit_of(asked))
@@ -618,21 +638,32 @@ impl Hand for World {
             std::thread::sleep(takes / 16);
         }
         let mut state = self.state();
-        if let Scope::Processes(pids) | Scope::Program(_, pids) = scope {
+        if let Scope::Processes(pids) | Scope::Program(_, pids) | Scope::Leavers(_, pids) = scope {
             state.undone_starts.push(pids.clone());
         }
         state.undone.push(match scope {
             Scope::All => None,
-            Scope::Processes(pids) | Scope::Program(_, pids) => {
+            Scope::Processes(pids) | Scope::Program(_, pids) | Scope::Leavers(_, pids) => {
                 Some(pids.keys().copied().collect())
             }
         });
+        let recorded = std::mem::take(&mut state.during_undo);
+        state.records.extend(recorded);
         let threads_restored = u64::try_from(state.done.len()).unwrap();
         state.done.clear();
         UndoReport {
             threads_restored,
             ..UndoReport::default()
         }
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.state().unfinished > 0
+    }
+
+    fn undo_more(&mut self, _breathe: Breathe<'_>) -> Option<UndoReport> {
+        self.state().unfinished -= 1;
+        Some(UndoReport::default())
     }
 
     fn follow(&mut self, _attachment: AttachmentId, processes: &[ProcessKey]) {
@@ -698,7 +729,7 @@ impl Opener for World {
             return Err(Failure::new(ErrorKind::Prerequisite, message).remedy("grant CAP_PERFMON"));
         }
         state.source_open = true;
-        Ok(Box::new(FakeSource(self.clone())))
+        Ok(Box::new(FakeSource::new(self.clone())))
     }
 
     fn describe(&mut self, _config: &Config) -> String {
@@ -707,94 +738,5 @@ impl Opener for World {
 
     fn findings(&mut self, _config: &Config) -> Survey {
         Box::new(Vec::new)
-    }
-}
-
-#[derive(Debug)]
-struct FakeSource(World);
-
-impl Drop for FakeSource {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.source_open = false;
-        state.followed.clear();
-    }
-}
-
-impl Source for FakeSource {
-    fn attach(&mut self, pid: Pid) -> Result<(), AttachRefused> {
-        let mut state = self.0.state();
-        let limit = state.follow_max.unwrap_or(usize::MAX);
-        if state.followed.len() >= limit {
-            return Err(AttachRefused { pid, limit });
-        }
-        state.followed.insert(pid);
-        state.detached.remove(&pid);
-        Ok(())
-    }
-
-    fn detach(&mut self, pid: Pid) {
-        let mut state = self.0.state();
-        state.followed.remove(&pid);
-        state.detached.insert(pid);
-    }
-
-    fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained {
-        let (records, fill_permille) = {
-            let mut state = self.0.state();
-            (std::mem::take(&mut state.records), state.fill_permille)
-        };
-        records.iter().for_each(out);
-        Drained {
-            records: u64::try_from(records.len()).unwrap(),
-            fill_permille,
-            ..Drained::default()
-        }
-    }
-
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
-    fn counts_accesses(&self) -> bool {
-        false
-    }
-
-    fn provoke(&mut self, now: Time, _enough: u32) -> Option<Time> {
-        let mut state = self.0.state();
-        let every = state.provokes_every?;
-        let unread = state.records.len();
-        state.unread.push(unread);
-        Some(now.after(every))
-    }
-
-    fn stirred(&mut self, _now: Time, pid: Pid) {
-        self.0.state().stirred.push(pid);
-    }
-
-    fn regulate(
-        &mut self,
-        _now: Time,
-        spending: &sampler::Spending,
-    ) -> Option<sampler::RateChange> {
-        self.0.state().told.push(*spending);
-        None
-    }
-
-    fn describe(&self) -> SourceStatus {
-        SourceStatus {
-            name: "faults",
-            provocation: "made up",
-            coverage: Coverage {
-                loads: Covers::Yes,
-                stores: Covers::Yes,
-                latency: Covers::No("made up"),
-                levels: Covers::No("made up"),
-                physical: Covers::No("made up"),
-            },
-            notes: Vec::new(),
-            cpus: 4,
-            ring_bytes: 0,
-        }
     }
 }

@@ -323,7 +323,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
         let family = match scope {
             Scope::All => None,
-            Scope::Processes(_) | Scope::Program(..) => {
+            Scope::Processes(_) | Scope::Program(..) | Scope::Leavers(..) => {
                 Some(self.family(scope, recorded).unwrap_or_else(|known| known))
             }
         };

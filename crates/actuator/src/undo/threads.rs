@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 use numad_core::Refusal;
-use topology::{CpuSet, Pid, TaskKey, Tid};
+use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use super::rule::{Case, Verdict, judge};
 use super::{Breathe, Scope, UndoReport, number};
@@ -40,6 +41,10 @@ struct Round {
     unsettled: bool,
     /// Processes that could not be looked at, which was said.
     hidden: BTreeSet<Pid>,
+    /// When processes were listed the last time. One that began later has the number of a listed one.
+    listed: Option<StartTicks>,
+    /// Whether all were found: no more were made, or ended, while it was looked for them.
+    settled: bool,
     /// What any process of those that are undone may have handed on, and how it shows in a cpuset.
     everyone: Heritage,
     shown: BTreeMap<Vec<u64>, Rc<Shown>>,
@@ -50,6 +55,17 @@ impl Round {
         let shown = self.shown.entry(allowed.words().to_vec());
         Rc::clone(shown.or_insert_with(|| Rc::new(self.everyone.shown_in(allowed))))
     }
+}
+
+/// How putting threads back ended.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// Threads whose rows stay.
+    pub(super) kept: BTreeSet<TaskKey>,
+    /// Whether there is nothing more to be found.
+    pub(super) settled: bool,
+    /// Masks of ours that whoever belongs to these threads may have.
+    pub(super) everyone: Heritage,
 }
 
 /// A process whose threads are looked through.
@@ -83,29 +99,29 @@ impl<H> Patient<'_, H> {
 }
 
 impl<K: Kernel, C: Census> Live<K, C> {
-    /// Puts threads back; gives those whose rows stay.
+    /// Puts threads back.
     ///
     /// While that goes on, threads that are still bound may make others; so it is repeated until
     /// none is found. A thread that was in the midst of making another when it was put back has
     /// handed on our mask to one that nobody can see yet: so undo rests, and looks once more; twice
-    /// where threads are being made.
+    /// where threads are being made. Where they are made without end that is given up for now.
     pub(super) fn undo_threads(
         &mut self,
         scope: &Scope,
         recorded: &BTreeSet<ProcessKey>,
         report: &mut UndoReport,
         breathe: Breathe<'_>,
-    ) -> BTreeSet<TaskKey> {
-        let mut round = Round::default();
+    ) -> Done {
+        let patience = (*scope != Scope::All).then(|| (self.clock)().after(PATIENCE));
+        let mut round = Round {
+            everyone: self.handed_on(scope, recorded),
+            ..Round::default()
+        };
         let mut quiet = 0;
-        for &process in recorded {
-            if let Some(heritage) = self.journal.records().heritage(process) {
-                round.everyone.merge(heritage);
-            }
-        }
         for _ in 0..ROUNDS_MAX {
             let before = round.steps;
             let family = self.family(scope, recorded);
+            round.listed = self.census.now().known().ok();
             if family.is_err() && round.hidden.insert(Pid(0)) {
                 report.fail(
                     "not all processes can be looked at, and children of programs may have masks of ours; raise the \
@@ -130,7 +146,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 0 => 0,
                 _ => RESTS,
             };
-            if quiet > rests {
+            round.settled = quiet > rests;
+            if round.settled || patience.is_some_and(|end| (self.clock)() >= end) {
                 break;
             }
             if quiet > 0 {
@@ -138,21 +155,60 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 self.kernel.rest();
             }
         }
+        self.keep_asked_for(recorded, &mut round, report);
+        Done {
+            kept: round.kept,
+            settled: round.settled,
+            everyone: round.everyone,
+        }
+    }
+
+    /// Masks of ours that threads of a scope may have from any process.
+    fn handed_on(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Heritage {
+        let mut all = Heritage::default();
+        let records = self.journal.records();
+        let mut makers: BTreeSet<ProcessKey> = recorded.clone();
+        if let Scope::Leavers(attachment, _) = scope {
+            makers.extend(self.programs.get(attachment).into_iter().flatten());
+            match &self.undone {
+                Some((undone, heritage)) if undone == attachment => all.merge(heritage),
+                _ => {}
+            }
+        }
+        let heritages = makers.iter().filter_map(|&maker| records.heritage(maker));
+        heritages.for_each(|heritage| all.merge(heritage));
+        all
+    }
+
+    /// Counts those that have ended, and keeps rows that are still asked for.
+    fn keep_asked_for(
+        &self,
+        recorded: &BTreeSet<ProcessKey>,
+        round: &mut Round,
+        report: &mut UndoReport,
+    ) {
+        if !round.settled {
+            report.fail(
+                "threads or processes are made faster than they are put back; the daemon goes on with that while it \
+                 runs, or undo again"
+                    .to_owned(),
+            );
+        }
         for &process in recorded {
             let threads = self.journal.records().threads_of(process);
             let unseen = threads.map(|(key, _)| key);
             let unseen: Vec<TaskKey> = unseen.filter(|key| !round.done.contains_key(key)).collect();
             // Of those that could not be looked at nothing is known.
-            if round.hidden.is_empty() {
+            let all_seen = round.hidden.is_empty() && round.settled;
+            if all_seen {
                 report.threads_gone += number(unseen.len());
             }
-            if round.owes_newborn || !round.hidden.is_empty() {
+            if round.owes_newborn || !all_seen {
                 // What any of the others had may be asked for by the next undo.
                 let all = self.journal.records().threads_of(process);
                 round.kept.extend(all.map(|(key, _)| key));
             }
         }
-        round.kept
     }
 
     /// Whether threads that have rows were not seen: they have ended, so that others may have been
@@ -175,6 +231,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
     ) -> Result<(), Refusal> {
         let held = self.kernel.hold(pid).map_err(refusal::of_affinity)?;
         let start = self.census.process(pid).known()?;
+        if round.listed.is_some_and(|listed| listed < start) {
+            round.unsettled = true;
+            return Err(Refusal::Gone);
+        }
         let process = ProcessKey { pid, start };
         let alive = self.census.threads(pid).known()?;
         let allowed = self.allowed_of_any(pid, &alive)?;
@@ -592,6 +652,9 @@ enum Fate {
 
 /// Times that threads are looked for which were made meanwhile.
 const ROUNDS_MAX: usize = 12;
+/// After so long no further round begins, unless all is undone: others wait for their orders
+/// meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Rounds without a find, each after a rest, before a program counts as done in which nothing was
 /// seen being made or ending. Without that one, undo that took 2 ms missed a process in the midst
 /// of being forked in 1 of 130 undos under chaos.

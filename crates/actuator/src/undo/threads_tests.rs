@@ -586,3 +586,140 @@ fn a_mask_that_cannot_be_read_is_not_someone_else_s() {
     assert_eq!(live.undo(&Scope::All).threads_restored, 1);
     assert_eq!(bench.mask(second), "0-7");
 }
+
+/// The journal knows nothing of it, and who made it has ended.
+#[test]
+fn who_leaves_a_program_gets_what_its_maker_had_and_is_not_touched_again() {
+    let (bench, [first, second, _]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    bind(&mut live, second, "0-3");
+    let leaver = {
+        let mut world = bench.fake.0.borrow_mut();
+        world.spawn(Tid(101), 300, 300);
+        let leaver = world.spawn(Tid(300), 400, 400);
+        world.end(Pid(300));
+        leaver
+    };
+    let leavers = [(Pid(400), Some(leaver.start))].into();
+    let report = live.undo(&Scope::Leavers(AttachmentId(1), leavers));
+    assert_eq!((report.threads_restored, report.is_complete()), (1, true));
+    assert_eq!([bench.mask(leaver), bench.mask(first)], ["0-7", "0-3"]);
+    // What it has from now on is its own.
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .tasks
+        .get_mut(&Tid(400))
+        .unwrap()
+        .mask = Some(set("0-3"));
+    live.undo(&Scope::Program(AttachmentId(1), [(Pid(100), None)].into()));
+    assert_eq!([bench.mask(leaver), bench.mask(first)], ["0-3", "0-7"]);
+}
+
+/// The same of one that had joined, as the journal says.
+#[test]
+fn who_has_left_is_not_brought_back_with_its_program() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    let leaver = bench.fake.0.borrow_mut().spawn(Tid(100), 400, 400);
+    let start = leaver.start;
+    live.follow(
+        AttachmentId(1),
+        &[ProcessKey {
+            pid: Pid(400),
+            start,
+        }],
+    );
+    bench.fake.0.borrow_mut().parents.insert(Pid(400), Pid(1));
+    let leavers = [(Pid(400), Some(start))].into();
+    live.undo(&Scope::Leavers(AttachmentId(1), leavers));
+    assert_eq!(bench.mask(leaver), "0-7");
+    bench
+        .fake
+        .0
+        .borrow_mut()
+        .tasks
+        .get_mut(&Tid(400))
+        .unwrap()
+        .mask = Some(set("0-3"));
+    live.undo(&Scope::Program(AttachmentId(1), [(Pid(100), None)].into()));
+    assert_eq!([bench.mask(leaver), bench.mask(first)], ["0-3", "0-7"]);
+}
+
+/// It has ended since it was listed, and a stranger has its number, with the same mask by its own wish.
+#[test]
+fn who_has_the_number_of_a_listed_process_is_not_touched() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    bench.fake.0.borrow_mut().spawn(Tid(100), 400, 400);
+    let mut calls = 0;
+    live.undo_breathing(&Scope::of(&[Pid(100)]), &mut || {
+        calls += 1;
+        if calls == 1 {
+            let mut world = bench.fake.0.borrow_mut();
+            world.end(Pid(400));
+            world.add_process(400, 1, "0-7");
+            world.tasks.get_mut(&Tid(400)).unwrap().mask = Some(set("0-3"));
+        }
+    });
+    assert!(calls > 1);
+    assert_eq!(bench.mask(first), "0-7");
+    let stranger = bench.fake.0.borrow().tasks[&Tid(400)].key;
+    assert_eq!(bench.mask(stranger), "0-3");
+}
+
+/// Something in the program makes threads as fast as they are put back.
+#[test]
+fn an_undo_that_finds_no_end_goes_on_later() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    let mut next = 200;
+    let report = live.undo_breathing(&Scope::of(&[Pid(100)]), &mut || {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_task(100, next, Some("0-3"));
+        world.pass(std::time::Duration::from_millis(700));
+        next += 1;
+    });
+    assert!((203..206).contains(&next), "{next}");
+    assert!(!report.is_complete() && live.is_unfinished(), "{report:?}");
+    // Its rows stay, or a next start would not know what threads had.
+    assert_eq!(live.journal().open_rows(), 1);
+    bench.fake.0.borrow_mut().add_task(100, next, Some("0-3"));
+    let report = live.undo_more(&mut || {}).unwrap();
+    assert!(report.is_complete() && !live.is_unfinished(), "{report:?}");
+    assert_eq!(live.journal().open_rows(), 0);
+    let tasks = bench.fake.0.borrow().tasks.clone();
+    for task in tasks.values().filter(|task| task.key.tid.0 >= 200) {
+        assert_eq!(bench.mask(task.key), "0-7", "{}", task.key);
+    }
+    assert_eq!(live.undo_more(&mut || {}), None);
+}
+
+/// Its maker ended before anyone heard of it, and its program was put back before that.
+#[test]
+fn who_is_heard_of_after_its_program_was_put_back_is_put_back_too() {
+    let (bench, [first, second, _]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    bind(&mut live, second, "0-3");
+    let late = {
+        let mut world = bench.fake.0.borrow_mut();
+        world.spawn(Tid(101), 300, 300);
+        let late = world.spawn(Tid(300), 400, 400);
+        world.end(Pid(300));
+        late
+    };
+    let program = AttachmentId(1);
+    live.undo(&Scope::Program(program, [(Pid(100), None)].into()));
+    assert_eq!([bench.mask(late), bench.mask(first)], ["0-3", "0-7"]);
+    let leavers = [(Pid(400), Some(late.start))].into();
+    let report = live.undo(&Scope::Leavers(program, leavers));
+    assert_eq!((report.threads_restored, report.is_complete()), (1, true));
+    assert_eq!(bench.mask(late), "0-7");
+    assert_eq!(live.journal().open_rows(), 0);
+}

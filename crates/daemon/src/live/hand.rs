@@ -217,6 +217,18 @@ impl Hand for LiveHand {
         report_of(report)
     }
 
+    fn is_unfinished(&self) -> bool {
+        self.live.is_unfinished()
+    }
+
+    fn undo_more(&mut self, breathe: Breathe<'_>) -> Option<UndoReport> {
+        self.spare.clear();
+        let report = self.live.undo_more(breathe);
+        self.spare = spare();
+        self.tell_unwritten();
+        report.map(report_of)
+    }
+
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]) {
         self.live.follow(attachment, processes);
         self.tell_unwritten();

@@ -1,12 +1,17 @@
 //! What goes on while the hand undoes: those who only look are answered, and a stand-in tells what the hand told last,
 //! and changes nothing.
 
+use std::time::Duration;
+
 use actuator::{Breathe, ProcessKey};
 use control::rows::{Finding, UndoReport};
-use numad_core::{Action, AttachmentId, Host, Outcome, Refusal};
+use numad_core::{Action, AttachmentId, Host, Outcome, Refusal, Time};
 
-use super::Steward;
 use super::seams::{Hand, Scope};
+use super::{Steward, undo_text};
+
+/// How long others have the engine's thread before an undo goes on that had to give up.
+const UNDO_AGAIN: Duration = Duration::from_secs(5);
 
 /// Something that is done again and again in the midst of long work. Says whether somebody waits for its end.
 pub type Between = Box<dyn FnMut(&mut Steward) -> bool + Send>;
@@ -29,17 +34,41 @@ impl Steward {
 
     /// Puts back what was changed, and answers those who only look meanwhile.
     pub(super) fn put_back(&mut self, scope: &Scope) -> UndoReport {
+        self.with_hand(|hand, breathe| hand.undo(scope, breathe))
+    }
+
+    /// Goes on with what an undo had to give up for now, if it is time for that.
+    pub(super) fn put_back_more(&mut self, now: Time) {
+        if !self.parts.hand.is_unfinished() {
+            self.undo_again = None;
+            return;
+        }
+        if now < *self.undo_again.get_or_insert(now.after(UNDO_AGAIN)) {
+            return;
+        }
+        // As long from the end of this one to the next.
+        self.undo_again = None;
+        if let Some(report) = self.with_hand(|hand, breathe| hand.undo_more(breathe)) {
+            let text = undo_text(&report);
+            self.parts
+                .log
+                .info(format_args!("went on with an undo: {text}"));
+        }
+    }
+
+    /// Lets the hand do something that takes long, and answers those who only look meanwhile.
+    fn with_hand<T>(&mut self, work: impl FnOnce(&mut dyn Hand, Breathe<'_>) -> T) -> T {
         let Some(mut between) = self.between.take() else {
-            return self.parts.hand.undo(scope, &mut || {});
+            return work(&mut *self.parts.hand, &mut || {});
         };
         let away = Box::new(Away::of(&*self.parts.hand));
         let mut hand = std::mem::replace(&mut self.parts.hand, away);
-        let report = hand.undo(scope, &mut || {
+        let done = work(&mut *hand, &mut || {
             between(self);
         });
         self.parts.hand = hand;
         self.between = Some(between);
-        report
+        done
     }
 }
 

@@ -65,7 +65,7 @@ fn a_thread_born_between_the_look_and_its_counters_is_counted_and_shown() {
     let mut born = world.state().threads[&Pid(100)][0].clone();
     born.key.tid = Tid(150);
     born.key.start = StartTicks(7);
-    world.state().born = Some(born);
+    world.state().newborn = Some(born);
     let attached = steward.attach(Peer::DAEMON, &request(&[100], "packed"));
     let id = AttachmentId(attached.unwrap().id);
     // Listed anew, as the counters that were open had missed it, and once more.

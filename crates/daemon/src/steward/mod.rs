@@ -152,6 +152,8 @@ pub struct Steward {
     counters: Counters,
     /// What is done while an undo goes on; none while one does, or where nobody waits.
     between: Option<Between>,
+    /// When an undo goes on that had to give up, while there is one.
+    undo_again: Option<Time>,
     /// Kept to allocate once; empty between drains.
     batch: Batch,
 }
@@ -256,6 +258,7 @@ impl Steward {
             began,
             counters: Counters::default(),
             between: None,
+            undo_again: None,
             batch: Batch::new(),
         }
     }
@@ -278,6 +281,7 @@ impl Steward {
         let source = self.source.as_ref();
         let due = [
             self.experiments.due(),
+            self.undo_again,
             source.map(|source| source.next_drain),
             source.and_then(|source| source.provoke_at),
             source.map(|source| source.overhead.due()),
@@ -334,6 +338,7 @@ impl Steward {
         self.detach_what_is_over(now);
         self.tend_recordings(now);
         self.conduct();
+        self.put_back_more(now);
         if let Some(source) = &mut self.source
             && now >= source.next_tidy
         {

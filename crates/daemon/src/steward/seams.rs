@@ -25,7 +25,7 @@ pub struct ProcessFacts {
     pub pid: Pid,
     /// When it began.
     pub start: StartTicks,
-    /// How long ago that was; nothing where it is not known.
+    /// How long ago that was, at the end of the look.
     pub age: Duration,
     /// Its name, lossily decoded.
     pub command: String,
@@ -223,6 +223,16 @@ pub trait Hand: Host + Send + fmt::Debug {
     /// Puts back what was changed. What could not be is named in the report. Meanwhile `breathe` is called again and
     /// again, at most some milliseconds of work apart.
     fn undo(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport;
+
+    /// Whether an undo gave up for now, because threads or processes were made all the time.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
+    /// Goes on with one of those, as [`Self::undo`] does; none where there is none.
+    fn undo_more(&mut self, _breathe: Breathe<'_>) -> Option<UndoReport> {
+        None
+    }
 
     /// Takes processes for part of a program, so that their threads are found whoever of it ends first.
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]);

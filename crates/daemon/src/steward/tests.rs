@@ -755,3 +755,23 @@ fn buffers_are_read_as_often_as_they_fill() {
     assert_eq!(next_drain(half, 0, DRAIN_MOST), Duration::from_millis(50));
     assert_eq!(next_drain(DRAIN_MOST, 0, DRAIN_MOST), DRAIN_MOST);
 }
+
+/// An undo gave up, for processes were made all the time: it goes on later, with nothing attached too.
+#[test]
+fn an_undo_that_gave_up_goes_on_later() {
+    let world = World::new();
+    let settings = Settings::new("undo-again", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().unfinished = 2;
+    steward.turn();
+    assert_eq!(world.state().unfinished, 2, "others have their turn first");
+    for left in [1, 0] {
+        let wait = steward.wait(steward.now()).unwrap();
+        assert!(wait <= Duration::from_secs(5));
+        world.pass(wait);
+        steward.turn();
+        assert_eq!(world.state().unfinished, left);
+        steward.turn();
+    }
+    assert_eq!(steward.wait(steward.now()), None);
+}

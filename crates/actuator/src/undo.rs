@@ -144,6 +144,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
         let shared = !self.journal.records().objects().is_empty();
         let leaves = matches!(scope, Scope::Leavers(..));
+        let leaves = leaves && !self.handed_on(scope, &recorded).is_empty();
         let mut settled = true;
         if !recorded.is_empty() || shared || balancing.is_some() || leaves {
             let done = self.undo_threads(scope, &recorded, &mut report, breathe);

@@ -164,7 +164,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
     }
 
     /// Masks of ours that threads of a scope may have from any process.
-    fn handed_on(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Heritage {
+    pub(super) fn handed_on(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Heritage {
         let mut all = Heritage::default();
         let records = self.journal.records();
         let mut makers: BTreeSet<ProcessKey> = recorded.clone();

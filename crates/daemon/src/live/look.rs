@@ -277,7 +277,10 @@ impl Machine for Look {
             .reader
             .process(pid)
             .map_err(|error| unreadable(&error))?;
-        Ok(found.here().map(|process| facts(&self.reader, process)))
+        let found = found.here();
+        found
+            .map(|process| facts(&self.reader, process))
+            .transpose()
     }
 
     fn finder(&mut self, target: &Target) -> Finder {
@@ -290,7 +293,9 @@ impl Machine for Look {
             let mut found = Vec::new();
             for pid in find(&reader, &target)? {
                 let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-                found.extend(process.here().map(|process| facts(&reader, process)));
+                if let Some(process) = process.here() {
+                    found.push(facts(&reader, process)?);
+                }
             }
             Ok(found)
         })
@@ -439,19 +444,18 @@ impl Machine for Look {
     }
 }
 
-fn facts(reader: &Reader, process: Process) -> ProcessFacts {
-    ProcessFacts {
+fn facts(reader: &Reader, process: Process) -> Result<ProcessFacts, Failure> {
+    let now = reader.now().map_err(|error| unreadable(&error))?;
+    Ok(ProcessFacts {
         pid: process.pid,
         start: process.start,
-        age: reader
-            .now()
-            .map_or(Duration::ZERO, |now| procfs::age(process.start, now)),
+        age: procfs::age(process.start, now),
         command: process.name,
         uid: process.rights.uids.real,
         rights: process.rights,
         threads: process.threads,
         kernel: process.kernel_thread,
-    }
+    })
 }
 
 fn find(reader: &Reader, target: &Target) -> Result<Vec<Pid>, Failure> {
@@ -478,7 +482,9 @@ fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>
     ours.retain(|_, rank| rank.job.as_str() == job);
     for pid in ours.into_keys() {
         let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-        found.extend(process.here().map(|process| facts(reader, process)));
+        if let Some(process) = process.here() {
+            found.push(facts(reader, process)?);
+        }
     }
     Ok(found)
 }

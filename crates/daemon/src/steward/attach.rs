@@ -440,6 +440,7 @@ impl Steward {
                 provoke_at: None,
                 next_tidy: now.after(TIDY_EVERY),
                 throttled_told: 0,
+                unfollowed_told: 0,
                 overhead: super::Overhead::new(now, own),
             });
         }
@@ -447,7 +448,7 @@ impl Steward {
             return Ok(());
         };
         for process in processes {
-            if !self.members.follow(process) {
+            if !self.members.follow(now, process) {
                 continue;
             }
             // Whoever had the number before has ended unnoticed.

@@ -7,6 +7,7 @@ use control::rows::AttachRequest;
 use super::tests::{EAGER, USER, request, windows};
 use super::*;
 use crate::fake::{Settings, World};
+use crate::peer::Peer;
 
 const COOPERATING: &str = "[daemon]\nallow_global = true\n[engine]\nbalancing = \"cooperate\"\n";
 

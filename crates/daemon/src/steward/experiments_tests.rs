@@ -13,6 +13,7 @@ use control::experiment::BALANCING;
 
 use super::*;
 use crate::fake::{Settings, World};
+use crate::peer::Peer;
 
 fn request(pid: u32) -> ExperimentRequest {
     let arm = |name: &str| Arm {

@@ -9,7 +9,7 @@ use numad_core::{AttachmentId, Time};
 use topology::Pid;
 
 use super::members::News;
-use super::seams::{Scope, Unfit};
+use super::seams::{Named, ProcessFacts, Scope, Unfit};
 use super::{Steward, undo_text};
 
 /// Processes that are looked at anew after one reading of the buffers, because they started another
@@ -29,33 +29,69 @@ impl Steward {
     /// noted before their parents end: a process whose parent has ended is found by nothing else,
     /// and has our masks all the same.
     pub(super) fn settle_members(&mut self) {
-        let mut joined: BTreeMap<AttachmentId, Vec<ProcessKey>> = BTreeMap::new();
-        for pid in self.members.take_unsure(UNSURE_MAX) {
+        let mut joined: BTreeMap<AttachmentId, Vec<ProcessFacts>> = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for _ in 0..UNSURE_MAX {
+            let Some(pid) = self.members.next_unsure() else {
+                break;
+            };
+            let now = self.now();
             let Ok(found) = self.parts.machine.process(pid) else {
-                self.members.doubt(pid);
+                unknown.push(pid);
                 continue;
             };
-            match self.members.learn(pid, found.as_ref()) {
-                News::Joined(Some(id), start) => {
-                    joined
-                        .entry(id)
-                        .or_default()
-                        .push(ProcessKey { pid, start });
+            match (self.members.learn(now, pid, found.as_ref()), found) {
+                (News::Joined(Some(id), _), Some(found)) => {
+                    joined.entry(id).or_default().push(found);
                 }
-                News::Joined(None, _) | News::Same => {}
-                News::Left => self.left(pid),
+                (News::Joined(..) | News::Same, _) => {}
+                (News::Ended, _) => self.left_recordings(pid),
+                (News::Left, _) => self.left(pid),
             }
         }
+        unknown.into_iter().for_each(|pid| self.members.doubt(pid));
         for (id, processes) in joined {
-            if self
-                .programs
-                .get(&id)
-                .is_some_and(|program| program.recorder.is_none())
-            {
-                self.parts.hand.follow(id, &processes);
+            self.let_in(id, processes);
+        }
+    }
+
+    /// Processes joined a program of themselves. Nothing is written down of those that whoever
+    /// attached the program may not look into: they leave it at once.
+    fn let_in(&mut self, id: AttachmentId, processes: Vec<ProcessFacts>) {
+        let Some(program) = self.programs.get(&id) else {
+            return;
+        };
+        let dry_run = program.recorder.is_some();
+        let whom = program.confined_to;
+        let (mut fit, mut unfit) = (Vec::new(), Vec::new());
+        for ProcessFacts {
+            pid, start, rights, ..
+        } in processes
+        {
+            match whom.and_then(|whom| whom.refused(&rights)) {
+                Some(why) => unfit.push((pid, Unfit::Closed(why))),
+                None => fit.push(ProcessKey { pid, start }),
             }
-            let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
-            self.note_ranks(id, &pids);
+        }
+        if !dry_run {
+            self.parts.hand.follow(id, &fit);
+        }
+        let pids: Vec<Pid> = fit.iter().map(|process| process.pid).collect();
+        self.note_ranks(id, &pids);
+        self.shut_out(self.now(), id, &unfit);
+    }
+
+    /// Looks at all processes that wait for that, before those of a program are put back. Who looks
+    /// is answered meanwhile.
+    pub(super) fn settle_all_members(&mut self) {
+        // Some may be put off until their makers were looked at; what cannot be looked at is left.
+        let turns = 2 * self.members.unsure() / UNSURE_MAX + 2;
+        for _ in 0..turns {
+            if self.members.unsure() == 0 {
+                break;
+            }
+            self.settle_members();
+            self.answer_looks();
         }
     }
 
@@ -64,6 +100,10 @@ impl Steward {
         if let Some(open) = &mut self.source {
             open.source.detach(pid);
         }
+        self.left_recordings(pid);
+    }
+
+    fn left_recordings(&mut self, pid: Pid) {
         for recording in self.recordings.values_mut() {
             recording.left(pid);
         }
@@ -112,47 +152,59 @@ impl Steward {
             let (Some(whom), Ok(Some(process))) = (whom, self.parts.machine.process(pid)) else {
                 continue;
             };
-            if let Some(why) = whom.refused(&process.rights) {
-                self.shut_out(now, id, pid, Unfit::Closed(why));
+            if let Some(why) = whom.refused(&process.rights)
+                && self.members.holder(&process) == Some(id)
+            {
+                self.shut_out(now, id, &[(pid, Unfit::Closed(why))]);
             }
         }
     }
 
-    /// A process does not fit into its program any more. If a user attached it, it leaves the program and
-    /// all is put back; else only admins see the program from now on.
-    pub(super) fn shut_out(&mut self, now: Time, id: AttachmentId, pid: Pid, why: Unfit) {
+    /// Processes do not fit into their program any more. If a user attached it, they leave the
+    /// program and all of them is put back; else only admins see the program from now on.
+    pub(super) fn shut_out(&mut self, now: Time, id: AttachmentId, unfit: &[(Pid, Unfit)]) {
         let Some(program) = self.programs.get_mut(&id) else {
             return;
         };
-        if program.confined_to.is_none() {
-            if program.owner.take().is_some() {
+        let Some(user) = program.confined_to else {
+            if let Some((pid, why)) = unfit.first()
+                && program.owner.take().is_some()
+            {
                 self.parts.log.info(format_args!(
                     "attachment {id} is shown to admins alone: process {pid} {why}"
                 ));
             }
             return;
+        };
+        let mut leavers = Named::new();
+        for &(pid, why) in unfit {
+            // One that was not looked at yet is nobody's so far.
+            let Some(start) = self.members.part(pid) else {
+                continue;
+            };
+            let text = format!("process {pid} {why}; it was put back and left alone");
+            program.part(now, pid, text);
+            self.engine.handle_parting(pid);
+            leavers.insert(pid, Some(start));
+        }
+        if leavers.is_empty() {
+            return;
         }
         let dry_run = program.recorder.is_some();
-        let user = program.confined_to.map(|user| user.uid);
-        program.part(
-            now,
-            pid,
-            format!("process {pid} {why}; it was put back and left alone"),
-        );
-        self.members.part(pid);
-        self.engine.handle_parting(pid);
         self.let_go();
         let report = match dry_run {
             true => UndoReport::default(),
-            false => self.put_back(&Scope::Processes([(pid, None)].into())),
+            false => self.put_back(&Scope::Leavers(id, leavers.clone())),
         };
-        self.parts.log.info_by(
-            user,
-            format_args!(
-                "process {pid} left attachment {id}, for it {why}: {}",
-                undo_text(&report)
-            ),
-        );
+        for (pid, why) in unfit.iter().filter(|(pid, _)| leavers.contains_key(pid)) {
+            self.parts.log.info_by(
+                Some(user.uid),
+                format_args!(
+                    "process {pid} left attachment {id}, for it {why}: {}",
+                    undo_text(&report)
+                ),
+            );
+        }
     }
 }
 

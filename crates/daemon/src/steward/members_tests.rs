@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::rows::RecordRequest;
-use numad_core::{AttachmentId, Lifecycle, Record};
+use numad_core::{AttachmentId, Lifecycle, Record, Time};
 use topology::{Pid, StartTicks, Tid};
 
 use super::Steward;
@@ -266,4 +266,185 @@ fn a_program_that_is_recorded_is_followed_until_both_have_ended() {
         assert_eq!(world.state().followed, [Pid(100)].into());
         assert!(world.state().source_open);
     }
+}
+
+fn fork(world: &World, time: Time, parent: u32, pid: u32) {
+    let fork = Lifecycle::Fork {
+        time,
+        pid: Pid(pid),
+        tid: Tid(pid),
+        parent: Pid(parent),
+    };
+    world.state().records.push_back(Record::Lifecycle(fork));
+}
+
+/// Nobody was looking for so long that the child has ended and its number is another's, of which no
+/// record tells.
+#[test]
+fn whoever_has_the_number_of_a_child_by_now_is_a_stranger() {
+    let (world, _settings, mut steward, id) = attached("stranger");
+    world.fork(100, 300);
+    world.state().now = steward.now().after(Duration::from_secs(4));
+    world.add_process(300, 0, 1);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id), [(Pid(100), StartTicks(1000))]);
+    windows(&world, &mut steward);
+    assert_eq!(world.state().joined, [], "no row in the journal");
+    assert!(!world.state().followed.contains(&Pid(300)));
+    steward.detach(Peer::DAEMON, id).unwrap();
+    assert_eq!(world.state().undone, [Some(vec![Pid(100)])]);
+    let rows = steward.events(Peer::DAEMON, id, 512).unwrap();
+    assert!(rows.iter().all(|row| row.kind != "left"), "{rows:?}");
+}
+
+/// Ages are told in ticks, and the clock of starts may be ahead of that of records.
+#[test]
+fn a_child_may_seem_a_little_younger_or_older_than_it_is() {
+    let (world, _settings, mut steward, id) = attached("clocks");
+    let now = steward.now();
+    for (pid, born_ms) in [(300, 1_018), (301, 500)] {
+        fork(&world, now, 100, pid);
+        world.add_process(pid, 7, 1);
+        world
+            .state()
+            .born
+            .insert(Pid(pid), Time(born_ms * 1_000_000));
+    }
+    read(&world, &mut steward);
+    let pids: Vec<Pid> = steward.members.pids(id).collect();
+    assert_eq!(pids, [Pid(100), Pid(300), Pid(301)]);
+    assert_eq!(world.state().joined.len(), 2);
+}
+
+#[test]
+fn a_part_of_the_kernel_joins_no_program() {
+    let (world, _settings, mut steward, id) = attached("kernel-thread");
+    world.add_process(300, 0, 1);
+    world.state().processes.get_mut(&Pid(300)).unwrap().kernel = true;
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id).len(), 1);
+    assert_eq!(world.state().joined, []);
+}
+
+/// The number of a child that had joined is a stranger's, which makes children of its own.
+#[test]
+fn children_of_a_stranger_are_strangers() {
+    let (world, _settings, mut steward, id) = attached("strange-family");
+    world.add_process(300, 7, 1);
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id).len(), 2);
+    take_number(&world, 300, 9);
+    world.add_process(301, 0, 1);
+    world.fork(300, 301);
+    read(&world, &mut steward);
+    let pids: Vec<Pid> = steward.members.pids(id).collect();
+    assert_eq!(pids, [Pid(100)]);
+    assert_eq!(world.state().joined.len(), 1);
+}
+
+#[test]
+fn who_came_first_is_looked_at_first() {
+    let (world, _settings, mut steward, _id) = attached("arrival");
+    let pids: Vec<u32> = (1000..1300).rev().collect();
+    for &pid in &pids {
+        world.fork(100, pid);
+    }
+    read(&world, &mut steward);
+    let looked_at = world.state().looked_at.clone();
+    let of_children: Vec<u32> = looked_at
+        .iter()
+        .map(|pid| pid.0)
+        .filter(|pid| *pid >= 1000)
+        .collect();
+    assert_eq!(of_children, pids[..of_children.len()]);
+    assert!(of_children.len() > 200);
+}
+
+/// The process in the middle of a double fork has ended before anyone looked, and the record of its
+/// own fork is read after that.
+#[test]
+fn a_grandchild_is_found_though_its_parent_had_ended() {
+    let (world, _settings, mut steward, id) = attached("double-fork");
+    world.fork(100, 300);
+    let soon = steward.now().after(Duration::from_micros(50));
+    read(&world, &mut steward);
+    assert_eq!(steward.members.of(id).len(), 1);
+    assert!(!world.state().detached.contains(&Pid(300)), "is heard of");
+    world.add_process(301, 7, 1);
+    world.state().born.insert(Pid(301), soon);
+    fork(&world, soon, 300, 301);
+    read(&world, &mut steward);
+    let pids: Vec<Pid> = steward.members.pids(id).collect();
+    assert_eq!(pids, [Pid(100), Pid(301)]);
+    assert_eq!(world.state().joined.len(), 1);
+    assert!(world.state().detached.contains(&Pid(300)), "no longer");
+    // Whoever forks under that number now is another.
+    world.add_process(302, 7, 1);
+    world.fork(300, 302);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.pids(id).count(), 2);
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = world.state().undone.last().cloned().unwrap().unwrap();
+    assert_eq!(undone, [Pid(100), Pid(301)]);
+}
+
+/// It forks again under the number of one that has ended, before that is forgotten.
+#[test]
+fn forks_after_the_end_are_not_of_the_one_that_ended() {
+    let (world, _settings, mut steward, id) = attached("late-stranger");
+    world.fork(100, 300);
+    read(&world, &mut steward);
+    world.add_process(302, 0, 1);
+    world.fork(300, 302);
+    read(&world, &mut steward);
+    assert_eq!(steward.members.pids(id).count(), 1);
+    assert_eq!(world.state().joined, []);
+}
+
+/// More than are looked at in one turn: each is known by its start before it is put back.
+#[test]
+fn all_that_wait_are_looked_at_before_a_program_is_put_back() {
+    let (world, _settings, mut steward, id) = attached("many-children");
+    for pid in 1000..1600 {
+        world.add_process(pid, 7, 1);
+        world.fork(100, pid);
+    }
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = world.state().undone_starts.last().cloned().unwrap();
+    assert_eq!(undone.len(), 601);
+    assert!(undone.values().all(Option::is_some));
+}
+
+#[test]
+fn the_story_says_whether_children_may_have_been_missed() {
+    for lost in [0, 3] {
+        let (world, _settings, mut steward, id) = attached("missed");
+        if lost > 0 {
+            world.state().records.push_back(Record::Lost(lost));
+        }
+        read(&world, &mut steward);
+        steward.detach(Peer::DAEMON, id).unwrap();
+        let rows = steward.events(Peer::DAEMON, id, 512).unwrap();
+        let told = rows.iter().any(|row| row.kind == "missed");
+        assert_eq!(told, lost > 0, "{rows:?}");
+    }
+}
+
+/// A double fork while its program is being put back.
+#[test]
+fn a_grandchild_that_is_made_during_an_undo_is_put_back() {
+    let (world, _settings, mut steward, id) = attached("born-during-undo");
+    world.fork(100, 300);
+    world.add_process(301, 7, 1);
+    world.fork(300, 301);
+    {
+        let mut state = world.state();
+        state.during_undo = std::mem::take(&mut state.records).into();
+    }
+    steward.detach(Peer::DAEMON, id).unwrap();
+    let undone = world.state().undone.clone();
+    assert_eq!(undone, [Some(vec![Pid(100)]), Some(vec![Pid(301)])]);
+    assert!(!world.state().source_open);
 }

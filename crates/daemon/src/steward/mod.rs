@@ -9,6 +9,7 @@ mod balancing;
 mod batch;
 mod carry;
 mod counters;
+mod ending;
 mod experiments;
 mod fit;
 mod history;
@@ -36,8 +37,6 @@ use std::time::Duration;
 
 use actuator::Balancing;
 use config::{Config, LogLevel, Users};
-use control::Failure;
-use control::rows::{UndoReport, UndoRequest};
 use numad_core::{AttachmentId, Engine, EventKind, Lifecycle, Observation, Record, Refusal, Time};
 use sampler::Source;
 use tokio::sync::watch;
@@ -47,7 +46,7 @@ use crate::clock::Clock;
 use crate::descriptors;
 use crate::external::Running;
 use crate::log::{Level, Log};
-use crate::peer::{self, Access, Peer};
+use crate::peer::{self, Access};
 use crate::server::{Gate, REFUSED_MAX};
 
 pub use away::Between;
@@ -89,11 +88,6 @@ const WANTED_PAGES_MAX: usize = 4096;
 
 /// How often the journal is tidied while something is attached.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
-
-/// Programs that have ended and can still be asked about.
-const ENDED_MAX: usize = 16;
-/// How long they can be.
-const ENDED_KEPT: Duration = Duration::from_secs(600);
 
 /// Everything the steward needs from elsewhere.
 pub struct Parts {
@@ -174,6 +168,8 @@ struct OpenSource {
     next_tidy: Time,
     /// Throttlings that the engine was told of.
     throttled_told: u64,
+    /// Children that it did not follow, as far as that was noted.
+    unfollowed_told: u64,
     /// What it costs.
     overhead: Overhead,
 }
@@ -370,6 +366,7 @@ impl Steward {
         let began = (self.parts.clock)();
         let recordings = &mut self.recordings;
         let mut started = Vec::new();
+        let lost_before = counters.lost;
         let drained = open.source.drain(&mut |record| {
             if let Record::Lifecycle(change) = record {
                 members.take(change);
@@ -388,6 +385,16 @@ impl Steward {
             batch.push(record, engine);
         });
         batch.hand_over(engine);
+        let losses = open.source.losses();
+        let unfollowed = losses.unfollowed + losses.overlooked;
+        if counters.lost > lost_before || unfollowed > open.unfollowed_told {
+            members.lost(self.programs.keys().copied());
+        }
+        open.unfollowed_told = unfollowed;
+        members
+            .take_read()
+            .into_iter()
+            .for_each(|pid| open.source.detach(pid));
         open.overhead.drained((self.parts.clock)().since(began));
         for recording in recordings.values_mut() {
             recording.settle(now, &mut *self.parts.machine);
@@ -516,8 +523,15 @@ impl Steward {
                 }
             }
         }
-        for (id, pid, why) in self.parts.machine.unfit() {
-            self.shut_out(now, id, pid, why);
+        for unfit in self
+            .parts
+            .machine
+            .unfit()
+            .chunk_by(|one, next| one.0 == next.0)
+        {
+            let id = unfit[0].0;
+            let unfit: Vec<_> = unfit.iter().map(|&(_, pid, why)| (pid, why)).collect();
+            self.shut_out(now, id, &unfit);
         }
         self.parts.meters.observe(now, &mut observation);
         for seen in &mut observation.programs {
@@ -587,149 +601,6 @@ impl Steward {
                 format_args!("attachment {id} ended: {}", undo_text(&report)),
             );
         }
-    }
-
-    /// Ends an attachment: engine, source, undo, in this order, so that nothing moves after.
-    fn release(&mut self, id: AttachmentId) -> UndoReport {
-        let now = self.now();
-        // Children that were made a moment ago have our masks too.
-        self.drain(now);
-        let story = self.draft_story(id);
-        let Some(program) = self.programs.remove(&id) else {
-            return UndoReport::default();
-        };
-        let named = self.members.release(id);
-        self.engine.handle_detach(now, id);
-        self.parts.machine.forget(id);
-        self.parts.meters.end(id);
-        self.let_go();
-        self.close_if_idle();
-        let only_recorded = program.recorder.is_some();
-        // Who looks is answered while it is put back, and finds it here.
-        self.keep_ended(id, now, program);
-        let report = match only_recorded {
-            true => UndoReport::default(),
-            false => self.put_back(&Scope::Program(id, named)),
-        };
-        self.tend_balancing();
-        if let Some(story) = story {
-            self.keep_story(story, Some(report.clone()));
-        }
-        report
-    }
-
-    fn keep_ended(&mut self, id: AttachmentId, now: Time, program: Program) {
-        self.ended.retain(|ended| now.since(ended.at) < ENDED_KEPT);
-        if self.ended.len() >= ENDED_MAX {
-            self.ended.pop_front();
-        }
-        self.ended.push_back(Ended {
-            id,
-            at: now,
-            program,
-        });
-    }
-
-    fn close_if_idle(&mut self) {
-        let idle = self.programs.is_empty() && self.recordings.is_empty();
-        if idle && self.source.take().is_some() {
-            self.parts.log.debug(format_args!(
-                "nothing is attached or recorded; the source is closed"
-            ));
-        }
-    }
-
-    /// Takes a program from its policy and puts back what was changed.
-    ///
-    /// # Errors
-    /// When there is no such attachment, or it is someone else's.
-    pub fn detach(&mut self, peer: Peer, id: AttachmentId) -> Result<UndoReport, Failure> {
-        let user = self.visible(peer, id)?.confined_to;
-        let report = self.release(id);
-        self.parts.log.info_by(
-            user.map(|user| user.uid),
-            format_args!("attachment {id} detached: {}", undo_text(&report)),
-        );
-        Ok(report)
-    }
-
-    /// Puts back what was changed, of one process or of all, and detaches.
-    ///
-    /// # Errors
-    /// When the process is someone else's, or all are meant and the peer is no admin.
-    pub fn undo(&mut self, peer: Peer, request: &UndoRequest) -> Result<UndoReport, Failure> {
-        let Some(pid) = request.pid.map(Pid) else {
-            peer.must_be_admin("undo of everything")?;
-            return Ok(self.undo_all());
-        };
-        self.must_own(peer, pid)?;
-        if let Some(id) = self.members.program_of(pid) {
-            return self.detach(peer, id);
-        }
-        let report = self.put_back(&Scope::Processes([(pid, None)].into()));
-        if report == UndoReport::default() && self.parts.machine.process(pid)?.is_none() {
-            return Err(attach::gone(pid));
-        }
-        let user = peer.confinement().map(|user| user.uid);
-        self.parts.log.info_by(
-            user,
-            format_args!("undo of process {pid}: {}", undo_text(&report)),
-        );
-        Ok(report)
-    }
-
-    /// Ends recordings and experiments, detaches all and puts everything back.
-    pub fn stop(&mut self) -> UndoReport {
-        self.drain(self.now());
-        self.abandon_experiments();
-        self.abandon_recordings();
-        self.undo_all()
-    }
-
-    fn undo_all(&mut self) -> UndoReport {
-        let now = self.now();
-        self.drain(now);
-        let mut named = Named::new();
-        let ids: Vec<AttachmentId> = self.programs.keys().copied().collect();
-        let stories = ids.into_iter().filter_map(|id| self.draft_story(id));
-        let stories: Vec<stories::Draft> = stories.collect();
-        while let Some((id, program)) = self.programs.pop_first() {
-            let members = self.members.release(id);
-            if program.recorder.is_none() {
-                named.extend(members);
-            }
-            self.engine.handle_detach(now, id);
-            self.parts.machine.forget(id);
-            self.parts.meters.end(id);
-            self.keep_ended(id, now, program);
-        }
-        self.let_go();
-        self.close_if_idle();
-        // By name first: the journal alone does not know children that were never bound themselves
-        // and whose parents have ended.
-        let mut report = UndoReport::default();
-        if !named.is_empty() {
-            report = self.put_back(&Scope::Processes(named));
-        }
-        let rest = self.put_back(&Scope::All);
-        self.balancing_told = None;
-        report.threads_restored += rest.threads_restored;
-        report.threads_gone += rest.threads_gone;
-        report.threads_left += rest.threads_left;
-        report.pages_restored += rest.pages_restored;
-        report.pages_gone += rest.pages_gone;
-        // What stayed or failed the first time was tried once more.
-        report.threads_parked = rest.threads_parked;
-        report.pages_left = rest.pages_left;
-        report.failed = rest.failed;
-        for story in stories {
-            self.keep_story(story, None);
-        }
-        self.parts.log.info(format_args!(
-            "everything was undone: {}",
-            undo_text(&report)
-        ));
-        report
     }
 }
 

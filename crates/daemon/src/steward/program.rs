@@ -80,6 +80,10 @@ struct Plan {
     bytes_left: u64,
 }
 
+/// What is said where undo may not know of all processes.
+pub(super) const MISSED: &str = "processes that it made may have been missed, since records of them were lost; such \
+                                 keep numad's affinity until they end";
+
 /// What an attachment begins with.
 #[derive(Debug)]
 pub(super) struct Beginning {
@@ -182,6 +186,12 @@ impl Program {
     pub(super) fn part(&mut self, now: Time, pid: Pid, why: String) {
         self.ranks.remove(pid);
         self.history.note(self.since, now, "left", why);
+    }
+
+    /// Undo may not know of all its processes.
+    pub(super) fn missed_children(&mut self, now: Time) {
+        self.history
+            .note(self.since, now, "missed", MISSED.to_owned());
     }
 
     /// What was done to it, with only those bound threads counted that are alive.

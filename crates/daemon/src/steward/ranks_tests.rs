@@ -8,6 +8,7 @@ use procfs::{JobId, Launcher, Rank};
 use super::tests::{EAGER, USER, request, windows};
 use super::*;
 use crate::fake::{Settings, World};
+use crate::peer::Peer;
 
 /// Number of Open MPI's first job and of the first that it spawns.
 const FIRST: &str = "131073";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::rows::{AttachRequest, RecordRequest, Target};
+use control::rows::{AttachRequest, RecordRequest, Target, UndoRequest};
 use numad_core::{Lifecycle, Sample};
 use sampler::recording::{Ending, Entry, Header, read};
 use tokio::sync::mpsc::Receiver;
@@ -13,6 +13,7 @@ use control::ErrorKind;
 
 use super::*;
 use crate::fake::{Settings, World, sample};
+use crate::peer::Peer;
 
 const USER: Peer = Peer {
     uid: 7,

@@ -5,6 +5,7 @@ use control::ErrorKind;
 
 use super::*;
 use crate::fake::{Settings, World};
+use crate::peer::Peer;
 
 fn story(steward: &Steward, id: u32) -> control::story::Story {
     read_story(&steward.find_story(Peer::DAEMON, id).unwrap()).unwrap()

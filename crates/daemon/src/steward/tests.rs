@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use control::rows::{AttachRequest, Target};
-
-use control::ErrorKind;
+use control::rows::{AttachRequest, Target, UndoRequest};
+use control::{ErrorKind, Failure};
 
 use super::*;
 use crate::fake::{Settings, World};
+use crate::peer::Peer;
 
 /// Windows of half a second at most that need no evidence, so that a test sees decisions soon.
 pub(super) const EAGER: &str = "[engine]\ninterval_min_ms = 500\ninterval_max_ms = 500\nsamples_min = 0\n\

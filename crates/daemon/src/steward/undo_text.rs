@@ -1,4 +1,4 @@
-//! What an undo did, in words.
+//! What undos did, added up and in words.
 
 use control::rows::UndoReport;
 
@@ -20,4 +20,16 @@ pub fn undo_text(report: &UndoReport) -> String {
         text += &format!("; {failed}");
     }
     text
+}
+
+/// Adds what a further undo did.
+pub(super) fn add_up(report: &mut UndoReport, more: UndoReport) {
+    report.threads_restored += more.threads_restored;
+    report.threads_gone += more.threads_gone;
+    report.threads_left += more.threads_left;
+    report.threads_parked += more.threads_parked;
+    report.pages_restored += more.pages_restored;
+    report.pages_gone += more.pages_gone;
+    report.pages_left += more.pages_left;
+    report.failed.extend(more.failed);
 }

@@ -181,3 +181,29 @@ fn many_windows_at_once_are_judged_in_turns() {
     let status = steward.status(Peer::DAEMON);
     assert!(status.attachments.iter().all(|row| row.windows == 1));
 }
+
+/// Nothing is written down of it: it leaves at once, and gets back what its maker had.
+#[test]
+fn a_child_that_is_closed_to_its_user_does_not_join() {
+    let world = World::new();
+    let settings = Settings::new("closed-child", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attached = steward.attach(USER, &request(&[100], "packed"));
+    let id = AttachmentId(attached.unwrap().id);
+    for (pid, rights) in [(300, closed_rights().1), (301, closed_rights().2)] {
+        world.add_process(pid, 7, 1);
+        world.set_rights(pid, rights);
+        world.fork(100, pid);
+    }
+    world.pass(Duration::from_millis(100));
+    steward.turn();
+    assert!(world.state().joined.is_empty());
+    assert_eq!(world.state().undone, [Some(vec![Pid(300), Pid(301)])]);
+    assert_eq!(world.state().followed, [Pid(100)].into());
+    let rows = steward.events(USER, id, 512).unwrap();
+    assert_eq!(rows.iter().filter(|row| row.kind == "left").count(), 2);
+    windows(&world, &mut steward);
+    steward.detach(USER, id).unwrap();
+    let undone = world.state().undone[1..].to_vec();
+    assert_eq!(undone, [Some(vec![Pid(100)])]);
+}

@@ -118,7 +118,7 @@ const START_SLACK: Duration = Duration::from_millis(20);
 
 /// Processes that have ended and whose last forks are waited for. Each stays for a few readings of
 /// the buffers.
-const LATE_MAX: usize = 8192;
+pub(super) const LATE_MAX: usize = 8192;
 
 impl Members {
     /// Follows a process that was just looked at, for whoever will want it; true if it is news. One

@@ -7,6 +7,7 @@ use numad_core::{AttachmentId, Lifecycle, Record, Time};
 use topology::{Pid, StartTicks, Tid};
 
 use super::Steward;
+use super::members::{LATE_MAX, Members, News};
 use super::tests::{EAGER, request, windows};
 use crate::fake::{Settings, World};
 use crate::peer::Peer;
@@ -447,4 +448,40 @@ fn a_grandchild_that_is_made_during_an_undo_is_put_back() {
     let undone = world.state().undone.clone();
     assert_eq!(undone, [Some(vec![Pid(100)]), Some(vec![Pid(301)])]);
     assert!(!world.state().source_open);
+}
+
+/// Processes whose last forks are waited for are bounded; where one finds no room that is said.
+#[test]
+fn ended_processes_are_remembered_up_to_a_bound() {
+    let mut members = Members::default();
+    let process = World::new().state().processes[&Pid(100)].clone();
+    let id = AttachmentId(1);
+    members.follow(Time(0), &process);
+    members.name(id, &[process]);
+    for pid in 1000..1000 + u32::try_from(LATE_MAX).unwrap() + 1 {
+        let fork = Lifecycle::Fork {
+            time: Time(0),
+            pid: Pid(pid),
+            tid: Tid(pid),
+            parent: Pid(100),
+        };
+        assert!(!members.may_lack(id));
+        members.take(&fork);
+        let news = members.learn(Time(1), Pid(pid), None);
+        let room = pid < 1000 + u32::try_from(LATE_MAX).unwrap();
+        assert_eq!(news == News::Ended, room, "{news:?}");
+    }
+    assert!(members.may_lack(id));
+    // The reading that follows is the last in which forks of theirs can be.
+    assert_eq!(members.take_read().len(), LATE_MAX);
+    while members.next_unsure().is_some() {}
+    assert_eq!(members.take_read(), []);
+    let fork = Lifecycle::Fork {
+        time: Time(0),
+        pid: Pid(90_000),
+        tid: Tid(90_000),
+        parent: Pid(1000),
+    };
+    members.take(&fork);
+    assert_eq!(members.program_of(Pid(90_000)), None);
 }

@@ -84,7 +84,7 @@ pub(super) fn fork(task: &TaskRecord) -> Record {
 }
 
 /// New processes looked at in one drain; more are followed when their fork is delivered.
-const CHILDREN_MAX: usize = 4096;
+pub(super) const CHILDREN_MAX: usize = 4096;
 
 /// Generations of new processes found in one drain, where each lies in a ring before its parent's.
 const GENERATIONS_MAX: usize = 8;

@@ -391,3 +391,19 @@ fn a_ring_at_full_speed_is_delivered_or_counted() {
     let (attempts, lost) = writer.join().unwrap();
     assert_eq!((told, seen + told), (lost, attempts));
 }
+
+/// Threads of a process and those that found room are none.
+#[test]
+fn processes_that_find_no_room_ahead_are_counted() {
+    let forks = (0..u32::try_from(children::CHILDREN_MAX).unwrap() + 3).map(|number| {
+        let pid = 1000 + number;
+        [task(7, pid, pid, 7), task(7, 7, 500_000 + pid, 7)].concat()
+    });
+    let bytes: Vec<u8> = forks.flatten().collect();
+    let mut children = Children::default();
+    stream(&layout(), &bytes, &[], &mut children).unwrap();
+    assert_eq!(
+        [children.take_overlooked(), children.take_overlooked()],
+        [3, 0]
+    );
+}

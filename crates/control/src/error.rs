@@ -151,8 +151,8 @@ fn shown(text: &str, kind: ErrorKind) -> String {
             line.push_str("...");
             break;
         }
-        let breaks = character.is_control() && !(lines && character == '\n');
-        if breaks || changes_direction(character) {
+        let a_line = lines && character == '\n';
+        if changes_display(character) && !a_line {
             line.extend(character.escape_default());
         } else {
             line.push(character);
@@ -161,9 +161,15 @@ fn shown(text: &str, kind: ErrorKind) -> String {
     line
 }
 
-/// Marks of the order of writing, and separators of lines and paragraphs.
-const fn changes_direction(character: char) -> bool {
-    matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Whether a terminal shows what comes after it in another way: control characters, marks of the direction of
+/// writing, and separators of lines and paragraphs.
+#[must_use]
+pub fn changes_display(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
 }
 
 /// One line.
@@ -195,7 +201,8 @@ mod tests {
     fn what_others_wrote_is_cut_and_escaped() {
         let long = Failure::new(ErrorKind::Usage, "x".repeat(60_000)).remedy("y".repeat(60_000));
         assert!(long.to_string().len() < 2_100);
-        let told = Failure::new(ErrorKind::Usage, "`a\n\u{1b}[2J\u{202e}b\u{7f}`").to_string();
-        assert_eq!(told, "`a\\n\\u{1b}[2J\\u{202e}b\\u{7f}`");
+        let told = Failure::new(ErrorKind::Usage, "`a\n\u{1b}[2J\u{202e}b\u{61c}\u{7f}`");
+        let told = told.to_string();
+        assert_eq!(told, "`a\\n\\u{1b}[2J\\u{202e}b\\u{61c}\\u{7f}`");
     }
 }

@@ -14,7 +14,7 @@ pub mod profile;
 pub mod rows;
 pub mod story;
 
-pub use error::{ErrorBody, ErrorKind, Failure};
+pub use error::{ErrorBody, ErrorKind, Failure, changes_display};
 
 /// Where the daemon listens unless told otherwise.
 pub const SOCKET_DEFAULT: &str = "/run/numad/numad.sock";

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use control::changes_display;
+
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -172,7 +174,8 @@ impl Log {
     }
 }
 
-/// One line, whatever is in the text: names of processes may hold line breaks.
+/// One line, whatever is in the text: names of processes may hold line breaks, and marks of direction with which a
+/// terminal shows another line than was written.
 fn render(level: Level, prefixed: bool, line: fmt::Arguments<'_>) -> String {
     let mut text = if prefixed {
         level.syslog_prefix().to_owned()
@@ -180,7 +183,7 @@ fn render(level: Level, prefixed: bool, line: fmt::Arguments<'_>) -> String {
         format!("numad: {}: ", level.name())
     };
     for character in line.to_string().chars() {
-        if character.is_control() {
+        if changes_display(character) {
             text.push('\u{fffd}');
         } else {
             text.push(character);
@@ -206,6 +209,12 @@ mod tests {
             true,
             "a\nb\u{1b}[m",
             "<3>a\u{fffd}b\u{fffd}[m\n",
+        );
+        check(
+            Level::Info,
+            true,
+            "a\u{202e}b\u{61c}c\u{2028}d",
+            "<6>a\u{fffd}b\u{fffd}c\u{fffd}d\n",
         );
         check(Level::Info, false, "serving", "numad: info: serving\n");
     }

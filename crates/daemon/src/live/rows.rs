@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -26,10 +26,11 @@ use tokio::sync::watch;
 use topology::{Pid, StartTicks};
 
 use super::ranks::Ranks;
+use crate::clock::thread_processor_time;
 use crate::descriptors;
 use crate::log::Log;
-use crate::peer::Credentials;
-use crate::server::Gate;
+use crate::peer::{Credentials, Peer};
+use crate::server::{DEBT_MAX, Gate, Hurried, Pace};
 use crate::steward::Messages;
 
 /// First word of a row.
@@ -50,8 +51,13 @@ const BYTES_MAX: usize = 128 << 20;
 const USER_BYTES_MAX: usize = 32 << 20;
 /// Of the descriptors that the daemon may have, rows take this part at most, as a divisor.
 const DESCRIPTORS_PART: usize = 4;
-/// How long the next waits after one that got no row.
-const REFUSED_REST: Duration = Duration::from_millis(1);
+/// What a connection takes of a processor at the least. It is counted by this thread's time: to read an environment
+/// takes another thread half as much again, and whoever has a row already takes 40 us.
+const COST_MIN: Duration = Duration::from_micros(100);
+/// How long accepting rests when the process is out of file descriptors.
+const ACCEPT_REST: Duration = Duration::from_millis(100);
+/// How often it is looked whose process has ended, if anybody connects.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// A process of a program, with its start where that is known.
 type Member = (Pid, StartTicks);
@@ -141,15 +147,23 @@ impl Rows {
         log: Log,
     ) -> std::io::Result<()> {
         listener.set_nonblocking(false)?;
+        let mut door = Door::new(Instant::now());
+        let mut swept = Instant::now();
         let serve = move || {
             loop {
                 let given = match listener.accept() {
-                    Ok((stream, _)) => self.welcome(&stream, &gate),
-                    Err(error) => Err(error.to_string()),
+                    Ok((stream, _)) => self.welcome(&stream, &gate.borrow().clone(), &mut door),
+                    Err(error) => {
+                        thread::sleep(ACCEPT_REST);
+                        Err(error.to_string())
+                    }
                 };
                 if let Err(why) = given {
                     log.debug(format_args!("no row for an MPI program: {why}"));
-                    thread::sleep(REFUSED_REST);
+                }
+                if swept.elapsed() >= SWEEP_EVERY {
+                    self.sweep();
+                    swept = Instant::now();
                 }
             }
         };
@@ -157,19 +171,27 @@ impl Rows {
         Ok(())
     }
 
-    /// Sends whoever is at the other end its row.
-    fn welcome(&self, stream: &UnixStream, gate: &watch::Receiver<Gate>) -> Result<(), String> {
-        let peer = getsockopt(stream, PeerCredentials).map_err(|error| error.to_string())?;
-        let credentials = Credentials {
-            uid: peer.uid(),
-            gid: peer.gid(),
+    /// Sends whoever is at the other end its row, unless its user may not come in, or not so soon.
+    fn welcome(&self, stream: &UnixStream, gate: &Gate, door: &mut Door) -> Result<(), String> {
+        let (pid, peer) = match door.enters(stream, gate) {
+            Ok(entered) => entered,
+            Err(why) => {
+                thread::sleep(door.hurried.turned_away(Instant::now()));
+                return Err(why);
+            }
         };
-        let judged = gate.borrow().access.judge(credentials);
-        judged.map_err(|failure| failure.to_string())?;
-        let pid = u32::try_from(peer.pid()).map_err(|error| error.to_string())?;
-        self.make(Pid(pid), peer.uid())?;
+        let before = thread_processor_time();
+        let given = self.give(stream, pid, peer.uid);
+        let cost = thread_processor_time().saturating_sub(before);
+        door.took(peer, Instant::now(), cost, &gate.limits);
+        given
+    }
+
+    /// Sends a process of a user its row.
+    fn give(&self, stream: &UnixStream, pid: Pid, uid: u32) -> Result<(), String> {
+        self.make(pid, uid)?;
         let rows = self.locked();
-        let row = rows.get(&Pid(pid)).ok_or("it is gone")?;
+        let row = rows.get(&pid).ok_or("it is gone")?;
         let files = [row.file.as_raw_fd()];
         let rights = [ControlMessage::ScmRights(&files)];
         let (byte, flags) = (
@@ -198,7 +220,6 @@ impl Rows {
         if has(&self.locked()) {
             return Ok(());
         }
-        self.sweep();
         let rank = self.ranks.of(&[pid]).remove(&pid);
         let rank = rank.ok_or("its environment does not say that it is a rank")?;
         let size = rank
@@ -207,12 +228,13 @@ impl Rows {
         if size > SIZE_MAX {
             return Err(format!("{size} ranks are more than {SIZE_MAX}"));
         }
+        if !has_room_for(&self.locked(), uid, size) {
+            self.sweep();
+        }
         let mut rows = self.locked();
-        let own = || rows.values().filter(|row| row.uid == uid);
-        let room = has_room(rows.values(), ROWS_MAX.min(most()), size, BYTES_MAX)
-            && has_room(own(), USER_ROWS_MAX.min(most() / 2), size, USER_BYTES_MAX);
-        if !room {
-            let (own, all) = (own().count(), rows.len());
+        if !has_room_for(&rows, uid, size) {
+            let own = rows.values().filter(|row| row.uid == uid).count();
+            let all = rows.len();
             return Err(format!("user {uid} has {own} rows of {all}"));
         }
         let row = Row::new(process.start, uid, pid, rank, size);
@@ -294,6 +316,63 @@ impl Rows {
         }
         messages
     }
+}
+
+/// Who is at the other end of a connection.
+fn witness(stream: &UnixStream) -> Result<(Pid, Credentials), String> {
+    let peer = getsockopt(stream, PeerCredentials).map_err(|error| error.to_string())?;
+    let pid = u32::try_from(peer.pid()).map_err(|error| error.to_string())?;
+    let credentials = Credentials {
+        uid: peer.uid(),
+        gid: peer.gid(),
+    };
+    Ok((Pid(pid), credentials))
+}
+
+/// Who may come in now, by what each user has taken lately.
+#[derive(Debug)]
+struct Door {
+    pace: Pace,
+    hurried: Hurried,
+}
+
+impl Door {
+    fn new(now: Instant) -> Self {
+        Self {
+            pace: Pace::default(),
+            hurried: Hurried::new(now),
+        }
+    }
+
+    /// Who comes in, or why they do not.
+    fn enters(&self, stream: &UnixStream, gate: &Gate) -> Result<(Pid, Peer), String> {
+        let (pid, credentials) = witness(stream)?;
+        let judged = gate.access.judge(credentials);
+        let peer = judged.map_err(|failure| failure.to_string())?;
+        match self.is_open_to(peer, Instant::now()) {
+            true => Ok((pid, peer)),
+            false => Err(format!("user {} connects too fast", peer.uid)),
+        }
+    }
+
+    /// Users may borrow much: all ranks of a job come at once, and one that is turned away is not counted for as long
+    /// as it runs.
+    fn is_open_to(&self, peer: Peer, now: Instant) -> bool {
+        peer.admin || self.pace.owed(peer.uid, now) < DEBT_MAX
+    }
+
+    /// Counts the processor time that somebody took who came in.
+    fn took(&self, peer: Peer, now: Instant, cost: Duration, limits: &config::Limits) {
+        let cost = cost.max(COST_MIN);
+        self.pace.took(peer.uid, now, cost, limits);
+    }
+}
+
+/// Whether a user may have one more row, of so many ranks.
+fn has_room_for(rows: &BTreeMap<Pid, Row>, uid: u32, size: u32) -> bool {
+    let own = rows.values().filter(|row| row.uid == uid);
+    has_room(rows.values(), ROWS_MAX.min(most()), size, BYTES_MAX)
+        && has_room(own, USER_ROWS_MAX.min(most() / 2), size, USER_BYTES_MAX)
 }
 
 /// Most rows by descriptors.
@@ -429,6 +508,37 @@ mod tests {
             assert!(sent.iter().all(|sent| sent.from != Pid(1199)));
         }
         assert_eq!(rows.totals(&members).peers[199], vec![[0; 4]; 200]);
+    }
+
+    #[test]
+    fn who_connects_endlessly_is_turned_away_and_nobody_else() {
+        let limits = config::Config::default().limits;
+        let peer = |uid| Peer {
+            uid,
+            gid: uid,
+            admin: uid == 0,
+        };
+        let began = Instant::now();
+        let (door, mut now, mut spent) = (Door::new(began), began, Duration::ZERO);
+        while now - began < Duration::from_secs(60) {
+            let cost = Duration::from_micros(150);
+            if door.is_open_to(peer(7), now) {
+                spent += cost;
+                now += cost;
+                door.took(peer(7), now, cost, &limits);
+            } else {
+                now += Duration::from_micros(20);
+            }
+        }
+        // What may be borrowed, and 5 % of a minute.
+        assert!((3.4..3.6).contains(&spent.as_secs_f64()), "{spent:?}");
+        // All ranks of a job of another user come in at once, and root does.
+        for uid in [8, 0] {
+            for _ in 0..USER_ROWS_MAX {
+                assert!(door.is_open_to(peer(uid), now));
+                door.took(peer(uid), now, Duration::from_micros(900), &limits);
+            }
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ use crate::log::Log;
 use crate::peer::{Access, Credentials, Peer};
 use crate::steward::Line;
 use connections::{Connections, Crowd, Most, Seated};
-use pace::Pace;
+pub(crate) use pace::{DEBT_MAX, Hurried, Pace};
 use watched::Watched;
 
 /// What of the settings the server needs; changes with a reload.
@@ -175,20 +175,23 @@ impl Server {
     }
 }
 
-/// Connections that are turned away for their haste between two rests: 4,000 a second. Each takes
-/// 25 to 50 us of a processor, so that 10,000 took 25 to 55 % of one.
-const HURRIED_AT_ONCE: u32 = 100;
-/// The time that these take, rest included.
-const HURRIED_REST: Duration = Duration::from_millis(25);
-
 impl Shared {
     /// Accepts connections for ever.
     async fn accept(self: &Arc<Self>, listener: &UnixListener) {
-        let (mut hurried, mut since) = (0, Instant::now());
+        let mut hurried = Hurried::new(Instant::now());
         let mut last_told = None;
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => hurried += u32::from(!self.welcome(stream)),
+                Ok((stream, _)) => {
+                    let rest = match self.welcome(stream) {
+                        true => Duration::ZERO,
+                        false => hurried.turned_away(Instant::now()),
+                    };
+                    // The shortest sleep takes a millisecond.
+                    if !rest.is_zero() {
+                        tokio::time::sleep(rest).await;
+                    }
+                }
                 Err(error) => {
                     let told = last_told.is_none_or(|told: Instant| told.elapsed() >= TOLD_EVERY);
                     if told {
@@ -198,10 +201,6 @@ impl Shared {
                     }
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
-            }
-            if hurried >= HURRIED_AT_ONCE {
-                tokio::time::sleep(HURRIED_REST.saturating_sub(since.elapsed())).await;
-                (hurried, since) = (0, Instant::now());
             }
             // Lets the new connection read what it brought before the next may take its seat.
             tokio::task::yield_now().await;

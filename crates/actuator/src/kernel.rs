@@ -265,7 +265,11 @@ impl Kernel for Linux {
 /// Makes these calls with so many threads at most: each takes the next as soon as it is done with
 /// one. This thread is one of them, and the only one where no other can be made. Gives the processor
 /// time of the others.
-fn side_by_side<T: Send>(calls: &mut [T], most: usize, make: impl Fn(&mut T) + Sync) -> Duration {
+pub(crate) fn side_by_side<T: Send>(
+    calls: &mut [T],
+    most: usize,
+    make: impl Fn(&mut T) + Sync,
+) -> Duration {
     let threads = most.min(calls.len());
     let calls = Mutex::new(calls.iter_mut());
     let next = || calls.lock().unwrap_or_else(PoisonError::into_inner).next();

@@ -11,7 +11,9 @@
 #![deny(unsafe_code)]
 
 mod affinity;
+mod asker;
 mod balancing;
+mod bounded;
 mod census;
 #[cfg(test)]
 mod chaos;
@@ -45,7 +47,9 @@ mod sys;
 mod undo;
 
 pub use affinity::{Kind, Origin};
+pub use asker::{Asker, Bound, LeftAlone, Owner, QUESTION, Unanswered};
 pub use balancing::Balancing;
+pub use bounded::Bounded;
 pub use census::{Census, Seen};
 pub use journal::rows::ProcessKey;
 pub use journal::{Durability, Journal, JournalLimits, OpenError, WriteError};

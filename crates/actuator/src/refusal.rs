@@ -3,6 +3,9 @@
 use nix::errno::Errno;
 use numad_core::Refusal;
 
+/// What a call of `move_pages` ends in that was given up. The kernel itself never says that of it.
+pub(crate) const UNANSWERED: Errno = Errno::ETIMEDOUT;
+
 /// Why `sched_setaffinity` or `sched_getaffinity` failed.
 pub(crate) const fn of_affinity(errno: Errno) -> Refusal {
     match errno {
@@ -28,6 +31,7 @@ pub(crate) const fn of_move(errno: Errno) -> Refusal {
         Errno::ENODEV => Refusal::NoSuchNode,
         Errno::ENOMEM => Refusal::NoMemory,
         Errno::ENOSYS => Refusal::Unsupported,
+        UNANSWERED => Refusal::Unanswered,
         // E2BIG, EFAULT, EINVAL: mistakes of ours, kept apart by their numbers.
         other => Refusal::Other(other as i32),
     }
@@ -65,6 +69,7 @@ pub(crate) const fn remedy(refusal: Refusal) -> &'static str {
         Refusal::NotPermitted => "; run as root or grant CAP_SYS_NICE and CAP_SYS_PTRACE",
         Refusal::NoMemory => "; free memory on that node and undo again",
         Refusal::Busy => "; undo again later",
+        Refusal::Unanswered => "; end that program, or undo again when it is done",
         Refusal::Journal => "; make room on its disk and undo again",
         Refusal::Hidden(libc::EMFILE | libc::ENFILE) => {
             "; raise the limit of open files and undo again"
@@ -129,6 +134,11 @@ mod tests {
                 Refusal::Other(libc::EFAULT),
             ),
             (Errno::ENOSYS, Refusal::Unsupported, Refusal::Unsupported),
+            (
+                UNANSWERED,
+                Refusal::Other(libc::ETIMEDOUT),
+                Refusal::Unanswered,
+            ),
         ] {
             assert_eq!((of_affinity(errno), of_move(errno)), (affinity, pages));
         }

@@ -90,9 +90,10 @@ pub(crate) fn residencies(
     (found.collect(), beside)
 }
 
-/// Pages asked about in one call: the kernel looks up 16 at a time and holds nothing in between, so
-/// the size bounds only for how long one of several threads is busy when the others are done.
-const QUERY_BATCH: usize = 512;
+/// Pages asked about in one call. The kernel looks up 16 at a time, each time under the lock of the
+/// process's memory map: who cannot get it waits eight times, whether or not somebody waits for the
+/// answer.
+const QUERY_BATCH: usize = 128;
 
 #[cfg(test)]
 mod tests {

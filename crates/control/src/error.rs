@@ -161,8 +161,8 @@ fn shown(text: &str, kind: ErrorKind) -> String {
     line
 }
 
-/// Whether a terminal shows what comes after it in another way: control characters, marks of the direction of
-/// writing, and separators of lines and paragraphs.
+/// Whether a terminal shows what comes after it in another way: control characters, marks of the
+/// direction of writing, and separators of lines and paragraphs.
 #[must_use]
 pub fn changes_display(character: char) -> bool {
     character.is_control()

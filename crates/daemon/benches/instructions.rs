@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use actuator::Asker;
 use actuator::journal::rows::ProcessKey;
 use config::Config;
 use control::Failure;
 use control::rows::{AttachRequest, Finding, Target, UndoReport};
-use numad::live::Look;
+use numad::live::{Look, Residency};
 use numad::log::{Level, Log};
 use numad::peer::Peer;
 use numad::shelf::Shelf;
@@ -495,9 +496,11 @@ impl Root {
     }
 
     fn look(&self) -> Look {
-        let residency = Box::new(|_, pages: &[u64], _| vec![(None, false); pages.len()]);
+        let residency: Residency = Box::new(|_, pages: &[u64], _| vec![(None, false); pages.len()]);
         let log = Log::to_stderr(Level::Error);
-        Look::new(Reader::new(&self.0), machine(), residency, PAGE_BYTES, log)
+        let asker = Asker::new(Box::new(|_| None));
+        let asked = (residency, asker);
+        Look::new(Reader::new(&self.0), machine(), asked, PAGE_BYTES, log)
     }
 
     fn file(&self, path: &str, text: &str) {

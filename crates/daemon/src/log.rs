@@ -174,8 +174,8 @@ impl Log {
     }
 }
 
-/// One line, whatever is in the text: names of processes may hold line breaks, and marks of direction with which a
-/// terminal shows another line than was written.
+/// One line, whatever is in the text: names of processes may hold line breaks, and marks of
+/// direction with which a terminal shows another line than was written.
 fn render(level: Level, prefixed: bool, line: fmt::Arguments<'_>) -> String {
     let mut text = if prefixed {
         level.syslog_prefix().to_owned()

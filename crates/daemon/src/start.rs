@@ -414,9 +414,9 @@ impl Wiring<'_> {
     fn steward(self, gate: watch::Sender<Gate>) -> (Steward, Rows) {
         let page_bytes = page_bytes();
         let options = self.options.clone();
-        let residency = LiveHand::residency(page_bytes);
+        let (residency, asker) = (self.hand.residency(page_bytes), self.hand.asker());
         let topology = self.topology;
-        let mut opener = LiveOpener::new(Arc::clone(&topology), &self.reader);
+        let mut opener = LiveOpener::new(Arc::clone(&topology), &self.reader, asker.clone());
         if let Err(failure) = opener.try_once(&self.loaded.config) {
             self.log
                 .warn(format_args!("nothing can be attached yet: {failure}"));
@@ -426,7 +426,7 @@ impl Wiring<'_> {
         let look = Look::new(
             self.reader.clone(),
             Arc::clone(&topology),
-            residency,
+            (residency, asker),
             page_bytes,
             self.log.clone(),
         );

@@ -130,6 +130,8 @@ pub enum Refusal {
     Unsupported,
     /// It cannot be looked at, by error number; nothing was changed.
     Hidden(i32),
+    /// The kernel does not get to the process's memory: its program keeps the memory map locked.
+    Unanswered,
     /// Anything else, by error number.
     Other(i32),
 }
@@ -149,6 +151,7 @@ impl fmt::Display for Refusal {
             Self::JournalFull => f.write_str("no room in the journal for pages so scattered"),
             Self::Unsupported => f.write_str("not supported by this kernel"),
             Self::Hidden(errno) => write!(f, "cannot be looked at (error {errno})"),
+            Self::Unanswered => f.write_str("the program keeps its memory map locked"),
             Self::Other(errno) => write!(f, "error {errno}"),
         }
     }

@@ -20,7 +20,8 @@ use crate::law::ClearOptions;
 use crate::live::{Access, Counted, Live, Reading, Unusable};
 use crate::open::{LiveKernel, OpenError, Plan, Wanted};
 use crate::provoke::{
-    Clock, LiveClear, Provocation, ProvokeMode, Provoker, fault_cost, soft_dirty_supported,
+    Bounded, Clock, LiveClear, Provocation, ProvokeMode, Provoker, fault_cost,
+    soft_dirty_supported, unbounded,
 };
 use crate::rate::{RateChange, RateLaw, RateOptions};
 use crate::source::{
@@ -59,6 +60,8 @@ pub struct FaultOptions {
     /// Tells the time, in the same terms as the `now` that the source is given; used only to measure
     /// how long a clear takes.
     pub clock: Clock,
+    /// Gives up clears that take too long.
+    pub bounded: Bounded,
 }
 
 impl FaultOptions {
@@ -73,6 +76,7 @@ impl FaultOptions {
             provoke: ProvokeMode::Auto,
             clear: ClearOptions::default(),
             clock,
+            bounded: unbounded(),
         }
     }
 }
@@ -228,7 +232,7 @@ impl Faults {
             machine,
             &options.cpus,
         )?;
-        let clear = LiveClear::new(&options.root, options.clock);
+        let clear = LiveClear::new(&options.root, options.clock, options.bounded);
         let mut provoker = Provoker::new(options.clear, Box::new(clear));
         provoker.faults_cost(fault);
         Ok(Self {

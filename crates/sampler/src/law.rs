@@ -134,6 +134,19 @@ impl TooMany {
     }
 }
 
+impl Turn {
+    /// Passes it over with so many pages, for twice as long as the last time.
+    fn pass_over(&mut self, now: Time, pages: u64) {
+        let again = |many: TooMany| PASSED_OVER_MOST.min(many.passed_over * 2);
+        let passed_over = self.too_many.map_or(PASSED_OVER_FIRST, again);
+        self.too_many = Some(TooMany {
+            pages,
+            passed_over,
+            until: now.after(passed_over),
+        });
+    }
+}
+
 impl ClearLaw {
     /// A law with nobody to clear.
     #[must_use]
@@ -258,13 +271,7 @@ impl ClearLaw {
             eased = calm > interval;
             turn.next = now.after(interval.max(calm));
             if took > pause_max {
-                let again = |many: TooMany| PASSED_OVER_MOST.min(many.passed_over * 2);
-                let passed_over = turn.too_many.map_or(PASSED_OVER_FIRST, again);
-                turn.too_many = Some(TooMany {
-                    pages,
-                    passed_over,
-                    until: now.after(passed_over),
-                });
+                turn.pass_over(now, pages);
             } else if turn.too_many.is_some_and(|many| !many.is_more_than(pages)) {
                 turn.too_many = None;
             }
@@ -277,6 +284,18 @@ impl ClearLaw {
         let rest = self.rest_after(took);
         self.rest_until = self.rest_until.max(now).after(rest);
         self.spend(now, took);
+    }
+
+    /// Takes note of a clear that was admitted and given up: the process is passed over whatever it
+    /// has, and nobody else rests for it.
+    pub fn given_up(&mut self, now: Time, pid: Pid) {
+        let next = now.after(self.interval);
+        if let Some(turn) = self.turn(pid) {
+            turn.next = next;
+            turn.skipped = true;
+            // Even one page may be too many: it is not the pages that took so long.
+            turn.pass_over(now, 0);
+        }
     }
 
     /// Takes note of faults that followed processes had. They may have had them anyway; then there is
@@ -581,6 +600,31 @@ mod tests {
         law.cleared(at(6_000_000), Pid(7), 50_000, Duration::from_millis(1));
         law.cleared(at(6_001_000), Pid(7), 50_000, Duration::from_millis(6));
         assert!(law.admit(at(6_011_000), Pid(7), 50_000));
+    }
+
+    #[test]
+    fn who_was_given_up_is_tried_ever_more_rarely_and_nobody_rests_for_it() {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        law.add(at(0), Pid(8));
+        let (mut tried, mut others) = (Vec::new(), 0);
+        for second in 1..200 {
+            let now = at(second * 1_000);
+            law.stirred(now, Pid(8));
+            if law.admit(now, Pid(7), 1) {
+                law.given_up(now, Pid(7));
+                tried.push(second);
+            }
+            if law.due(now) == Some(Pid(8)) && law.admit(now, Pid(8), 1_000) {
+                law.cleared(now, Pid(8), 1_000, Duration::from_micros(20));
+                others += 1;
+            }
+        }
+        assert_eq!(tried, [1, 11, 31, 71, 151]);
+        assert!(others > 190, "{others}");
+        // Done in time, it is as before.
+        law.cleared(at(400_000), Pid(7), 1, Duration::from_micros(20));
+        assert!(law.admit(at(401_000), Pid(7), 1));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use numad_core::Time;
@@ -145,28 +147,41 @@ pub trait Clear: Send + fmt::Debug {
     /// Clears a process and says how long it took.
     ///
     /// # Errors
-    /// `ESRCH` when it is gone.
+    /// `ESRCH` when it is gone, `ETIMEDOUT` when it was given up, or not tried.
     fn clear(&mut self, pid: Pid) -> io::Result<Duration>;
 }
 
 /// Tells the time, for durations only.
 pub type Clock = Box<dyn Fn() -> Time + Send>;
 
+/// Does something to the memory of a process, and gives it up when it takes too long: a program can
+/// keep the lock of its memory map as long as it likes. What was given up may be done later, or
+/// never.
+pub type Bounded = Arc<dyn Fn(Pid, Box<dyn FnOnce() + Send>) + Send + Sync>;
+
+/// Does it at once, however long it takes.
+#[must_use]
+pub fn unbounded() -> Bounded {
+    Arc::new(|_, job| job())
+}
+
 /// Clears on the live machine.
 pub struct LiveClear {
     root: PathBuf,
     clock: Clock,
+    bounded: Bounded,
     /// Kept open: the descriptor means this very process, even when its number is used again.
-    open: BTreeMap<Pid, File>,
+    open: BTreeMap<Pid, Arc<File>>,
 }
 
 impl LiveClear {
     /// Works on the processes in `proc` below `root`; `clock` measures how long a clear takes.
     #[must_use]
-    pub fn new(root: &Path, clock: Clock) -> Self {
+    pub fn new(root: &Path, clock: Clock, bounded: Bounded) -> Self {
         Self {
             root: root.to_owned(),
             clock,
+            bounded,
             open: BTreeMap::new(),
         }
     }
@@ -185,7 +200,7 @@ impl Clear for LiveClear {
     fn watch(&mut self, pid: Pid) -> io::Result<()> {
         let path = self.root.join(format!("proc/{pid}/clear_refs"));
         let file = File::options().write(true).open(path)?;
-        self.open.insert(pid, file);
+        self.open.insert(pid, Arc::new(file));
         Ok(())
     }
 
@@ -200,9 +215,13 @@ impl Clear for LiveClear {
 
     fn clear(&mut self, pid: Pid) -> io::Result<Duration> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
-        let mut file = self.open.get(&pid).ok_or_else(gone)?;
+        let file = Arc::clone(self.open.get(&pid).ok_or_else(gone)?);
+        let (tell, told) = channel();
         let start = (self.clock)();
-        file.write_all(b"4")?;
+        let write = move || drop(tell.send((&*file).write_all(b"4")));
+        (self.bounded)(pid, Box::new(write));
+        let given_up = |_| io::Error::from_raw_os_error(libc::ETIMEDOUT);
+        told.try_recv().map_err(given_up)??;
         Ok((self.clock)().since(start))
     }
 }
@@ -284,6 +303,9 @@ impl Provoker {
     fn clear(&mut self, now: Time, pid: Pid, pages: u64) {
         match self.clear.clear(pid) {
             Ok(took) => self.law.cleared(now, pid, pages, took),
+            Err(error) if error.raw_os_error() == Some(libc::ETIMEDOUT) => {
+                self.law.given_up(now, pid);
+            }
             Err(error) => {
                 if !is_gone(&error) {
                     self.denied = error.raw_os_error();

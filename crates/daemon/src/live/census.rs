@@ -5,34 +5,28 @@ use std::cell::RefCell;
 use actuator::{Census, Seen};
 use numad_core::SharedRange;
 use procfs::cgroup::Mount;
-use procfs::{Presence, ReadError, Reader, SharedMaps};
+use procfs::{Presence, Reader, SharedMaps};
 use topology::{CpuSet, Pid, StartTicks, Tid};
 
+use super::maps::{Maps, seen};
 use super::sharing;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct LiveCensus {
     reader: Reader,
+    maps: Maps,
     /// Where control groups are mounted, as far as known.
     mounts: RefCell<Vec<Mount>>,
 }
 
 impl LiveCensus {
-    pub(super) const fn new(reader: Reader) -> Self {
+    pub(super) const fn new(reader: Reader, maps: Maps) -> Self {
         Self {
             reader,
+            maps,
             mounts: RefCell::new(Vec::new()),
         }
-    }
-}
-
-/// The three answers, kept apart.
-fn seen<T>(read: Result<Presence<T>, ReadError>) -> Seen<T> {
-    match read {
-        Ok(Presence::Here(value)) => Seen::Here(value),
-        Ok(Presence::Gone) => Seen::Gone,
-        Err(error) => Seen::Hidden(error.errno()),
     }
 }
 
@@ -67,9 +61,12 @@ impl Census for LiveCensus {
     }
 
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
-        let maps = self.reader.shared_maps(pid);
         let ranges = |maps: SharedMaps| maps.mappings.iter().filter_map(sharing::range).collect();
-        seen(maps.map(|maps| maps.map(ranges)))
+        match self.maps.shared(pid) {
+            Seen::Here(maps) => Seen::Here(ranges(maps)),
+            Seen::Gone => Seen::Gone,
+            Seen::Hidden(errno) => Seen::Hidden(errno),
+        }
     }
 
     fn now(&self) -> Seen<StartTicks> {

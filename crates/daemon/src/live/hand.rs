@@ -4,7 +4,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use actuator::{Balancing, Breathe, Journal, JournalLimits, Linux, Live, OpenError, ProcessKey};
+use actuator::{
+    Asker, Balancing, Bounded, Breathe, Journal, JournalLimits, Live, OpenError, ProcessKey,
+    QUESTION,
+};
 use control::rows::{Finding, JournalReport, UndoReport};
 use control::{ErrorKind, Failure};
 use nix::unistd::{AccessFlags, access};
@@ -13,6 +16,7 @@ use procfs::Reader;
 
 use super::census::LiveCensus;
 use super::look::{Residency, told};
+use super::maps::{self, Maps};
 use crate::clock;
 use crate::log::Log;
 use crate::steward::{Hand, Scope, finding};
@@ -20,8 +24,9 @@ use crate::steward::{Hand, Scope, finding};
 /// See the module.
 #[derive(Debug)]
 pub struct LiveHand {
-    live: Live<Linux, LiveCensus>,
+    live: Live<Bounded, LiveCensus>,
     reader: Reader,
+    asker: Asker,
     directory: PathBuf,
     log: Log,
     /// Changes refused because the journal could not be written; told once.
@@ -87,10 +92,13 @@ impl LiveHand {
                 directory.display()
             ));
         }
-        let census = LiveCensus::new(reader.clone());
+        let asker = maps::asker(reader);
+        let census = LiveCensus::new(reader.clone(), Maps::new(reader.clone(), asker.clone()));
+        let kernel = Bounded::new(asker.clone());
         Ok(Self {
-            live: Live::new(journal, Linux, census, clock::monotonic),
+            live: Live::new(journal, kernel, census, clock::monotonic),
             reader: reader.clone(),
+            asker,
             directory: directory.to_owned(),
             log: log.clone(),
             unwritten: 0,
@@ -108,19 +116,29 @@ impl LiveHand {
         self.live.move_side_by_side(most);
     }
 
+    /// Who asks about memory, for all others who do: what one learns of a process holds for them
+    /// too.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
+    }
+
     /// Asks the kernel where pages are.
     #[must_use]
-    pub fn residency(page_bytes: u64) -> Residency {
-        let mut kernel = Linux;
+    pub fn residency(&self, page_bytes: u64) -> Residency {
+        let asker = self.asker();
+        let mut kernel = Bounded::new(asker.clone());
         Box::new(move |pid, pages, with_sizes| {
             let Ok(places) = actuator::residency(&mut kernel, pid, pages) else {
                 // Gone, or not ours to look at: then nothing is known of any.
                 return vec![(None, false); pages.len()];
             };
-            let large = match with_sizes {
-                true => actuator::are_large(pid, pages, page_bytes),
-                false => vec![false; pages.len()],
-            };
+            let large = with_sizes.then(|| {
+                let asked = pages.to_vec();
+                let question = move || actuator::are_large(pid, &asked, page_bytes);
+                asker.ask(pid, QUESTION, question).ok()
+            });
+            let large = large.flatten().unwrap_or_else(|| vec![false; pages.len()]);
             let nodes = places.into_iter().map(actuator::PageStatus::node);
             nodes.zip(large).collect()
         })

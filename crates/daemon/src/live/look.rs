@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use actuator::{Asker, Seen};
 use config::Config;
 use control::rows::Target;
 use control::{ErrorKind, Failure};
@@ -17,6 +18,7 @@ use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Re
 use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::findings;
+use super::maps::Maps;
 use super::ranks::Ranks;
 use super::rows::Rows;
 use super::sharing::{Present, Sharing};
@@ -31,11 +33,18 @@ pub type Residency = Box<dyn FnMut(Pid, &[u64], bool) -> Vec<(Option<NodeId>, bo
 /// Threads by process and number, in this order; none in the place of one that was taken.
 type Threads = Vec<((Pid, Tid), Option<ObservedTask>)>;
 
+/// Times that questions about a process's memory may be given up, one after the other, before it
+/// leaves a program that a user attached: 10 and 20 s lie between them, and nobody does that by
+/// chance.
+const GIVEN_UP_MAX: u32 = 3;
+
 /// Looks at this machine.
 pub struct Look {
     reader: Reader,
     topology: Arc<Topology>,
     residency: Residency,
+    asker: Asker,
+    maps: Maps,
     page_bytes: u64,
     log: Log,
     /// What was seen of each program's threads the last time.
@@ -57,21 +66,24 @@ impl fmt::Debug for Look {
 }
 
 impl Look {
-    /// Looks through `reader`, and asks `residency` where pages are.
+    /// Looks through `reader`, and asks `residency` where pages are, and `asker` about other things
+    /// of memory.
     #[must_use]
     pub fn new(
         reader: Reader,
         topology: Arc<Topology>,
-        residency: Residency,
+        (residency, asker): (Residency, Asker),
         page_bytes: u64,
         log: Log,
     ) -> Self {
         Self {
             ranks: Ranks::new(reader.clone()),
             rows: Rows::new(reader.clone()),
+            maps: Maps::new(reader.clone(), asker.clone()),
             reader,
             topology,
             residency,
+            asker,
             page_bytes,
             log,
             seen: BTreeMap::new(),
@@ -107,13 +119,8 @@ impl Look {
             let Some((process, tids)) = found else {
                 continue;
             };
-            let whom = asked.only_of.or(asked.shown_to);
-            if let Some(closed) = whom.and_then(|whom| whom.refused(&process.rights)) {
-                self.unfit
-                    .push((asked.attachment, pid, Unfit::Closed(closed)));
-                if asked.only_of.is_some() {
-                    continue;
-                }
+            if !self.lets_in(asked, &process) {
+                continue;
             }
             let others = threads;
             threads = threads.saturating_add(process.threads as usize);
@@ -156,9 +163,22 @@ impl Look {
             homes,
             large,
             nodes_allowed,
-            sharing: self.sharing.of(&self.reader, asked.attachment, &present),
+            sharing: self.sharing.of(&self.maps, asked.attachment, &present),
             resident_bytes: resident.bytes(),
         }
+    }
+
+    /// Whether a process may stay in its program as far as those go who attached it; if not,
+    /// [`Machine::unfit`] names it.
+    fn lets_in(&mut self, asked: &Asked, process: &Process) -> bool {
+        let whom = asked.only_of.or(asked.shown_to);
+        let closed = whom.and_then(|whom| whom.refused(&process.rights));
+        let hangs = asked.only_of.is_some() && self.asker.given_up(process.pid) >= GIVEN_UP_MAX;
+        let unfit = closed.map(Unfit::Closed);
+        let unfit = unfit.or(hangs.then_some(Unfit::Unanswering));
+        let named = unfit.map(|unfit| (asked.attachment, process.pid, unfit));
+        self.unfit.extend(named);
+        unfit.is_none() || asked.only_of.is_none()
     }
 
     /// A thread. One that has not run since the last time is as it was then, which spares reading
@@ -304,10 +324,14 @@ impl Machine for Look {
     fn observe(&mut self, programs: &[Asked]) -> Observation {
         if self.topology.nodes().len() > 1 {
             // Where there is one node nothing moves, and it need not be known whose memory is.
-            self.sharing.scan(&self.reader);
+            self.sharing.scan(&self.maps);
         }
         self.unfit.clear();
         let programs = programs.iter().map(|asked| self.program(asked)).collect();
+        for left_alone in self.asker.take_news() {
+            self.log
+                .info_by(left_alone.user, format_args!("{left_alone}"));
+        }
         Observation {
             programs,
             free_bytes: self.free_bytes(),
@@ -385,7 +409,7 @@ impl Machine for Look {
     }
 
     fn own_time(&mut self) -> Duration {
-        clock::thread_processor_time()
+        clock::thread_processor_time() + self.asker.spent()
     }
 
     fn allowed(&mut self, pid: Pid) -> CpuSet {
@@ -433,8 +457,21 @@ impl Machine for Look {
     }
 
     fn mapped(&mut self, pid: Pid) -> Option<Vec<sampler::Range>> {
-        let maps = self.reader.maps(pid).ok()?.here()?;
+        let Seen::Here(maps) = self.maps.all(pid) else {
+            return None;
+        };
         Some(maps.iter().map(|map| (map.start, map.end)).collect())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (processes, hanging) = self.asker.counts();
+        let note = || {
+            format!(
+                "processes that keep their memory maps locked, and are left alone for a time: {processes}; threads \
+                 of numad that hang in them: {hanging}"
+            )
+        };
+        (processes + hanging > 0).then(note).into_iter().collect()
     }
 
     fn findings(&mut self, config: &Config) -> Survey {
@@ -534,10 +571,12 @@ mod tests {
         let topology = Arc::new(topology::synthetic::parse("1x2").unwrap());
         let residency: Residency =
             Box::new(|_, pages, with_sizes| vec![(Some(NodeId(3)), with_sizes); pages.len()]);
+        let reader = Reader::new("/");
+        let asker = super::super::maps::asker(&reader);
         Look::new(
-            Reader::new("/"),
+            reader,
             topology,
-            residency,
+            (residency, asker),
             4096,
             Log::to_stderr(Level::Error),
         )

@@ -4,6 +4,7 @@ mod census;
 mod findings;
 mod hand;
 mod look;
+mod maps;
 mod opener;
 mod ranks;
 mod rows;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use actuator::{Asker, QUESTION};
 use config::{Config, Provoke, SourceChoice};
 use control::rows::Finding;
 use control::{ErrorKind, Failure};
@@ -26,6 +27,7 @@ use crate::steward::{Opener, Survey, finding};
 pub struct LiveOpener {
     topology: Arc<Topology>,
     root: PathBuf,
+    asker: Asker,
     soft_dirty: bool,
     kernel_balances: Option<u32>,
     /// As they were when a source was last opened.
@@ -46,9 +48,9 @@ struct Picked {
 }
 
 impl LiveOpener {
-    /// Looks what this machine has.
+    /// Looks what this machine has. What touches the memory of processes goes through `asker`.
     #[must_use]
-    pub fn new(topology: Arc<Topology>, reader: &Reader) -> Self {
+    pub fn new(topology: Arc<Topology>, reader: &Reader, asker: Asker) -> Self {
         let root = reader.root().to_owned();
         let balancing = reader.numa_balancing().is_ok_and(|mode| mode.acts());
         Self {
@@ -57,6 +59,7 @@ impl LiveOpener {
             kernel_balances: Some(u32::from(balancing)),
             facts: Facts::read(&root),
             root,
+            asker,
             passed_over: Vec::new(),
             refusal: None,
         }
@@ -84,7 +87,11 @@ impl LiveOpener {
 
     fn faults(&self, config: &Config) -> Result<Faults, OpenError> {
         let sampling = &config.sampling;
+        let asker = self.asker.clone();
         Faults::open(FaultOptions {
+            bounded: Arc::new(move |pid, job| {
+                let _its_job_tells = asker.ask(pid, QUESTION, job);
+            }),
             ring_pages: sampling.ring_pages,
             period: sampling.period,
             root: self.root.clone(),

@@ -51,8 +51,9 @@ const BYTES_MAX: usize = 128 << 20;
 const USER_BYTES_MAX: usize = 32 << 20;
 /// Of the descriptors that the daemon may have, rows take this part at most, as a divisor.
 const DESCRIPTORS_PART: usize = 4;
-/// What a connection takes of a processor at the least. It is counted by this thread's time: to read an environment
-/// takes another thread half as much again, and whoever has a row already takes 40 us.
+/// What a connection takes of a processor at the least. It is counted by this thread's time: to
+/// read an environment takes another thread half as much again, and whoever has a row already takes
+/// 40 us.
 const COST_MIN: Duration = Duration::from_micros(100);
 /// How long accepting rests when the process is out of file descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -355,8 +356,8 @@ impl Door {
         }
     }
 
-    /// Users may borrow much: all ranks of a job come at once, and one that is turned away is not counted for as long
-    /// as it runs.
+    /// Users may borrow much: all ranks of a job come at once, and one that is turned away is not
+    /// counted for as long as it runs.
     fn is_open_to(&self, peer: Peer, now: Instant) -> bool {
         peer.admin || self.pace.owed(peer.uid, now) < DEBT_MAX
     }

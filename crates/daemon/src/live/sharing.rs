@@ -8,9 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use actuator::Seen;
 use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange};
-use procfs::{Mapping, Presence, Process, Reader, SharedKind, SharedMaps};
+use procfs::{Mapping, Process, SharedKind, SharedMaps};
 use topology::{Pid, StartTicks};
+
+use super::maps::{Maps, UNANSWERED};
 
 /// Lines of maps of one program that a look reads, over time; one file may be longer, and then the
 /// next ones wait. A line takes about half a microsecond, so this is a millisecond of a window of
@@ -96,12 +99,12 @@ impl Sharing {
     /// What is to be told of a program with these processes.
     pub(super) fn of(
         &mut self,
-        reader: &Reader,
+        maps: &Maps,
         attachment: AttachmentId,
         present: &[Present],
     ) -> ObservedSharing {
         let program = self.programs.entry(attachment).or_default();
-        let maps = program.read_some(reader, present);
+        let maps = program.read_some(maps, present);
         let members: BTreeSet<Pid> = present.iter().map(|process| process.pid).collect();
         let own = |object: &ObjectId| self.scan.is_among(*object, &members);
         let own = program.objects().into_iter().filter(own).collect();
@@ -109,10 +112,10 @@ impl Sharing {
     }
 
     /// Goes on looking through the machine, if any program shares memory that could be moved.
-    pub(super) fn scan(&mut self, reader: &Reader) {
+    pub(super) fn scan(&mut self, maps: &Maps) {
         let objects = self.programs.values().flat_map(Program::objects);
         let memory = objects.filter(|object| object.kind != ObjectKind::File);
-        self.scan.go_on(reader, memory.collect());
+        self.scan.go_on(maps, memory.collect());
     }
 
     pub(super) fn forget(&mut self, attachment: AttachmentId) {
@@ -128,7 +131,7 @@ impl Program {
 
     /// Reads maps that may have changed, those first that were not read for the longest time, as
     /// far as the budget goes.
-    fn read_some(&mut self, reader: &Reader, present: &[Present]) -> Vec<ObservedMaps> {
+    fn read_some(&mut self, reads: &Maps, present: &[Present]) -> Vec<ObservedMaps> {
         self.look += 1;
         let starts: BTreeMap<Pid, StartTicks> = present
             .iter()
@@ -160,13 +163,17 @@ impl Program {
             else {
                 break;
             };
-            // One that is gone or closed to us shares nothing that could be known.
-            let read = reader.shared_maps(pid).ok().and_then(Presence::here);
             let SharedMaps {
                 mappings,
                 foreign,
                 lines,
-            } = read.unwrap_or_default();
+            } = match reads.shared(pid) {
+                Seen::Here(read) => read,
+                // It has what it had, until it lets us look.
+                Seen::Hidden(UNANSWERED) => continue,
+                // One that is gone or closed to us shares nothing that could be known.
+                Seen::Gone | Seen::Hidden(_) => SharedMaps::default(),
+            };
             self.debt = lines.saturating_sub(whole);
             left = whole.checked_sub(lines);
             let ranges: Vec<SharedRange> = mappings.iter().filter_map(range).collect();
@@ -199,7 +206,7 @@ impl Scan {
         found.is_some_and(|mappers| mappers.is_subset(members))
     }
 
-    fn go_on(&mut self, reader: &Reader, wanted: BTreeSet<ObjectId>) {
+    fn go_on(&mut self, maps: &Maps, wanted: BTreeSet<ObjectId>) {
         if wanted.is_empty() {
             *self = Self::default();
             return;
@@ -211,7 +218,7 @@ impl Scan {
             if self.rest > 0 && !news {
                 return;
             }
-            self.queue = reader.pids().unwrap_or_default();
+            self.queue = maps.pids();
             self.blind = self.queue.is_empty();
             self.round = wanted
                 .into_iter()
@@ -222,7 +229,7 @@ impl Scan {
             let Some(pid) = self.queue.pop() else {
                 break;
             };
-            self.read(reader, pid);
+            self.read(maps, pid);
         }
         if self.queue.is_empty() {
             self.found = std::mem::take(&mut self.round);
@@ -237,11 +244,11 @@ impl Scan {
         }
     }
 
-    fn read(&mut self, reader: &Reader, pid: Pid) {
-        let maps = match reader.shared_maps(pid) {
-            Ok(Presence::Here(maps)) => maps,
-            Ok(Presence::Gone) => return,
-            Err(_closed) => {
+    fn read(&mut self, maps: &Maps, pid: Pid) {
+        let maps = match maps.shared(pid) {
+            Seen::Here(maps) => maps,
+            Seen::Gone => return,
+            Seen::Hidden(_) => {
                 self.blind = true;
                 return;
             }
@@ -276,6 +283,9 @@ pub(super) fn range(mapping: &Mapping) -> Option<SharedRange> {
 
 #[cfg(test)]
 mod tests {
+    use procfs::Reader;
+
+    use super::super::maps::asker;
     use super::*;
     use crate::scratch::Scratch;
 
@@ -288,7 +298,7 @@ mod tests {
 
     struct Machine {
         scratch: Scratch,
-        reader: Reader,
+        reads: Maps,
         sharing: Sharing,
         mapped_bytes: u64,
     }
@@ -298,8 +308,9 @@ mod tests {
     impl Machine {
         fn new(name: &str) -> Self {
             let scratch = Scratch::new(name);
+            let reader = Reader::new(scratch.path());
             Self {
-                reader: Reader::new(scratch.path()),
+                reads: Maps::new(reader.clone(), asker(&reader)),
                 scratch,
                 sharing: Sharing::default(),
                 mapped_bytes: 0,
@@ -326,13 +337,13 @@ mod tests {
                 mapped_bytes: self.mapped_bytes,
             };
             let present: Vec<Present> = pids.iter().map(present).collect();
-            self.sharing.of(&self.reader, ONE, &present)
+            self.sharing.of(&self.reads, ONE, &present)
         }
 
         /// Looks at these processes until what is theirs alone is known, and gives it.
         fn own(&mut self, pids: &[u32]) -> usize {
             for _ in 0..REST_LOOKS * 2 {
-                self.sharing.scan(&self.reader);
+                self.sharing.scan(&self.reads);
                 self.of(pids);
             }
             self.of(pids).own.len()
@@ -386,6 +397,27 @@ mod tests {
         assert_eq!(machine.own(&[7, 8]), 1);
         // A process that cannot be read may have anything.
         machine.maps(251, "1-2 rwxs damaged\n");
+        assert_eq!(machine.own(&[7, 8]), 0);
+    }
+
+    #[test]
+    fn who_never_shows_its_maps_keeps_nobody_waiting() {
+        let mut machine = Machine::new("sharing-hanging");
+        machine.maps(7, SHARED);
+        machine.maps(8, ELSEWHERE);
+        assert_eq!(machine.own(&[7, 8]), 1);
+        // Nobody ever writes to it: to open it takes for ever.
+        let folder = machine.scratch.path().join("proc/9");
+        std::fs::create_dir_all(&folder).unwrap();
+        nix::unistd::mkfifo(&folder.join("maps"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let began = std::time::Instant::now();
+        for _ in 0..10 {
+            let seen = machine.of(&[7, 8, 9]);
+            let pids: Vec<u32> = seen.maps.iter().map(|maps| maps.pid.0).collect();
+            assert_eq!(pids, [7, 8]);
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(2));
+        // It may have anything.
         assert_eq!(machine.own(&[7, 8]), 0);
     }
 

@@ -25,8 +25,8 @@ const HURRIED_AT_ONCE: u32 = 100;
 /// The time that these take, rest included.
 const HURRIED_TIME: Duration = Duration::from_millis(25);
 
-/// Those who are turned away for their haste. To rest after each of them would let the next ones wait
-/// who are not in a hurry.
+/// Those who are turned away for their haste. To rest after each of them would let the next ones
+/// wait who are not in a hurry.
 #[derive(Debug)]
 pub(crate) struct Hurried {
     count: u32,

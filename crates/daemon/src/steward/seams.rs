@@ -175,6 +175,12 @@ pub trait Machine: Send + fmt::Debug {
         None
     }
 
+    /// What keeps it from seeing more, one sentence each; nothing of whose it is, for all users
+    /// read them.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A look at what this machine can and cannot give.
     fn findings(&mut self, config: &Config) -> Survey;
 }
@@ -191,6 +197,8 @@ pub enum Unfit {
         /// How many the program may have.
         most: usize,
     },
+    /// Questions about its memory were given up again and again.
+    Unanswering,
 }
 
 impl fmt::Display for Unfit {
@@ -202,6 +210,7 @@ impl fmt::Display for Unfit {
                 "has {threads} threads, and with others more than the {most} that \
                  `limits.user_threads_max` leaves its program"
             ),
+            Self::Unanswering => f.write_str("keeps its memory map locked again and again"),
         }
     }
 }

@@ -491,7 +491,8 @@ impl Steward {
         let passed_over = self.parts.opener.passed_over().iter().cloned();
         let notes = open.source.describe().notes.into_iter();
         let notes = passed_over.chain(notes.map(Cow::into_owned));
-        notes.chain(self.balancing_note()).collect()
+        let notes = notes.chain(self.balancing_note());
+        notes.chain(self.parts.machine.notes()).collect()
     }
 
     pub(super) fn source_in_words(&mut self) -> String {

@@ -7,6 +7,7 @@ use super::*;
 struct FakeProcesses {
     alive: Arc<Mutex<BTreeMap<Pid, u64>>>,
     forbidden: BTreeSet<Pid>,
+    hanging: BTreeSet<Pid>,
     cleared: Arc<Mutex<Vec<Pid>>>,
 }
 
@@ -36,6 +37,9 @@ impl Clear for FakeProcesses {
 
     fn clear(&mut self, pid: Pid) -> io::Result<Duration> {
         let pages = self.errno(pid)?;
+        if self.hanging.contains(&pid) {
+            return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+        }
         self.cleared.lock().unwrap().push(pid);
         Ok(Duration::from_nanos(20 * pages))
     }
@@ -115,6 +119,44 @@ fn processes_take_turns_until_they_are_gone() {
 }
 
 #[test]
+fn who_was_given_up_keeps_its_turns_and_delays_nobody() {
+    let fake = FakeProcesses {
+        hanging: [Pid(7)].into(),
+        ..FakeProcesses::default()
+    };
+    let cleared = fake.cleared.clone();
+    fake.alive
+        .lock()
+        .unwrap()
+        .extend([(Pid(7), 100), (Pid(8), 100)]);
+    let mut provoker = Provoker::new(ClearOptions::default(), Box::new(fake));
+    provoker.add(seconds(0), Pid(7));
+    provoker.add(seconds(0), Pid(8));
+    for second in 1..6 {
+        provoker.poll(seconds(second), &mut |_| {});
+        provoker.poll(seconds(second), &mut |_| {});
+    }
+    assert_eq!(*cleared.lock().unwrap(), [Pid(8); 5]);
+    let notes = provoker.notes();
+    assert!(notes[0].contains("1 process is not provoked"), "{notes:?}");
+}
+
+#[test]
+fn a_clear_that_is_not_done_in_time_is_given_up() {
+    let own = Pid(std::process::id());
+    let mut live = LiveClear::new(
+        Path::new("/"),
+        Box::new(|| Time(0)),
+        Arc::new(|_, _never_done| {}),
+    );
+    if let Err(error) = live.watch(own) {
+        return crate::skipped(&format!("cannot open our own clear_refs: {error}"));
+    }
+    let error = live.clear(own).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ETIMEDOUT));
+}
+
+#[test]
 fn who_cannot_be_cleared_is_told() {
     let fake = FakeProcesses {
         forbidden: [Pid(7)].into(),
@@ -138,7 +180,7 @@ fn who_cannot_be_cleared_is_told() {
 fn clearing_ourselves_is_harmless() {
     let ticks = std::sync::atomic::AtomicU64::new(0);
     let clock = move || Time(ticks.fetch_add(250, std::sync::atomic::Ordering::Relaxed));
-    let mut live = LiveClear::new(Path::new("/"), Box::new(clock));
+    let mut live = LiveClear::new(Path::new("/"), Box::new(clock), unbounded());
     let own = Pid(std::process::id());
     let memory = vec![7u8; 1 << 20];
     if let Err(error) = live.watch(own) {

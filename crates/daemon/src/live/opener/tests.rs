@@ -1,6 +1,7 @@
 use sampler::choose::Lack;
 use sampler::machine::Vendor;
 
+use super::super::maps;
 use super::*;
 use crate::fake::World;
 
@@ -105,7 +106,8 @@ fn faults_are_tried_whatever_the_facts_are() {
 #[test]
 fn what_cannot_be_opened_is_no_source() {
     let topology = Arc::new(topology::load("2x2").expect("a topology"));
-    let mut opener = LiveOpener::new(topology, &Reader::new("/nonexistent"));
+    let reader = Reader::new("/nonexistent");
+    let mut opener = LiveOpener::new(topology, &reader, maps::asker(&reader));
     let mut config = Config::default();
     config.sampling.source = SourceChoice::Spe;
     assert!(opener.describe(&config).starts_with("spe"));

@@ -1,84 +1,59 @@
 //! Which processes say that they are ranks of an MPI job.
 //!
-//! To read a process's environment is to read its memory, and a process may have it lie on a file system that it serves
-//! itself: then the read lasts as long as it likes. So it is done on a thread that is given up when it takes too long.
+//! To read a process's environment is to read its memory, and a process may have it lie on a file
+//! system that it serves itself: then the read lasts as long as it likes. So it is given up when it
+//! takes too long, as all questions about memory are.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
+use actuator::{Asker, Bound};
 use procfs::{Presence, Rank, Reader};
 use topology::Pid;
 
-/// How long one environment may take. One takes 20 us.
-const WAIT: Duration = Duration::from_millis(500);
+use super::maps::asker;
 
-/// Threads that may hang in a process's memory. With so many, no environment is read until one comes back.
-const STUCK_MAX: usize = 4;
+/// How long one environment may take. One takes 20 us, and more where all ranks of a job begin at
+/// once; a rank that is not known then is not counted for as long as it runs.
+const ENVIRON: Bound = Bound {
+    wait: Duration::from_millis(500),
+    slow: Duration::from_millis(250),
+    counted: Duration::from_millis(20),
+};
 
-/// See the module.
+/// See the module. It asks by itself: what it takes is not the engine's, and who keeps its
+/// environment to itself is asked other things all the same.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
     reader: Reader,
-    stuck: Arc<AtomicUsize>,
+    asker: Asker,
 }
 
 impl Ranks {
     pub(super) fn new(reader: Reader) -> Self {
         Self {
+            asker: asker(&reader),
             reader,
-            stuck: Arc::default(),
         }
     }
 
-    /// Those of these processes that say they are ranks; one that cannot be read, or not in time, says nothing.
+    /// Those of these processes that say they are ranks; one that cannot be read, or not in time,
+    /// says nothing.
     pub(super) fn of(&self, pids: &[Pid]) -> BTreeMap<Pid, Rank> {
-        let mut found = BTreeMap::new();
-        let mut rest = pids;
-        while !rest.is_empty() && self.stuck.load(Ordering::Relaxed) < STUCK_MAX {
-            let answered = self.ask(rest, &mut found);
-            // The first that did not answer holds the thread.
-            rest = rest.get(answered + 1..).unwrap_or_default();
-        }
-        found
-    }
-
-    /// How many of these answered, from the first on.
-    fn ask(&self, pids: &[Pid], found: &mut BTreeMap<Pid, Rank>) -> usize {
-        let (answer, answers) = channel();
-        let (reader, stuck, asked) = (self.reader.clone(), Arc::clone(&self.stuck), pids.to_vec());
-        stuck.fetch_add(1, Ordering::Relaxed);
-        let thread = thread::Builder::new()
-            .name("numad-ranks".to_owned())
-            .spawn(move || {
-                for pid in asked {
-                    let rank = reader.rank(pid).ok().and_then(Presence::here);
-                    if answer.send((pid, rank)).is_err() {
-                        break;
-                    }
-                }
-                stuck.fetch_sub(1, Ordering::Relaxed);
-            });
-        if thread.is_err() {
-            self.stuck.fetch_sub(1, Ordering::Relaxed);
-            return pids.len();
-        }
-        for answered in 0..pids.len() {
-            match answers.recv_timeout(WAIT) {
-                Ok((pid, rank)) => found.extend(rank.map(|rank| (pid, rank))),
-                Err(RecvTimeoutError::Timeout) => return answered,
-                Err(RecvTimeoutError::Disconnected) => return pids.len(),
-            }
-        }
-        pids.len()
+        let rank = |&pid: &Pid| {
+            let reader = self.reader.clone();
+            let read = self.asker.ask(pid, ENVIRON, move || reader.rank(pid));
+            let rank = read.ok()?.ok().and_then(Presence::here)?;
+            Some((pid, rank))
+        };
+        pids.iter().filter_map(rank).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::scratch::Scratch;
 
@@ -111,10 +86,13 @@ mod tests {
         let found = ranks.of(&[Pid(10), Pid(11), Pid(21), Pid(22), Pid(99)]);
         let found: Vec<(u32, u32)> = found.iter().map(|(pid, rank)| (pid.0, rank.rank)).collect();
         assert_eq!(found, [(10, 0), (21, 1)]);
-        // Too many that never answer, and none is asked any more.
+        // Too many of one user that never answer, and nothing is asked of that user any more.
+        let began = Instant::now();
         let hanging: Vec<Pid> = (11..=20).map(Pid).collect();
         assert!(ranks.of(&hanging).is_empty());
-        assert_eq!(ranks.stuck.load(Ordering::Relaxed), STUCK_MAX);
         assert!(ranks.of(&[Pid(10)]).is_empty());
+        assert!(began.elapsed() < 6 * ENVIRON.wait);
+        let (_, hanging) = ranks.asker.counts();
+        assert!((2..=4).contains(&hanging), "{hanging}");
     }
 }

@@ -38,7 +38,7 @@ pub struct LeftAlone {
     pub user: Option<u32>,
     /// For how long.
     pub time: Duration,
-    /// How long an answer took, or was waited for.
+    /// How long an answer waited for the process, or was waited for.
     pub waited: Duration,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for LeftAlone {
         let (time, waited) = (time.as_secs(), waited.as_millis());
         write!(
             f,
-            "process {pid} keeps its memory map locked: a question took {waited} ms; its memory is left alone for {time} s"
+            "process {pid} keeps its memory map locked: a question waited {waited} ms; its memory is left alone for {time} s"
         )
     }
 }
@@ -121,12 +121,15 @@ impl Asker {
         let (tell, told) = channel();
         let asker = self.clone();
         let job = move || {
-            let (began, before) = (Instant::now(), thread_processor_time());
+            let (began, before, ready) = (Instant::now(), thread_processor_time(), time_ready());
             let answer = question();
             let spent = thread_processor_time().saturating_sub(before);
             asker.locked().spent += spent;
+            // That processors are busy is no fault of the process.
+            let ready = time_ready().saturating_sub(ready);
+            let waited = began.elapsed().saturating_sub(spent.max(ready));
             // Whoever has given up by now does not hear it.
-            drop(tell.send((answer, began.elapsed())));
+            drop(tell.send((answer, waited)));
             asker.locked().law.ended(number);
         };
         thread.send(Box::new(job)).map_err(|_ended| Unanswered)?;
@@ -137,14 +140,14 @@ impl Asker {
         let mut state = self.locked();
         let now = Instant::now();
         // It may have come while this thread had no turn.
-        let Some((answer, took)) = answer.ok().or_else(|| told.try_recv().ok()) else {
+        let Some((answer, waited)) = answer.ok().or_else(|| told.try_recv().ok()) else {
             let user = owner();
             let time = state.law.gave_up(now, (number, pid), bound.wait, user);
             state.tell(pid, user, (time, bound.wait));
             return Err(Unanswered);
         };
-        if let Some(time) = state.law.answered(now, pid, (took, bound), owner) {
-            state.tell(pid, owner(), (time, took));
+        if let Some(time) = state.law.answered(now, pid, (waited, bound), owner) {
+            state.tell(pid, owner(), (time, waited));
         }
         if state.idle.len() < IDLE_MAX {
             state.idle.push(thread);
@@ -193,6 +196,16 @@ impl State {
             });
         }
     }
+}
+
+/// How long this thread has had a processor or was ready for one, so far; nothing where the kernel
+/// does not tell.
+fn time_ready() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let figures = text
+        .split_whitespace()
+        .map_while(|ns| ns.parse::<u64>().ok());
+    Duration::from_nanos(figures.take(2).sum())
 }
 
 /// A thread that does what it is sent, until nobody can send it anything.
@@ -246,7 +259,7 @@ mod tests {
         };
         assert_eq!(
             news.to_string(),
-            "process 7 keeps its memory map locked: a question took 200 ms; its memory is left alone for 10 s"
+            "process 7 keeps its memory map locked: a question waited 200 ms; its memory is left alone for 10 s"
         );
         // It comes back, and is no longer counted.
         drop(release);
@@ -262,6 +275,27 @@ mod tests {
         let asker = asker();
         let answer = asker.ask(Pid(7), BOUND, || assert!(it_is_so(), "on purpose"));
         assert_eq!(answer, Err(Unanswered));
+    }
+
+    #[test]
+    fn who_has_work_to_do_is_not_slow() {
+        let asker = asker();
+        let works = |of: Duration| {
+            let began = thread_processor_time();
+            while thread_processor_time().saturating_sub(began) < of {}
+        };
+        let busy = Bound {
+            wait: Duration::from_secs(20),
+            slow: Duration::from_millis(60),
+            ..BOUND
+        };
+        let long = Duration::from_millis(120);
+        assert_eq!(asker.ask(Pid(7), busy, move || works(long)), Ok(()));
+        assert_eq!(asker.take_news(), []);
+        asker
+            .ask(Pid(7), busy, move || thread::sleep(long))
+            .unwrap();
+        assert_eq!(asker.take_news().len(), 1);
     }
 
     fn it_is_so() -> bool {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use topology::Pid;
 
-/// How long a call may take.
+/// How long a call may take: in all until it is given up, and of that without working or waiting for
+/// a processor, for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// It is given up after this.
@@ -24,19 +25,20 @@ pub struct Bound {
 
 /// A question about memory. 128 pages take 30 to 100 us, and a hundred times as much under
 /// emulation; a thread waits some 45 ms for its turn on a machine with a dozen ready ones for each
-/// processor.
+/// processor, and now and then several turns.
 pub const QUESTION: Bound = Bound {
-    wait: Duration::from_millis(250),
+    wait: Duration::from_secs(1),
     slow: Duration::from_millis(50),
     counted: Duration::from_millis(5),
 };
 
 /// A call that moves pages: it waits itself, until every processor has let go of pages that it kept
-/// aside, which took 12 ms in guests of an idle machine.
+/// aside, which took 12 ms in guests of an idle machine, and for memory on a node that is full. That
+/// is no reason to leave pages where we put them.
 pub(crate) const MOVE: Bound = Bound {
-    wait: Duration::from_millis(2_500),
-    slow: Duration::from_millis(500),
-    counted: Duration::from_millis(250),
+    wait: Duration::from_secs(10),
+    slow: Duration::from_secs(10),
+    counted: Duration::from_secs(1),
 };
 
 /// How long a process is left alone at first, and at most, as in the sampler's law of clears.
@@ -48,9 +50,9 @@ const USER_STUCK_MAX: usize = 4;
 const STUCK_MAX: usize = 64;
 
 /// What a user makes us wait is made up for by so many times as much in which none of its processes
-/// is asked; a part of that may be borrowed, half a second of waiting.
+/// is asked; a part of that may be borrowed, two seconds of waiting.
 const MADE_UP_TIMES: u32 = 10;
-const BORROWED_MAX: Duration = Duration::from_secs(5);
+const BORROWED_MAX: Duration = Duration::from_secs(20);
 
 /// Processes, and users, that are remembered; the ones whose time is over are forgotten first.
 const REMEMBERED_MAX: usize = 1024;
@@ -251,7 +253,11 @@ mod tests {
                 assert!(admits(&law, now, Pid(200)), "another user waits");
                 now += Duration::from_micros(100);
             }
-            assert!(waited <= Duration::from_secs(11), "{waited:?} for {took:?}");
+            // And what may be borrowed.
+            assert!(
+                waited <= Duration::from_millis(12_300),
+                "{waited:?} for {took:?}"
+            );
         }
     }
 

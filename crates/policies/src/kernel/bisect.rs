@@ -10,6 +10,9 @@ const TRIES: usize = 2;
 /// Vertices up to which one is grown.
 const TINY: usize = 8;
 const NONE: u32 = u32::MAX;
+/// What a vertex says, to others and outside, stays below this: twice as much still fits an `i32`, and
+/// no gain is more.
+const SAID_MAX: u32 = 1 << 30;
 /// One, where shares of a weight are counted.
 const ONE: u64 = 1 << 16;
 /// `ONE` by each small size: a division for each entry is a third of all coarsening.
@@ -245,12 +248,13 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
     } = scratch;
     coarse.clear();
     reset(slot, count, NONE);
+    let mut most = 0;
     for (own, &first) in heads.iter().enumerate() {
         let first = first as usize;
         let second = mate[first] as usize;
         let start = coarse.partners.len();
         let parts = if first == second { 1 } else { 2 };
-        let (mut size, mut bias) = (0, 0);
+        let (mut size, mut bias, mut said) = (0, 0_i32, 0);
         for part in [first, second].into_iter().take(parts) {
             size += fine.size[part];
             bias += fine.bias[part];
@@ -259,6 +263,7 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
                 if other as usize == own {
                     continue;
                 }
+                said += weight.cast_unsigned();
                 let place = &mut slot[other as usize];
                 if *place == NONE {
                     *place = id(coarse.partners.len());
@@ -272,9 +277,15 @@ fn merge(fine: &Level, coarse: &mut Level, count: usize, scratch: &mut Scratch) 
         for &other in &coarse.partners[start..] {
             slot[other as usize] = NONE;
         }
+        most = most.max(said + bias.unsigned_abs());
         coarse.size.push(size);
         coarse.bias.push(bias);
         coarse.end_row();
+    }
+    // Two vertices below the limit make one below twice the limit: halving once is enough.
+    if most >= SAID_MAX {
+        coarse.weights.iter_mut().for_each(|weight| *weight /= 2);
+        coarse.bias.iter_mut().for_each(|bias| *bias /= 2);
     }
 }
 

@@ -511,6 +511,28 @@ fn amounts_of_any_size_are_scaled_down_together() {
     }
 }
 
+/// With so many tasks a vertex of a coarse graph stands for more than a hundred of them.
+#[test]
+fn what_many_tasks_say_together_does_not_overflow() {
+    for (tasks, amount) in [(2048, 1 << 40), (4096, 1 << 24)] {
+        let mut dice = Dice::new(1);
+        let partners = (0..tasks).chain(0..tasks);
+        let pairs = partners.map(|task| (id(task), id(dice.below(tasks)), amount));
+        let edges = Edges::from_pairs(tasks, &pairs.collect::<Vec<_>>());
+        let capacity = [id(tasks / 2); 2];
+        let problem = Problem::new(&edges, &[10, 20, 20, 10], &capacity).unwrap();
+        let mut workspace = Workspace::default();
+        let one = u64::from(edges.partners(0).next().unwrap().1);
+        let found = map(&problem, Effort::ONLINE, &mut workspace).cost / one;
+        // Half of 2 pairs a task would be apart by chance.
+        let by_chance = tasks as u64 * 2 * 15;
+        assert!(
+            found < by_chance * 9 / 10,
+            "{tasks} tasks: {found}, by chance {by_chance}"
+        );
+    }
+}
+
 #[test]
 fn what_cannot_be_solved_is_refused_with_its_remedy() {
     let edges = Edges::from_pairs(5, &[(0, 1, 1)]);

@@ -5,9 +5,6 @@ use super::machine::Machine;
 use super::problem::{Effort, Mapping, Problem};
 use super::search::Workspace;
 
-/// Partitions into groups that are tried one by one; with more, groups are grown greedily.
-const PARTITIONS_MAX: u64 = 1000;
-
 /// TreeMatch-style grouping from the leaves up, then refined.
 ///
 /// Tasks are padded with silent ones to the capacity. Where all nodes take equally many tasks, groups
@@ -84,13 +81,7 @@ impl Grouping {
 
     /// Joins the groups into groups of these many each, and adds up what they say.
     fn step(&mut self, sizes: &[usize]) {
-        let equal = sizes.windows(2).all(|pair| pair[0] == pair[1]);
-        let parts = match sizes.first() {
-            Some(&size) if equal && partitions(self.groups.len(), size) <= PARTITIONS_MAX => {
-                self.best_partition(size)
-            }
-            _ => self.greedy_partition(sizes),
-        };
+        let parts = self.partition(sizes);
         let mut part_of = vec![0; self.groups.len()];
         for (part, members) in parts.iter().enumerate() {
             for &member in members {
@@ -113,59 +104,9 @@ impl Grouping {
         self.edges.refill(self.groups.len(), &pairs);
     }
 
-    /// The partition into groups of `size` that keeps most inside, of all there are.
-    fn best_partition(&self, size: usize) -> Vec<Vec<usize>> {
-        let mut best = (None, Vec::new());
-        let mut open = vec![true; self.groups.len()];
-        self.extend_partition(size, &mut open, &mut Vec::new(), (0, &mut best));
-        best.1
-    }
-
-    fn extend_partition(
-        &self,
-        size: usize,
-        open: &mut [bool],
-        parts: &mut Vec<Vec<usize>>,
-        (inside, best): (u64, &mut (Option<u64>, Vec<Vec<usize>>)),
-    ) {
-        let full = parts.last().is_none_or(|part| part.len() == size);
-        let Some(first) = open.iter().position(|&open| open) else {
-            if best.0.is_none_or(|most| inside > most) {
-                *best = (Some(inside), parts.clone());
-            }
-            return;
-        };
-        if full {
-            parts.push(Vec::new());
-        }
-        let last = parts.len() - 1;
-        // The first that is left begins a part, so that every partition comes up once.
-        let range = match parts[last].last() {
-            None => first..first + 1,
-            Some(&member) => member + 1..open.len(),
-        };
-        for next in range {
-            if !open[next] {
-                continue;
-            }
-            let gained = |&member: &usize| {
-                u64::from(self.edges.rows().between(member, next).cast_unsigned())
-            };
-            let gained: u64 = parts[last].iter().map(gained).sum();
-            parts[last].push(next);
-            open[next] = false;
-            self.extend_partition(size, open, parts, (inside + gained, best));
-            open[next] = true;
-            parts[last].pop();
-        }
-        if full {
-            parts.pop();
-        }
-    }
-
     /// Groups of the given sizes, largest first: each starts with the heaviest pair that is left and
     /// takes what talks most to it. Returned in the order of `sizes`.
-    fn greedy_partition(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
+    fn partition(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
         let count = self.groups.len();
         let mut pairs: Vec<(u32, u32, u64)> = self.edges.rows().pairs().collect();
         pairs.sort_unstable_by_key(|&(one, other, weight)| (std::cmp::Reverse(weight), one, other));
@@ -205,25 +146,6 @@ impl Grouping {
         }
         parts
     }
-}
-
-/// Ways to part `count` things into groups of `size`; saturating.
-fn partitions(count: usize, size: usize) -> u64 {
-    let mut ways = 1_u64;
-    let mut left = count;
-    while left > size && size > 0 {
-        // The first of those left chooses its companions.
-        let mut choices = 1_u64;
-        for step in 1..size as u64 {
-            choices = choices.saturating_mul(left as u64 - step) / step;
-        }
-        ways = ways.saturating_mul(choices);
-        if ways > PARTITIONS_MAX {
-            return u64::MAX;
-        }
-        left -= size;
-    }
-    ways
 }
 
 fn prime_factors(mut number: usize) -> Vec<usize> {

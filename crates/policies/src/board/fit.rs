@@ -1,6 +1,6 @@
 //! Masks and full nodes, of which kernels know nothing: a mapping becomes a plan that is allowed.
 
-use super::{Board, Plan, ROUNDS_MAX};
+use super::{Board, Plan};
 use crate::seats::may_run;
 
 impl Board<'_> {
@@ -8,8 +8,7 @@ impl Board<'_> {
     /// everyone it is one already.
     ///
     /// Tasks are seated in `order`: where the mapping has them, else where they are, else where they
-    /// are nearest to whom they talk to. If one had to give way, talkers change seats, as far as masks
-    /// allow, while that lowers the cost.
+    /// are nearest to whom they talk to.
     pub(crate) fn fit(&self, wish: &Plan, from: &Plan) -> Plan {
         if self.is_easy && wish.iter().all(Option::is_some) {
             return wish.clone();
@@ -17,7 +16,6 @@ impl Board<'_> {
         let nodes = self.capacity.len();
         let mut free = self.capacity.clone();
         let mut plan: Plan = vec![None; wish.len()];
-        let mut gave_way = false;
         for &talker in &self.order {
             let task = self.talkers[talker];
             let fits = |&node: &usize| self.open(task, node) && free[node] > 0;
@@ -33,11 +31,7 @@ impl Board<'_> {
             if let Some(node) = seat {
                 free[node] -= 1;
             }
-            gave_way |= seat != wish[talker];
             plan[talker] = seat;
-        }
-        if gave_way {
-            self.exchange(&mut plan, &mut free);
         }
         plan
     }
@@ -55,55 +49,5 @@ impl Board<'_> {
                 f64::from(amount) * far
             })
             .sum()
-    }
-
-    /// Moves and swaps that masks allow, while they lower the cost; a few rounds.
-    fn exchange(&self, plan: &mut Plan, free: &mut [u32]) {
-        for _ in 0..ROUNDS_MAX {
-            let mut any = false;
-            for one in 0..plan.len() {
-                any |= self.step(one, plan, free);
-            }
-            if !any {
-                break;
-            }
-        }
-    }
-
-    /// The first move or swap of a talker that lowers the cost.
-    fn step(&self, one: usize, plan: &mut Plan, free: &mut [u32]) -> bool {
-        let task = self.talkers[one];
-        let Some(here) = plan[one] else {
-            let seat = (0..free.len()).find(|&node| free[node] > 0 && self.open(task, node));
-            if let Some(node) = seat {
-                free[node] -= 1;
-                plan[one] = Some(node);
-            }
-            return seat.is_some();
-        };
-        for node in 0..free.len() {
-            let gain = self.pull(one, here, plan) - self.pull(one, node, plan);
-            if node != here && free[node] > 0 && self.open(task, node) && gain > 1e-6 {
-                free[node] -= 1;
-                free[here] += 1;
-                plan[one] = Some(node);
-                return true;
-            }
-        }
-        for other in one + 1..plan.len() {
-            let Some(there) = plan[other].filter(|&there| there != here) else {
-                continue;
-            };
-            if !self.open(task, there) || !self.open(self.talkers[other], here) {
-                continue;
-            }
-            let before = self.pull(one, here, plan) + self.pull(other, there, plan);
-            (plan[one], plan[other]) = (Some(there), Some(here));
-            if self.pull(one, there, plan) + self.pull(other, here, plan) < before - 1e-6 {
-                return true;
-            }
-            (plan[one], plan[other]) = (Some(here), Some(there));
-        }
-        false
     }
 }

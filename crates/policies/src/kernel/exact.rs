@@ -14,7 +14,7 @@ use super::table::{Field, Local};
 const TASKS_MAX: usize = 10;
 /// Rows of the table up to which it stays cheaper than other ways. Eight tasks take some hundred on two and
 /// on four nodes like each other, a hundred thousand on eight that are not.
-const ROWS_MAX: usize = 1000;
+pub(super) const ROWS_MAX: usize = 1000;
 /// The same where there are few mappings, or time.
 const ROWS_MAX_OF_FEW: usize = 40 * ROWS_MAX;
 /// Mappings, capacities aside, that are few: the best of them is always found.
@@ -81,50 +81,17 @@ impl Exact {
     /// Replaces a mapping by the best of all, unless none is cheaper; or by the best so far when that takes
     /// more than so many rows.
     pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> Verdict {
-        let (verdict, _) = self.search(local, (local.field, local.cost), rows_max);
-        if !self.best.is_empty() {
-            local.table.node.copy_from_slice(&self.best);
-            local.load();
-        }
-        verdict
-    }
-
-    /// The same where moves have a price. That makes like nodes differ, and many mappings nearly as good as
-    /// the best; so first without: it is enough to know that what any other saves is not worth one move.
-    pub(super) fn settle(&mut self, local: &mut Local<'_>) -> Verdict {
-        let linear = local.field.linear;
-        let Some(&price) = linear.iter().max() else {
-            return self.solve(local, ROWS_MAX);
-        };
-        let paid = local.priced(linear, &local.table.node);
-        let free = Field::free(local.field.rows, local.field.machine);
-        let cost = local.cost - paid;
-        let (verdict, least) = self.search(local, (free, cost), ROWS_MAX);
-        // If nothing is saved, fewer moves to a mapping as good are all that may be left.
-        let saved = cost - least;
-        if verdict == Verdict::Unknown || saved == 0 || saved + paid <= i64::from(price) {
-            return verdict;
-        }
-        self.solve(local, ROWS_MAX)
-    }
-
-    /// Looks for a mapping that costs less than that much; what it costs, and it is in `best` then.
-    fn search(
-        &mut self,
-        local: &mut Local<'_>,
-        (field, cost): (Field<'_>, i64),
-        rows_max: usize,
-    ) -> (Verdict, i64) {
-        self.best.clear();
+        let field = local.field;
         if !is_worth_it(field.rows.tasks(), field.machine.nodes()) {
-            return (Verdict::Unknown, cost);
+            return Verdict::Unknown;
         }
         let rows_max =
             usize::try_from(local.steps.left()).map_or(rows_max, |left| left.min(rows_max));
+        self.best.clear();
         self.line_up(field.rows);
         self.fill(field);
         self.find_twins(field);
-        (self.least, self.left) = (cost, rows_max);
+        (self.least, self.left) = (local.cost, rows_max);
         self.grow(field.machine, 0, 0);
         let goes_on = local.steps.spend(rows_max - self.left);
         let verdict = if self.left > 0 && goes_on {
@@ -132,7 +99,11 @@ impl Exact {
         } else {
             Verdict::Unknown
         };
-        (verdict, self.least)
+        if !self.best.is_empty() {
+            local.table.node.copy_from_slice(&self.best);
+            local.load();
+        }
+        verdict
     }
 
     /// Whoever says most to those before comes next, so that much is known early; the loudest is first.

@@ -204,7 +204,7 @@ impl Workspace {
         let mut local = freely(field, &self.start, (&mut self.table, steps));
         let tasks = rows.tasks();
         if effort.level == problem::Level::Thorough
-            && self.exact.settle(&mut local) == Verdict::Unknown
+            && self.exact.solve(&mut local, exact::ROWS_MAX) == Verdict::Unknown
             && tasks <= KICKED_MAX
         {
             // Of few tasks, none that stands badly is missed for long.

@@ -686,6 +686,19 @@ fn what_differs_as_published_fits_a_terminal() {
 }
 
 #[test]
+fn each_line_of_the_differences_is_of_a_published_policy_and_whole() {
+    for line in ::policies::DIFFERENCES.lines() {
+        let cells: Vec<&str> = line.split('|').collect();
+        assert!(cells.len() == 5 && !cells.contains(&""), "{line}");
+        let of = ::policies::registry()
+            .iter()
+            .find(|policy| policy.name() == cells[0]);
+        let is_published = of.is_some_and(|policy| policy.published().is_some());
+        assert!(cells[0] == "*" || is_published, "{line}");
+    }
+}
+
+#[test]
 fn policies_are_listed_and_paged() {
     let row = PolicyRow {
         name: "deloc".to_owned(),

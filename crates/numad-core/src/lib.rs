@@ -44,7 +44,7 @@ pub use policy::{
     Accessor, Fate, Page, PageKey, PageRecord, Plan, Policy, PolicyFactory, Program, Proposal,
     Reason, SpaceId, Task, Veto,
 };
-pub use published::{Difference, Method, Published};
+pub use published::{Method, Published};
 pub use recorder::Recorder;
 pub use sample::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};

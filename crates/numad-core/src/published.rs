@@ -38,56 +38,7 @@ pub struct Published {
     pub takes: &'static [&'static str],
     /// Makes it.
     pub build: fn(&Settings, u64) -> Made,
-    /// Where it and the policy differ.
-    pub differences: &'static [Difference],
 }
-
-/// Where a method and the policy made of it differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// In what.
-    pub what: &'static str,
-    /// As published.
-    pub published: &'static str,
-    /// By default.
-    pub ours: &'static str,
-    /// Why.
-    pub why: &'static str,
-}
-
-/// What every method has in common, as published and by default.
-pub const RULES: &[Difference] = &[
-    Difference {
-        what: "acceptance",
-        published: "every move that the method wants",
-        ours: "moves that pay, rest on samples and could not be chance",
-        why: "samples are few, and moves cost",
-    },
-    Difference {
-        what: "rest",
-        published: "none",
-        ours: "what moved stays a while; a second window must agree",
-        why: "placements that go back and forth cost more than they gain",
-    },
-    Difference {
-        what: "memory",
-        published: "page by page",
-        ours: "blocks that are used alike, pages without samples included",
-        why: "most pages of large programs are never sampled",
-    },
-    Difference {
-        what: "threads that count",
-        published: "all",
-        ours: "those that used a twentieth of a processor",
-        why: "helpers of runtimes would be mapped in place of those that work",
-    },
-    Difference {
-        what: "sharing",
-        published: "each access counts once with each of the last 4 accessors of its page (LAPT, eq. 1 to 3)",
-        ours: "with those that used the page since; distinct accessors",
-        why: "who used a page once would share it with its user for many windows",
-    },
-];
 
 /// Makes a policy, or the method of its paper.
 ///

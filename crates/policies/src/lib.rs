@@ -89,6 +89,10 @@ pub fn find(name: &str) -> Result<&'static dyn PolicyFactory, UnknownPolicy> {
     })
 }
 
+/// Where methods as published and the policies made of them differ, a line each: the policy (`*` for
+/// all), in what, as published, by default, and why, with `|` between.
+pub const DIFFERENCES: &str = include_str!("published/differences.txt");
+
 /// Who maps threads to the caches within a node: by who shares memory with whom alone, without
 /// pages and without memory of its own.
 #[must_use]

@@ -1,8 +1,7 @@
 //! What `policies` shows.
 
 use control::rows::{AsPublished, DifferenceRow, PolicyPage, PolicyRow};
-use numad_core::published::RULES;
-use numad_core::{Difference, IntervalLaw, Published};
+use numad_core::{IntervalLaw, Published};
 
 use super::table::{Side, table};
 use super::wrap::{beside, wrapped};
@@ -57,17 +56,11 @@ pub fn page(row: &PolicyRow, width: usize) -> String {
 /// What JSON shows of one policy.
 #[must_use]
 pub fn json_page(row: &PolicyRow, published: Option<&Published>) -> PolicyPage {
-    let difference = |row: &Difference| DifferenceRow {
-        what: row.what.to_owned(),
-        as_published: row.published.to_owned(),
-        by_default: row.ours.to_owned(),
-        why: row.why.to_owned(),
-    };
     let as_published = published.map(|published| AsPublished {
         paper: published.paper.to_owned(),
         interval: interval_of(published),
         settings: published.takes.iter().map(ToString::to_string).collect(),
-        differences: differences(published).map(difference).collect(),
+        differences: differences(&row.name).collect(),
     });
     PolicyPage {
         policy: row.clone(),
@@ -75,8 +68,18 @@ pub fn json_page(row: &PolicyRow, published: Option<&Published>) -> PolicyPage {
     }
 }
 
-fn differences(published: &Published) -> impl Iterator<Item = &Difference> {
-    published.differences.iter().chain(RULES)
+/// Where a policy and its method as published differ, what all methods have in common last.
+fn differences(policy: &str) -> impl Iterator<Item = DifferenceRow> {
+    policies::DIFFERENCES.lines().filter_map(move |line| {
+        let mut cells = line.split('|').map(str::to_owned);
+        let of = cells.next()?;
+        (of == policy || of == "*").then_some(DifferenceRow {
+            what: cells.next()?,
+            as_published: cells.next()?,
+            by_default: cells.next()?,
+            why: cells.next()?,
+        })
+    })
 }
 
 /// How the method differs as published and by default, in lines of at most `width`.
@@ -98,12 +101,12 @@ pub fn as_published(name: &str, published: &Published, width: usize) -> String {
         wrapped(&head, width).join("\n"),
         wrapped(&law, width).join("\n")
     );
-    for row in differences(published) {
-        text.push_str(&format!("\n{}\n", wrapped(row.what, width).join("\n")));
+    for row in differences(name) {
+        text.push_str(&format!("\n{}\n", wrapped(&row.what, width).join("\n")));
         for (label, told) in [
-            ("  as published", row.published),
-            ("  by default", row.ours),
-            ("  why", row.why),
+            ("  as published", &row.as_published),
+            ("  by default", &row.by_default),
+            ("  why", &row.why),
         ] {
             text.push_str(&beside(label, told, MARGIN, width));
         }

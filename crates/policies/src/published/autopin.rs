@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 use topology::{CoreId, CpuId, TaskKey};
 
@@ -19,26 +19,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &["pinnings", "warm_up_ms", "measure_ms"],
     build,
-    differences: &[
-        Difference {
-            what: "pinnings",
-            published: "a list of one's own: `--set pinnings=0,1,2,3/0,2,1,3`",
-            ours: "what the policies of `among` would do, and staying",
-            why: "nobody has to know the machine",
-        },
-        Difference {
-            what: "choice",
-            published: "the most instructions per cycle",
-            ours: "staying, unless another is `gain_min` faster",
-            why: "a difference may be chance",
-        },
-        Difference {
-            what: "afterwards",
-            published: "nothing",
-            ours: "pages follow; a new round when threads come or go",
-            why: "programs change",
-        },
-    ],
 };
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {

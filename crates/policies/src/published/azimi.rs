@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{Bind, CommMatrix, Difference, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, CommMatrix, Policy, Program, Proposal, Published, Time};
 
 use super::{every, partner, place};
 
@@ -17,12 +17,6 @@ pub(crate) const PUBLISHED: Published = Published {
             similar_min: settings.float("similar_min"),
         }))
     },
-    differences: &[Difference {
-        what: "acceptance of a plan",
-        published: "always",
-        ours: "if it is worth its moves, memory left behind included",
-        why: "pages stay, and become remote",
-    }],
 };
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{Bind, Difference, Policy, Program, Proposal, Published, Reason, Time};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Reason, Time};
 use topology::TaskKey;
 
 use super::{Once, PROFILE_LAW, place};
@@ -16,12 +16,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &[],
     build: |_, _| Ok(Box::new(Balance::default())),
-    differences: &[Difference {
-        what: "when",
-        published: "once, after a profile of 2 s, whatever the placement",
-        ours: "when that lowers the highest load of a node by `tolerance`",
-        why: "a placement that is even enough stays",
-    }],
 };
 
 #[derive(Debug, Default)]

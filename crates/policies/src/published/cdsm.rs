@@ -1,7 +1,7 @@
 //! CDSM (Diener and others 2015): the matrix of the whole run, which never forgets, and groups from the leaves of the
 //! machine up; every thread counts, pages stay.
 
-use numad_core::{Bind, Difference, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 use topology::{CoreId, TaskKey};
 
 use super::{Places, WholeRun, every};
@@ -13,20 +13,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &[],
     build: |_, _| Ok(Box::new(Cdsm::default())),
-    differences: &[
-        Difference {
-            what: "matrix",
-            published: "all windows, never forgotten",
-            ours: "all windows, older ones counting less",
-            why: "what is long past would hold for ever",
-        },
-        Difference {
-            what: "mapping",
-            published: "to cores, by the tree of caches",
-            ours: "to nodes, if it is worth its moves",
-            why: "the kernel balances within a node",
-        },
-    ],
 };
 
 #[derive(Debug, Default)]

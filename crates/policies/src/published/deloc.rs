@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use numad_core::{Bind, Difference, IntervalLaw, Policy, Program, Proposal, Published, Task, Time};
+use numad_core::{Bind, IntervalLaw, Policy, Program, Proposal, Published, Task, Time};
 use topology::TaskKey;
 
 use super::{Once, partner, place};
@@ -29,32 +29,6 @@ pub(crate) const PUBLISHED: Published = Published {
             _ => Box::new(OnDeLoc::default()),
         })
     },
-    differences: &[
-        Difference {
-            what: "interval",
-            published: "500 ms, doubled or halved, here up to 8 s",
-            ours: "a sixteenth of the time since something changed",
-            why: "a change is seen sooner",
-        },
-        Difference {
-            what: "mapping",
-            published: "the listing: dealt out once, then only newcomers",
-            ours: "by its aim: few migrations for the loudest pairs, refined",
-            why: "to the letter it never follows a change",
-        },
-        Difference {
-            what: "pages",
-            published: "stay",
-            ours: "follow, or go where bandwidth is left",
-            why: "threads that move leave their memory behind",
-        },
-        Difference {
-            what: "groups=temporal",
-            published: "one mapping, after a profile of 2 s; the silent fill up",
-            ours: "anew when worth it; the silent stay",
-            why: "a running program has no next start",
-        },
-    ],
 };
 
 #[derive(Debug, Default)]

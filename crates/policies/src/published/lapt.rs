@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use numad_core::{
-    Bind, Difference, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason,
-    Time,
+    Bind, Fate, IntervalLaw, PageKey, Policy, Program, Proposal, Published, Reason, Time,
 };
 use topology::{CoreId, TaskKey};
 
@@ -20,38 +19,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Core,
     takes: &[],
     build: |_, _| Ok(Box::new(Lapt::default())),
-    differences: &[
-        Difference {
-            what: "interval",
-            published: "300 ms, +50 ms or half, 50 to 500 ms",
-            ours: "a sixteenth of the time since something changed",
-            why: "a program that stands still costs next to nothing",
-        },
-        Difference {
-            what: "mapping",
-            published: "to cores, by the tree of caches",
-            ours: "to nodes",
-            why: "the kernel balances within a node",
-        },
-        Difference {
-            what: "matrix",
-            published: "of the whole run: nothing clears it",
-            ours: "of the last window",
-            why: "a change of partners would show late",
-        },
-        Difference {
-            what: "migrations",
-            published: "free",
-            ours: "a placement stays until another is worth its moves",
-            why: "plans that are as good alternate",
-        },
-        Difference {
-            what: "page counters",
-            published: "saturate at 255, halved after a move",
-            ours: "fade as well; three quarters of all uses are enough",
-            why: "on two nodes one old use would hold a page back for ever",
-        },
-    ],
 };
 
 /// Longest time between two calls of the data mapping.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{Bind, Difference, PageKey, Policy, Program, Proposal, Published, Reason, Time};
+use numad_core::{Bind, PageKey, Policy, Program, Proposal, Published, Reason, Time};
 
 use super::{PROFILE_LAW, Profile};
 use crate::proposals::move_page;
@@ -14,20 +14,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Node,
     takes: &[],
     build: |_, _| Ok(Box::new(Marathe::default())),
-    differences: &[
-        Difference {
-            what: "when",
-            published: "once, after a profile of 2 s",
-            ours: "all the time, as threads and accesses change",
-            why: "programs change",
-        },
-        Difference {
-            what: "where to",
-            published: "the node that accessed it most in the profile",
-            ours: "the node with twice the mean of all, by LAPT's table",
-            why: "pages that all use alike would move for nothing",
-        },
-    ],
 };
 
 /// Accesses of each page by node, and what came of the profile.

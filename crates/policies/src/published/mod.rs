@@ -1,7 +1,7 @@
 //! Methods as their papers have them: no gain is asked for, nothing stands because it stood.
 //!
-//! Each file is one method, written from its paper; the policy of the same name says how ours differs, in
-//! [`numad_core::Published`]. What they share is here: proposals for a whole mapping, and mappings down to cores.
+//! Each file is one method, written from its paper; how ours differs is in `differences.txt`. What they
+//! share is here: proposals for a whole mapping, and mappings down to cores.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel};
 use numad_core::{
-    Bind, Difference, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
+    Bind, Policy, Program, Proposal, Published, Reason, Settings, SettingsError, Time,
 };
 
 use super::{every, place};
@@ -28,39 +28,6 @@ pub(crate) const PUBLISHED: Published = Published {
     bind: Bind::Node,
     takes: &["c1", "c2", "min_acc"],
     build,
-    differences: &[
-        Difference {
-            what: "cycle",
-            published: "1 s (tau), histogram begun anew",
-            ours: "windows as they come, faded by half",
-            why: "samples are few",
-        },
-        Difference {
-            what: "histogram",
-            published: "all threads of a page",
-            ours: "the last four, standing for all",
-            why: "a page costs 32 bytes",
-        },
-        Difference {
-            what: "C2 and Min_Acc",
-            published: "1.5 and 16",
-            ours: "follow the measured cost of moves",
-            why: "at our rates most pages have fewer samples",
-        },
-        Difference {
-            what: "bandwidth",
-            published: "all unused at the start of each cycle, a row for each node (as for each processor, \
-             where a node has one)",
-            ours: "begins with what pages take where they are; memories count too",
-            why: "near saturation pages would go round in circles",
-        },
-        Difference {
-            what: "threads",
-            published: "cut anew in every cycle",
-            ours: "a plan must be worth its moves",
-            why: "cuts of the same size have nothing in common",
-        },
-    ],
 };
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {

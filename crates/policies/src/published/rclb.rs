@@ -1,7 +1,7 @@
 //! RCLB (Upadhyay and Singh 2020): pairs by eq. 11, groups by eq. 12, buckets in turn; mapped once, here after a
 //! profile of the start.
 
-use numad_core::{Bind, Difference, Policy, Program, Proposal, Published, Time};
+use numad_core::{Bind, Policy, Program, Proposal, Published, Time};
 
 use super::{Once, PROFILE_LAW, partner, place};
 use crate::history::Count;
@@ -21,26 +21,6 @@ pub(crate) const PUBLISHED: Published = Published {
             once: Once::default(),
         }))
     },
-    differences: &[
-        Difference {
-            what: "when",
-            published: "once, after a profile of 2 s",
-            ours: "anew when what is said has changed by a fifth",
-            why: "programs change",
-        },
-        Difference {
-            what: "acceptance of a plan",
-            published: "always",
-            ours: "if it is nearer, or evener and nothing farther",
-            why: "dealing out anew moves everyone",
-        },
-        Difference {
-            what: "pages",
-            published: "stay",
-            ours: "follow",
-            why: "threads that move leave their memory behind",
-        },
-    ],
 };
 
 #[derive(Debug)]

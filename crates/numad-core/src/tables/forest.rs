@@ -616,7 +616,7 @@ fn rising(from: f64) -> Vec<f64> {
     all.extend((0..u64::from(SAMPLE)).map(|part| ln_gamma(from + samples(part)) - at_rest));
     for count in 0..TABLE - u64::from(SAMPLE) {
         let less = all[all.len() - usize::from(SAMPLE)];
-        all.push(less + ln_positive(from + samples(count)));
+        all.push(less + ln(from + samples(count)));
     }
     all
 }
@@ -637,14 +637,7 @@ fn ln_gamma(number: f64) -> f64 {
     }
     let square = number * number;
     let series = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * square)) / square) / number;
-    (number - 0.5) * ln(number) - number + HALF_LN_TAU + series - ln_positive(product)
-}
-
-/// The logarithm of a number that may be below 1, if not below 2^-40.
-fn ln_positive(number: f64) -> f64 {
-    /// Brings it above 1, where `ln` is told for.
-    const TWOS: u32 = 40;
-    ln(number * (1u64 << TWOS) as f64) - f64::from(TWOS) * std::f64::consts::LN_2
+    (number - 0.5) * ln(number) - number + HALF_LN_TAU + series - ln(product)
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ fn theirs(
     Some(Result {
         excess,
         nanoseconds,
-        over: repaired.moved > 0,
+        over: repaired.node_of != node_of,
     })
 }
 

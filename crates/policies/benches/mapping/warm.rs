@@ -54,7 +54,9 @@ pub(super) fn report() {
         for half in PRICES {
             let price = said / pairs.len() as u64 * half / 2;
             let warm = after.warm(&old, price).expect("one node for each");
-            let Mapping { cost, moved, .. } = map(&warm, Effort::ONLINE, &mut workspace);
+            let Mapping { node_of, cost } = map(&warm, Effort::ONLINE, &mut workspace);
+            let all = node_of.iter().zip(&old);
+            let moved = all.filter(|(one, other)| one != other).count();
             let time = median_time(61, || map(&warm, Effort::ONLINE, &mut workspace).cost);
             println!(
                 "    price {half}/2 of an amount: cost/best {:.4} moved {moved} cpu {:.1} us",

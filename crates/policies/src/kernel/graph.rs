@@ -433,21 +433,16 @@ impl Dice {
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
     left: u64,
-    spent: u64,
 }
 
 impl Steps {
     pub(super) const fn new(max: u64) -> Self {
-        Self {
-            left: max,
-            spent: 0,
-        }
+        Self { left: max }
     }
 
     /// Takes steps off what is left. False when nothing is left: stop at the next safe point.
     #[inline]
     pub(super) const fn spend(&mut self, steps: usize) -> bool {
-        self.spent += steps as u64;
         self.left = self.left.saturating_sub(steps as u64);
         self.left > 0
     }
@@ -458,9 +453,5 @@ impl Steps {
 
     pub(super) const fn left(&self) -> u64 {
         self.left
-    }
-
-    pub(super) const fn spent(&self) -> u64 {
-        self.spent
     }
 }

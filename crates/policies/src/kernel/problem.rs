@@ -142,10 +142,6 @@ pub struct Mapping<'a> {
     pub node_of: &'a [u16],
     /// The cost, as [`cost`] counts it; prices of moves are not in it.
     pub cost: u64,
-    /// How many tasks are not where they are now; zero when nothing was given.
-    pub moved: usize,
-    /// Steps that were taken.
-    pub steps: u64,
 }
 
 /// The cost of a mapping: amounts times distances over all pairs, distances with the mean of both

@@ -103,7 +103,7 @@ impl Workspace {
         if !steps.is_out() && self.start.len() > 1 && self.machine.nodes() > 1 {
             method(self, &mut steps);
         }
-        self.answer(problem, &steps)
+        self.answer(problem)
     }
 
     /// Runs a method that fills the start from nothing, and refines what it found.
@@ -305,16 +305,12 @@ impl Workspace {
         self.start.clone_from(&self.table.node);
     }
 
-    pub(super) fn answer(&mut self, problem: &Problem<'_>, steps: &Steps) -> Mapping<'_> {
+    fn answer(&mut self, problem: &Problem<'_>) -> Mapping<'_> {
         let named = (&mut self.result, &mut self.free);
         name(&self.machine, problem, &self.start, named);
-        let current = problem.current.unwrap_or(&self.result);
-        let both = self.result.iter().zip(current);
         Mapping {
             node_of: &self.result,
             cost: cost(problem, &self.result),
-            moved: both.filter(|(one, other)| one != other).count(),
-            steps: steps.spent(),
         }
     }
 }

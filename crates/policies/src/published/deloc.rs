@@ -117,11 +117,12 @@ impl Policy for OnDeLoc {
             }
         }
         let map = on_deloc_map(&pairs, &previous, free);
-        for (task, node) in program.tasks.iter().zip(&map) {
-            if let Some(node) = node {
-                self.previous.insert(task.key, *node);
-            }
-        }
+        // Who says nothing keeps what it had; tasks that ended are forgotten.
+        let nodes = map.iter().zip(&previous);
+        let nodes = program.tasks.iter().zip(nodes);
+        self.previous = nodes
+            .filter_map(|(task, (now, before))| Some((task.key, now.or(*before)?)))
+            .collect();
         place(&map, out, |task| partner(program, program.live, task));
     }
 }
@@ -151,5 +152,29 @@ impl Policy for DeLoc {
             deloc_map(program.tasks, Seats::new(program), &mut groups)
         });
         place(&nodes, out, |task| partner(program, program.decayed, task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numad_core::CommMatrix;
+    use testkit::Scene;
+
+    use super::*;
+
+    #[test]
+    fn who_ended_is_forgotten() {
+        let mut policy = OnDeLoc::default();
+        let mut propose = |scene: &Scene| {
+            policy.propose(Time(0), &scene.as_program(), &mut Vec::new());
+            policy.previous.len()
+        };
+        let talk = [(0, 1, 9), (2, 3, 8), (4, 5, 7)];
+        let mut scene = Scene::new("2x4").with_tasks(&[None; 6]).with_talk(&talk);
+        assert_eq!(propose(&scene), 6);
+        scene.tasks.remove(0);
+        scene.live = CommMatrix::new(5);
+        scene.live.add(1, 2, 8);
+        assert_eq!(propose(&scene), 5, "the silent are remembered");
     }
 }

@@ -32,9 +32,10 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{Program, Task};
+use numad_core::Program;
 
-use crate::seats::{Seats, may_run};
+use crate::rounds::Dealer;
+use crate::seats::Seats;
 
 /// The node of every task that talks, in the order of decision, given where they are. Tasks without a place are left out.
 pub(crate) fn map(
@@ -44,19 +45,11 @@ pub(crate) fn map(
 ) -> Vec<(usize, usize)> {
     let tasks = talk.partners.len();
     let silent = (0..tasks).filter(|&task| talk.partners[task].is_empty());
-    let mut mapper = Mapper {
-        tasks: program.tasks,
-        talk,
-        seats: Seats::without(program, silent),
-        round_robin: 0,
-        places,
-        decided: vec![false; tasks],
-        decisions: Vec::with_capacity(tasks),
-    };
+    let mut dealer = Dealer::new(program.tasks, Seats::without(program, silent), places);
     for pair in &talk.firsts {
-        mapper.gather(pair);
+        talk.decide(pair, &mut dealer);
     }
-    mapper.decisions
+    dealer.decisions
 }
 
 /// Two tasks that talk.
@@ -94,111 +87,29 @@ impl<'a> Talk<'a> {
         Self { partners, firsts }
     }
 
-    /// Two tasks, the one that says more in all first; the lower of equals.
-    fn louder_first(&self, pair: &Pair) -> [usize; 2] {
-        let said = |task: usize| {
-            let amounts = self.partners[task].iter().map(|&(_, amount)| amount);
-            amounts.fold(0, u64::saturating_add)
-        };
-        match said(pair.high) > said(pair.low) {
-            true => [pair.high, pair.low],
-            false => [pair.low, pair.high],
-        }
-    }
-}
-
-/// A placement in the making.
-struct Mapper<'a> {
-    tasks: &'a [Task],
-    talk: &'a Talk<'a>,
-    seats: Seats,
-    /// Where the search for the next node begins.
-    round_robin: usize,
-    /// Where each task is to be, and until that is decided, where it is.
-    places: Vec<Option<usize>>,
-    decided: Vec<bool>,
-    /// Tasks and their nodes.
-    decisions: Vec<(usize, usize)>,
-}
-
-impl Mapper<'_> {
-    fn gather(&mut self, pair: &Pair) {
-        match (self.decided[pair.low], self.decided[pair.high]) {
-            (false, false) => match self.common_node(pair) {
-                Some(node) => {
-                    self.put(pair.low, Some(node));
-                    self.put(pair.high, Some(node));
-                }
-                None => {
-                    let [first, second] = self.talk.louder_first(pair);
-                    self.put_single(first, None);
-                    self.put_single(second, None);
-                }
-            },
-            (true, false) => self.put_single(pair.high, self.places[pair.low]),
-            (false, true) => self.put_single(pair.low, self.places[pair.high]),
-            (true, true) => {}
-        }
+    /// Decides what is undecided of a pair.
+    fn decide(&self, pair: &Pair, dealer: &mut Dealer<'_>) {
+        let said = |task| self.said(task);
+        dealer.pair([pair.low, pair.high], said, |places, [one, other]| {
+            let [low, high] = [one.min(other), one.max(other)];
+            let [at_low, at_high] = [low, high].map(|node| self.beside(pair, places, node));
+            if at_high > at_low { high } else { low }
+        });
     }
 
-    fn takes(&self, task: usize, node: usize) -> bool {
-        self.seats.takes(node, &self.tasks[task])
-    }
-
-    /// The node that takes both tasks of a pair.
-    fn common_node(&mut self, pair: &Pair) -> Option<usize> {
-        let [one, other] = [pair.low, pair.high]
-            .map(|task| self.places[task].filter(|&node| self.takes_both(pair, node)));
-        match (one, other) {
-            (Some(one), Some(other)) => {
-                let (low, high) = (one.min(other), one.max(other));
-                let [at_low, at_high] = [low, high].map(|node| self.talk_with(pair, node));
-                Some(if at_high > at_low { high } else { low })
-            }
-            (Some(node), None) | (None, Some(node)) => Some(node),
-            (None, None) => self.next_node(|mapper, node| mapper.takes_both(pair, node)),
-        }
-    }
-
-    fn takes_both(&self, pair: &Pair, node: usize) -> bool {
-        self.seats.has(node, 2)
-            && may_run(&self.tasks[pair.low], node)
-            && may_run(&self.tasks[pair.high], node)
+    /// What a task says in all.
+    fn said(&self, task: usize) -> u64 {
+        let amounts = self.partners[task].iter().map(|&(_, amount)| amount);
+        amounts.fold(0, u64::saturating_add)
     }
 
     /// What a pair says to the other tasks on a node.
-    fn talk_with(&self, pair: &Pair, node: usize) -> u64 {
-        let both = [pair.low, pair.high].map(|task| &self.talk.partners[task]);
+    fn beside(&self, pair: &Pair, places: &[Option<usize>], node: usize) -> u64 {
+        let both = [pair.low, pair.high].map(|task| &self.partners[task]);
         let others = both.into_iter().flatten().filter(|&&(task, _)| {
-            self.places[task] == Some(node) && task != pair.low && task != pair.high
+            places[task] == Some(node) && task != pair.low && task != pair.high
         });
         others.fold(0, |sum, &(_, amount)| sum.saturating_add(amount))
-    }
-
-    /// Puts a task on the wished node, else leaves it on its own, else gives it the next with a place.
-    fn put_single(&mut self, task: usize, wish: Option<usize>) {
-        let near = [wish, self.places[task]].into_iter().flatten();
-        let near = near.into_iter().find(|&node| self.takes(task, node));
-        let node = near.or_else(|| self.next_node(|mapper, node| mapper.takes(task, node)));
-        self.put(task, node);
-    }
-
-    /// The next node that is fit; round robin goes on behind it.
-    fn next_node(&mut self, fit: impl Fn(&Self, usize) -> bool) -> Option<usize> {
-        let mut round = self.seats.round_from(self.round_robin);
-        let node = round.find(|&node| fit(self, node))?;
-        self.round_robin = (node + 1) % self.seats.nodes();
-        Some(node)
-    }
-
-    /// Decides a task; without a node it stays where it is.
-    fn put(&mut self, task: usize, node: Option<usize>) {
-        self.decided[task] = true;
-        if let Some(node) = node {
-            self.seats.take(node);
-            self.places[task] = Some(node);
-            self.decisions.push((task, node));
-        }
     }
 }
 

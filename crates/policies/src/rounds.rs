@@ -1,4 +1,5 @@
 //! Pairs dealt out to nodes in rounds: `DeLocMap` and RCLB, who differ in what weighs how much.
+//! `deloc_map` does the same for tasks that are somewhere already.
 //!
 //! Groups come in their order, within each the pairs in theirs, and there is a current node, in the
 //! beginning the first (nodes are visited in the order of the topology's tree):
@@ -14,7 +15,7 @@
 
 use numad_core::Task;
 
-use crate::history::{Group, Spoken};
+use crate::history::Group;
 use crate::seats::{Seats, may_run};
 
 /// Places the tasks of these pairs; none for one that no node takes, and for those in no pair.
@@ -24,23 +25,11 @@ pub(crate) fn deal(tasks: &[Task], seats: Seats, groups: &[Group]) -> Vec<Option
         said[pair.low] += pair.amount;
         said[pair.high] += pair.amount;
     }
-    let mut dealer = Dealer {
-        tasks,
-        seats,
-        node_of: vec![None; tasks.len()],
-        seen: vec![false; tasks.len()],
-        said,
-        current: 0,
-    };
+    let mut dealer = Dealer::new(tasks, seats, vec![None; tasks.len()]);
     for pair in groups.iter().flatten() {
-        match (dealer.seen[pair.low], dealer.seen[pair.high]) {
-            (false, false) => dealer.both(pair),
-            (true, false) => dealer.one(pair.high, pair.low),
-            (false, true) => dealer.one(pair.low, pair.high),
-            (true, true) => {}
-        }
+        dealer.pair([pair.low, pair.high], |task| said[task], |_, [one, _]| one);
     }
-    dealer.node_of
+    dealer.places
 }
 
 /// Gives each task without a node, in order, the node with the fewest tasks that has a core left and takes it.
@@ -66,52 +55,84 @@ pub(crate) fn fill(
     }
 }
 
-struct Dealer<'a> {
+/// A placement in the making, pair by pair.
+pub(crate) struct Dealer<'a> {
     tasks: &'a [Task],
     seats: Seats,
-    node_of: Vec<Option<usize>>,
+    /// Where each task is to be, and until that is decided, where it is.
+    pub(crate) places: Vec<Option<usize>>,
     /// Whether a task's turn has come, with or without a place for it.
-    seen: Vec<bool>,
-    /// What each says in all.
-    said: Vec<f64>,
+    decided: Vec<bool>,
+    /// Tasks and their nodes, in the order of decision.
+    pub(crate) decisions: Vec<(usize, usize)>,
+    /// Where the search for the next node begins.
     current: usize,
 }
 
-impl Dealer<'_> {
-    fn both(&mut self, pair: &Spoken) {
-        let tasks = [pair.low, pair.high];
-        let takes_both = |dealer: &Self, node| {
-            dealer.seats.has(node, 2)
-                && tasks.iter().all(|&task| may_run(&dealer.tasks[task], node))
-        };
-        if let Some(node) = self.next_node(takes_both) {
-            for task in tasks {
-                self.put(task, Some(node));
+impl<'a> Dealer<'a> {
+    pub(crate) fn new(tasks: &'a [Task], seats: Seats, places: Vec<Option<usize>>) -> Self {
+        Self {
+            tasks,
+            seats,
+            decided: vec![false; places.len()],
+            decisions: Vec::with_capacity(places.len()),
+            places,
+            current: 0,
+        }
+    }
+
+    /// Decides what is undecided of a pair. Of two that must part, the one that `said` more comes
+    /// first; where both their nodes take both, `nearer` of the places and the two nodes is theirs.
+    pub(crate) fn pair<Said: PartialOrd>(
+        &mut self,
+        pair: [usize; 2],
+        said: impl Fn(usize) -> Said,
+        nearer: impl Fn(&[Option<usize>], [usize; 2]) -> usize,
+    ) {
+        let [low, high] = pair;
+        match (self.decided[low], self.decided[high]) {
+            (false, false) => {
+                let node = self.common_node(pair, nearer);
+                if node.is_some() {
+                    pair.into_iter().for_each(|task| self.put(task, node));
+                } else {
+                    let louder = said(high) > said(low);
+                    let [first, second] = if louder { [high, low] } else { pair };
+                    self.put_single(first, None);
+                    self.put_single(second, None);
+                }
             }
-        } else {
-            let louder = self.said[pair.high] > self.said[pair.low];
-            let [first, second] = if louder { [pair.high, pair.low] } else { tasks };
-            self.next(first);
-            self.next(second);
+            (true, false) => self.put_single(high, self.places[low]),
+            (false, true) => self.put_single(low, self.places[high]),
+            (true, true) => {}
         }
     }
 
-    fn one(&mut self, task: usize, partner: usize) {
-        let near = self.node_of[partner].filter(|&node| self.takes(task, node));
-        match near {
-            Some(node) => self.put(task, Some(node)),
-            None => self.next(task),
+    /// The node that takes both tasks of a pair: one of theirs, or the next.
+    fn common_node(
+        &mut self,
+        pair: [usize; 2],
+        nearer: impl Fn(&[Option<usize>], [usize; 2]) -> usize,
+    ) -> Option<usize> {
+        let takes_both = |dealer: &Self, node| {
+            let may_run = |task: usize| may_run(&dealer.tasks[task], node);
+            dealer.seats.has(node, 2) && pair.into_iter().all(may_run)
+        };
+        match pair.map(|task| self.places[task].filter(|&node| takes_both(self, node))) {
+            [Some(one), Some(other)] => Some(nearer(&self.places, [one, other])),
+            [None, None] => self.next_node(takes_both),
+            [one, other] => one.or(other),
         }
     }
 
-    /// Puts a task on the next node with room.
-    fn next(&mut self, task: usize) {
-        let node = self.next_node(|dealer, node| dealer.takes(task, node));
+    /// Puts a task on the wished node, else leaves it on its own, else gives it the next with a
+    /// place.
+    fn put_single(&mut self, task: usize, wish: Option<usize>) {
+        let takes = |dealer: &Self, node| dealer.seats.takes(node, &dealer.tasks[task]);
+        let mut near = [wish, self.places[task]].into_iter().flatten();
+        let near = near.find(|&node| takes(self, node));
+        let node = near.or_else(|| self.next_node(takes));
         self.put(task, node);
-    }
-
-    fn takes(&self, task: usize, node: usize) -> bool {
-        self.seats.takes(node, &self.tasks[task])
     }
 
     /// The next node that is fit, behind which the next search begins.
@@ -122,11 +143,13 @@ impl Dealer<'_> {
         Some(node)
     }
 
+    /// Decides a task; without a node it stays where it is.
     fn put(&mut self, task: usize, node: Option<usize>) {
-        self.seen[task] = true;
-        self.node_of[task] = node;
+        self.decided[task] = true;
         if let Some(node) = node {
             self.seats.take(node);
+            self.places[task] = Some(node);
+            self.decisions.push((task, node));
         }
     }
 }
@@ -136,6 +159,7 @@ mod tests {
     use testkit::Scene;
 
     use super::*;
+    use crate::history::Spoken;
 
     #[track_caller]
     fn check(scene: &Scene, pairs: &[(usize, usize)], expected: &[Option<usize>]) {

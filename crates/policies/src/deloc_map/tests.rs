@@ -142,18 +142,10 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
     let program = scene.as_program();
     let talks = |task: usize| program.live.row_sum(task) > 0;
     let partners = program.live.partners();
-    let mut mapper = Mapper {
-        tasks: program.tasks,
-        talk: &Talk::of(&partners),
-        seats: Seats::without(
-            &program,
-            (0..program.tasks.len()).filter(|&task| !talks(task)),
-        ),
-        round_robin: 0,
-        places: scene.placement(),
-        decided: vec![false; program.tasks.len()],
-        decisions: Vec::new(),
-    };
+    let silent = (0..program.tasks.len()).filter(|&task| !talks(task));
+    let seats = Seats::without(&program, silent);
+    let mut dealer = Dealer::new(program.tasks, seats, scene.placement());
+    let talk = Talk::of(&partners);
     let pairs = program
         .live
         .pairs()
@@ -161,9 +153,9 @@ fn mapped_by_all_pairs(scene: &Scene) -> Vec<Option<usize>> {
     let mut pairs: Vec<Pair> = pairs.collect();
     pairs.sort_by_key(|pair| Reverse(pair.amount));
     for pair in &pairs {
-        mapper.gather(pair);
+        talk.decide(pair, &mut dealer);
     }
-    mapper.places
+    dealer.places
 }
 
 fn cross_amount(scene: &Scene, places: &[Option<usize>]) -> u64 {

@@ -67,12 +67,16 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub struct Asker {
     owner: Arc<Owner>,
+    /// How many times as slow as usual this machine is.
+    slower: u32,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     law: Law,
+    /// Even who was slow is asked, and whose user made us wait: what was changed is put back.
+    insists: bool,
     asked: Question,
     idle: Vec<Sender<Job>>,
     /// Processor time of all questions.
@@ -93,8 +97,21 @@ impl Asker {
     pub fn new(owner: Owner) -> Self {
         Self {
             owner: Arc::new(owner),
+            slower: 1,
             state: Arc::default(),
         }
+    }
+
+    /// On a machine that is so many times as slow as usual, such as an emulated one.
+    #[must_use]
+    pub fn on_slower(mut self, times: u32) -> Self {
+        self.slower = times.max(1);
+        self
+    }
+
+    /// Whether even those are asked that are left alone, if no call hangs in them.
+    pub(crate) fn insist(&self, insists: bool) {
+        self.locked().insists = insists;
     }
 
     /// Asks something about the memory of a process, on another thread, and waits for the answer as
@@ -109,9 +126,14 @@ impl Asker {
         question: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let owner = || (self.owner)(pid);
+        let bound = bound.on_slower(self.slower);
         let (number, thread) = {
             let mut state = self.locked();
-            if !state.law.admits(Instant::now(), pid, owner) {
+            let admitted = match state.insists {
+                true => !state.law.hangs(pid),
+                false => state.law.admits(Instant::now(), pid, owner),
+            };
+            if !admitted {
                 return Err(Unanswered);
             }
             state.asked += 1;
@@ -275,6 +297,21 @@ mod tests {
         let asker = asker();
         let answer = asker.ask(Pid(7), BOUND, || assert!(it_is_so(), "on purpose"));
         assert_eq!(answer, Err(Unanswered));
+    }
+
+    #[test]
+    fn what_is_slow_is_slower_on_a_slow_machine_and_undo_insists() {
+        let waits = || thread::sleep(Duration::from_millis(60));
+        let usual = asker();
+        let slow = asker().on_slower(100);
+        for (asker, expected) in [(usual, 1), (slow, 0)] {
+            asker.ask(Pid(7), QUESTION, waits).unwrap();
+            assert_eq!(asker.take_news().len(), expected);
+            assert_eq!(asker.ask(Pid(7), QUESTION, || 7).is_err(), expected == 1);
+            asker.insist(true);
+            assert_eq!(asker.ask(Pid(7), QUESTION, || 7), Ok(7));
+            asker.insist(false);
+        }
     }
 
     #[test]

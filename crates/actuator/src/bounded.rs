@@ -14,7 +14,8 @@ use crate::refusal::UNANSWERED;
 
 /// As [`Linux`], but calls that need the lock of a process's memory map are given up when they take
 /// too long: their pages were not tried then, as far as is known, and may move yet. The journal has
-/// them, and nothing more is asked of the process, nor undone in it, before the call has come back.
+/// them, and nothing more is asked of the process, nor undone in it, before the call has come back. Who was
+/// slow is left alone for a time, but by undo.
 #[derive(Clone, Debug)]
 pub struct Bounded {
     linux: Linux,
@@ -82,6 +83,10 @@ impl Kernel for Bounded {
 
     fn rest(&mut self) {
         self.linux.rest();
+    }
+
+    fn insist(&mut self, insists: bool) {
+        self.asker.insist(insists);
     }
 
     fn affinity(&mut self, tid: Tid) -> Result<CpuSet, Errno> {

@@ -64,6 +64,9 @@ pub trait Kernel: fmt::Debug {
     /// Lets some milliseconds pass, in which others run.
     fn rest(&mut self);
 
+    /// Whether calls are worth any patience from now on, as those of undo are.
+    fn insist(&mut self, _insists: bool) {}
+
     /// The affinity of a thread, processors online only.
     ///
     /// # Errors

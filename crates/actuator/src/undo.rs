@@ -124,6 +124,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
     ///
     /// Processes that are named and that the journal does not know are looked through for such threads.
     pub fn undo_breathing(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
+        self.kernel.insist(true);
         let mut report = UndoReport::default();
         let whole = match scope {
             Scope::Program(attachment, _) => Some(*attachment),
@@ -176,6 +177,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         } else {
             self.unfinished.push(scope.clone());
         }
+        self.kernel.insist(false);
         report
     }
 

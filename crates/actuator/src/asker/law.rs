@@ -41,6 +41,9 @@ pub(crate) const MOVE: Bound = Bound {
     counted: Duration::from_secs(1),
 };
 
+/// Longest that a slow machine waits for a call.
+const WAIT_MOST: Duration = Duration::from_secs(30);
+
 /// How long a process is left alone at first, and at most, as in the sampler's law of clears.
 const ALONE_FIRST: Duration = Duration::from_secs(10);
 const ALONE_MOST: Duration = Duration::from_secs(600);
@@ -78,7 +81,23 @@ struct Alone {
     given_up: u32,
 }
 
+impl Bound {
+    /// The same on a machine that is so many times as slow as usual.
+    pub(super) fn on_slower(self, times: u32) -> Self {
+        Self {
+            wait: (self.wait * times).min(WAIT_MOST.max(self.wait)),
+            slow: self.slow * times,
+            counted: self.counted * times,
+        }
+    }
+}
+
 impl Law {
+    /// Whether a call hangs in a process, so that another would as well, or as many hang as may.
+    pub(super) fn hangs(&self, pid: Pid) -> bool {
+        self.stuck.len() >= STUCK_MAX || self.stuck.values().any(|(of, _)| *of == pid)
+    }
+
     /// Whether something may be asked of a process. Its user is looked up if that matters.
     pub(super) fn admits(
         &self,
@@ -87,7 +106,7 @@ impl Law {
         user: impl FnOnce() -> Option<u32>,
     ) -> bool {
         let alone = self.alone.get(&pid).is_some_and(|alone| now < alone.until);
-        if alone || self.hangs(pid) || self.stuck.len() >= STUCK_MAX {
+        if alone || self.hangs(pid) {
             return false;
         }
         if self.stuck.is_empty() && self.even_at.is_empty() {
@@ -147,10 +166,6 @@ impl Law {
     pub(super) fn counts(&self, now: Instant) -> (usize, usize) {
         let alone = self.alone.values().filter(|alone| now < alone.until);
         (alone.count(), self.stuck.len())
-    }
-
-    fn hangs(&self, pid: Pid) -> bool {
-        self.stuck.values().any(|(of, _)| *of == pid)
     }
 
     fn owed(&self, now: Instant, user: u32) -> Duration {

@@ -1,9 +1,14 @@
 //! Reads which memory processes map, with bounded patience: the kernel needs the lock of their
 //! memory maps for it.
 
+use std::time::Duration;
+
 use actuator::{Asker, Errno, QUESTION, Seen};
 use procfs::{Mapping, Presence, ReadError, Reader, SharedMaps};
+use sampler::provoke::{Clock, fault_cost};
 use topology::Pid;
+
+use crate::clock;
 
 /// The error number of a question that nobody answered in time. Reading `/proc` never ends in it.
 pub(super) const UNANSWERED: i32 = Errno::ETIMEDOUT as i32;
@@ -62,4 +67,19 @@ pub(super) fn asker(reader: &Reader) -> Asker {
         let process = reader.process(pid).ok()?.here()?;
         Some(process.rights.uids.real)
     }))
+    .on_slower(times_as_slow())
 }
+
+/// How many times as slow as usual this machine is, by what a page fault takes.
+fn times_as_slow() -> u32 {
+    let clock: Clock = Box::new(clock::monotonic);
+    let times = fault_cost(&clock).as_nanos() / USUAL_FAULT.as_nanos();
+    u32::try_from(times)
+        .unwrap_or(u32::MAX)
+        .clamp(1, SLOWER_MAX)
+}
+
+/// A first touch of a page, with its part of the kernel's work (`sampler::provoke`).
+const USUAL_FAULT: Duration = Duration::from_nanos(1_400);
+/// What no machine is, and no clock should make it.
+const SLOWER_MAX: u32 = 1_000;

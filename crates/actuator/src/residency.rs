@@ -91,9 +91,9 @@ pub(crate) fn residencies(
 }
 
 /// Pages asked about in one call. The kernel looks up 16 at a time, each time under the lock of the
-/// process's memory map: who cannot get it waits eight times, whether or not somebody waits for the
-/// answer.
-const QUERY_BATCH: usize = 128;
+/// process's memory map, and holds nothing in between: the size bounds for how long one of several
+/// threads is busy when the others are done, and how often one that cannot get the lock waits.
+const QUERY_BATCH: usize = 512;
 
 #[cfg(test)]
 mod tests {

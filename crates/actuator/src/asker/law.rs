@@ -23,7 +23,7 @@ pub struct Bound {
     pub counted: Duration,
 }
 
-/// A question about memory. 128 pages take 30 to 100 us, and a hundred times as much under
+/// A question about memory. 512 pages take 100 to 400 us, and a hundred times as much under
 /// emulation; a thread waits some 45 ms for its turn on a machine with a dozen ready ones for each
 /// processor, and now and then several turns.
 pub const QUESTION: Bound = Bound {

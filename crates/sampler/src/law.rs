@@ -10,8 +10,8 @@
 //!    interval between two clears of a process is set so that all of it together stays within the
 //!    share. It changes only when the use of the budget leaves a dead band, at most once per dwell
 //!    time, and then so as to land in the band's middle: it settles instead of swinging. Whoever comes
-//!    is cleared at once, and then once a second until it is known how many faults follow, as is who
-//!    grows to twice as much; where these are few, as of memory in huge pages, that is soon more often.
+//!    is cleared once a second until it is known how many faults follow, as is who grows to twice as
+//!    much; where these are few, as of memory in huge pages, that is soon more often.
 //!
 //! And one that asks for less: a process in which nothing was worth changing for a time is cleared only every eighth
 //! of that time. So what is seen for nothing costs less and less, and what changes is seen late by an eighth of the
@@ -192,7 +192,7 @@ impl ClearLaw {
         self.begin_anew(now);
         self.processes.push(Turn {
             pid,
-            next: now.after(self.options.interval_min),
+            next: now.after(self.interval),
             calm_since: now,
             too_many: None,
             skipped: false,
@@ -391,10 +391,10 @@ mod tests {
 
     #[test]
     fn cheap_clears_come_at_the_shortest_interval_once_that_is_known() {
-        let (clears, _) = run(ClearOptions::default(), 3, Duration::from_micros(50), 10);
-        assert_eq!(clears[..3], [100, 1_100, 2_100]);
+        let (clears, _) = run(ClearOptions::default(), 4, Duration::from_micros(50), 10);
+        assert_eq!(clears[..3], [1_000, 2_000, 3_000]);
         let later: Vec<u64> = clears[3..].windows(2).map(|two| two[1] - two[0]).collect();
-        assert_eq!(later, [100; 7], "{clears:?}");
+        assert_eq!(later, [100; 8], "{clears:?}");
     }
 
     /// A process has ten faults after a clear, and from 20 s on forty thousand in ten times as many pages.

@@ -700,6 +700,22 @@ fn an_undo_that_finds_no_end_goes_on_later() {
     assert_eq!(live.undo_more(&mut || {}), None);
 }
 
+/// As on a machine with one node: what a thread is bound to is all that it had.
+#[test]
+fn who_makes_threads_without_end_that_have_their_own_mask_is_put_back_at_once() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-7");
+    let mut next = 200;
+    let report = live.undo_breathing(&Scope::of(&[Pid(100)]), &mut || {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_task(100, next, Some("0-7"));
+        next += 1;
+    });
+    assert!(report.is_complete() && !live.is_unfinished(), "{report:?}");
+    assert_eq!(live.journal().open_rows(), 0);
+}
+
 /// Its maker ended before anyone heard of it, and its program was put back before that.
 #[test]
 fn who_is_heard_of_after_its_program_was_put_back_is_put_back_too() {

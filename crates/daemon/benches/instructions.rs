@@ -525,6 +525,7 @@ impl Root {
         }
         self.file(&format!("proc/{PROCESS}/maps"), &maps);
         self.file("proc/self/mountinfo", "");
+        self.file("proc/uptime", "1000.00 2000.00\n");
         self.task(&format!("proc/{PROCESS}"), PROCESS);
         for tid in PROCESS..PROCESS + THREADS {
             self.task(&format!("proc/{PROCESS}/task/{tid}"), tid);

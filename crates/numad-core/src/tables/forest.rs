@@ -308,7 +308,7 @@ impl Forest {
         if self.fresh.is_empty() {
             return;
         }
-        self.fresh.sort_unstable();
+        sort(&mut self.fresh);
         let mut merged: Vec<Point> = Vec::with_capacity(self.points.len() + self.fresh.len());
         let (old, fresh) = (&self.points, &self.fresh);
         let (mut at, mut next) = (0, 0);
@@ -353,6 +353,63 @@ impl Forest {
         }
         self.points = merged;
     }
+}
+
+/// Fewer than this are sorted by comparing.
+const RADIX_MIN: usize = 256;
+/// Bits that are sorted by at a time.
+const DIGIT: u32 = 11;
+/// The lowest of them.
+const MASK: u64 = (1 << DIGIT) - 1;
+
+/// Sorts by page and seat: by a few bits after the other from the last on, but for those that are the same in all.
+fn sort(noted: &mut Vec<(u64, Seat)>) {
+    if noted.len() < RADIX_MIN {
+        noted.sort_unstable();
+        return;
+    }
+    let mut differs = (0, 0);
+    for one in &*noted {
+        differs = (
+            differs.0 | one.0 ^ noted[0].0,
+            differs.1 | one.1 ^ noted[0].1,
+        );
+    }
+    let mut spare = vec![(0, 0); noted.len()];
+    let (mut pages, mut seats) = (differs.0, u64::from(differs.1));
+    while seats != 0 {
+        let shift = seats.trailing_zeros();
+        by_digit(noted, &mut spare, |one| u64::from(one.1) >> shift & MASK);
+        seats &= !(MASK << shift);
+    }
+    while pages != 0 {
+        let shift = pages.trailing_zeros();
+        by_digit(noted, &mut spare, |one| one.0 >> shift & MASK);
+        pages &= !(MASK << shift);
+    }
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a digit is small")]
+fn by_digit(
+    noted: &mut Vec<(u64, Seat)>,
+    spare: &mut Vec<(u64, Seat)>,
+    digit: impl Fn(&(u64, Seat)) -> u64,
+) {
+    let mut place = [0_u32; 1 << DIGIT];
+    for one in &*noted {
+        place[digit(one) as usize & ((1 << DIGIT) - 1)] += 1;
+    }
+    let mut before = 0;
+    for place in &mut place {
+        (*place, before) = (before, before + *place);
+    }
+    for one in &*noted {
+        let place = &mut place[digit(one) as usize & ((1 << DIGIT) - 1)];
+        spare[*place as usize] = *one;
+        *place += 1;
+    }
+    std::mem::swap(noted, spare);
 }
 
 /// Where one aligned block ends and the other begins, of two that have these pages.

@@ -1,4 +1,4 @@
-//! Whether something of a program is worth changing, or may be, so that it is worth looking at sooner.
+//! Whether something of a program is worth changing, or may be, so that it is looked at sooner.
 
 use numad_core::{Action, EventKind, Veto};
 

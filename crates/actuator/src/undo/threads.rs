@@ -41,7 +41,8 @@ struct Round {
     unsettled: bool,
     /// Processes that could not be looked at, which was said.
     hidden: BTreeSet<Pid>,
-    /// When processes were listed the last time. One that began later has the number of a listed one.
+    /// When processes were listed the last time. One that began later has the number of a listed
+    /// one.
     listed: Option<StartTicks>,
     /// Whether all were found: no more were made, or ended, while it was looked for them.
     settled: bool,
@@ -633,7 +634,7 @@ fn count(
         Ok(Fate::Restored(mask)) => mask,
         _ => seen,
     };
-    // Whoever has the mask already that it gets back hands on nothing of ours, however many it makes.
+    // Whoever has the mask already that it gets back hands on nothing of ours.
     let changed = mask != seen || !matches!(fate, Ok(Fate::Restored(_)));
     round.steps += u64::from(changed);
     round.done.insert(key, mask.clone());

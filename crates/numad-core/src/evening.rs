@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::cost::way;
-use crate::policy::{Accessor, Page, Program};
+use crate::policy::{Page, Program};
 
 /// A node with so many times its part has too much; less is left as it is, for it would be as
 /// uneven again by the next samples.
@@ -52,7 +52,7 @@ impl Evenness {
         let tells_how_often = program.prices.tell_how_often();
         let counted = program.pages.iter();
         for page in counted.filter(|page| tells_how_often || is_no_nodes(program, page)) {
-            if let Some(load) = page.home.and_then(|home| load.get_mut(usize::from(home))) {
+            if let Some(load) = page.node().and_then(|home| load.get_mut(home)) {
                 *load += page.weight() as f64;
             }
         }
@@ -100,15 +100,13 @@ impl Evenness {
 
 /// Whether no node has more than half of the uses of a page.
 fn is_no_nodes(program: &Program<'_>, page: &Page) -> bool {
-    let node = |user: &Accessor| program.tasks.get(user.task as usize)?.node;
-    let uses_where = |counts: &dyn Fn(usize) -> bool| {
-        let users = page.accessors().iter();
-        let users = users.filter(|user| node(user).is_some_and(counts));
-        users.map(|user| u64::from(user.weight)).sum::<u64>()
-    };
-    let nodes = page.accessors().iter().filter_map(node);
-    let most = nodes.map(|one| uses_where(&|other| other == one)).max();
-    most.unwrap_or(0) * 2 <= uses_where(&|_| true) || page.forgotten * 2 >= page.weight()
+    let (mut all, mut most) = (0.0, 0.0_f64);
+    for (node, uses) in program.uses(page) {
+        let there = program.uses(page).filter(|(other, _)| *other == node);
+        most = most.max(there.map(|(_, uses)| uses).sum());
+        all += uses;
+    }
+    most * 2.0 <= all || page.forgotten * 2 >= page.weight()
 }
 
 /// Which of these moves even out what the program asks of nodes, by slot. Moves are pages with the
@@ -123,7 +121,7 @@ pub(crate) fn evened(
     let (mut before, mut after) = (0.0, 0.0);
     let mut granted = BTreeSet::new();
     for &(page, node) in moves {
-        let Some(home) = page.home.map(usize::from) else {
+        let Some(home) = page.node() else {
             continue;
         };
         let may = allowed.get(node).is_some_and(|&allowed| allowed);

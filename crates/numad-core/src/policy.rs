@@ -147,6 +147,14 @@ impl Program<'_> {
     pub fn nodes(&self) -> Vec<Option<usize>> {
         self.tasks.iter().map(|task| task.node).collect()
     }
+
+    /// Where a page is used from: the node of each of its accessors of whom that is known, by
+    /// position, with how often it came.
+    pub fn uses<'a>(&'a self, page: &'a Page) -> impl Iterator<Item = (usize, f64)> + 'a {
+        let node = |task: usize| self.tasks.get(task)?.node;
+        let users = page.users();
+        users.filter_map(move |(task, uses)| Some((node(task)?, uses)))
+    }
 }
 
 /// What papers keep of a page, without a limit to how many use it.
@@ -236,6 +244,18 @@ impl Page {
     #[inline]
     pub fn accessors(&self) -> &[Accessor] {
         &self.recent[..usize::from(self.accessor_count).min(ACCESSORS_MAX)]
+    }
+
+    /// The same as positions in [`Program::tasks`], with how often each came.
+    pub fn users(&self) -> impl Iterator<Item = (usize, f64)> + Clone + '_ {
+        let users = self.accessors().iter();
+        users.map(|user| (user.task as usize, f64::from(user.weight)))
+    }
+
+    /// The node it is on, by position; none while unknown.
+    #[must_use]
+    pub fn node(&self) -> Option<usize> {
+        self.home.map(usize::from)
     }
 
     /// The one who uses it most; of those who use it alike the first task.

@@ -132,7 +132,7 @@ impl Pressure {
             return None;
         }
         let demand = Demand::new(&self.model, program);
-        let stays_ns = demand.cost(nodes, home).sum_ns();
+        let stays_ns = demand.cost(nodes, Page::node).sum_ns();
         Some(FullModel { demand, stays_ns })
     }
 
@@ -170,13 +170,13 @@ impl Pressure {
         }
         let now = plan.program.nodes();
         let demand = Demand::of_memory(&self.model, plan.program);
-        let before = demand.cost(&now, home);
+        let before = demand.cost(&now, Page::node);
         let windows = plan.program.windows();
         let mut count = plan.moves.len();
         for _ in 0..PARTS_TRIED {
             let to = plan.destinations(count);
             let goes = |page: &Page| to.get(page.slot as usize).copied().flatten();
-            let after = demand.cost(&now, |page| goes(page).or(home(page)));
+            let after = demand.cost(&now, |page| goes(page).or(page.node()));
             let price = plan.price_ns(count);
             let pays = |before: f64, after: f64| {
                 let saved_ns = (before * (1.0 - DOUBT) - after) * windows;
@@ -218,8 +218,8 @@ impl FullModel<'_> {
     /// So the plan is held against the better of the two ways to stay: it is worth what it brings
     /// beside what its pages bring without it.
     pub(crate) fn worth(&self, plan: &ThreadPlan<'_>, price_ns: f64) -> Worth {
-        let goes = |page: &Page| plan.follows(page).or(home(page));
-        let comes = |page: &Page| plan.follows_in_place(page).or(home(page));
+        let goes = |page: &Page| plan.follows(page).or(page.node());
+        let comes = |page: &Page| plan.follows_in_place(page).or(page.node());
         let before = self.demand.cost(plan.before, comes).sum_ns();
         let after = self.demand.cost(plan.after, goes).sum_ns();
         Worth {
@@ -228,11 +228,6 @@ impl FullModel<'_> {
             evidence: None,
         }
     }
-}
-
-/// Where a page is.
-fn home(page: &Page) -> Option<usize> {
-    page.home.map(usize::from)
 }
 
 /// Pages that would go elsewhere, threads staying where they are.
@@ -297,15 +292,15 @@ impl ThreadPlan<'_> {
         let tasks = both.filter(|(before, after)| before != after).count();
         let (mut pages, mut farther) = (vec![0_u64; self.after.len()], 0.0);
         for page in self.program.pages {
-            let home = page.home.map(usize::from);
+            let home = page.node();
             let mut has_movers = false;
-            for user in page.accessors() {
-                let node = |nodes: &[Option<usize>]| nodes.get(user.task as usize).copied()?;
+            for (task, uses) in page.users() {
+                let node = |nodes: &[Option<usize>]| nodes.get(task).copied()?;
                 let (was, is) = (node(self.before), node(self.after));
                 has_movers |= was != is;
                 if let (Some(home), Some(was), Some(is), true) = (home, was, is, was != is) {
                     let apart = |node: usize| f64::from(distances.between(node, home));
-                    farther += f64::from(user.weight) * (apart(is) - apart(was));
+                    farther += uses * (apart(is) - apart(was));
                 }
             }
             let to = if has_movers { self.follows(page) } else { None };

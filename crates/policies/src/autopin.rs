@@ -337,7 +337,7 @@ fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
 /// Whether the samples of a page say that it gets nearer to who uses it, and not by chance.
 fn is_sure(program: &Program<'_>, page: &Page, node: usize) -> bool {
     let uses = page.weight() as f64;
-    let Some(home) = page.home.map(usize::from).filter(|_| uses > 0.0) else {
+    let Some(home) = page.node().filter(|_| uses > 0.0) else {
         return false;
     };
     let distances = program.topology.distances();

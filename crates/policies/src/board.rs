@@ -220,7 +220,7 @@ impl<'a> Board<'a> {
         self.anchors = vec![0.0; self.talkers.len() * nodes];
         let times = times_counted(program);
         for page in program.pages {
-            let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
+            let Some(home) = page.node().filter(|&home| home < nodes) else {
                 continue;
             };
             for accessor in page.accessors() {
@@ -245,14 +245,14 @@ impl<'a> Board<'a> {
         let away_ns = prices.gain_ns(away, program.window);
         self.homes = vec![0.0; self.talkers.len() * nodes];
         for page in program.pages {
-            let Some(home) = page.home.map(usize::from).filter(|&home| home < nodes) else {
+            let Some(home) = page.node().filter(|&home| home < nodes) else {
                 continue;
             };
             let moved_ns = page.span as f64 * prices.page_move_ns;
             let per_use = (moved_ns / (page.weight() as f64).max(1.0)).min(away_ns);
-            for accessor in page.accessors() {
-                if let Some(talker) = self.talker(accessor.task as usize) {
-                    self.homes[talker * nodes + home] += f64::from(accessor.weight) * per_use;
+            for (task, uses) in page.users() {
+                if let Some(talker) = self.talker(task) {
+                    self.homes[talker * nodes + home] += uses * per_use;
                 }
             }
         }

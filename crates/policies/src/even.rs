@@ -50,7 +50,7 @@ pub(crate) fn propose(
     let mut to = emptiest(&evenness, &free);
     // Where none may be the first to go none goes, in whatever order.
     let goes_first = |page: &Page| {
-        let ways = page.home.map(usize::from).zip(to);
+        let ways = page.node().zip(to);
         ways.is_some_and(|ways| evenness.evens(page.weight() as f64, ways)) && is_alike(page)
     };
     if !program.pages.iter().any(goes_first) {
@@ -61,7 +61,7 @@ pub(crate) fn propose(
     // for a second window to agree would wait for ever if chance chose.
     alike.sort_unstable_by_key(|page| (Reverse(page.samples.checked_ilog2()), page.key));
     for page in alike {
-        let Some((home, node)) = page.home.map(usize::from).zip(to) else {
+        let Some((home, node)) = page.node().zip(to) else {
             continue;
         };
         let parts = (evenness.parts(home), evenness.parts(node));

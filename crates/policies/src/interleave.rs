@@ -36,7 +36,7 @@ impl Policy for Dealt {
         }
         let nodes = &self.nodes;
         for page in program.pages {
-            let Some(home) = page.home.map(usize::from).filter(|_| !nodes.is_empty()) else {
+            let Some(home) = page.node().filter(|_| !nodes.is_empty()) else {
                 continue;
             };
             let turn = page.key.page % nodes.len() as u64;

@@ -78,7 +78,7 @@ fn is_faster_wide(
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
         let home = |page: &Page| {
             let to = moves.get(&page.key).copied();
-            to.or(page.home.map(usize::from))
+            to.or(page.node())
         };
         demand.cost(&nodes, home).sum_ns()
     };

@@ -119,7 +119,7 @@ impl<'a> Demand<'a> {
             .collect();
         // All of it thinking is a machine that nobody waits for; from there the waits only grow.
         self.think_ns.clone_from(&spent);
-        let asked = self.asked(&now, |page| page.home.map(usize::from));
+        let asked = self.asked(&now, Page::node);
         for _ in 0..LEARNING_ROUNDS {
             let found = self.congestion(&now, &asked);
             for (task, think) in self.think_ns.iter_mut().enumerate() {
@@ -236,16 +236,12 @@ fn add_at(amounts: &mut [f64], node: Option<usize>, amount: f64) {
 /// Visits the tasks that use a page, each with its part of the weight, and nobody with what is of
 /// all alike: of a page that is everyone's it is chance who is named.
 fn each_use(program: &Program<'_>, page: &Page, mut visit: impl FnMut(Option<usize>, f64)) {
-    let users = page.accessors();
     let mut own = 1.0;
     if page.is_everyones(program.tasks.len()) {
         own = page.remembered();
         visit(None, page.weight() as f64 * (1.0 - own));
     }
-    let users = users
-        .iter()
-        .map(|user| (user.task as usize, f64::from(user.weight)));
-    for (task, weight) in users.filter(|(task, _)| *task < program.tasks.len()) {
+    for (task, weight) in page.users().filter(|(task, _)| *task < program.tasks.len()) {
         visit(Some(task), weight * own);
     }
 }
@@ -259,10 +255,9 @@ pub fn asked_gbps(program: &Program<'_>) -> Vec<f64> {
         return asked;
     }
     for page in program.pages {
-        let Some(home) = page.home else { continue };
-        for accessor in page.accessors() {
-            let accesses = f64::from(accessor.weight) * program.memory_per_weight;
-            asked[usize::from(home)] += accesses * ACCESS_BYTES / window_ns;
+        if let Some(home) = page.node() {
+            let accesses = page.weight() as f64 * program.memory_per_weight;
+            asked[home] += accesses * ACCESS_BYTES / window_ns;
         }
     }
     asked
@@ -364,7 +359,7 @@ mod tests {
         let owned = crowd(1_000_000, 1000);
         let model = MachineModel::new(&owned.topology);
         let demand = Demand::new(&model, owned.program());
-        let now = demand.cost(&[Some(0); 8], |page| page.home.map(usize::from));
+        let now = demand.cost(&[Some(0); 8], Page::node);
         // Half a second of processor time each, when memory is not the limit.
         for time in &now.task_time_ns {
             assert!((4.9e8..5.1e8).contains(time), "{now:?}");

@@ -119,31 +119,31 @@ impl Prices {
 pub(crate) fn ways(program: &Program<'_>) -> f64 {
     let pages = program.pages.iter();
     pages
-        .filter_map(|page| Some(way(program, page, usize::from(page.home?))))
+        .filter_map(|page| Some(way(program, page, page.node()?)))
         .sum()
 }
 
 /// Distance of all uses of a page, if it is there.
 pub(crate) fn way(program: &Program<'_>, page: &Page, there: usize) -> f64 {
     let distances = program.topology.distances();
-    let users = page.accessors().iter().filter_map(|user| {
-        let from = program.tasks.get(user.task as usize)?.node?;
-        Some(f64::from(user.weight) * f64::from(distances.between(from, there)))
-    });
-    users.sum()
+    let far = |from: usize| f64::from(distances.between(from, there));
+    program
+        .uses(page)
+        .map(|(from, uses)| uses * far(from))
+        .sum()
 }
 
 /// How much each task uses of what is on each node.
 pub(crate) fn uses_by_node(pages: &[Page], tasks: usize, nodes: usize) -> Vec<Vec<f64>> {
     let mut uses = vec![vec![0.0; nodes]; tasks];
     for page in pages {
-        let Some(home) = page.home.map(usize::from) else {
+        let Some(home) = page.node() else {
             continue;
         };
-        for user in page.accessors() {
-            let of_task = uses.get_mut(user.task as usize);
+        for (task, own) in page.users() {
+            let of_task = uses.get_mut(task);
             if let Some(uses) = of_task.and_then(|of_task| of_task.get_mut(home)) {
-                *uses += f64::from(user.weight);
+                *uses += own;
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::cost::{Worth, way};
 use crate::engine::AttachOptions;
 use crate::evening::evened;
 use crate::evidence::{self, Certainty, Evidence, Scale};
-use crate::policy::{Accessor, Page, Program, Veto};
+use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure};
 use crate::published::Method;
 
@@ -162,8 +162,8 @@ impl PageCase<'_> {
                 gain.pages = left.take(wish, most, goes_aside(wish));
                 parts[wish.node] -= gain.pages;
                 let part = gain.pages as f64 / wish.pages as f64;
-                if let (Some(loads), Some(home)) = (&mut loads, page.home) {
-                    let ways = (usize::from(home), wish.node);
+                if let (Some(loads), Some(home)) = (&mut loads, page.node()) {
+                    let ways = (home, wish.node);
                     loads.moved(page.weight() as f64 * part, self.program.window_ns(), ways);
                 }
                 Ok(gain)
@@ -276,9 +276,8 @@ impl PageCase<'_> {
         }
         // The node was chosen by the same samples that now speak for it. Where not all users are
         // remembered, it could have been any.
-        let node = |user: &Accessor| self.program.tasks.get(user.task as usize)?.node;
         let nodes = match page.forgotten {
-            0 => evidence::ln_nodes(page.accessors().iter().filter_map(node), home),
+            0 => evidence::ln_nodes(self.program.uses(page).map(|(node, _)| node), home),
             _ => evidence::ln_plans(1, 1, self.allowed.len()),
         };
         let own = if wish.is_part {
@@ -297,7 +296,7 @@ impl PageCase<'_> {
             return Err(Veto::NotAllowed);
         }
         // A page whose place is not known may be gone, or shared: nothing to decide by.
-        let home = usize::from(page.home.ok_or(Veto::Evidence)?);
+        let home = page.node().ok_or(Veto::Evidence)?;
         if home == wish.node {
             return Err(Veto::AlreadyThere);
         }
@@ -332,14 +331,12 @@ impl PageCase<'_> {
         let slowdown = |memory| loads.map_or(1.0, |loads| loads.slowdown(memory));
         let (here, there) = (slowdown(home), slowdown(node));
         let distances = self.program.topology.distances();
-        for accessor in page.accessors() {
-            let user = self.program.tasks.get(accessor.task as usize);
-            if let Some(from) = user.and_then(|user| user.node) {
-                let (before, after) =
-                    (distances.between(from, home), distances.between(from, node));
-                let nearer = f64::from(before) * here - f64::from(after) * there;
-                visit(f64::from(accessor.weight), nearer);
-            }
+        for (from, accesses) in self.program.uses(page) {
+            let (before, after) = (distances.between(from, home), distances.between(from, node));
+            visit(
+                accesses,
+                f64::from(before) * here - f64::from(after) * there,
+            );
         }
     }
 

@@ -94,7 +94,7 @@ impl Lapt {
             let row = self.table.entry(page.key).or_insert_with(|| vec![0; nodes]);
             let at = |task: &u32| program.tasks[*task as usize].node;
             let to = map_page(row, record.vector.iter().filter_map(at));
-            let Some((node, home)) = to.zip(page.home.map(usize::from)) else {
+            let Some((node, home)) = to.zip(page.node()) else {
                 continue;
             };
             if node != home && free[node] >= program.page_bytes {

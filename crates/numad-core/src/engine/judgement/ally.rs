@@ -82,13 +82,12 @@ impl Alone {
         };
         for page in program.pages {
             let is_shared = users(page).nth(1).is_some();
-            for user in page.accessors() {
-                if let Some((own, shared)) = alone.each.get_mut(user.task as usize) {
-                    *(if is_shared { shared } else { own }) += f64::from(user.weight);
+            for (task, uses) in page.users() {
+                if let Some((own, shared)) = alone.each.get_mut(task) {
+                    *(if is_shared { shared } else { own }) += uses;
                 }
             }
-            let home = page.home.map(usize::from);
-            if let (Some(node), Some(home)) = (own_node(page, program.tasks), home) {
+            if let (Some(node), Some(home)) = (own_node(page, program.tasks), page.node()) {
                 let weight = page.weight() as f64;
                 alone.all += weight;
                 alone.far += if home == node { 0.0 } else { weight };

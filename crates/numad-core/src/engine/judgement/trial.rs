@@ -52,13 +52,11 @@ pub(super) fn measure(program: &Program<'_>, node_of: &[Option<usize>]) -> Measu
         }
     });
     for page in program.pages {
-        let Some(home) = page.home.map(usize::from) else {
+        let Some(home) = page.node() else {
             continue;
         };
-        for accessor in page.accessors() {
-            let user = node_of.get(accessor.task as usize).copied().flatten();
-            if let Some(here) = user {
-                let weight = f64::from(accessor.weight);
+        for (task, weight) in page.users() {
+            if let Some(&Some(here)) = node_of.get(task) {
                 measure.accesses += weight;
                 measure.accesses_far += weight * f64::from(distances.between(here, home));
                 measure.local += if here == home { weight } else { 0.0 };

@@ -1,9 +1,6 @@
 //! What tasks say to each other and ask of memory, from what was seen of them.
 
-use numad_core::cost::ACCESS_BYTES;
 use numad_core::{Page, Program};
-
-use crate::figures::whole;
 
 /// Most nodes times nodes and tasks for which the cost model compares several ways; each of them
 /// costs a question some 5 us.
@@ -46,24 +43,4 @@ pub(crate) fn uses(program: &Program<'_>) -> Vec<u64> {
         }
     }
     uses
-}
-
-/// What each task was seen to ask of memory, in MB/s.
-pub(crate) fn demand_mbps(program: &Program<'_>) -> Vec<u32> {
-    let mut accesses = vec![0.0; program.tasks.len()];
-    for accessor in program.pages.iter().flat_map(Page::accessors) {
-        if let Some(sum) = accesses.get_mut(accessor.task as usize) {
-            *sum += f64::from(accessor.weight) * program.memory_per_weight;
-        }
-    }
-    let window_us = program.window.as_nanos() as f64 / 1000.0;
-    let rate = |accesses: f64| {
-        if window_us > 0.0 {
-            accesses * ACCESS_BYTES / window_us
-        } else {
-            0.0
-        }
-    };
-    let mbps = |accesses| u32::try_from(whole(rate(accesses))).unwrap_or(u32::MAX);
-    accesses.into_iter().map(mbps).collect()
 }

@@ -10,15 +10,11 @@
 //! A plan replaces what is when what becomes nearer by it is at least `gain_min` of all that the
 //! moved tasks say, at the distance that nodes are apart on average ([`Board::is_worth`]); and when
 //! plans are compared the tasks that move have to pay that share of what they say as their price,
-//! or what it costs that their memory follows, where that is more. Besides, the gain has to be more
-//! than chance gives: with `W` events spread evenly over the pairs of `T` tasks the best partition
-//! still finds about `0.54 sqrt(W T)` more of them within its parts than a blind one (the ground
-//! state of Sherrington and Kirkpatrick's spin glass, 0.7632, in which every bisection of a random
-//! graph ends: Dembo, Montanari and Sen 2017). A plan that moves `m` tasks is one of some `T^m`,
-//! the best of which is off by at most `sqrt(2 m log2 T)` deviations of the events that it brings
-//! together or tears apart: where that is less, it is what counts, so that one pair can be told
-//! from a crowd. A placement that is no proper one, with somebody who has no seat, is replaced
-//! whenever that seats more.
+//! or what it costs that their memory follows, where that is more. A placement that is no proper
+//! one, with somebody who has no seat, is replaced whenever that seats more.
+//!
+//! Whether a gain could be chance is not asked here: the engine knows the samples behind it
+//! ([`numad_core::evidence`]).
 //!
 //! # Standing still
 //!
@@ -49,9 +45,6 @@ mod fit;
 mod naming;
 
 /// What a plan must bring near; shared by all policies that gather threads.
-///
-/// What separates noise from partners: of 64 tasks on 4 and on 8 nodes that talk by chance, 5
-/// sightings for each pair, no plan of 20 seeds gains 0.05 (a test of `deloc` has them).
 pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
     kind: share(0.05),
@@ -88,15 +81,8 @@ const PROCESS_PARTNERS: usize = 16;
 /// nothing.
 const FINER: u64 = 256;
 
-/// Excess of the best of all partitions over a blind one when amounts are chance, in units of
-/// `sqrt(events * tasks)`; 0.54 and a little.
-const CHANCE: f64 = 0.6;
-
 /// Share of the mean load of a node by which the highest must fall, as for `balance`.
 const EVENER: f64 = 0.1;
-
-/// Pairs that one sample makes at the most: the other accessors of a page.
-const PAIRS_PER_SAMPLE: f64 = (numad_core::policy::ACCESSORS_MAX - 1) as f64;
 
 /// What is to be mapped.
 #[derive(Debug)]
@@ -140,10 +126,6 @@ pub(crate) struct Board<'a> {
     task_move_ns: f64,
     /// What a unit of an amount costs by each unit of distance, as time; 0 where that is unknown.
     talk_ns: f64,
-    /// Amount of one event.
-    unit: f64,
-    /// What the best of all plans gains by chance.
-    noise: f64,
 }
 
 impl<'a> Board<'a> {
@@ -197,11 +179,9 @@ impl<'a> Board<'a> {
             homes: Vec::new(),
             task_move_ns: prices.task_move_ns,
             talk_ns: prices.gain_ns(prices.accesses_per_amount, program.window),
-            unit: 1.0,
-            noise: 0.0,
         };
         board.line_up();
-        board.listen(program.samples);
+        board.listen();
         board
     }
 
@@ -293,7 +273,7 @@ impl<'a> Board<'a> {
     }
 
     /// Lists the pairs, and the draw of processes.
-    fn listen(&mut self, samples: u64) {
+    fn listen(&mut self) {
         let mut pairs = Vec::new();
         for (one, &task) in (0_u32..).zip(&self.talkers) {
             let named = self.partners[task].iter().filter_map(|&(other, amount)| {
@@ -306,10 +286,6 @@ impl<'a> Board<'a> {
         }
         self.pairs = pairs;
         let total: f64 = self.pairs.iter().map(|pair| pair.2 as f64).sum();
-        let events = total.min(PAIRS_PER_SAMPLE * samples.max(1) as f64).max(1.0);
-        let tasks = self.talkers.len() as f64;
-        self.unit = total / events;
-        self.noise = CHANCE * total * (tasks / events).sqrt();
         let mut links = self.pairs.clone();
         self.draw(total, &mut links);
         self.edges = Edges::from_pairs(self.talkers.len(), &links);
@@ -422,24 +398,7 @@ impl<'a> Board<'a> {
             return after < before;
         }
         let gain = self.cost(from) - self.cost(to);
-        gain > 0.0
-            && gain >= gain_min * self.moved(from, to) * self.far
-            && gain >= self.chance(from, to) * self.far
-    }
-
-    /// What chance may bring together by a plan that moves so many.
-    fn chance(&self, from: &Plan, to: &Plan) -> f64 {
-        let (from, to) = (self.places(from), self.places(to));
-        let together = |places: &[usize], (one, other, _): &(u32, u32, u64)| {
-            places[*one as usize] == places[*other as usize]
-        };
-        let moved = from.iter().zip(&to).filter(|(from, to)| from != to).count();
-        let changed = self.pairs.iter();
-        let changed = changed.filter(|pair| together(&from, pair) != together(&to, pair));
-        let changed: f64 = changed.map(|pair| pair.2 as f64).sum();
-        let choices = moved as f64 * f64::from(to.len().max(2).ilog2());
-        let picked = (2.0 * choices * changed * self.unit).sqrt();
-        picked.min(self.noise)
+        gain > 0.0 && gain >= gain_min * self.moved(from, to) * self.far
     }
 
     /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come

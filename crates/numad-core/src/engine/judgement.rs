@@ -6,7 +6,7 @@
 //! fast the program gets on ([`pace`]), how often it began to do something else ([`era`]), whether
 //! there is anything to do ([`rest`]), and what is left to the kernel ([`ally`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use topology::TaskKey;
@@ -40,9 +40,6 @@ use pace::Pace;
 use rest::Ways;
 use trial::{Measure, Trial, Verdict, measure};
 
-/// Two tasks, in order.
-type Pair = (TaskKey, TaskKey);
-
 /// What is judged of one program.
 #[derive(Debug)]
 pub(super) struct Judgement {
@@ -57,8 +54,6 @@ pub(super) struct Judgement {
     rests: bool,
     /// Placements that had to be put back, less those that proved right since.
     strikes: u32,
-    /// Tasks that were apart and that the last judged window wanted together.
-    sought: BTreeSet<Pair>,
     /// Where the last judged window wanted tasks, those included that were there.
     planned: BTreeMap<TaskKey, usize>,
     /// Windows in a row that pages waited for threads.
@@ -194,7 +189,6 @@ impl Judgement {
             before: Ways::default(),
             rests: false,
             strikes: 0,
-            sought: BTreeSet::new(),
             planned: BTreeMap::new(),
             pages_waited: 0,
         }

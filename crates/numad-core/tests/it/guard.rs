@@ -151,34 +151,6 @@ fn a_method_as_published_moves_threads_to_and_fro_as_it_wants() {
 }
 
 #[test]
-fn windows_agree_about_partners_whichever_of_them_is_to_move() {
-    let mut world = World::new("2x2@10,20");
-    let restless = AttachOptions {
-        hold: Duration::ZERO,
-        ..options()
-    };
-    let (_, script) = world.attach(10, &[0, 1, 2, 3], restless);
-    let mut want = |threads: &[(u32, usize)], partners: &[(u32, u32)]| {
-        let mut script = script.lock().unwrap();
-        script.threads = threads.to_vec();
-        script.partners = partners.to_vec();
-        drop(script);
-        world.window().orders()
-    };
-    assert_eq!(
-        want(&[(10, 0), (11, 0), (12, 1), (13, 1)], &[(10, 11), (12, 13)]),
-        "10>0 11>0 12>1 13>1"
-    );
-    // Other partners: two exchanges bring them together, and one is as good as the other.
-    let partners = [(10, 12), (11, 13)];
-    assert_eq!(want(&[(11, 1), (12, 0)], &partners), "");
-    assert_eq!(want(&[(10, 1), (13, 0)], &partners), "10>1 13>0");
-    // Partners that only one window saw are not followed.
-    assert_eq!(want(&[(10, 0), (13, 1)], &[(10, 11), (12, 13)]), "");
-    assert_eq!(want(&[(10, 0), (11, 1)], &[(10, 13), (11, 12)]), "");
-}
-
-#[test]
 fn room_is_judged_on_the_placement_that_comes_out() {
     let mut world = World::new("2x1@10,20");
     let (_, script) = world.attach(10, &[0, 1], options());

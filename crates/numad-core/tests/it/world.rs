@@ -19,8 +19,6 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) threads: Vec<(u32, usize)>,
-    /// Threads that are to be together; the reason of every wish for one of them.
-    pub(crate) partners: Vec<(u32, u32)>,
     pub(crate) pages: Vec<(u64, usize)>,
     pub(crate) fates: Vec<(Proposal, Fate)>,
     /// What it wanted of threads stands.
@@ -54,19 +52,11 @@ impl Policy for Scripted {
         script.beside = beside(program);
         let position = |tid: u32| program.tasks.iter().position(|task| task.key.tid.0 == tid);
         for &(tid, node) in &script.threads {
-            let partner = script.partners.iter().find_map(|&(one, other)| match tid {
-                tid if tid == one => position(other),
-                tid if tid == other => position(one),
-                _ => None,
-            });
             if let Some(task) = position(tid) {
                 out.push(Proposal::PlaceTask {
                     task,
                     node,
-                    reason: partner.map_or(Reason::Order, |partner| Reason::Partner {
-                        with: program.tasks[partner].key,
-                        amount: 1,
-                    }),
+                    reason: Reason::Order,
                 });
             }
         }

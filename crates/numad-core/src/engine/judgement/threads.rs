@@ -1,10 +1,8 @@
 //! Which threads of those that a policy wants elsewhere go.
 
-use topology::TaskKey;
-
 use super::super::orders::TaskGrant;
 use super::super::wishes::Wishes;
-use super::{Decision, Judgement, Limits, Pair, Regime};
+use super::{Decision, Judgement, Limits, Regime};
 use crate::cost;
 use crate::evidence::Evidence;
 use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts, WeighedPlacement};
@@ -52,7 +50,7 @@ impl Judgement {
     ) {
         self.release(limits.now);
         let all_held = decision.remedy.is_some() || self.is_held(limits.now);
-        let standings = self.standings(program, wanted, all_held);
+        let standings = self.standings(program, &wanted.standings, all_held);
         let wishes: Vec<TaskWish> = wanted
             .proposals
             .iter()
@@ -88,7 +86,7 @@ impl Judgement {
             }
         }
         if limits.evidence {
-            self.note_wishes(program, wanted.proposals, &wishes);
+            self.note_wishes(program, &wishes);
         }
         for wish in kept {
             decision.grant(program, wish, Reason::Stay, None);
@@ -128,32 +126,20 @@ impl Judgement {
 
     /// What is known of tasks, by position. While an earlier placement is put back, and until the program does
     /// something else or a long time has gone by, nobody moves.
-    ///
-    /// A wish for a task agrees with the last window if that wanted it on the same node, or together with the same
-    /// partner, whichever of the two was to move: of two exchanges that bring the same partners together one
-    /// is as good as the other, and a policy may find now this one and now that.
     fn standings(
         &self,
         program: &Program<'_>,
-        wanted: &Wishes<'_>,
+        known: &[Standing],
         all_held: bool,
     ) -> Vec<Standing> {
-        let tasks = program.tasks.iter().zip(&wanted.standings);
-        let mut standings: Vec<Standing> = tasks
+        let tasks = program.tasks.iter().zip(known);
+        tasks
             .map(|(task, known)| Standing {
                 held: all_held || known.held,
                 wanted: self.planned.get(&task.key).copied(),
                 ..*known
             })
-            .collect();
-        for (task, node, pair) in partners(program, wanted.proposals) {
-            if self.sought.contains(&pair)
-                && let Some(standing) = standings.get_mut(task)
-            {
-                standing.wanted = Some(node);
-            }
-        }
-        standings
+            .collect()
     }
 
     /// Whether windows agree that threads are misplaced, if not about the node of each: what is
@@ -175,14 +161,8 @@ impl Judgement {
         wanted < stay && (is_new || stay - then >= AGREES * (stay - wanted))
     }
 
-    /// Keeps where tasks were wanted and with whom, so that the next window can agree.
-    fn note_wishes(&mut self, program: &Program<'_>, proposals: &[Proposal], wishes: &[TaskWish]) {
-        let apart = |&(task, node, _): &(usize, usize, Pair)| {
-            let task = program.tasks.get(task);
-            task.is_some_and(|task| task.node != Some(node))
-        };
-        let sought = partners(program, proposals).filter(apart);
-        self.sought = sought.map(|(_, _, pair)| pair).collect();
+    /// Keeps where tasks were wanted, so that the next window can agree.
+    fn note_wishes(&mut self, program: &Program<'_>, wishes: &[TaskWish]) {
         let keyed = |&(task, node): &TaskWish| Some((program.tasks.get(task)?.key, node));
         self.planned = wishes.iter().rev().filter_map(keyed).collect();
     }
@@ -217,23 +197,4 @@ fn wished_nodes(program: &Program<'_>, wishes: &[TaskWish]) -> Vec<Option<usize>
         }
     }
     nodes
-}
-
-/// Tasks that are wished to a node for the sake of a partner, and the pair.
-fn partners<'a>(
-    program: &Program<'a>,
-    proposals: &'a [Proposal],
-) -> impl Iterator<Item = (usize, usize, Pair)> + use<'a> {
-    let tasks = program.tasks;
-    proposals.iter().filter_map(move |proposal| match proposal {
-        Proposal::PlaceTask {
-            task,
-            node,
-            reason: Reason::Partner { with, .. },
-        } => {
-            let own: TaskKey = tasks.get(*task)?.key;
-            Some((*task, *node, (own.min(*with), own.max(*with))))
-        }
-        _ => None,
-    })
 }

@@ -41,11 +41,11 @@ impl PageChoice {
         let model = machine(program);
         let tells = program.prices.tell_how_often();
         if !(tells && (self.goes_wide || is_busy(program, &model))) {
-            return self.wide.pass(now, program);
+            return;
         }
         let nodes = program.nodes();
         let mut wide = Vec::new();
-        self.wide.propose(now, program, &nodes, &mut wide);
+        self.wide.propose(program, &nodes, &mut wide);
         self.goes_wide = is_faster_wide((program, &model), &out[first..], &wide);
         if self.goes_wide {
             out.truncate(first);

@@ -21,17 +21,16 @@
 //!
 //! Bandwidth is what [`MachineModel`] knows: measured by `numadctl characterize`, told by firmware, or
 //! estimated from distances. Demand is `weight * accesses per unit of weight * line size / tau`. The
-//! paper's tau is the second that one of its cycles takes; ours is the time that the weights cover
-//! (`Coverage`), because weights fade by half with every window instead of beginning anew.
+//! paper's tau is the second that one of its cycles takes, ours the window.
 //!
-//! What a saturated memory delivers is less than what is asked of it; `appetite` says how much was.
+//! What a saturated memory delivers is less than what is asked of it; [`Demand::appetite`] says how
+//! much was.
 //!
 //! There are no hash conflicts: the engine's page table drops the least used page of a full set
 //! and counts it, where the paper's hash lets two pages count as one.
 //!
 //! [`MachineModel`]: numad_core::cost::MachineModel
 
-mod appetite;
 mod asked;
 mod order;
 pub mod pages;
@@ -43,7 +42,7 @@ mod threads;
 
 use std::time::Duration;
 
-use numad_core::cost::{ACCESS_BYTES, MachineModel, Prices};
+use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps};
 use numad_core::{
     Page, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
 };
@@ -52,7 +51,6 @@ use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
 use crate::factory::{Factory, share};
 use crate::figures::whole;
-use crate::history::began;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -103,7 +101,6 @@ pub(crate) static PTB: Factory = Factory {
             pages: PagePhase {
                 c2: Choice::read(settings, C2, 1.0, 32.0)?,
                 min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
-                ..PagePhase::default()
             },
         }))
     },
@@ -154,9 +151,9 @@ struct PagesThreadsBandwidth {
 }
 
 impl Policy for PagesThreadsBandwidth {
-    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let nodes = self.threads.propose(program, out);
-        self.pages.propose(now, program, &nodes, out);
+        self.pages.propose(program, &nodes, out);
     }
 
     fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
@@ -171,33 +168,26 @@ impl Policy for PagesThreadsBandwidth {
 pub(crate) struct PagePhase {
     c2: Choice,
     min_acc: Choice,
-    coverage: Coverage,
 }
 
 impl PagePhase {
-    /// Lets a window pass without asking: how much time the weights of pages cover has to be known.
-    pub(crate) fn pass(&mut self, now: Time, program: &Program<'_>) {
-        let _covered = self.coverage.until(now, program.window);
-    }
-
     /// Appends page moves for threads on these nodes.
     pub(crate) fn propose(
-        &mut self,
-        now: Time,
+        &self,
         program: &Program<'_>,
         nodes: &[Option<usize>],
         out: &mut Vec<Proposal>,
     ) {
-        let covered_ns = self.coverage.until(now, program.window).as_nanos() as f64;
-        if covered_ns <= 0.0 || program.pages.is_empty() {
+        let window_ns = program.window.as_nanos() as f64;
+        if window_ns <= 0.0 || program.pages.is_empty() {
             return;
         }
         let model = &MachineModel::new(program.topology);
-        let gbps_per_weight = program.prices.accesses_per_amount * ACCESS_BYTES / covered_ns;
+        let gbps_per_weight = program.memory_per_weight * ACCESS_BYTES / window_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
-        let appetite = appetite::of(program, model, gbps_per_weight);
+        let appetite = Demand::of_memory(model, *program).appetite();
         let listing = Listing::new(model, nodes, gbps_per_weight);
-        let listing = listing.with_appetite(&appetite);
+        let listing = listing.with_appetite(&appetite, &asked_gbps(program));
         let listing = listing.beside(program.others_gbps);
         let listing = listing.minding_detours(program.topology);
         listing.standing_still(program, Room::of(program), stickiness, out);
@@ -296,28 +286,4 @@ fn sums(pages: &[Page]) -> (f64, f64) {
         weight += page.weight();
     }
     (weight as f64, samples as f64)
-}
-
-/// How much time the weights of pages stand for.
-///
-/// The engine halves them when a window ends, so that after many windows they hold what two of them
-/// saw, and after the first what that one did. A window that had too few samples goes on: then the next
-/// call tells a longer window with the same beginning.
-#[derive(Clone, Copy, Debug, Default)]
-struct Coverage {
-    began: Option<Time>,
-    before: Duration,
-    all: Duration,
-}
-
-impl Coverage {
-    fn until(&mut self, now: Time, window: Duration) -> Duration {
-        let began = began(now, window);
-        if self.began != Some(began) {
-            self.began = Some(began);
-            self.before = self.all / 2;
-        }
-        self.all = self.before + window;
-        self.all
-    }
 }

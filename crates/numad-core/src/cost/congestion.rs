@@ -62,6 +62,27 @@ impl Congestion {
     pub fn task_latency_ns(&self, task: usize) -> f64 {
         self.latencies[task]
     }
+
+    fn at_rest(nodes: usize, tasks: usize) -> Self {
+        Self {
+            nodes,
+            latency_ns: vec![0.0; nodes * nodes],
+            transfer_ns: vec![0.0; nodes * nodes],
+            controller_use: vec![0.0; nodes],
+            link_use: vec![0.0; nodes * nodes],
+            rates: vec![0.0; tasks],
+            latencies: vec![0.0; tasks],
+            residual: 0.0,
+            rounds: 0,
+        }
+    }
+
+    /// How long an access takes to be answered, those that a task's own caches answer included.
+    fn wait_ns(&self, load: &TaskLoad<'_>) -> f64 {
+        let row = load.node * self.nodes..(load.node + 1) * self.nodes;
+        let memory = dot(load.shares, &self.latency_ns[row.clone()]);
+        memory + dot(load.transfers, &self.transfer_ns[row])
+    }
 }
 
 /// Share of what a controller gives up to which it is not busy: at half of it an access waits less
@@ -109,22 +130,8 @@ pub fn solve(model: &MachineModel, loads: &[TaskLoad<'_>]) -> Congestion {
         assert_eq!(load.shares.len(), nodes, "one share for each node");
         assert_eq!(load.transfers.len(), nodes, "one transfer for each node");
     }
-    let mut state = Congestion {
-        nodes,
-        latency_ns: vec![0.0; nodes * nodes],
-        transfer_ns: vec![0.0; nodes * nodes],
-        controller_use: vec![0.0; nodes],
-        link_use: vec![0.0; nodes * nodes],
-        rates: vec![0.0; loads.len()],
-        latencies: vec![0.0; loads.len()],
-        residual: 0.0,
-        rounds: 0,
-    };
-    let mut follows = Use {
-        controllers: vec![0.0; nodes],
-        links: vec![0.0; nodes * nodes],
-        transfers: vec![0.0; nodes * nodes],
-    };
+    let mut state = Congestion::at_rest(nodes, loads.len());
+    let mut follows = Use::none(nodes);
     demand(model, loads, &mut state, &mut follows);
     state.residual = follows.difference(&state);
     while state.residual > AGREED && state.rounds < ROUNDS_MAX {
@@ -137,6 +144,17 @@ pub fn solve(model: &MachineModel, loads: &[TaskLoad<'_>]) -> Congestion {
     state
 }
 
+/// How long each task waits for one access when each makes so many in a nanosecond.
+pub(super) fn waits_ns(model: &MachineModel, loads: &[TaskLoad<'_>], rates: &[f64]) -> Vec<f64> {
+    let nodes = model.nodes();
+    let mut state = Congestion::at_rest(nodes, loads.len());
+    let mut follows = Use::none(nodes);
+    follow(model, loads, rates, &mut follows);
+    (state.controller_use, state.link_use) = (follows.controllers, follows.links);
+    latencies(model, &mut state);
+    loads.iter().map(|load| state.wait_ns(load)).collect()
+}
+
 /// One number for each controller and each link.
 struct Use {
     controllers: Vec<f64>,
@@ -146,6 +164,14 @@ struct Use {
 }
 
 impl Use {
+    fn none(nodes: usize) -> Self {
+        Self {
+            controllers: vec![0.0; nodes],
+            links: vec![0.0; nodes * nodes],
+            transfers: vec![0.0; nodes * nodes],
+        }
+    }
+
     fn difference(&self, state: &Congestion) -> f64 {
         let controllers = self.controllers.iter().zip(&state.controller_use);
         let links = self.links.iter().zip(&state.link_use);
@@ -200,18 +226,24 @@ const NEWTON_STEPS: u32 = 32;
 /// the use that follows from these.
 fn demand(model: &MachineModel, loads: &[TaskLoad<'_>], state: &mut Congestion, follows: &mut Use) {
     latencies(model, state);
-    let nodes = state.nodes;
-    follows.links.fill(0.0);
-    follows.transfers.fill(0.0);
     for (task, load) in loads.iter().enumerate() {
-        let row = load.node * nodes..(load.node + 1) * nodes;
-        let memory = dot(load.shares, &state.latency_ns[row.clone()]);
-        let wait = memory + dot(load.transfers, &state.transfer_ns[row.clone()]);
+        let wait = state.wait_ns(load);
         let reached = load.shares.iter().sum::<f64>() + load.transfers.iter().sum::<f64>();
         let time = load.think_ns + wait / load.overlap.max(1.0);
         state.rates[task] = load.running / time.max(ACCESS_TIME_MIN_NS);
         state.latencies[task] = if reached > 0.0 { wait / reached } else { 0.0 };
-        let traffic = state.rates[task] * ACCESS_BYTES;
+    }
+    follow(model, loads, &state.rates, follows);
+}
+
+/// The use that follows from rates.
+fn follow(model: &MachineModel, loads: &[TaskLoad<'_>], rates: &[f64], follows: &mut Use) {
+    let nodes = model.nodes();
+    follows.links.fill(0.0);
+    follows.transfers.fill(0.0);
+    for (load, rate) in loads.iter().zip(rates) {
+        let row = load.node * nodes..(load.node + 1) * nodes;
+        let traffic = rate * ACCESS_BYTES;
         add(&mut follows.links[row.clone()], load.shares, traffic);
         add(&mut follows.transfers[row], load.transfers, traffic);
     }

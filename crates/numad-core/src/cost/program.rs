@@ -1,6 +1,6 @@
 //! The full model asked about a program as policies see it: what would it get from a placement?
 
-use super::congestion::{Congestion, TaskLoad, solve};
+use super::congestion::{TaskLoad, solve, waits_ns};
 use super::machine::{ACCESS_BYTES, MachineModel, OVERLAP};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, Program, Task};
@@ -28,9 +28,6 @@ struct Asked {
     shares: Vec<f64>,
     transfers: Vec<f64>,
 }
-
-/// Rounds of learning; each leaves a small part of the error of the one before.
-const LEARNING_ROUNDS: u32 = 4;
 
 /// What a program gets from a placement.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,31 +98,51 @@ impl<'a> Demand<'a> {
         demand
     }
 
-    /// Finds the thinking time that explains the processor time that was seen.
+    /// Finds the thinking time that explains the processor time that was seen: what is left of it
+    /// after the waits at the rates that were seen.
     fn learn_thinking(&mut self) {
-        let tasks = self.program.tasks;
-        let now: Vec<Option<usize>> = tasks.iter().map(|task| task.node).collect();
-        let window_ns = self.program.window_ns();
-        let spent: Vec<f64> = tasks
-            .iter()
-            .zip(&self.accesses)
-            .map(|(task, &accesses)| {
-                if accesses > 0.0 {
-                    task.busy * window_ns / accesses
-                } else {
-                    0.0
-                }
-            })
-            .collect();
-        // All of it thinking is a machine that nobody waits for; from there the waits only grow.
-        self.think_ns.clone_from(&spent);
+        let now = self.program.nodes();
         let asked = self.asked(&now, Page::node);
-        for _ in 0..LEARNING_ROUNDS {
-            let found = self.congestion(&now, &asked);
-            for (task, think) in self.think_ns.iter_mut().enumerate() {
-                *think = (spent[task] - found.task_latency_ns(task) / OVERLAP).max(0.0);
-            }
-        }
+        let loads = self.loads(&now, &asked);
+        let spent = self.spent_ns();
+        let rate = |(load, &spent): (&TaskLoad<'_>, &f64)| match spent > 0.0 {
+            true => load.running / spent,
+            false => 0.0,
+        };
+        let rates: Vec<f64> = loads.iter().zip(&spent).map(rate).collect();
+        let think = spent.iter().zip(waits_ns(self.model, &loads, &rates));
+        let think = think.map(|(spent, wait)| (spent - wait / OVERLAP).max(0.0));
+        self.think_ns = think.collect();
+    }
+
+    /// Processor time that each task was seen to take for an access, thinking included.
+    fn spent_ns(&self) -> Vec<f64> {
+        let window_ns = self.program.window_ns();
+        let tasks = self.program.tasks.iter().zip(&self.accesses);
+        let spent = tasks.map(|(task, &accesses)| match accesses > 0.0 {
+            true => task.busy * window_ns / accesses,
+            false => 0.0,
+        });
+        spent.collect()
+    }
+
+    /// How many times as much each task would ask of memory if all of it were near and idle; 1 for
+    /// one whose node is not known.
+    ///
+    /// Samples tell what memory delivered. Of a saturated controller that is all it has, however
+    /// much its tasks wait for. What they would ask if nothing made them wait hardly depends on
+    /// where their pages are, so that a plan that goes by it does not change it.
+    #[must_use]
+    pub fn appetite(&self) -> Vec<f64> {
+        let faster = |(task, (spent, think)): (&Task, (f64, &f64))| {
+            let Some(node) = task.node else { return 1.0 };
+            let latencies = (0..self.model.nodes()).map(|to| self.model.latency_ns(node, to));
+            let idle = think + latencies.fold(f64::INFINITY, f64::min) / OVERLAP;
+            f64::max(spent / idle, 1.0)
+        };
+        let tasks = self.program.tasks.iter();
+        let times = self.spent_ns().into_iter().zip(&self.think_ns);
+        tasks.zip(times).map(faster).collect()
     }
 
     /// What the program would get if its tasks were on these nodes and its pages where `home_of`
@@ -139,7 +156,8 @@ impl<'a> Demand<'a> {
         node_of: &[Option<usize>],
         home_of: impl Fn(&Page) -> Option<usize>,
     ) -> PlacementCost {
-        let found = self.congestion(node_of, &self.asked(node_of, home_of));
+        let asked = self.asked(node_of, home_of);
+        let found = solve(self.model, &self.loads(node_of, &asked));
         let time = |task: usize| match found.access_time_ns(task) {
             Some(each) => each * self.accesses[task],
             None => 0.0,
@@ -161,11 +179,10 @@ impl<'a> Demand<'a> {
         }
     }
 
-    fn congestion(&self, node_of: &[Option<usize>], asked: &Asked) -> Congestion {
+    fn loads<'s>(&self, node_of: &[Option<usize>], asked: &'s Asked) -> Vec<TaskLoad<'s>> {
         let nodes = self.model.nodes();
-        let loads: Vec<TaskLoad<'_>> = node_of
-            .iter()
-            .enumerate()
+        let tasks = node_of.iter().enumerate();
+        tasks
             .map(|(task, &node)| TaskLoad {
                 node: node.unwrap_or(0),
                 shares: &asked.shares[task * nodes..][..nodes],
@@ -178,8 +195,7 @@ impl<'a> Demand<'a> {
                     0.0
                 },
             })
-            .collect();
-        solve(self.model, &loads)
+            .collect()
     }
 
     fn shares(&self, home_of: impl Fn(&Page) -> Option<usize>) -> Vec<f64> {
@@ -418,8 +434,55 @@ mod tests {
         let mut owned = crowd(0, 0);
         owned.pages.clear();
         let model = MachineModel::new(&owned.topology);
-        let cost = Demand::new(&model, owned.program()).cost(&[None; 8], |_| None);
+        let demand = Demand::new(&model, owned.program());
+        let cost = demand.cost(&[None; 8], |_| None);
         assert!(cost.longest_ns() <= 0.0);
+        check_appetites(&demand.appetite(), 1.0..1.001);
+    }
+
+    /// Appetites of tasks that are busy all the time and ask for so many GB/s, all on node 0, of
+    /// memory that is evenly on these nodes.
+    fn appetites(tasks: u32, gbps: f64, homes: &[u16]) -> Vec<f64> {
+        let mut owned = crowd(0, 0);
+        owned.tasks = (0..tasks).map(|tid| task(tid, 0)).collect();
+        owned.live = CommMatrix::new(owned.tasks.len());
+        let of_task = |one| homes.iter().map(move |&home| page(0, one, 1, home));
+        owned.pages = (0..tasks).flat_map(of_task).collect();
+        let mut program = owned.program();
+        let each_gbps = gbps / homes.len() as f64;
+        program.memory_per_weight = each_gbps * program.window_ns() / ACCESS_BYTES;
+        let model = MachineModel::new(&owned.topology);
+        Demand::of_memory(&model, program).appetite()
+    }
+
+    #[track_caller]
+    fn check_appetites(found: &[f64], expected: std::ops::Range<f64>) {
+        let is_right = found.iter().all(|factor| expected.contains(factor));
+        assert!(is_right, "{found:?}");
+    }
+
+    #[test]
+    fn who_does_not_wait_asks_for_what_it_gets() {
+        check_appetites(&appetites(1, 0.01, &[0]), 1.0..1.001);
+        check_appetites(&appetites(8, 1.0, &[0]), 1.0..1.001);
+    }
+
+    #[test]
+    fn who_waits_would_ask_for_more_but_not_for_more_than_a_core_can() {
+        // Eight cores could ask for 57 GB/s, the controller gives 24.9.
+        check_appetites(&appetites(8, 2.85, &[0]), 2.0..2.5);
+        // Far memory, nobody else there: 99 of 189 nanoseconds are the way.
+        check_appetites(&appetites(1, 3.38, &[1]), 2.0..2.2);
+        // A tenth of that: the rest of the time is the task's own.
+        check_appetites(&appetites(1, 0.338, &[1]), 1.0..1.06);
+    }
+
+    #[test]
+    fn where_pages_are_does_not_change_what_tasks_would_ask() {
+        let whole = |gbps: f64, homes: &[u16]| gbps * appetites(8, gbps, homes)[0];
+        // The same eight cores, before and after two thirds of their pages went away.
+        let (before, after) = (whole(2.85, &[0]), whole(4.3, &[0, 1, 2]));
+        assert!((before / after - 1.0).abs() < 0.2, "{before} {after}");
     }
 
     #[test]

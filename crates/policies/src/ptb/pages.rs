@@ -32,7 +32,6 @@ use numad_core::cost::{MachineModel, queue};
 use numad_core::{Page, Program, Proposal, Reason};
 use topology::Topology;
 
-use super::appetite::Appetite;
 use super::asked::{Asked, Chance, NOWHERE};
 use super::paths::Paths;
 use crate::figures::whole;
@@ -240,15 +239,16 @@ impl Listing {
         }
     }
 
-    /// The same where each task would ask for more than it was seen to ask.
+    /// The same where each task would ask for so many times what it was seen to ask, and each memory
+    /// was seen to be asked for so many GB/s.
     #[must_use]
-    pub(super) fn with_appetite(mut self, appetite: &Appetite) -> Self {
-        for ((_, each), &factor) in self.users.iter_mut().zip(&appetite.factors) {
+    pub(super) fn with_appetite(mut self, factors: &[f64], seen_gbps: &[f64]) -> Self {
+        for ((_, each), &factor) in self.users.iter_mut().zip(factors) {
             #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
             let factor = factor as f32;
             *each *= factor;
         }
-        let seen = appetite.seen_gbps.iter().zip(&self.memory);
+        let seen = seen_gbps.iter().zip(&self.memory);
         let seen = seen.map(|(gbps, gives)| gbps / gives.max(f64::MIN_POSITIVE));
         self.seen = seen.collect();
         self

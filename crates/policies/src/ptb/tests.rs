@@ -198,19 +198,3 @@ fn what_moves_cost_decides_what_auto_asks_for() {
     // Before any was measured the paper's values are the most that is asked.
     assert_eq!(moves(2_000.0, 0.01), 100);
 }
-
-#[test]
-fn weights_cover_two_windows_once_they_have_faded() {
-    let (mut coverage, ms) = (Coverage::default(), Duration::from_millis);
-    let mut now = Time(0);
-    let mut next = |length| {
-        now = now.after(ms(length));
-        coverage.until(now, ms(length)).as_millis()
-    };
-    assert_eq!([next(500), next(500), next(500)], [500, 750, 875]);
-    // A window that goes on is told again, longer, with the same beginning.
-    let (mut coverage, begin) = (Coverage::default(), Time(0));
-    let mut until = |at, length| coverage.until(begin.after(ms(at)), ms(length)).as_millis();
-    assert_eq!([until(500, 500), until(1000, 1000)], [500, 1000]);
-    assert_eq!(until(1500, 500), 1000);
-}

@@ -4,8 +4,7 @@
 //! minimised is the weighted sum of squared distances of the bins to the mean of their cluster (DeLoc,
 //! dissertation, chapter 2). In one dimension the clusters of an optimum are intervals, so dynamic
 //! programming over the sorted bins finds it for every number of clusters, and the result depends on no
-//! seed. The best last cut moves to the right only, so each further cluster takes `n log n` steps, and
-//! the work for fewer clusters is the start of that for more.
+//! seed. The work for fewer clusters is the start of that for more.
 
 use std::ops::Range;
 
@@ -56,19 +55,25 @@ impl Clusters {
         clusters.cuts.push(vec![0; count + 1]);
         clusters.spread.push(before[count]);
         for number in 2..=most.min(count) {
-            let mut layer = Layer {
-                clusters: &clusters,
-                before: &before,
-                costs: vec![0.0; count + 1],
-                cuts: vec![0; count + 1],
-            };
-            layer.fill(number..count + 1, number - 1..count);
-            let Layer { costs, cuts, .. } = layer;
+            let (costs, cuts) = clusters.one_more(number, &before);
             before = costs;
             clusters.cuts.push(cuts);
             clusters.spread.push(before[count]);
         }
         clusters
+    }
+
+    /// What this many clusters cost and where the last of them begins, by how many of the bins take
+    /// part, given what one cluster less costs.
+    fn one_more(&self, number: usize, before: &[f64]) -> (Vec<f64>, Vec<usize>) {
+        let cost = |start: usize, end: usize| before[start] + self.spread_of(start..end);
+        let best = |end: usize| {
+            let begins = (number - 1..end).map(|start| (cost(start, end), start));
+            let least = begins.min_by(|(one, _), (other, _)| one.total_cmp(other));
+            least.unwrap_or((f64::INFINITY, number - 1))
+        };
+        let fewer = std::iter::repeat_n((0.0, 0), number);
+        fewer.chain((number..before.len()).map(best)).unzip()
     }
 
     /// The bins of each of this many clusters.
@@ -137,36 +142,6 @@ impl Clusters {
         } else {
             0.0
         }
-    }
-}
-
-/// The costs for one more cluster.
-struct Layer<'a> {
-    clusters: &'a Clusters,
-    /// Costs with one cluster less, by how many of the bins take part.
-    before: &'a [f64],
-    costs: Vec<f64>,
-    cuts: Vec<usize>,
-}
-
-impl Layer<'_> {
-    /// Fills the costs of these ends, whose last cluster begins within `starts`: the middle end first,
-    /// whose cut bounds those of the ends on either side.
-    fn fill(&mut self, ends: Range<usize>, starts: Range<usize>) {
-        if ends.is_empty() {
-            return;
-        }
-        let end = ends.start + (ends.end - ends.start) / 2;
-        let mut best = (f64::INFINITY, starts.start);
-        for start in starts.start..starts.end.min(end) {
-            let cost = self.before[start] + self.clusters.spread_of(start..end);
-            if cost < best.0 {
-                best = (cost, start);
-            }
-        }
-        (self.costs[end], self.cuts[end]) = best;
-        self.fill(ends.start..end, starts.start..best.1 + 1);
-        self.fill(end + 1..ends.end, best.1..starts.end);
     }
 }
 

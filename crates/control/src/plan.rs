@@ -14,8 +14,8 @@ pub const FORMAT: u32 = 1;
 /// Most bytes of a file: 65,536 places of 128 processors stay below.
 pub const BYTES_MAX: usize = 64 << 20;
 
-/// Most processors that a number may name.
-const CPUS_MAX: u32 = 1 << 20;
+/// Highest number of a node, core or processor: those of a topology end there too, by an assertion.
+pub const ID_MAX: u32 = 65_535;
 
 /// A plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,8 +145,13 @@ fn check(plan: &Plan) -> Result<(), String> {
         if !taken.insert((place.machine, place.core)) {
             return Err(format!("{word} {number} is on a core that another has"));
         }
+        if place.node > ID_MAX || place.core > ID_MAX {
+            return Err(format!(
+                "{word} {number} is on a node or core above {ID_MAX}"
+            ));
+        }
         let ascending = place.cpus.windows(2).all(|pair| pair[0] < pair[1]);
-        if place.cpus.is_empty() || !ascending || place.cpus.iter().any(|&it| it >= CPUS_MAX) {
+        if place.cpus.is_empty() || !ascending || place.cpus.iter().any(|&it| it > ID_MAX) {
             return Err(format!("{word} {number} has no proper list of processors"));
         }
     }
@@ -222,6 +227,15 @@ mod tests {
         refused(
             |plan| plan.places[0].cpus = vec![3, 3],
             "list of processors",
+        );
+        refused(
+            |plan| plan.places[0].cpus = vec![65_536],
+            "list of processors",
+        );
+        refused(|plan| plan.places[1].node = 65_536, "above 65535");
+        refused(
+            |plan| (plan.machines[0].cores, plan.places[1].core) = (70_000, 65_536),
+            "above 65535",
         );
     }
 }

@@ -111,6 +111,10 @@ pub fn futile(experiment: &Experiment) -> bool {
         })
 }
 
+/// Parts of 1 that differences of logarithms are told to: 2^36. Rounding of logarithms is a hundred times less, any effect
+/// a million times more. Equal effects so tie, as the test takes them.
+const PARTS: f64 = 68_719_476_736.0;
+
 /// The differences between an arm and the control, with their blocks: of logarithms, above 0 is better.
 #[must_use]
 pub fn differences(experiment: &Experiment, arm: usize, metric: usize) -> Vec<(usize, f64)> {
@@ -126,8 +130,12 @@ pub fn differences(experiment: &Experiment, arm: usize, metric: usize) -> Vec<(u
             .copied()??;
         (value.is_finite() && value > 0.0).then(|| value.ln())
     };
+    let difference = |block| {
+        let exact: f64 = sign * (value(block, arm)? - value(block, 0)?);
+        Some((block, (exact * PARTS).round() / PARTS))
+    };
     (0..usize::try_from(experiment.blocks).unwrap_or_default())
-        .filter_map(|block| Some((block, sign * (value(block, arm)? - value(block, 0)?))))
+        .filter_map(difference)
         .collect()
 }
 

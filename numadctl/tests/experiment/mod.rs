@@ -238,6 +238,23 @@ fn what_stopped_goes_on() {
     );
 }
 
+/// Twice and half as much are equal amounts, of which four in six are better: 1 - C(6,3) / 64.
+#[test]
+fn equal_effects_tie_whatever_their_logarithms_round_to() {
+    let mut even = experiment(6, "x");
+    for slice in &mut even.slices {
+        let of_control = f64::from(slice.block * 7 + 10);
+        let factor = match (slice.arm, slice.block) {
+            (0, _) => 1.0,
+            (_, 0..4) => 0.5,
+            _ => 2.0,
+        };
+        slice.values = vec![Some(of_control * factor)];
+    }
+    let row = experiment::results::results(&even).remove(0);
+    assert!((row.p - 0.6875).abs() < 1e-12, "{row:?}");
+}
+
 #[track_caller]
 fn refused(fake: &Fake, line: &str, code: i32, part: &str) {
     let told = fake.refused(line, code);

@@ -79,12 +79,7 @@ pub(super) fn compare(
         Some(file) => (gone_on(file)?, Some(file.clone())),
         None => (planned(arguments)?, arguments.output.clone()),
     };
-    let program = experiment
-        .subject
-        .first()
-        .map(PathBuf::from)
-        .unwrap_or_default();
-    find_program(program.as_os_str())?;
+    must_start(&experiment, arguments.go_on.as_deref())?;
     if experiment.arms.iter().any(|arm| arm.policy.is_some()) {
         // Before the first run, not after the first hour.
         let _status: control::rows::Status = client.get("/v1/status")?;
@@ -223,6 +218,28 @@ fn gone_on(file: &Path) -> Result<Experiment, Failure> {
         why: String::new(),
         ..experiment
     })
+}
+
+/// Refuses a command that cannot be started in the directory of the experiment, whatever the present one is.
+fn must_start(experiment: &Experiment, go_on: Option<&Path>) -> Result<(), Failure> {
+    let named = experiment.subject.first().map_or("", String::as_str);
+    let mut program = PathBuf::from(named);
+    if let Some(file) = go_on {
+        let directory = Path::new(&experiment.directory);
+        if !directory.is_dir() {
+            let text = format!(
+                "directory `{}`, in which the runs of `{}` are, is not there",
+                directory.display(),
+                file.display()
+            );
+            return Err(Failure::new(ErrorKind::NotFound, text)
+                .remedy("make it again, or begin a new experiment"));
+        }
+        if named.contains('/') {
+            program = directory.join(program);
+        }
+    }
+    find_program(program.as_os_str()).map(|_| ())
 }
 
 impl Runs<'_, '_, '_> {

@@ -238,6 +238,29 @@ fn what_stopped_goes_on() {
     );
 }
 
+#[test]
+fn it_goes_on_where_it_was_begun() {
+    let fake = Fake::absent();
+    let mut half = experiment(6, "x");
+    half.subject = vec!["./in_it".to_owned()];
+    half.directory = fake.folder().display().to_string();
+    for arm in &mut half.arms {
+        arm.policy = None;
+    }
+    half.slices.truncate(5);
+    half.ending = Ending::Interrupted;
+    let file = kept(&fake, "half.json", &half);
+    std::os::unix::fs::symlink("/bin/true", fake.folder().join("in_it")).unwrap();
+    let told = fake.ok(&words("compare --continue FILE --warm-up 0 --json", &file));
+    assert!(told.contains("\"ending\":\"complete\""), "{told}");
+    half.directory = "/no/such/folder".to_owned();
+    let file = kept(&fake, "gone.json", &half);
+    let before = fs::read(&file).unwrap();
+    let told = fake.refused(&words("compare --continue FILE", &file), 6);
+    assert!(told.contains("directory `/no/such/folder`"), "{told}");
+    assert_eq!(fs::read(&file).unwrap(), before, "it can go on later");
+}
+
 /// Twice and half as much are equal amounts, of which four in six are better: 1 - C(6,3) / 64.
 #[test]
 fn equal_effects_tie_whatever_their_logarithms_round_to() {

@@ -3,7 +3,8 @@
 pub(crate) mod command;
 pub(crate) mod prometheus;
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -191,15 +192,18 @@ pub(crate) fn save(experiment: &Experiment, path: &Path) -> Result<(), Failure> 
 /// Reads the file of an experiment.
 pub(crate) fn load(path: &Path) -> Result<Experiment, Failure> {
     let shown = path.display();
-    let cannot = |error: std::io::Error| cannot_read(path, &error);
-    let length = path.metadata().map_err(cannot)?.len();
-    if usize::try_from(length).map_or(true, |length| length > BYTES_MAX) {
+    let mut bytes = Vec::new();
+    // A pipe or device tells no length before it is read.
+    let most = BYTES_MAX as u64 + 1;
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .map_err(|error| cannot_read(path, &error))?;
+    if bytes.len() > BYTES_MAX {
         let text = format!("`{shown}` is no experiment: it is too large");
         return Err(
             Failure::new(ErrorKind::Usage, text).remedy("name a file that `ab` or `compare` wrote")
         );
     }
-    let bytes = std::fs::read(path).map_err(cannot)?;
     control::experiment::read(&bytes).map_err(|failure| Failure {
         message: failure
             .message

@@ -278,6 +278,12 @@ fn equal_effects_tie_whatever_their_logarithms_round_to() {
     assert!((row.p - 0.6875).abs() < 1e-12, "{row:?}");
 }
 
+#[test]
+fn a_device_is_not_read_for_ever() {
+    let fake = Fake::absent();
+    refused(&fake, "report /dev/zero", 2, "it is too large");
+}
+
 #[track_caller]
 fn refused(fake: &Fake, line: &str, code: i32, part: &str) {
     let told = fake.refused(line, code);

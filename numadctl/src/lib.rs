@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
-use control::ErrorKind;
+use control::{ErrorKind, Failure};
 
 use crate::cli::Cli;
 use crate::output::Output;
@@ -40,14 +40,17 @@ pub fn run(arguments: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> 
     };
     match commands::run(cli, &mut out, &mut err) {
         Ok(code) => code,
-        Err(failure) => {
-            for line in failure.to_string().lines() {
-                // When the error stream is gone too there is nobody left to tell.
-                drop(err.text(&format!("numadctl: {line}\n")));
-            }
-            failure.kind.exit_code()
-        }
+        Err(failure) => refuse(&failure, &mut err),
     }
+}
+
+/// Tells of a failure, and gives its exit code.
+fn refuse(failure: &Failure, err: &mut Output<'_>) -> u8 {
+    for line in failure.to_string().lines() {
+        // When the error stream is gone too there is nobody left to tell.
+        drop(err.text(&format!("numadctl: {line}\n")));
+    }
+    failure.kind.exit_code()
 }
 
 /// Help and version are answers, the rest is an error; clap knows which. Errors are put on one line,
@@ -60,9 +63,10 @@ fn explain_usage(
 ) -> u8 {
     let text = error.render().to_string();
     if !error.use_stderr() {
-        return out
-            .text(&text)
-            .map_or_else(|failure| failure.kind.exit_code(), |()| 0);
+        return match out.text(&text) {
+            Ok(()) => 0,
+            Err(failure) => refuse(&failure, err),
+        };
     }
     let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let told = match is_help {

@@ -674,14 +674,17 @@ fn watching_ends_after_its_count_or_with_its_reader() {
 #[test]
 fn a_full_disk_is_an_error() {
     let fake = Fake::answering(daemon());
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = fake.command().arg("status").stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(8));
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("cannot write to standard output")
-    );
+    for typed in ["status", "--help"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = fake.command().arg(typed).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(8));
+        assert!(
+            String::from_utf8(output.stderr)
+                .unwrap()
+                .contains("cannot write to standard output"),
+            "{typed}"
+        );
+    }
 }
 
 #[test]

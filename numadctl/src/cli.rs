@@ -224,11 +224,11 @@ pub enum Command {
     Plan(Plan),
     /// List the programs whose attachment has ended, with what was done and gained
     ///
-    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What an
-    /// experiment attached is not here but in `ab list`. Columns: THREADS, times a thread was given
-    /// another affinity; PAGES moved; LOCAL, share of accesses that were local in the first window
-    /// that tells and in the last, a dash where none did. A terminal of 80 columns shows the most
-    /// important ones; a wider terminal and `--json` show all.
+    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What `ab` attached
+    /// is not here but in `ab list`; each run of `compare` is. Columns: THREADS, times a thread was
+    /// given another affinity; PAGES moved; LOCAL, share of accesses that were local in the first
+    /// window that tells and in the last, a dash where none did. A terminal of 80 columns shows the
+    /// most important ones; a wider terminal and `--json` show all.
     #[command(after_help = "EXAMPLE:\n  numadctl history\n  numadctl report id:3 -o solver.html")]
     History(Plain),
     /// List the policies, or show one with its settings
@@ -631,7 +631,7 @@ pub struct Characterize {
     /// Measure although this hardware has been measured
     #[arg(long)]
     pub again: bool,
-    /// Measure although the machine is busy; figures will be too low
+    /// Measure although the machine is busy; bandwidths will be too low, latencies too high
     #[arg(long)]
     pub force: bool,
     /// Wait for an idle machine as long as it takes, and make way for others at once

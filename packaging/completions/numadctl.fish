@@ -244,7 +244,7 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand topo" -s h -l help -d 
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l directory -d 'Directory to keep the figures in; the state directory of the settings when not given' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l socket -d 'Socket of the daemon, for commands that ask it; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l again -d 'Measure although this hardware has been measured'
-complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l force -d 'Measure although the machine is busy; figures will be too low'
+complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l force -d 'Measure although the machine is busy; bandwidths will be too low, latencies too high'
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l when-idle -d 'Wait for an idle machine as long as it takes, and make way for others at once'
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -173,7 +173,9 @@ fn show(
         }));
     }
     let busy = measured.busy_percent.map_or_else(String::new, |busy| {
-        format!("\nmeasured while others used {busy} % of the processors: figures are too low\n")
+        format!(
+            "\nmeasured while others used {busy} % of the processors: bandwidths are too low, latencies too high\n"
+        )
     });
     out.text(&format!(
         "{}{busy}\nkept in `{}`; {remark}\n",
@@ -432,7 +434,6 @@ fn busy_machine(busy: f64) -> Failure {
         "the machine is busy: others use {:.0} % of its processors' time",
         busy * 100.0
     );
-    Failure::new(ErrorKind::Busy, text).remedy(
-        "try again when it is quiet, or measure too low figures all the same with `--force`",
-    )
+    Failure::new(ErrorKind::Busy, text)
+        .remedy("try again when it is quiet, or measure worse figures all the same with `--force`")
 }

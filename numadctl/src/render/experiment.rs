@@ -75,6 +75,13 @@ pub(crate) fn primary(experiment: &Experiment) -> &[ResultRow] {
     experiment.results.get(..count).unwrap_or_default()
 }
 
+fn pairs(count: u64, which: &str) -> String {
+    match count {
+        1 => format!("1 {which}pair"),
+        _ => format!("{count} {which}pairs"),
+    }
+}
+
 /// The verdict on an arm in one sentence.
 pub(crate) fn sentence(experiment: &Experiment, row: &ResultRow) -> String {
     let control = &experiment.arms[0].name;
@@ -82,12 +89,12 @@ pub(crate) fn sentence(experiment: &Experiment, row: &ResultRow) -> String {
     let effect = || {
         let gain = row.gain.unwrap_or_default();
         format!(
-            "{metric} is {} {} ({}, {:.1} % confidence, {} pairs)",
+            "{metric} is {} {} ({}, {:.1} % confidence, {})",
             percent(gain.abs()),
             if gain >= 0.0 { "better" } else { "worse" },
             range(row),
             row.confidence * 100.0,
-            row.pairs
+            pairs(u64::from(row.pairs), "")
         )
     };
     match row.verdict {
@@ -104,14 +111,15 @@ pub(crate) fn sentence(experiment: &Experiment, row: &ResultRow) -> String {
         Verdict::Undecided => {
             let more = row.more_pairs.map_or_else(String::new, |more| {
                 format!(
-                    "; about {more} more pairs would tell an effect of {}",
+                    "; about {} would tell an effect of {}",
+                    pairs(more, "more "),
                     percent(experiment.margin)
                 )
             });
             let gain = row.gain.map_or_else(String::new, signed);
-            let (range, pairs) = (range(row), row.pairs);
+            let (range, pairs) = (range(row), pairs(u64::from(row.pairs), ""));
             format!(
-                "undecided between {arm} and {control}: {metric} {gain} ({range}, {pairs} pairs){more}"
+                "undecided between {arm} and {control}: {metric} {gain} ({range}, {pairs}){more}"
             )
         }
     }
@@ -168,8 +176,9 @@ pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
             .count();
         if missing > 0 {
             notes.push(format!(
-                "{missing} of the {} have no value above 0 of {}; their pairs do not count",
+                "{missing} of the {} {} no value above 0 of {}; pairs without one do not count",
                 noun(experiment),
+                if missing == 1 { "has" } else { "have" },
                 metric.name
             ));
         }

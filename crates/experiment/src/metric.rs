@@ -83,6 +83,18 @@ pub fn needs_energy(metrics: &[Metric]) -> bool {
     metrics.iter().any(|metric| energy(&metric.name))
 }
 
+/// Whether the primary one of these needs the instructions of a program.
+#[must_use]
+pub fn needs_instructions(metrics: &[Metric]) -> bool {
+    let primary = metrics.first().and_then(|metric| source(&metric.name));
+    matches!(
+        primary,
+        Some(Source::Daemon(
+            Figure::Instructions | Figure::Ipc | Figure::Energy
+        ))
+    )
+}
+
 /// That nothing here counts energy.
 #[must_use]
 pub fn no_energy() -> Failure {

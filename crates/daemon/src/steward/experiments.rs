@@ -5,6 +5,7 @@
 //! always: a daemon that is killed in the middle undoes it at its next start, and tells the
 //! experiment as interrupted with what there is.
 
+mod counted;
 mod energy;
 mod limits;
 
@@ -240,6 +241,7 @@ impl Steward {
         let planned = plan::slices(request, MADE_BY, machine)?;
         self.must_be_within_limits(peer, request, &planned)?;
         let energy = self.energy_for(peer, &planned)?;
+        self.must_be_counted(&planned)?;
         let id = self.experiments.shelf.last() + 1;
         let kept = KeptExperiment {
             id,

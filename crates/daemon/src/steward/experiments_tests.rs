@@ -381,6 +381,25 @@ fn energy_is_metered_for_root_where_it_is_counted() {
 }
 
 #[test]
+fn what_nothing_counts_is_refused_before_it_begins() {
+    let (world, settings) = (machine(), Settings::new("experiment-uncounted", EAGER));
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().hardware = false;
+    let mut asked = request(100);
+    let told = "metric `instructions` is not counted here: ";
+    refused(&mut steward, USER, &asked, told);
+    assert!(steward.experiment_rows(Peer::DAEMON).is_empty());
+    assert_eq!(world.state().counters_open, 0);
+    asked.metrics.insert(0, "local".to_owned());
+    steward.experiment(USER, &asked, None).unwrap();
+    let off = format!("{EAGER}[sampling]\ncounters = \"off\"\n");
+    let (world, settings) = (machine(), Settings::new("experiment-off", &off));
+    let (mut steward, _gate) = world.steward(&settings);
+    let told = "is not counted here: `sampling.counters` is `off`";
+    refused(&mut steward, USER, &request(100), told);
+}
+
+#[test]
 fn who_gives_no_numbers_ends_it() {
     let (world, settings) = (machine(), Settings::new("experiment-gone", EAGER));
     let (mut steward, _gate) = world.steward(&settings);

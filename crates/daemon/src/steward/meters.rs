@@ -263,15 +263,30 @@ impl Meters {
         found
     }
 
-    /// Tried on the thread that asks.
-    fn program_findings(&mut self) -> Vec<Finding> {
+    /// Why instructions of programs are not counted, if they are not.
+    pub(super) fn lacks_instructions(&mut self) -> Option<String> {
+        if !self.on {
+            return Some("`sampling.counters` is `off`".to_owned());
+        }
+        let tried = self.tried();
+        let mut absent = tried.absent().iter();
+        let (_, why) = absent.find(|(of, _)| *of == Quantity::Instructions)?;
+        Some(why.to_string())
+    }
+
+    /// Counters of the thread that asks.
+    fn tried(&mut self) -> ProgramCounters {
         let own = Tid(u32::try_from(nix::unistd::gettid().as_raw()).unwrap_or_default());
         let beginning = Beginning {
             room: descriptors_max().saturating_sub(self.descriptors()),
             opener: &mut *self.opener,
             cores: &self.cores,
         };
-        let tried = ProgramCounters::begin(beginning, &mut || vec![own]);
+        ProgramCounters::begin(beginning, &mut || vec![own])
+    }
+
+    fn program_findings(&mut self) -> Vec<Finding> {
+        let tried = self.tried();
         let absent = |quantity: Quantity| tried.absent().iter().find(|(of, _)| *of == quantity);
         let subjects = [
             (

@@ -341,7 +341,7 @@ impl Follower<'_, '_, '_, '_> {
     fn lost(&self, number: u32, error: CallError) -> Failure {
         match Failure::from(error) {
             gone if gone.kind == ErrorKind::Prerequisite => gone.remedy(format!(
-                "it puts everything back when it starts again; then `numadctl ab show {number}`"
+                "it puts everything back as it stops, or when it starts again; then `numadctl ab show {number}`"
             )),
             failure => failure,
         }

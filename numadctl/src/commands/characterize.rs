@@ -68,8 +68,8 @@ pub(super) fn characterize(
     let mut measured = measure(&topology, &mut watch)?;
     measured.busy_percent = watch.busy_percent();
     keep(begin(&directory, &path)?, &measured)?;
-    let remedy = "the daemon goes by it from `numadctl reload` on, or from the next program that is \
-        attached alone";
+    let remedy = "a daemon whose state directory that is goes by it from `numadctl reload` on, or from the \
+        next program that is attached alone";
     show(arguments, topology, &measured, (&directory, remedy), out)
 }
 

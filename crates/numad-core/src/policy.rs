@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use topology::{CoreId, CpuId, TaskKey, Topology};
 
-use crate::cost::Prices;
+use crate::cost::{MachineModel, Prices};
 use crate::matrix::CommMatrix;
 use crate::published::Published;
 use crate::setting::{SettingSpec, Settings, SettingsError};
@@ -100,6 +100,8 @@ pub trait PolicyFactory: Sync + fmt::Debug {
 pub struct Program<'a> {
     /// The machine.
     pub topology: &'a Topology,
+    /// What its memory delivers, with what others take of it where that is known.
+    pub model: &'a MachineModel,
     /// The tasks that take part, by ascending thread id.
     pub tasks: &'a [Task],
     /// How many tasks each node takes: usable cores within the program's allowed set, less those
@@ -130,8 +132,6 @@ pub struct Program<'a> {
     /// Accesses that memory answers in a window for each unit of weight of a page: weights hold the
     /// windows before as well, faded, and what caches answered.
     pub memory_per_weight: f64,
-    /// What others take of each node's memory, in GB/s by position; empty where that is not known.
-    pub others_gbps: &'a [f64],
     /// What papers keep of each page, by position in [`Self::pages`]; empty but for methods as
     /// published.
     pub records: &'a [PageRecord],

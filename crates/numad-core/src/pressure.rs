@@ -100,12 +100,9 @@ impl Pressure {
         }
     }
 
-    /// What others take of each memory, in GB/s.
-    pub(crate) fn others_gbps(&self) -> Vec<f64> {
-        let memories = 0..self.model.nodes();
-        memories
-            .map(|memory| self.model.background_gbps(memory))
-            .collect()
+    /// What controllers deliver, and others take of that.
+    pub(crate) const fn model(&self) -> &MachineModel {
+        &self.model
     }
 
     /// Whether no controller is near its limit.

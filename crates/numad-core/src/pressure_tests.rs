@@ -14,6 +14,7 @@ use crate::policy::{ACCESSORS_MAX, Accessor, PageKey, Plan, Proposal, Reason, Sp
 /// Four tasks, each with a busy page; the first two talk.
 struct Scene {
     topology: Topology,
+    model: MachineModel,
     tasks: Vec<Task>,
     live: CommMatrix,
     pages: Vec<Page>,
@@ -55,8 +56,10 @@ impl Scene {
         });
         let mut live = CommMatrix::new(4);
         live.add(0, 1, 50_000);
+        let topology = topology::synthetic::parse("2x4@10,14").unwrap();
         Self {
-            topology: topology::synthetic::parse("2x4@10,14").unwrap(),
+            model: MachineModel::new(&topology),
+            topology,
             tasks: tasks.collect(),
             live,
             pages: pages.collect(),
@@ -75,6 +78,7 @@ impl Scene {
     fn program(&self) -> Program<'_> {
         Program {
             topology: &self.topology,
+            model: &self.model,
             tasks: &self.tasks,
             capacity: &[4; 2],
             free_bytes: &[1 << 30; 2],
@@ -88,7 +92,6 @@ impl Scene {
             handed: None,
             ipc: None,
             memory_per_weight: 1.0,
-            others_gbps: &[],
             era: 0,
             records: &[],
         }

@@ -38,7 +38,7 @@
 //! [`deloc_map`]: crate::deloc_map
 //! [`data_mapping`]: crate::data_mapping
 
-use numad_core::cost::{BUSY, MachineModel, asked_gbps};
+use numad_core::cost::{BUSY, asked_gbps};
 use numad_core::{
     CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
@@ -239,7 +239,7 @@ fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Pl
 /// Whether what a program asks of memory is much of what one controller gives, so that a plan could
 /// have it wait there.
 fn could_wait(program: &Program<'_>) -> bool {
-    let model = MachineModel::new(program.topology);
+    let model = program.model;
     let asked: f64 = asked_gbps(program).iter().sum();
     (0..model.nodes()).any(|memory| asked > BUSY * model.controller_gbps(memory))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use numad_core::cost::Prices;
+use numad_core::cost::{MachineModel, Prices};
 use numad_core::{CommMatrix, Program, Proposal, Settings, SettingsError, Task, Time};
 use topology::{Pid, StartTicks, TaskKey, Tid, Topology};
 
@@ -52,6 +52,7 @@ pub fn at_first_look(
     let mut policy = factory.build(&Settings::defaults(factory.settings()), 0)?;
     let program = Program {
         topology,
+        model: &MachineModel::new(topology),
         tasks: &unknown(matrix.count(), cores.len()),
         capacity: cores,
         free_bytes: &vec![0; cores.len()],
@@ -65,7 +66,6 @@ pub fn at_first_look(
         handed: None,
         ipc: None,
         memory_per_weight: 1.0,
-        others_gbps: &[],
         era: 0,
         records: &[],
     };

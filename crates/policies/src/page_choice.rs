@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::cost::{BUSY, Demand, MachineModel, asked_gbps};
+use numad_core::cost::{BUSY, Demand, asked_gbps};
 use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time};
 
 use crate::amounts::can_be_modelled;
@@ -38,15 +38,14 @@ impl PageChoice {
     pub(crate) fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let first = out.len();
         self.near.propose(now, program, out);
-        let model = machine(program);
         let tells = program.prices.tell_how_often();
-        if !(tells && (self.goes_wide || is_busy(program, &model))) {
+        if !(tells && (self.goes_wide || is_busy(program))) {
             return;
         }
         let nodes = program.nodes();
         let mut wide = Vec::new();
         self.wide.propose(program, &nodes, &mut wide);
-        self.goes_wide = is_faster_wide((program, &model), &out[first..], &wide);
+        self.goes_wide = is_faster_wide(program, &out[first..], &wide);
         if self.goes_wide {
             out.truncate(first);
             out.append(&mut wide);
@@ -61,18 +60,14 @@ impl PageChoice {
 
 /// Whether a program is faster with its pages where bandwidth is left. Threads that have but one
 /// node can do nothing else. Where the program is too large for the model, pages stay near.
-fn is_faster_wide(
-    (program, model): (&Program<'_>, &MachineModel),
-    near: &[Proposal],
-    wide: &[Proposal],
-) -> bool {
+fn is_faster_wide(program: &Program<'_>, near: &[Proposal], wide: &[Proposal]) -> bool {
     if program.capacity.iter().filter(|&&room| room > 0).count() == 1 {
         return true;
     }
     if !can_be_modelled(program) {
         return false;
     }
-    let demand = Demand::of_memory(model, *program);
+    let demand = Demand::of_memory(program.model, *program);
     let nodes = program.nodes();
     let time_ns = |moves: &[Proposal]| {
         let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
@@ -86,17 +81,9 @@ fn is_faster_wide(
 }
 
 /// Whether the memory of a node is asked for much of what it gives, by the program and others.
-fn is_busy(program: &Program<'_>, model: &MachineModel) -> bool {
+fn is_busy(program: &Program<'_>) -> bool {
+    let model = program.model;
     let mut asked = asked_gbps(program).into_iter().enumerate();
     asked
         .any(|(node, gbps)| gbps + model.background_gbps(node) > BUSY * model.controller_gbps(node))
-}
-
-/// The machine with what others take of it.
-fn machine(program: &Program<'_>) -> MachineModel {
-    let model = MachineModel::new(program.topology);
-    match program.others_gbps.len() == model.nodes() {
-        true => model.with_background(program.others_gbps),
-        false => model,
-    }
 }

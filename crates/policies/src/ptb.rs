@@ -182,13 +182,12 @@ impl PagePhase {
         if window_ns <= 0.0 || program.pages.is_empty() {
             return;
         }
-        let model = &MachineModel::new(program.topology);
+        let model = program.model;
         let gbps_per_weight = program.memory_per_weight * ACCESS_BYTES / window_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
         let appetite = Demand::of_memory(model, *program).appetite();
         let listing = Listing::new(model, nodes, gbps_per_weight);
         let listing = listing.with_appetite(&appetite, &asked_gbps(program));
-        let listing = listing.beside(program.others_gbps);
         let listing = listing.minding_detours(program.topology);
         listing.standing_still(program, Room::of(program), stickiness, out);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use numad_core::cost::Prices;
+use numad_core::cost::{MachineModel, Prices};
 use numad_core::{
     Accessor, CommMatrix, Page, PageKey, PageRecord, Program, Proposal, SpaceId, Task,
 };
@@ -16,6 +16,8 @@ use topology::{CpuSet, Pid, StartTicks, TaskKey, Tid, Topology};
 pub struct Scene {
     /// The machine.
     pub topology: Topology,
+    /// What its memory delivers.
+    pub model: MachineModel,
     /// The tasks, by ascending thread id.
     pub tasks: Vec<Task>,
     /// How many tasks each node takes.
@@ -69,6 +71,7 @@ impl Scene {
             .map(|node| FREE_BYTES.min(node.memory_bytes))
             .collect();
         let mut scene = Self {
+            model: MachineModel::new(&topology),
             topology,
             tasks: Vec::new(),
             capacity: Vec::new(),
@@ -180,6 +183,7 @@ impl Scene {
     pub fn as_program(&self) -> Program<'_> {
         Program {
             topology: &self.topology,
+            model: &self.model,
             tasks: &self.tasks,
             capacity: &self.capacity,
             free_bytes: &self.free_bytes,
@@ -193,7 +197,6 @@ impl Scene {
             handed: self.handed.as_ref(),
             ipc: self.ipc,
             memory_per_weight: self.prices.accesses_per_amount,
-            others_gbps: &[],
             era: self.era,
             records: &self.records,
         }

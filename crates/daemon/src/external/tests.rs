@@ -3,6 +3,8 @@
 
 use std::time::Instant;
 
+use numad_core::cost::{MachineModel, Prices};
+
 use super::*;
 use crate::scratch::Scratch;
 
@@ -174,6 +176,7 @@ fn the_engine_never_waits() {
     let empty = numad_core::CommMatrix::new(0);
     let program = Program {
         topology: &topology,
+        model: &MachineModel::new(&topology),
         tasks: &[],
         capacity: &[2, 2],
         free_bytes: &[0, 0],
@@ -183,11 +186,10 @@ fn the_engine_never_waits() {
         page_bytes: 4096,
         window: Duration::from_millis(100),
         samples: 0,
-        prices: numad_core::cost::Prices::default(),
+        prices: Prices::default(),
         handed: None,
         ipc: None,
         memory_per_weight: 1.0,
-        others_gbps: &[],
         era: 0,
         records: &[],
     };

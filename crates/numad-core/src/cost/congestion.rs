@@ -50,13 +50,6 @@ impl Congestion {
         &self.rates
     }
 
-    /// Time that one access of a task takes, thinking included, in nanoseconds; none when it has no
-    /// processor.
-    #[must_use]
-    pub fn access_time_ns(&self, task: usize) -> Option<f64> {
-        (self.rates[task] > 0.0).then(|| 1.0 / self.rates[task])
-    }
-
     /// Latency of a task's accesses to memory, on average.
     #[must_use]
     pub fn task_latency_ns(&self, task: usize) -> f64 {

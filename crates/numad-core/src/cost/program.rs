@@ -32,7 +32,7 @@ struct Asked {
 /// What a program gets from a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementCost {
-    /// For each task, how long it takes for the work of this window, in nanoseconds; 0 for one that
+    /// For each task, processor time that the work of this window takes, in nanoseconds; 0 for one that
     /// did none or whose node is not known.
     pub task_time_ns: Vec<f64>,
 }
@@ -158,12 +158,13 @@ impl<'a> Demand<'a> {
     ) -> PlacementCost {
         let asked = self.asked(node_of, home_of);
         let found = solve(self.model, &self.loads(node_of, &asked));
-        let time = |task: usize| match found.access_time_ns(task) {
-            Some(each) => each * self.accesses[task],
-            None => 0.0,
+        let tasks = self.program.tasks.iter().zip(&self.accesses);
+        let time = |((task, accesses), rate): ((&Task, &f64), &f64)| match *rate > 0.0 {
+            true => accesses * task.busy / rate,
+            false => 0.0,
         };
         PlacementCost {
-            task_time_ns: (0..self.accesses.len()).map(time).collect(),
+            task_time_ns: tasks.zip(found.rates()).map(time).collect(),
         }
     }
 
@@ -189,10 +190,9 @@ impl<'a> Demand<'a> {
                 transfers: &asked.transfers[task * nodes..][..nodes],
                 think_ns: self.think_ns[task],
                 overlap: OVERLAP,
-                running: if node.is_some() && self.accesses[task] > 0.0 {
-                    1.0
-                } else {
-                    0.0
+                running: match node.is_some() && self.accesses[task] > 0.0 {
+                    true => self.program.tasks[task].busy,
+                    false => 0.0,
                 },
             })
             .collect()
@@ -327,6 +327,7 @@ mod tests {
 
     struct Owned {
         topology: Topology,
+        model: MachineModel,
         tasks: Vec<Task>,
         live: CommMatrix,
         pages: Vec<Page>,
@@ -336,6 +337,7 @@ mod tests {
         fn program(&self) -> Program<'_> {
             Program {
                 topology: &self.topology,
+                model: &self.model,
                 tasks: &self.tasks,
                 capacity: &[8; 4],
                 free_bytes: &[1 << 30; 4],
@@ -349,7 +351,6 @@ mod tests {
                 handed: None,
                 ipc: None,
                 memory_per_weight: 1.0,
-                others_gbps: &[],
                 era: 0,
                 records: &[],
             }
@@ -362,8 +363,10 @@ mod tests {
         for pair in 0..4 {
             live.add(2 * pair, 2 * pair + 1, amount);
         }
+        let topology = topology::synthetic::parse("4x8@10,21").unwrap();
         Owned {
-            topology: topology::synthetic::parse("4x8@10,21").unwrap(),
+            model: MachineModel::new(&topology),
+            topology,
             tasks: (0..8).map(|tid| task(tid, 0)).collect(),
             live,
             pages: (0..8).map(|one| page(one.into(), one, weight, 0)).collect(),
@@ -443,8 +446,17 @@ mod tests {
     /// Appetites of tasks that are busy all the time and ask for so many GB/s, all on node 0, of
     /// memory that is evenly on these nodes.
     fn appetites(tasks: u32, gbps: f64, homes: &[u16]) -> Vec<f64> {
+        appetites_of_busy(1.0, tasks, gbps, homes)
+    }
+
+    /// The same of tasks that run for a part of the time.
+    fn appetites_of_busy(busy: f64, tasks: u32, gbps: f64, homes: &[u16]) -> Vec<f64> {
         let mut owned = crowd(0, 0);
-        owned.tasks = (0..tasks).map(|tid| task(tid, 0)).collect();
+        let one = |tid| Task {
+            busy,
+            ..task(tid, 0)
+        };
+        owned.tasks = (0..tasks).map(one).collect();
         owned.live = CommMatrix::new(owned.tasks.len());
         let of_task = |one| homes.iter().map(move |&home| page(0, one, 1, home));
         owned.pages = (0..tasks).flat_map(of_task).collect();
@@ -475,6 +487,13 @@ mod tests {
         check_appetites(&appetites(1, 3.38, &[1]), 2.0..2.2);
         // A tenth of that: the rest of the time is the task's own.
         check_appetites(&appetites(1, 0.338, &[1]), 1.0..1.06);
+    }
+
+    #[test]
+    fn who_runs_half_of_the_time_asks_for_half_as_much() {
+        // While one runs it asks for as much as those above, and half of them run at a time.
+        check_appetites(&appetites_of_busy(0.5, 8, 2.85 / 2.0, &[0]), 1.0..1.4);
+        check_appetites(&appetites_of_busy(0.5, 16, 2.85 / 2.0, &[0]), 2.0..2.5);
     }
 
     #[test]

@@ -70,7 +70,13 @@ impl Traffic {
     }
 }
 
-impl Memory<'_> {
+impl<'a> Memory<'a> {
+    pub(super) const fn model(&self) -> &'a MachineModel {
+        match self {
+            Self::Counted(model, _) | Self::Sampled(model, _) | Self::Unknown(model, _) => model,
+        }
+    }
+
     /// What it means for a program, whose samples tell or do not what answered them.
     pub(super) fn pressure(&self, program: &Program<'_>, tells: bool) -> Option<Pressure> {
         match self {

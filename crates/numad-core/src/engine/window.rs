@@ -208,8 +208,7 @@ impl Attachment {
         program.prices = self.prices(&program);
         let pressure = self.pressure(context, &mut program);
         let known = pressure.as_ref().filter(|pressure| pressure.is_known());
-        let others_gbps = known.map_or_else(Vec::new, Pressure::others_gbps);
-        program.others_gbps = &others_gbps;
+        program.model = known.map_or(program.model, Pressure::model);
         // A policy that was chosen for what it does has all places.
         let nodes = program.nodes();
         let spread = spread(&scratch.capacity, &nodes);

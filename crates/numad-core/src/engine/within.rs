@@ -19,6 +19,7 @@ use super::orders::{TaskGrant, allowed_cpus};
 use super::seen::program::Scratch;
 use super::window::Context;
 use crate::capacity::capacities;
+use crate::cost::MachineModel;
 use crate::guard::{Standing, TaskWish, ThreadCase, granted};
 use crate::matrix::CommMatrix;
 use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task};
@@ -276,6 +277,7 @@ impl Attachment {
         let all = seen(&scratch.tasks).max(1);
         let mut program = Program {
             topology: guests.machine,
+            model: &MachineModel::new(guests.machine),
             tasks: &guests.tasks,
             capacity: &guests.capacity,
             free_bytes: &vec![0; guests.capacity.len()],

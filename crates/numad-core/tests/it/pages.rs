@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use numad_core::{Action, AttachOptions, Fate, ObservedMaps, Outcome, PageOutcome, Refusal, Veto};
+use numad_core::{
+    Action, AttachOptions, Fate, NodeTraffic, ObservedMaps, Outcome, PageOutcome, Refusal, Veto,
+};
 use topology::{NodeId, Pid};
 
 use crate::world::{PAGE, Script, WINDOW, World, options};
@@ -567,4 +569,26 @@ fn of_a_program_that_stands_the_few_pages_go_that_pay() {
     }
     script.lock().unwrap().pages = vec![(1000, 1), (1001, 1)];
     assert_eq!(world.window().orders(), "p1000+1001>1");
+}
+
+#[test]
+fn policies_know_of_memory_what_was_counted() {
+    let mut world = World::new("2x2@10,20");
+    let (_, script) = world.attach(10, &[0, 2], options());
+    world.touch(10, 1, 8);
+    world.window();
+    let estimated = script.lock().unwrap().memory.clone();
+    assert!(estimated[0].0 < 40.0, "{estimated:?}");
+    // One controller delivers more than it was estimated to, and to others.
+    world.traffic = vec![NodeTraffic {
+        node: NodeId(0),
+        read_bytes_per_s: 80_000_000_000,
+        written_bytes_per_s: 0,
+    }];
+    world.touch(10, 1, 8);
+    world.window();
+    let counted = script.lock().unwrap().memory.clone();
+    let (gives, others) = counted[0];
+    assert!((gives - 80.0).abs() < 1e-6 && others > 40.0, "{counted:?}");
+    assert_eq!(counted[1], estimated[1]);
 }

@@ -29,6 +29,8 @@ pub(crate) struct Script {
     pub(crate) handed: Option<CommMatrix>,
     pub(crate) ipc: Option<f64>,
     pub(crate) tasks: Vec<u32>,
+    /// What the memory of each node gives and what others take of it, as the policy saw it.
+    pub(crate) memory: Vec<(f64, f64)>,
     /// Pages of which no user was remembered, by the first of each piece, with how many they stand
     /// for.
     pub(crate) anyones: Vec<(u64, u64)>,
@@ -50,6 +52,10 @@ impl Policy for Scripted {
         let pages = program.pages.iter().filter(|page| page.remembered() == 0.0);
         script.anyones = pages.map(|page| (page.key.page, page.span)).collect();
         script.beside = beside(program);
+        let model = program.model;
+        let memory =
+            (0..model.nodes()).map(|at| (model.controller_gbps(at), model.background_gbps(at)));
+        script.memory = memory.collect();
         let position = |tid: u32| program.tasks.iter().position(|task| task.key.tid.0 == tid);
         for &(tid, node) in &script.threads {
             if let Some(task) = position(tid) {

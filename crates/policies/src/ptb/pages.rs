@@ -183,13 +183,16 @@ struct Rated {
 }
 
 impl Listing {
-    /// A listing for tasks on these nodes; one unit of a page's weight asks for so many GB/s.
+    /// A listing for tasks on these nodes, beside what others take; one unit of a page's weight
+    /// asks for so many GB/s.
     #[must_use]
     pub fn new(model: &MachineModel, node_of: &[Option<usize>], gbps_per_weight: f64) -> Self {
         let nodes = model.nodes();
         let pairs = (0..nodes * nodes).map(|pair| model.link_gbps(pair / nodes, pair % nodes));
         let memory = (0..nodes).map(|memory| model.controller_gbps(memory));
-        Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight)
+        let others = (0..nodes).map(|memory| model.background_gbps(memory));
+        let others: Vec<f64> = others.collect();
+        Self::over(pairs.collect(), memory.collect(), node_of, gbps_per_weight).beside(&others)
     }
 
     /// The same that minds detours, where the machine tells how long an access takes. A guess from distances is no
@@ -233,7 +236,7 @@ impl Listing {
             everyone: Vec::new(),
             latency_ns: Vec::new(),
             seen: vec![f64::INFINITY; nodes],
-            others_gbps: Vec::new(),
+            others_gbps: vec![0.0; nodes],
             links,
             memory,
         }
@@ -248,18 +251,17 @@ impl Listing {
             let factor = factor as f32;
             *each *= factor;
         }
-        let seen = seen_gbps.iter().zip(&self.memory);
-        let seen = seen.map(|(gbps, gives)| gbps / gives.max(f64::MIN_POSITIVE));
+        let all = seen_gbps.iter().zip(&self.others_gbps);
+        let seen = all.zip(&self.memory);
+        let seen = seen.map(|((own, others), gives)| (own + others) / gives.max(f64::MIN_POSITIVE));
         self.seen = seen.collect();
         self
     }
 
-    /// The same beside what others take of each memory, where that is known.
-    #[must_use]
-    pub fn beside(mut self, others_gbps: &[f64]) -> Self {
-        for (memory, &gbps) in others_gbps.iter().enumerate().take(self.nodes) {
+    /// The same beside what others take of each memory.
+    fn beside(mut self, others_gbps: &[f64]) -> Self {
+        for (memory, &gbps) in others_gbps.iter().enumerate() {
             self.left.take_by_others(memory, gbps);
-            self.seen[memory] += gbps / self.memory[memory].max(f64::MIN_POSITIVE);
         }
         self.others_gbps = others_gbps.to_vec();
         self

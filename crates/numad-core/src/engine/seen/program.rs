@@ -58,6 +58,7 @@ impl Scratch {
     ) -> Program<'a> {
         Program {
             topology: context.topology,
+            model: context.memory.model(),
             tasks: &self.tasks,
             capacity: &self.capacity,
             free_bytes: &self.free_bytes,
@@ -71,7 +72,6 @@ impl Scratch {
             handed: self.handed.as_ref(),
             ipc: None,
             memory_per_weight: prices.accesses_per_amount,
-            others_gbps: &[],
             era: 0,
             records: &self.records,
         }

@@ -124,6 +124,7 @@ impl Attachment {
             self.seen.begin_era(scratch.tasks.len());
             self.seen.fill(context, self.ordered.placed(), scratch);
         }
+        self.seen.bring_home(scratch);
         let mut proposals = std::mem::take(&mut scratch.proposals);
         let mut decision = self.decide(context, scratch, &mut proposals, (confident, has_news));
         // Of a window with holes it is not known whether anything changed.

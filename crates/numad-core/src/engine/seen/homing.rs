@@ -8,9 +8,9 @@
 //! 0.15 ms, and 8 MiB that follow it take 4.
 
 use super::Seen;
+use super::program::Scratch;
 use crate::capacity::count_by_node;
 use crate::cost::uses_by_node;
-use crate::policy::{Page, Task};
 
 /// Part of what a thread uses that is on one node, for it to be the thread's. With half and with
 /// nine tenths programs whose threads wander do 1.1 and 0.3 % less (docs/measurements.md, "Programs
@@ -31,14 +31,10 @@ struct Wanderer {
 
 impl Seen {
     /// Has threads be where most of their memory is that nobody has bound, as far as they can
-    /// change places. The slots are those of the tasks.
-    pub(super) fn bring_home(
-        &mut self,
-        slots: &[u32],
-        nodes: usize,
-        pages: &[Page],
-        tasks: &mut [Task],
-    ) {
+    /// change places. Once in a window.
+    pub(in crate::engine) fn bring_home(&mut self, scratch: &mut Scratch) {
+        let (slots, nodes) = (&scratch.slots, scratch.capacity.len());
+        let (pages, tasks) = (&scratch.pages, &mut scratch.tasks);
         let record = |&slot: &u32| self.tasks.record(slot);
         let wanders = |slot: &u32| {
             record(slot).is_some_and(|record| record.placed().is_none() && record.homed < WINDOWS)

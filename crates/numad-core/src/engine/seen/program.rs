@@ -189,12 +189,6 @@ impl Seen {
         let positions = Positions::new(&seats, self);
         let found = (&mut scratch.pieces, &mut scratch.pages);
         self.fill_pieces((&positions, &scratch.tasks), placed, found);
-        self.bring_home(
-            &scratch.slots,
-            scratch.capacity.len(),
-            &scratch.pages,
-            &mut scratch.tasks,
-        );
         self.note_shown(scratch.pieces.pages());
         self.fill_records(&positions, scratch);
         scratch.pieces.positions = positions;

@@ -236,11 +236,12 @@ fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Pl
     board.fit(&plan, from)
 }
 
-/// Whether what a program asks of memory is much of what one controller gives, so that a plan could
-/// have it wait there.
+/// Whether a node full of its threads could ask much of what a controller gives, and wait there.
 fn could_wait(program: &Program<'_>) -> bool {
+    let most = program.capacity.iter().max().copied().unwrap_or(0);
+    let part = most as f64 / program.tasks.len().max(most).max(1) as f64;
+    let asked = asked_gbps(program).iter().sum::<f64>() * part;
     let model = program.model;
-    let asked: f64 = asked_gbps(program).iter().sum();
     (0..model.nodes()).any(|memory| asked > BUSY * model.controller_gbps(memory))
 }
 

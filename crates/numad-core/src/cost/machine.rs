@@ -135,6 +135,12 @@ impl MachineModel {
         self
     }
 
+    /// The same machine when nobody else takes anything.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        self.clone().with_background(&vec![0.0; self.nodes])
+    }
+
     /// What others take of a controller, in GB/s; 0 unless [`Self::with_background`] told.
     #[must_use]
     pub fn background_gbps(&self, memory: usize) -> f64 {

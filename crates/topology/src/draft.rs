@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bandwidth::{BandwidthGraph, Figure, Link};
-use crate::distance::Origin;
+use crate::distance::{LOCAL, Origin};
 use crate::ids::{CpuId, NodeId};
 use crate::machine::{Cache, Contradiction, Node, Note, Parts, Topology};
 use crate::number::{NODES_MAX, NamedCpu, number};
@@ -269,9 +269,14 @@ impl Draft {
     }
 
     /// Rows by ascending node, or none where the matrix does not cover every node.
+    ///
+    /// hwloc leaves out the matrix of one node, which the kernel tells; the machine is the same.
     fn distance_rows(&self) -> Result<Vec<Vec<u32>>, Contradiction> {
         let Some(DraftDistances { order, values }) = &self.distances else {
-            return Ok(Vec::new());
+            return Ok(match self.nodes.len() {
+                1 => vec![vec![LOCAL]],
+                _ => Vec::new(),
+            });
         };
         if order.len().checked_mul(order.len()) != Some(values.len()) {
             return Err(Contradiction(format!(

@@ -92,6 +92,12 @@ fn push_caches(text: &mut String, topology: &Topology) {
 fn push_distances(text: &mut String, topology: &Topology) {
     let distances = topology.distances();
     if distances.origin() != Origin::Firmware {
+        if distances.count() == 1 {
+            // Without a word of it, the distance of one node counts as told.
+            text.push_str(
+                "<distances2 type=\"NUMANode\" nbobjs=\"0\" kind=\"5\" indexing=\"os\"/>\n",
+            );
+        }
         return;
     }
     let count = topology.nodes().len();

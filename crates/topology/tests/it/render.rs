@@ -90,6 +90,27 @@ fn the_xml_is_read_back_as_the_same_machine() {
     assert!(seen > 10, "{seen}");
 }
 
+/// hwloc writes no matrix of one node, which the kernel tells as `10`.
+#[test]
+fn one_node_is_the_same_machine_in_a_file_without_distances() {
+    let machine = unpack("nri-desktop").read().unwrap();
+    let text = render::xml(&machine);
+    let (head, rest) = text.split_once("<distances2").unwrap();
+    let (_, tail) = rest.split_once("</distances2>").unwrap();
+    let read = topology::load_text(&format!("{head}{tail}"), "x").unwrap();
+    assert_eq!(read.distances(), machine.distances());
+    assert_eq!(read.fingerprint(), machine.fingerprint());
+}
+
+/// A made-up one tells no distance, and says so.
+#[test]
+fn one_node_without_a_distance_stays_so() {
+    let machine = topology::synthetic::parse("1x8").unwrap();
+    let read = topology::load_text(&render::xml(&machine), "x").unwrap();
+    assert_eq!(read.distances(), machine.distances());
+    assert_eq!(read.fingerprint(), machine.fingerprint());
+}
+
 #[test]
 fn a_machine_of_the_promised_size_fits_a_header() {
     let machine = topology::synthetic::parse("64x8x2").unwrap();

@@ -83,6 +83,14 @@ fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
         None => (policy, false),
     };
     match policy {
+        "" => {
+            let text = match arm {
+                "" => "there is an empty name in the list of policies".to_owned(),
+                _ => format!("`{arm}` in the list of policies names none"),
+            };
+            return Err(Failure::new(ErrorKind::Usage, text)
+                .remedy("write names with one comma between, as in `linux,auto`"));
+        }
         OFF if policy == arm => return Ok(None),
         OFF => {
             let text =
@@ -258,8 +266,22 @@ mod tests {
         assert_eq!(arms[2].policy.as_deref(), Some("deloc"));
         let paper = read(&["auto+published", "deloc"]).unwrap_err();
         assert!(paper.to_string().contains("of no paper"), "{paper}");
+        let empty = read(&["deloc", "+balancing"]).unwrap_err();
+        assert!(empty.to_string().contains("names none"), "{empty}");
         let unknown = read(&["delok+balancing", "deloc"]).unwrap_err();
         assert_eq!(unknown.kind, ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_empty_name_is_called_so() {
+        let policies = ["linux", "", "auto"].map(str::to_owned);
+        let empty = arms(&policies, &[]).unwrap_err();
+        assert_eq!(empty.kind, ErrorKind::Usage);
+        let shown = empty.to_string();
+        assert!(
+            shown.starts_with("there is an empty name in the list of policies;"),
+            "{shown}"
+        );
     }
 
     #[test]

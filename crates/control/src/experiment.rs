@@ -150,7 +150,7 @@ pub struct ExperimentRow {
     /// What the primary metric was in it; absent without a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_value: Option<f64>,
-    /// Seconds that the rest takes, as far as one can tell.
+    /// Seconds that the rest takes, as far as one can tell; absent when it is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_s: Option<f64>,
     /// How it ended.

@@ -411,9 +411,11 @@ fn slice_done(row: &ExperimentRow) -> String {
     let value = row
         .last_value
         .map_or_else(|| "no value".to_owned(), render::experiment::figure);
-    let left = row.left_s.map(render::units::seconds).unwrap_or_default();
+    let left = row.left_s.map_or_else(String::new, |left_s| {
+        format!("; about {} left", render::units::seconds(left_s))
+    });
     format!(
-        "slice {} of {}, {}: {value}; about {left} left",
+        "slice {} of {}, {}: {value}{left}",
         row.slices,
         row.planned,
         row.last_arm.as_deref().unwrap_or_default()

@@ -613,7 +613,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "left_s",
                 "number?",
-                "Seconds that the rest takes, as far as one can tell.",
+                "Seconds that the rest takes, as far as one can tell; not when it is over.",
             ),
             ("ending", "string", "How it ended; `running` before."),
             ("why", "string?", "One sentence on why."),

@@ -182,6 +182,7 @@ impl Experiments {
             behind: live.began.is_none().then(|| self.behind(id)).flatten(),
             turn: live.turn,
             asks: live.asked.is_some(),
+            left_s: left_s(live.trial.experiment()),
             ..row_of(id, live.peer.uid, live.trial.experiment())
         })
     }
@@ -739,7 +740,6 @@ fn row_of(id: u32, uid: u32, experiment: &Experiment) -> ExperimentRow {
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (last, done) = (experiment.slices.last(), experiment.slices.len());
     let planned = experiment.arms.len() * experiment.blocks as usize;
-    let each = last.map(|last| (last.at_s + last.length_s) / done as f64);
     let arm = last.and_then(|last| experiment.arms.get(last.arm as usize));
     ExperimentRow {
         id,
@@ -753,12 +753,20 @@ fn row_of(id: u32, uid: u32, experiment: &Experiment) -> ExperimentRow {
         planned: count(planned),
         last_arm: arm.map(|arm| arm.name.clone()),
         last_value: last.and_then(|last| last.values.first().copied()?),
-        left_s: each.map(|each| each * planned.saturating_sub(done) as f64),
+        left_s: None,
         ending: experiment.ending,
         why: experiment.why.clone(),
         turn: 0,
         asks: false,
     }
+}
+
+/// Seconds that the rest of a running one takes if slices last as before; none before the first.
+fn left_s(experiment: &Experiment) -> Option<f64> {
+    let (last, done) = (experiment.slices.last()?, experiment.slices.len());
+    let planned = experiment.arms.len() * experiment.blocks as usize;
+    let each = (last.at_s + last.length_s) / done as f64;
+    Some(each * planned.saturating_sub(done) as f64)
 }
 
 fn unkept(error: &std::io::Error) -> Failure {

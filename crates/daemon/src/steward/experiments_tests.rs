@@ -98,6 +98,7 @@ fn it_runs_by_itself_and_leaves_every_arm() {
     assert!(steward.attachments(USER).is_empty() && world.state().done.is_empty());
     assert_eq!(steward.wait(steward.now()), None);
     assert_eq!(row(&steward, 1).state, "over");
+    assert_eq!(row(&steward, 1).left_s, None);
     // It is there after a start, and numbers go on.
     drop(steward);
     let (mut steward, _gate) = world.steward(&settings);
@@ -288,6 +289,8 @@ fn numbers_of_commands_are_asked_for() {
     steward.experiment(USER, &attended(), None).unwrap();
     let (mut count, mut asked) = (0.0, 0);
     while row(&steward, 1).state != "over" {
+        let done = row(&steward, 1);
+        assert_eq!(done.left_s.is_some(), done.slices > 0, "{done:?}");
         world.pass(Duration::from_millis(50));
         count += 5.0;
         steward.turn();

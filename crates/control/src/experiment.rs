@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorKind, Failure};
+use crate::error::{ErrorKind, Failure, changes_display};
 use crate::rows::{Matrix, NodeAccesses, Target};
 
 /// Version of the format that this program writes.
@@ -386,6 +386,7 @@ pub fn read(bytes: &[u8]) -> Result<Experiment, Failure> {
     let experiment: Experiment =
         serde_json::from_value(value).map_err(|error| no_experiment(&error.to_string()))?;
     check(&experiment).map_err(no_experiment)?;
+    plainly_named(&experiment.arms).map_err(no_experiment)?;
     Ok(experiment)
 }
 
@@ -582,6 +583,16 @@ fn check(experiment: &Experiment) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Names that numadctl writes are one line, and say on a terminal what they are.
+fn plainly_named(arms: &[Arm]) -> Result<(), &'static str> {
+    let policies = arms.iter().filter_map(|arm| arm.policy.as_deref());
+    let mut names = arms.iter().map(|arm| arm.name.as_str()).chain(policies);
+    match names.any(|name| name.contains(changes_display)) {
+        true => Err("the name of an arm or policy has a line break or another control character"),
+        false => Ok(()),
+    }
+}
+
 fn no_experiment(why: &str) -> Failure {
     let why: String = why
         .chars()
@@ -677,6 +688,11 @@ mod tests {
             &bytes(|it| it.arms[1].name = "linux".to_owned()),
             "one name",
         );
+        for name in ["li\nnux", "linux\u{1b}[1m", "linux\u{2028}"] {
+            refused(&bytes(|it| it.arms[0].name = name.to_owned()), "line break");
+            let policy = Some(name.to_owned());
+            refused(&bytes(|it| it.arms[0].policy = policy), "line break");
+        }
         refused(&bytes(|it| it.slices[0].arm = 2), "no arm or block");
         refused(&bytes(|it| it.slices[0].block = 6), "no arm or block");
         refused(&bytes(|it| it.slices.extend_from_within(..)), "two slices");

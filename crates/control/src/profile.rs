@@ -12,6 +12,9 @@ pub const FORMAT: u32 = 1;
 /// Most tasks of a profile; a matrix of them has a million cells.
 pub const TASKS_MAX: usize = 1024;
 
+/// Longest run in seconds: a 64-bit number of nanoseconds holds no more.
+const LENGTH_S_MAX: f64 = 1.9e10;
+
 /// Most bytes of a file.
 pub const BYTES_MAX: usize = 256 << 20;
 
@@ -196,6 +199,10 @@ impl Profile {
         if let Some(Pair { low, high, .. }) = stray {
             return Err(wrong(format!("pair {low}, {high} of {tasks} tasks")));
         }
+        let is_length = |length_s| (0.0..=LENGTH_S_MAX).contains(&length_s);
+        if let Some(length_s) = profile.length_s.filter(|&it| !is_length(it)) {
+            return Err(wrong(format!("{length_s:e} is no length in seconds")));
+        }
         if profile
             .moments
             .iter()
@@ -218,5 +225,33 @@ impl Profile {
             rows[pair.high][pair.low] = sum;
         }
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(length_s: &str) -> Result<Profile, Failure> {
+        let metrics = serde_json::to_string(&Metrics::default()).unwrap();
+        let text = format!(
+            r#"{{"numad_profile": 1, "made_by": "x", "source": "x", "level": "page",
+                "tasks": ["a"], "length_s": {length_s}, "metrics": {metrics},
+                "thresholds": {{"comm_min": 0, "dram_min": 0, "changes_max": 1}},
+                "class": null, "groups": [], "moments": [], "notes": []}}"#
+        );
+        Profile::parse(text.as_bytes(), "a test")
+    }
+
+    #[test]
+    fn a_length_is_one_in_seconds() {
+        for good in ["null", "0", "2.5", "1e10"] {
+            parsed(good).unwrap();
+        }
+        for (wrong, shown) in [("-1", "-1e0"), ("-0.5", "-5e-1"), ("1e308", "1e308")] {
+            let failure = parsed(wrong).unwrap_err();
+            let text = format!("`a test` is no profile: {shown} is no length in seconds");
+            assert_eq!(failure.message, text);
+        }
     }
 }

@@ -239,7 +239,8 @@ pub enum Command {
     /// The first line is the verdict. Then comes what is missing or limited, each with what to do.
     /// With a PID it looks at that program under the policy `none` and answers in three sentences:
     /// which share of its accesses is remote, what that costs by the distances of the machine, and
-    /// which policy would gain how much on paper.
+    /// which policy would gain how much on paper. With --json the answer has the sentences and their
+    /// figures; on a machine of one node, where nothing is measured, the sentence alone.
     #[command(
         after_help = "EXAMPLE:\n  numadctl doctor\n  numadctl doctor --verbose\n  numadctl doctor 4242 --for 1m"
     )]
@@ -302,7 +303,7 @@ pub struct Plain {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Doctor {
     /// Tell of this program whether memory placement matters for it
-    #[arg(value_name = "PID", conflicts_with_all = ["verbose", "json"],
+    #[arg(value_name = "PID", conflicts_with = "verbose",
         value_parser = process)]
     pub pid: Option<u32>,
     /// How long to look at the program

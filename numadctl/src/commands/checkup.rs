@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use control::rows::{AttachRequest, Attachment, RecordRequest, Status, Target, UndoReport};
 use control::{ErrorKind, Failure};
+use serde_json::json;
 use sim::ReplaySpec;
 
 use crate::cli::{Doctor, Which};
@@ -43,6 +44,9 @@ pub(super) fn checkup(
         }
         let only = "this machine has one memory node: all memory is local to every thread, and \
                     there is nothing to place";
+        if arguments.plain.json {
+            return out.json(&json!({ "pid": pid, "sentences": [only] }));
+        }
         return out.text(&(wrap::wrapped(only, terminal::prose()).join("\n") + "\n"));
     }
     let found = find::attachment(client, Which::Pid(pid));
@@ -61,6 +65,9 @@ pub(super) fn checkup(
     }
     let mut looked = looked?;
     looked.penalty = penalty()?;
+    if arguments.plain.json {
+        return out.json(&checkup::value(&looked));
+    }
     out.text(&checkup::text(&looked, terminal::prose()))
 }
 

@@ -1,5 +1,7 @@
 //! Whether memory placement matters for a program, in three sentences.
 
+use serde_json::{Value, json};
+
 use super::units::{count, seconds};
 use super::wrap::wrapped;
 
@@ -37,6 +39,36 @@ pub fn text(checkup: &Checkup, width: usize) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
+/// The same with its figures, where they were measured.
+#[must_use]
+pub fn value(checkup: &Checkup) -> Value {
+    let gains = checkup.shadows.iter();
+    let gains: Vec<Value> = gains
+        .map(|(policy, gain)| json!({ "policy": policy, "gain": gain }))
+        .collect();
+    let remote = remote_share(&checkup.remote);
+    json!({
+        "command": checkup.command,
+        "pid": checkup.pid,
+        "looked_s": checkup.looked_s,
+        "samples": checkup.samples,
+        "windows": checkup.remote.len(),
+        "remote_share": remote.map(|[share, low, high]| json!({ "mean": share, "low": low, "high": high })),
+        "penalty": checkup.penalty,
+        "gains": gains,
+        "sentences": sentences(checkup),
+    })
+}
+
+/// The mean and its bounds; none where too few windows tell.
+fn remote_share(windows: &[f64]) -> Option<[f64; 3]> {
+    (windows.len() >= WINDOWS_MIN).then(|| {
+        let spread = experiment::student::spread(windows);
+        let bound = |sign: f64| (spread.mean + sign * spread.margin).clamp(0.0, 1.0);
+        [spread.mean, bound(-1.0), bound(1.0)]
+    })
+}
+
 /// Nothing that was not measured is given as a number.
 fn sentences(checkup: &Checkup) -> [String; 3] {
     let Checkup {
@@ -52,31 +84,29 @@ fn sentences(checkup: &Checkup) -> [String; 3] {
         count(*samples, "sample"),
         seconds(*looked_s)
     );
-    if remote.len() < WINDOWS_MIN {
+    let Some([share, low, high]) = remote_share(remote) else {
         return [
             format!("{looked} do not tell which share of its accesses is remote."),
             "So what remote accesses cost is not known.".to_owned(),
             "Look for longer with --for 5m while it works; `numadctl doctor` tells what limits sampling here."
                 .to_owned(),
         ];
-    }
-    let spread = experiment::student::spread(remote);
-    let bounds = [-1.0, 1.0].map(|sign| (spread.mean + sign * spread.margin).clamp(0.0, 1.0));
+    };
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let seen = format!(
         "{looked}: {} of its accesses are remote ({} to {}, by {}).",
-        percent(spread.mean),
-        percent(bounds[0]),
-        percent(bounds[1]),
+        percent(share),
+        percent(low),
+        percent(high),
         count(u64::try_from(remote.len()).unwrap_or(u64::MAX), "window")
     );
     let cost = |share: f64| format!("{:.2}", 1.0 + share * (penalty - 1.0));
     let costs = format!(
         "A remote access costs {penalty:.1} local ones by the distances of this machine, so its accesses take {} times as \
          long as if all were local ({} to {}; a model, not a measurement).",
-        cost(spread.mean),
-        cost(bounds[0]),
-        cost(bounds[1])
+        cost(share),
+        cost(low),
+        cost(high)
     );
     [seen, costs, next(checkup)]
 }
@@ -161,12 +191,31 @@ mod tests {
     }
 
     #[test]
+    fn json_has_the_sentences_and_their_figures() {
+        let told = value(&checkup());
+        assert_eq!((&told["pid"], &told["windows"]), (&42.into(), &4.into()));
+        let remote = &told["remote_share"];
+        let figure = |name: &str| remote[name].as_f64().unwrap();
+        assert!((figure("mean") - 0.4).abs() < 1e-9, "{remote}");
+        assert!(figure("low") < 0.4 && figure("high") > 0.4, "{remote}");
+        assert_eq!(told["gains"][0], json!({ "policy": "deloc", "gain": 0.35 }));
+        let lines: Vec<&str> = told["sentences"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        assert_eq!(lines.join("\n") + "\n", text(&checkup(), 10_000));
+    }
+
+    #[test]
     fn what_was_not_measured_is_no_zero() {
         let blind = Checkup {
             remote: vec![0.0],
             ..checkup()
         };
         says(&blind, &["do not tell", "not known"], "%");
+        assert_eq!(value(&blind)["remote_share"], Value::Null);
         let unrecorded = Checkup {
             shadows: Vec::new(),
             ..checkup()

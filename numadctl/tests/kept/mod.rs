@@ -218,7 +218,7 @@ fn a_look_that_sees_nothing_says_so() {
     for (line, code, part) in [
         ("doctor 0", 2, "number of a process"),
         ("doctor --for 3s", 2, "required"),
-        ("doctor 42 --json", 2, "cannot be used"),
+        ("doctor 42 --verbose", 2, "cannot be used"),
     ] {
         let told = fake.refused(line, code);
         assert!(told.contains(part), "{line}: {told}");
@@ -235,6 +235,19 @@ fn doctor_looks_at_a_process_that_there_is() {
     let one = status.replace("\"nodes\":4", "\"nodes\":1");
     assert_ne!(one, status);
     replies.insert("GET /v1/status", Reply::Json(200, one));
-    let told = Fake::answering(replies).refused("doctor 4194305", 6);
+    let fake = Fake::answering(replies);
+    let told = fake.refused("doctor 4194305", 6);
     assert!(told.contains("no process `4194305`"), "{told}");
+    let own = std::process::id();
+    let plain = fake.ok(&format!("doctor {own}"));
+    let told: serde_json::Value =
+        serde_json::from_str(&fake.ok(&format!("doctor {own} --json"))).unwrap();
+    assert_eq!(told["pid"], own);
+    let sentence = told["sentences"][0].as_str().unwrap();
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(sentence), words(&plain));
 }

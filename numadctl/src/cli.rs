@@ -159,6 +159,9 @@ pub enum Command {
     /// The page is one file without scripts, loads nothing, and shows all that is in the file of
     /// the experiment: verdict, differences pair by pair, values in time, order and seed. Works
     /// without a daemon.
+    ///
+    /// P in the table is the probability of such differences by chance, adjusted for the number of
+    /// comparisons by Holm's method: `p_adjusted` of --json, where `p` is the one of the test alone.
     #[command(
         after_help = "EXAMPLE:\n  numadctl report solver.json\n  numadctl report solver.json -o solver.html"
     )]

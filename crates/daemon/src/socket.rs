@@ -70,6 +70,14 @@ impl Socket {
         Ok((socket, listener))
     }
 
+    /// Refuses a path where a daemon listens, and touches nothing.
+    ///
+    /// # Errors
+    /// When someone listens there. Whatever else keeps one from listening is found by [`Self::listen`].
+    pub fn must_be_free(path: &Path) -> Result<(), Failure> {
+        UnixStream::connect(path).map_or(Ok(()), |_| Err(taken(path)))
+    }
+
     /// Gives the file the permissions that `access` asks for.
     ///
     /// # Errors
@@ -148,16 +156,18 @@ fn make_room(path: &Path) -> Result<(), Failure> {
         return Err(Failure::new(ErrorKind::Conflict, message).remedy("remove it or name another"));
     }
     match UnixStream::connect(path) {
-        Ok(_) => {
-            let message = format!("another daemon listens on `{}`", path.display());
-            let remedy = "stop it, or start this one with another --socket";
-            Err(Failure::new(ErrorKind::Conflict, message).remedy(remedy))
-        }
+        Ok(_) => Err(taken(path)),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| refused(path, &error))
         }
         Err(error) => Err(refused(path, &error)),
     }
+}
+
+fn taken(path: &Path) -> Failure {
+    let message = format!("another daemon listens on `{}`", path.display());
+    let remedy = "stop it, or start this one with another --socket";
+    Failure::new(ErrorKind::Conflict, message).remedy(remedy)
 }
 
 fn refused(path: &Path, error: &io::Error) -> Failure {
@@ -180,7 +190,9 @@ mod tests {
         let scratch = Scratch::new("socket");
         let path = scratch.path().join("deep/numad.sock");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
+        Socket::must_be_free(&path).unwrap();
         drop(UnixListener::bind(&path).unwrap());
+        Socket::must_be_free(&path).unwrap();
         assert!(path.exists(), "a listener of std leaves its file");
 
         let (socket, _listener) =
@@ -189,6 +201,7 @@ mod tests {
         let refused = Socket::listen(&path, Audience::Everyone, &Access::default()).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Conflict);
         assert!(refused.message.contains("numad.sock"), "{refused}");
+        assert_eq!(Socket::must_be_free(&path).unwrap_err(), refused);
         drop(socket);
         assert!(!path.exists());
     }

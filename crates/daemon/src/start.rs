@@ -70,6 +70,10 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         say(&undo_text(&report))?;
         return result;
     }
+    // Where there is a journal, what it says is undone before anything else can fail.
+    if !state_dir.exists() {
+        Socket::must_be_free(&loaded.config.daemon.socket)?;
+    }
     let mut hand = LiveHand::open(&state_dir, &reader, &log)?;
     hand.pause_at_most(loaded.config.overhead.move_pause_max);
     let left_behind = hand.undo(&Scope::All, &mut || notify::told(&log, patience.ask()));

@@ -641,7 +641,8 @@ pub struct Characterize {
     /// Wait for an idle machine as long as it takes, and make way for others at once
     #[arg(long, conflicts_with = "force")]
     pub when_idle: bool,
-    /// Directory to keep the figures in; the state directory of the settings when not given
+    /// Directory to keep the figures in, made if only its last part is missing; the state directory of the settings when
+    /// not given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// How to answer.

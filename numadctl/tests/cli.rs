@@ -424,13 +424,21 @@ fn a_machine_is_measured_once_and_kept_by_its_fingerprint() {
 #[test]
 fn what_cannot_be_kept_is_not_measured() {
     let fake = Fake::absent();
-    for place in ["/proc/no/such", "/etc/passwd"] {
+    let state = fake.folder();
+    let deep = state.join("slip/state").display().to_string();
+    for (place, remedy) in [
+        ("/proc/no/such", "at most the last part is missing"),
+        (&deep, "at most the last part is missing"),
+        ("/etc/passwd", "no directory; name another `--directory`"),
+        ("/dev/null", "no directory; name another `--directory`"),
+    ] {
         let output = fake.run(&format!("characterize --force --directory {place}"));
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{place}");
         assert_eq!(told.lines().count(), 1, "{told}");
-        assert!(told.contains(place), "{told}");
+        assert!(told.contains(place) && told.contains(remedy), "{told}");
     }
+    assert!(!state.join("slip").exists());
 }
 
 #[test]

@@ -241,7 +241,7 @@ hwloc\t'The library hwloc'"
 complete -c numadctl -n "__fish_numadctl_using_subcommand topo" -l socket -d 'Socket of the daemon, for commands that ask it; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand topo" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand topo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l directory -d 'Directory to keep the figures in; the state directory of the settings when not given' -r -F
+complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l directory -d 'Directory to keep the figures in, made if only its last part is missing; the state directory of the settings when not given' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l socket -d 'Socket of the daemon, for commands that ask it; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l again -d 'Measure although this hardware has been measured'
 complete -c numadctl -n "__fish_numadctl_using_subcommand characterize" -l force -d 'Measure although the machine is busy; bandwidths will be too low, latencies too high'

@@ -1,7 +1,7 @@
 //! `characterize`.
 
 use std::fs::DirBuilder;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,6 +49,10 @@ pub(super) fn characterize(
     let topology = topology::load("this").map_err(|error| super::topo::refused(&error))?;
     let fingerprint = topology.fingerprint();
     let directory = state_directory(arguments.directory.as_deref())?;
+    if directory.exists() && !directory.is_dir() {
+        let text = format!("`{}` is there and is no directory", directory.display());
+        return Err(Failure::new(ErrorKind::Conflict, text).remedy("name another `--directory`"));
+    }
     let known = if arguments.again {
         None
     } else {
@@ -131,13 +135,20 @@ fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
     })
 }
 
-/// Begins the file, in a directory that is made if need be as the daemon makes it.
+/// Begins the file, in a directory that is made if need be as the daemon makes it. What that lies in
+/// has to be there: a slip of the pen makes no path.
 fn begin(directory: &Path, path: &Path) -> Result<Fresh, Failure> {
-    let made = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory);
-    made.map_err(|error| not_kept(&cannot_write(directory, &error)))?;
+    if !directory.is_dir() {
+        let made = DirBuilder::new().mode(0o700).create(directory);
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let text = format!("`{}` would lie in no directory", directory.display());
+                Failure::new(ErrorKind::NotFound, text)
+                    .remedy("name a `--directory` of which at most the last part is missing")
+            }
+            _ => not_kept(&cannot_write(directory, &error)),
+        })?;
+    }
     Fresh::replacing(path).map_err(|failure| not_kept(&failure))
 }
 
@@ -241,7 +252,7 @@ impl<'a, 'b> Watch<'a, 'b> {
             },
             processors: processors.max(1),
             err,
-            live: std::io::stderr().is_terminal(),
+            live: io::stderr().is_terminal(),
             told: None,
             looked: None,
             patience: PATIENCE,

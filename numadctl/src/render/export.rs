@@ -74,7 +74,7 @@ pub fn of_plan(plan: &Plan, recipe: Recipe) -> Result<String, Failure> {
     if of_ranks && plan.level == Level::Thread {
         return refused(
             "the plan is of threads, this format of ranks",
-            "choose `omp`, `numactl` or `taskset`, or plan with `--level message`",
+            "choose `omp`, `numactl`, `taskset` or `systemd`, or plan with `--level message`",
         );
     }
     if recipe == Recipe::Omp && plan.level == Level::Message {
@@ -710,6 +710,17 @@ mod tests {
             ),
         ] {
             assert_eq!(of_plan(plan, recipe).unwrap_err().kind, ErrorKind::Conflict);
+        }
+        // What is suggested instead takes the plan.
+        let advice = of_plan(&threads, Recipe::Hydra).unwrap_err().remedy;
+        for (name, recipe) in [
+            ("`omp`", Recipe::Omp),
+            ("`numactl`", Recipe::Numactl),
+            ("`taskset`", Recipe::Taskset),
+            ("`systemd`", Recipe::Systemd),
+        ] {
+            assert!(advice.contains(name), "{advice}");
+            of_plan(&threads, recipe).unwrap();
         }
     }
 

@@ -119,7 +119,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             ..Round::default()
         };
         let mut quiet = 0;
-        for _ in 0..ROUNDS_MAX {
+        for number in 0..ROUNDS_MAX {
             let before = round.steps;
             let family = self.family(scope, recorded);
             round.listed = self.census.now().known().ok();
@@ -140,7 +140,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     report.fail(format!("process `{pid}` {refusal}{remedy}"));
                 }
             }
-            quiet = if round.steps == before { quiet + 1 } else { 0 };
+            let found = round.steps > before;
+            quiet = if found { 0 } else { quiet + 1 };
             round.unsettled |= self.some_unseen(recorded, &round);
             let rests = match round.steps {
                 _ if round.unsettled => RESTS_UNSETTLED,
@@ -148,7 +149,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 _ => RESTS,
             };
             round.settled = quiet > rests;
-            if round.settled || patience.is_some_and(|end| (self.clock)() >= end) {
+            // What the first round finds was there before.
+            let more_come = found && number > 0;
+            let is_over = |end| more_come && (self.clock)() >= end;
+            if round.settled || patience.is_some_and(is_over) {
                 break;
             }
             if quiet > 0 {
@@ -655,8 +659,8 @@ enum Fate {
 
 /// Times that threads are looked for which were made meanwhile.
 const ROUNDS_MAX: usize = 12;
-/// After so long no further round begins, unless all is undone: others wait for their orders
-/// meanwhile.
+/// After so long no further round begins where more are found in each: others wait for their orders
+/// meanwhile. Where none are, a slow machine may take longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Rounds without a find, each after a rest, before a program counts as done in which nothing was
 /// seen being made or ending. Without that one, undo that took 2 ms missed a process in the midst

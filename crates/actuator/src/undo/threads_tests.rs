@@ -700,6 +700,23 @@ fn an_undo_that_finds_no_end_goes_on_later() {
     assert_eq!(live.undo_more(&mut || {}), None);
 }
 
+/// Looking for threads takes long on a machine that is slow or busy, and nothing makes any.
+#[test]
+fn an_undo_that_takes_long_and_finds_an_end_is_done() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    let report = live.undo_breathing(&Scope::of(&[Pid(100)]), &mut || {
+        let world = bench.fake.0.borrow_mut();
+        world.pass(std::time::Duration::from_secs(3));
+    });
+    assert!(report.is_complete() && !live.is_unfinished(), "{report:?}");
+    assert_eq!(
+        (bench.mask(first), live.journal().open_rows()),
+        ("0-7".to_owned(), 0)
+    );
+}
+
 /// As on a machine with one node: what a thread is bound to is all that it had.
 #[test]
 fn who_makes_threads_without_end_that_have_their_own_mask_is_put_back_at_once() {

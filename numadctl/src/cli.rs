@@ -161,7 +161,8 @@ pub enum Command {
     /// without a daemon.
     ///
     /// P in the table is the probability of such differences by chance, adjusted for the number of
-    /// comparisons by Holm's method: `p_adjusted` of --json, where `p` is the one of the test alone.
+    /// comparisons by Holm's method: `p_adjusted` of --json, where `p` is the one of the test
+    /// alone.
     #[command(
         after_help = "EXAMPLE:\n  numadctl report solver.json\n  numadctl report solver.json -o solver.html"
     )]
@@ -227,11 +228,11 @@ pub enum Command {
     Plan(Plan),
     /// List the programs whose attachment has ended, with what was done and gained
     ///
-    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What `ab` attached
-    /// is not here but in `ab list`; each run of `compare` is. Columns: THREADS, times a thread was
-    /// given another affinity; PAGES moved; LOCAL, share of accesses that were local in the first
-    /// window that tells and in the last, a dash where none did. A terminal of 80 columns shows the
-    /// most important ones; a wider terminal and `--json` show all.
+    /// `explain`, `matrix` and `report id:NUMBER` show more of each, by its number. What `ab`
+    /// attached is not here but in `ab list`; each run of `compare` is. Columns: THREADS, times a
+    /// thread was given another affinity; PAGES moved; LOCAL, share of accesses that were local in
+    /// the first window that tells and in the last, a dash where none did. A terminal of 80 columns
+    /// shows the most important ones; a wider terminal and `--json` show all.
     #[command(after_help = "EXAMPLE:\n  numadctl history\n  numadctl report id:3 -o solver.html")]
     History(Plain),
     /// List the policies, or show one with its settings
@@ -242,8 +243,8 @@ pub enum Command {
     /// The first line is the verdict. Then comes what is missing or limited, each with what to do.
     /// With a PID it looks at that program under the policy `none` and answers in three sentences:
     /// which share of its accesses is remote, what that costs by the distances of the machine, and
-    /// which policy would gain how much on paper. With --json the answer has the sentences and their
-    /// figures; on a machine of one node, where nothing is measured, the sentence alone.
+    /// which policy would gain how much on paper. With --json the answer has the sentences and
+    /// their figures; on a machine of one node, where nothing is measured, the sentence alone.
     #[command(
         after_help = "EXAMPLE:\n  numadctl doctor\n  numadctl doctor --verbose\n  numadctl doctor 4242 --for 1m"
     )]
@@ -641,8 +642,8 @@ pub struct Characterize {
     /// Wait for an idle machine as long as it takes, and make way for others at once
     #[arg(long, conflicts_with = "force")]
     pub when_idle: bool,
-    /// Directory to keep the figures in, made if only its last part is missing; the state directory of the settings when
-    /// not given
+    /// Directory to keep the figures in, made if only its last part is missing; the state directory
+    /// of the settings when not given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// How to answer.

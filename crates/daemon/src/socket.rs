@@ -73,7 +73,8 @@ impl Socket {
     /// Refuses a path where a daemon listens, and touches nothing.
     ///
     /// # Errors
-    /// When someone listens there. Whatever else keeps one from listening is found by [`Self::listen`].
+    /// When someone listens there. Whatever else keeps one from listening is found by
+    /// [`Self::listen`].
     pub fn must_be_free(path: &Path) -> Result<(), Failure> {
         UnixStream::connect(path).map_or(Ok(()), |_| Err(taken(path)))
     }

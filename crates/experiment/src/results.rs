@@ -111,8 +111,8 @@ pub fn futile(experiment: &Experiment) -> bool {
         })
 }
 
-/// Parts of 1 that differences of logarithms are told to: 2^36. Rounding of logarithms is a hundred times less, any effect
-/// a million times more. Equal effects so tie, as the test takes them.
+/// Parts of 1 that differences of logarithms are told to: 2^36. Rounding of logarithms is a hundred
+/// times less, any effect a million times more. Equal effects so tie, as the test takes them.
 const PARTS: f64 = 68_719_476_736.0;
 
 /// The differences between an arm and the control, with their blocks: of logarithms, above 0 is better.

@@ -185,8 +185,8 @@ impl PagePhase {
         let model = program.model;
         let gbps_per_weight = program.memory_per_weight * ACCESS_BYTES / window_ns;
         let stickiness = stickiness((self.c2, self.min_acc), program, model);
-        // What others take is the difference of two figures that are not exact: it bounds what there
-        // is to give, and is no word on how long this program waits.
+        // What others take is the difference of two figures that are not exact: it bounds what
+        // there is to give, and is no word on how long this program waits.
         let appetite = Demand::of_memory(&model.alone(), *program).appetite();
         let listing = Listing::new(model, nodes, gbps_per_weight);
         let listing = listing.with_appetite(&appetite, &asked_gbps(program));

@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(later, [100; 8], "{clears:?}");
     }
 
-    /// A process has ten faults after a clear, and from 20 s on forty thousand in forty times as many
-    /// pages.
+    /// A process has ten faults after a clear, and from 20 s on forty thousand in forty times as
+    /// many pages.
     #[test]
     fn who_grows_or_comes_is_cleared_once_a_second_at_first() {
         let mut law = ClearLaw::new(ClearOptions::default());

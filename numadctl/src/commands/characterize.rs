@@ -135,8 +135,8 @@ fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
     })
 }
 
-/// Begins the file, in a directory that is made if need be as the daemon makes it. What that lies in
-/// has to be there: a slip of the pen makes no path.
+/// Begins the file, in a directory that is made if need be as the daemon makes it. What that lies
+/// in has to be there: a slip of the pen makes no path.
 fn begin(directory: &Path, path: &Path) -> Result<Fresh, Failure> {
     if !directory.is_dir() {
         let made = DirBuilder::new().mode(0o700).create(directory);

@@ -220,7 +220,8 @@ fn gone_on(file: &Path) -> Result<Experiment, Failure> {
     })
 }
 
-/// Refuses a command that cannot be started in the directory of the experiment, whatever the present one is.
+/// Refuses a command that cannot be started in the directory of the experiment, whatever the
+/// present one is.
 fn must_start(experiment: &Experiment, go_on: Option<&Path>) -> Result<(), Failure> {
     let named = experiment.subject.first().map_or("", String::as_str);
     let mut program = PathBuf::from(named);

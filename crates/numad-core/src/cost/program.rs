@@ -32,8 +32,8 @@ struct Asked {
 /// What a program gets from a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacementCost {
-    /// For each task, processor time that the work of this window takes, in nanoseconds; 0 for one that
-    /// did none or whose node is not known.
+    /// For each task, processor time that the work of this window takes, in nanoseconds; 0 for one
+    /// that did none or whose node is not known.
     pub task_time_ns: Vec<f64>,
 }
 

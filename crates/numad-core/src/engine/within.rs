@@ -30,7 +30,14 @@ use crate::tables::tasks::Record;
 pub(super) struct Within {
     policy: Box<dyn Policy>,
     /// By position of the node; none where it has one last-level cache.
-    machines: Vec<Option<Topology>>,
+    machines: Vec<Option<Machine>>,
+}
+
+/// A node as a machine, and what its memory delivers.
+#[derive(Debug)]
+struct Machine {
+    topology: Topology,
+    model: MachineModel,
 }
 
 /// How far a line from another cache of the node is, where one from the own cache is as near as can
@@ -49,7 +56,7 @@ impl Within {
 
     /// The processors of a node's cache.
     pub(super) fn cpus(&self, node: usize, cache: usize) -> Option<&CpuSet> {
-        let machine = self.machines.get(node)?.as_ref()?;
+        let machine = &self.machines.get(node)?.as_ref()?.topology;
         machine.nodes().get(cache).map(|cache| &cache.cpus)
     }
 
@@ -61,13 +68,13 @@ impl Within {
         }
         let cpu = record.cpu?;
         let node = topology.position(topology.node_of(cpu)?)?;
-        let machine = self.machines.get(node)?.as_ref()?;
+        let machine = &self.machines.get(node)?.as_ref()?.topology;
         Some((node, machine.position(machine.node_of(cpu)?)?))
     }
 }
 
 /// The machine within a node.
-fn machine(topology: &Topology, node: &Node) -> Option<Topology> {
+fn machine(topology: &Topology, node: &Node) -> Option<Machine> {
     let caches = topology.caches_within(node);
     if caches.len() < 2 {
         return None;
@@ -102,7 +109,9 @@ fn machine(topology: &Topology, node: &Node) -> Option<Topology> {
         distance_rows: (0..caches.len()).map(row).collect(),
         ..Parts::default()
     };
-    Topology::new(parts).ok()
+    let topology = Topology::new(parts).ok()?;
+    let model = MachineModel::new(&topology);
+    Some(Machine { topology, model })
 }
 
 impl Context<'_> {
@@ -194,12 +203,12 @@ impl Attachment {
         if self.options.bind != Bind::Node && self.options.require_gain {
             for (node, machine) in machines.iter().enumerate() {
                 let Some(machine) = machine else { continue };
-                let guests = self.guests(context, scratch, decision, (node, machine));
+                let guests = self.guests(context, scratch, decision, (node, &machine.topology));
                 if guests.tasks.len() > 1 {
                     rooms.append(&mut self.ask_within(
                         context,
                         scratch,
-                        (&guests, decision),
+                        (&guests, &machine.model, decision),
                         &mut **policy,
                     ));
                 }
@@ -268,7 +277,7 @@ impl Attachment {
         &self,
         context: &Context<'_>,
         scratch: &Scratch,
-        (guests, decision): (&Guests<'_>, &Decision),
+        (guests, model, decision): (&Guests<'_>, &MachineModel, &Decision),
         policy: &mut dyn Policy,
     ) -> BTreeMap<usize, TaskGrant> {
         let (live, decayed) = (guests.talk(&scratch.live), guests.talk(&scratch.decayed));
@@ -277,7 +286,7 @@ impl Attachment {
         let all = seen(&scratch.tasks).max(1);
         let mut program = Program {
             topology: guests.machine,
-            model: &MachineModel::new(guests.machine),
+            model,
             tasks: &guests.tasks,
             capacity: &guests.capacity,
             free_bytes: &vec![0; guests.capacity.len()],

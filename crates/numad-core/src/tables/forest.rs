@@ -362,7 +362,8 @@ const DIGIT: u32 = 11;
 /// The lowest of them.
 const MASK: u64 = (1 << DIGIT) - 1;
 
-/// Sorts by page and seat: by a few bits after the other from the last on, but for those that are the same in all.
+/// Sorts by page and seat: by a few bits after the other from the last on, but for those that are
+/// the same in all.
 fn sort(noted: &mut Vec<(u64, Seat)>) {
     if noted.len() < RADIX_MIN {
         noted.sort_unstable();

@@ -242,8 +242,8 @@ impl Listing {
         }
     }
 
-    /// The same where each task would ask for so many times what it was seen to ask, and each memory
-    /// was seen to be asked for so many GB/s.
+    /// The same where each task would ask for so many times what it was seen to ask, and each
+    /// memory was seen to be asked for so many GB/s.
     #[must_use]
     pub(super) fn with_appetite(mut self, factors: &[f64], seen_gbps: &[f64]) -> Self {
         for ((_, each), &factor) in self.users.iter_mut().zip(factors) {

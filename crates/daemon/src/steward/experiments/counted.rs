@@ -7,7 +7,8 @@ use experiment::metric;
 use super::super::Steward;
 
 impl Steward {
-    /// Refuses an experiment whose primary metric nothing here can count: better now than after a pilot and a slice.
+    /// Refuses an experiment whose primary metric nothing here can count: better now than after a
+    /// pilot and a slice.
     pub(super) fn must_be_counted(&mut self, planned: &Experiment) -> Result<(), Failure> {
         // Where another program counts, it knows of each program by itself whether it does.
         let fed = self.parts.config.sampling.counters_fed;

@@ -144,8 +144,8 @@ impl Judgement {
 
     /// Whether windows agree that threads are misplaced, if not about the node of each: what is
     /// wanted gains, and what the last judged window wanted would still gain at least [`AGREES`] of
-    /// that. For an era that begins in a program that was settled one window is enough, as for a new
-    /// program: what is known of it is what that window shows.
+    /// that. For an era that begins in a program that was settled one window is enough, as for a
+    /// new program: what is known of it is what that window shows.
     fn agrees(&self, program: &Program<'_>, wishes: &[TaskWish]) -> bool {
         let now = program.nodes();
         let (mut then, wanted) = (now.clone(), wished_nodes(program, wishes));

@@ -10,8 +10,8 @@
 //!    interval between two clears of a process is set so that all of it together stays within the
 //!    share. It changes only when the use of the budget leaves a dead band, at most once per dwell
 //!    time, and then so as to land in the band's middle: it settles instead of swinging. Whoever comes
-//!    is cleared once a second until it is known how many faults follow, as is who grows to twice as
-//!    much; where these are few, as of memory in huge pages, that is soon more often.
+//!    is cleared once a second until it is known how many faults follow, as is who grows to twice
+//!    as much; where these are few, as of memory in huge pages, that is soon more often.
 //!
 //! And one that asks for less: a process in which nothing was worth changing for a time is cleared only every eighth
 //! of that time. So what is seen for nothing costs less and less, and what changes is seen late by an eighth of the

@@ -19,7 +19,7 @@ program=$!
 within 20 grep -q . /out/workload || fail "the workload says nothing"
 masks $program >/out/before
 numadctl attach $program --policy deloc >/out/refused 2>&1 && fail "attach at level 3"
-contains "the refusal" "$(cat /out/refused)" "perf_event_paranoid to 2"
+contains "the refusal" "$(cat /out/refused)" "perf_event_paranoid=2"
 echo 2 >/proc/sys/kernel/perf_event_paranoid
 numadctl attach $program --policy deloc || fail "attach"
 within 40 moved_threads || fail "no thread was moved"

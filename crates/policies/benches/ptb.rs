@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use numad_core::cost::MachineModel;
 use numad_core::{Policy, Settings, Time};
 use policies::ptb::pages::{Listing, Room, Stickiness};
-use policies::ptb::similarity::Similarity;
+use policies::ptb::similarity::similarity;
 use testkit::{Dice, Scene};
 
 const THREADS: usize = 512;
@@ -52,7 +52,7 @@ fn phases(criterion: &mut Criterion) {
     let scene = scene();
     let mut group = criterion.benchmark_group("policies/ptb");
     group.bench_function("similarity/512 threads, 200000 pages", |bencher| {
-        bencher.iter(|| Similarity::of(THREADS, &scene.pages));
+        bencher.iter(|| similarity(THREADS, &scene.pages));
     });
     let model = MachineModel::new(&scene.topology);
     let nodes: Vec<Option<usize>> = scene.placement();

@@ -1,5 +1,6 @@
 //! What tasks say to each other and ask of memory, from what was seen of them.
 
+use numad_core::cost::{BUSY, asked_gbps};
 use numad_core::{Page, Program};
 
 /// Most nodes times nodes and tasks for which the cost model compares several ways; each of them
@@ -10,6 +11,18 @@ const MODEL_SIZE_MAX: usize = 2048;
 pub(crate) fn can_be_modelled(program: &Program<'_>) -> bool {
     let nodes = program.topology.nodes().len();
     nodes.saturating_mul(nodes.saturating_add(program.tasks.len())) <= MODEL_SIZE_MAX
+}
+
+/// Whether a node full of its threads could ask much of what a controller gives, and wait there.
+pub(crate) fn could_wait(program: &Program<'_>) -> bool {
+    if !can_be_modelled(program) {
+        return false;
+    }
+    let most = program.capacity.iter().max().copied().unwrap_or(0);
+    let part = most as f64 / program.tasks.len().max(most).max(1) as f64;
+    let asked = asked_gbps(program).iter().sum::<f64>() * part;
+    let model = program.model;
+    (0..model.nodes()).any(|memory| asked > BUSY * model.controller_gbps(memory))
 }
 
 /// How often an access to memory that several tasks use stands in the matrix, on average: once for

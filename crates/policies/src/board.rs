@@ -85,14 +85,14 @@ const FINER: u64 = 256;
 const EVENER: f64 = 0.1;
 
 /// What is to be mapped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Board<'a> {
     tasks: &'a [Task],
     /// Whom each task talks to, and how much.
     pub(crate) partners: Vec<Vec<(usize, u64)>>,
     /// Positions of the tasks that talk and could be placed. Their order is their number here: the
-    /// loudest first, so that it does not depend on how tasks are listed but for those who say the
-    /// same in all.
+    /// loudest first, of equals who uses most memory, so that it does not depend on how tasks are
+    /// listed but for those who do the same in all.
     pub(crate) talkers: Vec<usize>,
     numbers: Vec<Option<usize>>,
     /// Places for them on each node.
@@ -131,6 +131,11 @@ pub(crate) struct Board<'a> {
 impl<'a> Board<'a> {
     /// What a program's tasks say according to a matrix.
     pub(crate) fn new(program: &Program<'a>, matrix: &CommMatrix) -> Self {
+        Self::ranked(program, matrix, &[])
+    }
+
+    /// The same where of tasks that say the same in all those of a higher rank come first.
+    pub(crate) fn ranked(program: &Program<'a>, matrix: &CommMatrix, rank: &[u64]) -> Self {
         let tasks = program.tasks;
         let partners = matrix.partners();
         let total = |partners: &Vec<(usize, u64)>| {
@@ -145,15 +150,11 @@ impl<'a> Board<'a> {
             totals[task] > 0 && (0..seats.nodes()).any(|node| seats.takes(node, &tasks[task]))
         };
         let mut talkers: Vec<usize> = (0..totals.len()).filter(placeable).collect();
-        talkers.sort_by_key(|&task| Reverse(totals[task]));
+        talkers.sort_by_key(|&task| (Reverse(totals[task]), Reverse(rank.get(task))));
         let mut numbers = vec![None; totals.len()];
         for (talker, &task) in talkers.iter().enumerate() {
             numbers[task] = Some(talker);
         }
-        let room: usize = capacity.iter().map(|&places| places as usize).sum();
-        let share = u32::try_from(talkers.len().div_ceil(room.max(1))).unwrap_or(u32::MAX);
-        let widened = capacity.iter().map(|places| places.saturating_mul(share));
-        let widened = widened.collect();
         let said = talkers.iter().map(|&task| totals[task] as f64).collect();
         let (distance, far) = distances(program);
         let apart = apart(&distance, capacity.len(), far);
@@ -164,8 +165,8 @@ impl<'a> Board<'a> {
             talkers,
             numbers,
             seats,
-            capacity,
-            widened,
+            capacity: Vec::new(),
+            widened: Vec::new(),
             distance,
             apart,
             far,
@@ -180,9 +181,31 @@ impl<'a> Board<'a> {
             task_move_ns: prices.task_move_ns,
             talk_ns: prices.gain_ns(prices.accesses_per_amount, program.window),
         };
-        board.line_up();
+        board.line_up(capacity);
         board.listen();
         board
+    }
+
+    /// The same with no more places on a node than make all nodes alike, those counted who say nothing.
+    fn evened(&self) -> Self {
+        let nodes = self.capacity.len();
+        let mut on = vec![0_u32; nodes];
+        let silent = self.partners.iter().zip(self.tasks);
+        let silent = silent.filter(|(partners, _)| partners.is_empty());
+        for node in silent.filter_map(|(_, task)| task.node.filter(|&node| node < nodes)) {
+            on[node] += 1;
+        }
+        let mut places = vec![0; nodes];
+        for _ in &self.talkers {
+            let free = (0..nodes).filter(|&node| places[node] < self.capacity[node]);
+            let Some(node) = free.min_by_key(|&node| on[node] + places[node]) else {
+                break;
+            };
+            places[node] += 1;
+        }
+        let mut even = self.clone();
+        even.line_up(places);
+        even
     }
 
     /// The number of a task by its position, if it talks.
@@ -259,8 +282,14 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Says in which order talkers are seated.
-    fn line_up(&mut self) {
+    /// Says how many talkers each node takes, and in which order they are seated.
+    fn line_up(&mut self, capacity: Vec<u32>) {
+        let room: usize = capacity.iter().map(|&places| places as usize).sum();
+        let share = self.talkers.len().div_ceil(room.max(1));
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        let widened = capacity.iter().map(|places| places.saturating_mul(share));
+        self.widened = widened.collect();
+        self.capacity = capacity;
         let nodes = self.capacity.len();
         let choice = |&task: &usize| (0..nodes).filter(|&node| self.open(task, node)).count();
         let choice: Vec<usize> = self.talkers.iter().map(choice).collect();
@@ -442,6 +471,29 @@ impl<'a> Board<'a> {
             return plan;
         }
         self.named_plan(&plan, &first)
+    }
+
+    /// The same by a kernel and what refining makes of what is.
+    pub(crate) fn gathered(
+        &self,
+        kernel: Kernel,
+        gain_min: f64,
+        workspace: &mut Workspace,
+    ) -> Plan {
+        let sketch = self.sketch(kernel, workspace);
+        self.settle(|from| {
+            let refined = self.refined(from, gain_min, workspace);
+            let named = sketch.as_ref().map(|sketch| self.named(sketch, from));
+            let plans = [refined].into_iter().chain(named).collect();
+            self.better(from, plans, gain_min)
+        })
+    }
+
+    /// What another plan becomes where no node is to take more than others.
+    pub(crate) fn evened_out(&self, near: &Plan, gain_min: f64, workspace: &mut Workspace) -> Plan {
+        let (from, even) = (self.seated(), self.evened());
+        let plan = even.refined(&even.fit(near, &from), gain_min, workspace);
+        self.fit(&plan, &from)
     }
 
     /// The same with talkers dealt out in rounds by groups of pairs, where that is worth it or

@@ -38,12 +38,11 @@
 //! [`deloc_map`]: crate::deloc_map
 //! [`data_mapping`]: crate::data_mapping
 
-use numad_core::cost::{BUSY, asked_gbps};
 use numad_core::{
     CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
 };
 
-use crate::amounts::can_be_modelled;
+use crate::amounts::could_wait;
 use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Talk};
@@ -54,7 +53,6 @@ use crate::kernel::{Workspace, map};
 use crate::matrix_choice::MatrixChoice;
 use crate::page_choice::PageChoice;
 use crate::published::deloc::sort_by_load;
-use crate::seats::dealt_evenly;
 use crate::stay::{keep_in_place, keep_the_silent};
 
 const GROUPS: SettingSpec = SettingSpec {
@@ -210,17 +208,10 @@ impl OnDeLoc {
             board.better(from, plans, gain_min)
         });
         out.push(board.propose(&near));
-        if !can_be_modelled(program) || !could_wait(program) {
-            return;
+        if could_wait(program) {
+            let even = board.evened_out(&near, gain_min, &mut self.workspace);
+            out.push(board.propose(&even));
         }
-        let narrow = Program {
-            capacity: &dealt_evenly(board.talkers.len(), program.capacity),
-            ..*program
-        };
-        let narrow = Board::new(&narrow, matrix);
-        let from = board.seated();
-        let even = narrow.refined(&narrow.fit(&near, &from), gain_min, &mut self.workspace);
-        out.push(board.propose(&board.fit(&even, &from)));
     }
 }
 
@@ -234,15 +225,6 @@ fn in_pairs(program: &Program<'_>, talk: &Talk<'_>, board: &Board<'_>, from: &Pl
         }
     }
     board.fit(&plan, from)
-}
-
-/// Whether a node full of its threads could ask much of what a controller gives, and wait there.
-fn could_wait(program: &Program<'_>) -> bool {
-    let most = program.capacity.iter().max().copied().unwrap_or(0);
-    let part = most as f64 / program.tasks.len().max(most).max(1) as f64;
-    let asked = asked_gbps(program).iter().sum::<f64>() * part;
-    let model = program.model;
-    (0..model.nodes()).any(|memory| asked > BUSY * model.controller_gbps(memory))
 }
 
 #[cfg(test)]

@@ -71,15 +71,7 @@ impl Gather {
             Some(_) => board.homed(program),
             None => board.anchored(program),
         };
-        let gain_min = self.gain_min;
-        let workspace = &mut self.workspace;
-        let sketch = board.sketch(self.kernel, workspace);
-        let plan = board.settle(|from| {
-            let refined = board.refined(from, gain_min, workspace);
-            let named = sketch.as_ref().map(|sketch| board.named(sketch, from));
-            let plans = [refined].into_iter().chain(named).collect();
-            board.better(from, plans, gain_min)
-        });
+        let plan = board.gathered(self.kernel, self.gain_min, &mut self.workspace);
         let mut places = board.propose(&plan);
         if self.pages.is_some() {
             keep_the_silent(program, &matrix, &mut places);

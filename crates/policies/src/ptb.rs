@@ -1,18 +1,16 @@
 //! PTB: pages, threads, bandwidth.
 //!
 //! Threads that use the same pages belong together: the cosine of what two threads use is their
-//! similarity, a recursive Kernighan-Lin cuts the graph of similarities into as many parts as there are
-//! nodes, and each part goes to the node that runs most of it already (`threads`). Then pages go
+//! similarity, by which they are mapped to nodes as others are by what they say (`threads`). Then pages go
 //! where their users have most bandwidth left, which is nearby until that is used up ([`pages`]).
 //!
 //! # Names
 //!
 //! | method | here |
 //! | --- | --- |
-//! | `cos(t1, t2)` | [`similarity::Similarity::pairs`] |
-//! | recursive KL into N parts | [`crate::kernel::kl()`], refined and held against what is: `threads` |
-//! | parts to nodes, greedily | `threads::deal` |
-//! | C1, C2, `Min_Acc` | the settings `c1`, `c2` and `min_acc`; [`pages::Stickiness`] |
+//! | `cos(t1, t2)` | [`similarity::similarity`] |
+//! | recursive KL into N parts, parts to nodes greedily | [`crate::board`], by way of `threads` |
+//! | C2, `Min_Acc` | the settings `c2` and `min_acc`; [`pages::Stickiness`] |
 //! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
 //! | `avail[n][m]` | `paths::Paths`, where our way differs from the listing |
 //! | `b[n][p]`, `score(m, p)` | `asked::Asked` and `scores` of [`pages::Listing`] |
@@ -32,7 +30,6 @@
 //! [`MachineModel`]: numad_core::cost::MachineModel
 
 mod asked;
-mod order;
 pub mod pages;
 mod paths;
 pub mod similarity;
@@ -49,8 +46,10 @@ use numad_core::{
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
-use crate::factory::{Factory, share};
+use crate::board;
+use crate::factory::Factory;
 use crate::figures::whole;
+use crate::kernel::Workspace;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
@@ -59,7 +58,8 @@ const C1: SettingSpec = SettingSpec {
         max: 32.0,
         default: 1.0,
     },
-    help: "C1 of the paper: the similarity of two threads on one node counts this many times.",
+    help: "C1 of the paper: the similarity of two threads on one node counts this many times; for the method as \
+           published alone.",
 };
 
 /// The paper's 1.5 stands for a machine where a move costs what it did there. In the simulator 1.5 and
@@ -80,10 +80,9 @@ const MIN_ACC: SettingSpec = SettingSpec {
 };
 
 const GAIN_MIN: SettingSpec = SettingSpec {
-    name: "gain_min",
-    kind: share(0.05),
-    help: "A thread moves only if the similarity that this brings together is more than this share of \
-           what a thread has on average, or of that with an equal if that is more.",
+    help: "Threads move only if this share of what they have in common with others comes together, or of what two have \
+           who are wholly alike, if that is more.",
+    ..board::GAIN_MIN
 };
 
 /// Makes the policy `ptb`.
@@ -97,7 +96,10 @@ pub(crate) static PTB: Factory = Factory {
     published: Some(&crate::published::ptb::PUBLISHED),
     build: |settings, _| {
         Ok(Box::new(PagesThreadsBandwidth {
-            threads: Threads::new(settings.float(C1.name), settings.float(GAIN_MIN.name)),
+            threads: Threads {
+                gain_min: settings.float(GAIN_MIN.name),
+                workspace: Workspace::default(),
+            },
             pages: PagePhase {
                 c2: Choice::read(settings, C2, 1.0, 32.0)?,
                 min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
@@ -151,15 +153,25 @@ struct PagesThreadsBandwidth {
 }
 
 impl Policy for PagesThreadsBandwidth {
-    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        let nodes = self.threads.propose(program, out);
-        self.pages.propose(program, &nodes, out);
+    fn propose(&mut self, now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let mut plans = Vec::new();
+        self.plans(now, program, &mut plans);
+        out.extend(plans.into_iter().next().unwrap_or_default());
+    }
+
+    fn plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
+        for mut plan in self.threads.plans(program) {
+            let mut nodes = program.nodes();
+            for (task, node) in plan.iter().filter_map(Proposal::place) {
+                nodes[task] = Some(node);
+            }
+            self.pages.propose(program, &nodes, &mut plan);
+            out.push(plan);
+        }
     }
 
     fn thread_plans(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Plan>) {
-        let mut plan = Plan::new();
-        let _nodes = self.threads.propose(program, &mut plan);
-        out.push(plan);
+        out.extend(self.threads.plans(program));
     }
 }
 

@@ -229,19 +229,16 @@ impl Engine {
     /// Takes what processes sent each other since the last time, each pair once. What is not
     /// between two processes of one program is ignored.
     pub fn handle_messages(&mut self, sent: &[Sent]) {
-        let mut seats = BTreeMap::new();
         for sent in sent {
             let place = |pid: Pid| Some(self.registry.processes.find(pid.0)?.place);
             let (Some(from), Some(to)) = (place(sent.from), place(sent.to)) else {
                 continue;
             };
             if from == to
+                && sent.from != sent.to
                 && let Some(attachment) = &mut self.places[from as usize]
             {
-                let prices = &attachment.options.prices;
-                attachment
-                    .seen
-                    .sent(sent, &mut seats, prices.accesses_per_amount);
+                attachment.seen.sent(sent);
             }
         }
     }

@@ -82,6 +82,7 @@ impl Attachment {
         let Some(end) = self.window_end.filter(|&end| end <= now) else {
             return false;
         };
+        self.seen.count_messages(now, &self.options.prices);
         if !self.waits() {
             return true;
         }

@@ -46,6 +46,7 @@ pub(super) mod thin;
 mod unseen;
 
 use lasting::Lasting;
+use messages::Messages;
 use sizes::Sizes;
 use thin::Thin;
 use unseen::Unseen;
@@ -75,7 +76,8 @@ pub(super) struct Seen {
     /// What other cores' caches answered, and whether a sample told yet what answered it.
     handed: Talk,
     tells_handed: bool,
-    /// Messages between threads, as the samples that would have shown as much sharing.
+    /// What processes sent each other, and between threads, as the samples that would have shown as much sharing.
+    messages: Messages,
     said: Talk,
     /// Samples by page and thread, for blocks of memory that are used alike.
     forest: Forest,
@@ -161,6 +163,7 @@ impl Seen {
                 .then(|| Box::new(Paper::new(limits.page_slots))),
             handed: Talk::default(),
             tells_handed: false,
+            messages: Messages::default(),
             said: Talk::default(),
             forest: Forest::default(),
             lasted: Lasting::default(),
@@ -566,7 +569,7 @@ impl Seen {
                 processes: self.window.ignored,
                 mappings: self.shares.left_out() as u64,
                 objects: self.shares.without_space() as u64,
-                talk: self.said.dropped + self.handed.dropped,
+                talk: self.messages.dropped + self.said.dropped + self.handed.dropped,
                 moves: 0,
             },
             ..WindowSummary::default()
@@ -578,6 +581,7 @@ impl Seen {
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, (threads, self.blocks));
         self.begin_unseen();
+        self.messages.begin();
         for talk in [&mut self.said, &mut self.handed] {
             talk.dropped = 0;
         }

@@ -1,5 +1,6 @@
 //! Explicit messages between processes, as an MPI library counts them.
 
+use numad_core::cost::Prices;
 use numad_core::{AttachOptions, Sent};
 use topology::Pid;
 
@@ -100,6 +101,39 @@ fn ranks_go_to_who_they_send_to_although_they_share_no_page() {
     assert!(both.contains("20>0") && both.contains("30>1"), "{both}");
     // Each is kept where it is.
     assert_eq!(ordered(0), "20>1 30>0");
+}
+
+/// A thousand faults in a second of four threads stand for thousands of accesses each: lines that were sent must not
+/// count as if each fault stood for the lines of its page alone.
+#[test]
+fn messages_count_beside_faults_by_what_a_fault_stands_for() {
+    let mut world = World::new("2x2");
+    let prices = Prices {
+        accesses_per_amount: 64.0,
+        accesses_per_busy_second: 1_000_000.0,
+        ..Prices::default()
+    };
+    let (id, _) = world.attach(
+        10,
+        &[0, 2],
+        AttachOptions {
+            prices,
+            ..options()
+        },
+    );
+    assert!(world.engine.handle_joining(id, Pid(20)));
+    world.add_thread(id, 20, 20, 1);
+    world.add_thread(id, 20, 21, 3);
+    world.window();
+    world.talk(10, 11, 100);
+    world.talk(20, 21, 100);
+    world
+        .engine
+        .handle_messages(&[sent(10, 20, 20_000_000, 100)]);
+    world.window();
+    let (_, live, _) = world.engine.matrices(id).unwrap();
+    let (within, across) = (live.between(0, 1), live.between(0, 2));
+    assert!(across > 0 && across * 4 < within, "{across} and {within}");
 }
 
 /// A period is what it is however many samples of a window have come.

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use topology::Pid;
 
 use super::Seen;
+use crate::cost::Prices;
 use crate::sample::Sent;
 use crate::tables::Seat;
+use crate::tables::talk::PAIRS_MAX;
+use crate::time::Time;
 
 /// Bytes of a line of memory, in which amounts of sharing are counted.
 const LINE_BYTES: u64 = 64;
@@ -23,28 +26,87 @@ const SAMPLES_MAX: u64 = 1 << 24;
 /// Threads of a process that its messages are shared out to.
 const THREADS_MAX: usize = 64;
 
+/// What the two that sent each other most said in a window is at least as much as so many samples, or of a source with
+/// few samples it would not be told from the others.
+const LOUDEST_MIN: f64 = 32.0;
+
+/// What processes sent each other since messages were counted last.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// Lines by pair of processes, the lower number first.
+    lines: BTreeMap<(Pid, Pid), u64>,
+    /// Lines that stand for one sample of this window, once some were counted.
+    lines_each: Option<f64>,
+    /// Pairs that there was no room for.
+    pub dropped: u64,
+}
+
+impl Messages {
+    /// Begins a window.
+    pub(super) fn begin(&mut self) {
+        self.lines_each = None;
+        self.dropped = 0;
+    }
+}
+
 impl Seen {
-    /// What one process of this program sent to another in this window. The `seats` of processes are looked up once for
-    /// all that is told together.
-    ///
-    /// It is known exactly, so it counts as many samples as would have shown as much sharing.
-    pub(in crate::engine) fn sent(
-        &mut self,
-        sent: &Sent,
-        seats: &mut BTreeMap<Pid, Vec<(u32, Seat)>>,
-        accesses_per_amount: f64,
-    ) {
-        for pid in [sent.from, sent.to] {
-            seats.entry(pid).or_insert_with(|| self.seats_in(pid));
-        }
-        let (from, to) = (&seats[&sent.from], &seats[&sent.to]);
-        if sent.from == sent.to || from.is_empty() || to.is_empty() {
+    /// What one process of this program sent to another.
+    pub(in crate::engine) fn sent(&mut self, sent: &Sent) {
+        let pair = (sent.from.min(sent.to), sent.from.max(sent.to));
+        let messages = &mut self.messages;
+        if messages.lines.len() >= PAIRS_MAX && !messages.lines.contains_key(&pair) {
+            messages.dropped += 1;
             return;
         }
         let lines = (sent.bytes / LINE_BYTES)
-            .saturating_add(sent.messages.saturating_mul(LINES_PER_MESSAGE))
-            .min(AMOUNT_MAX);
-        let amount = in_amounts(lines, accesses_per_amount);
+            .saturating_add(sent.messages.saturating_mul(LINES_PER_MESSAGE));
+        let sum = messages.lines.entry(pair).or_default();
+        *sum = sum.saturating_add(lines).min(AMOUNT_MAX);
+    }
+
+    /// Counts what was sent. It is known exactly, so it counts as many samples as would have shown as much sharing.
+    ///
+    /// A page fault shows that a page is used, not how often. So it is by the faults of the window that it is known how
+    /// many accesses each of them stands for, and with them, how much lines that were sent are beside it.
+    pub(in crate::engine) fn count_messages(&mut self, now: Time, prices: &Prices) {
+        let sent = std::mem::take(&mut self.messages.lines);
+        let Some(&loudest) = sent.values().max() else {
+            return;
+        };
+        let lines_each = match self.messages.lines_each {
+            Some(each) => each,
+            None => self.lines_each(now, prices, loudest as f64),
+        };
+        self.messages.lines_each = Some(lines_each);
+        let mut seats = BTreeMap::new();
+        for (&(one, other), &lines) in &sent {
+            for pid in [one, other] {
+                seats.entry(pid).or_insert_with(|| self.seats_in(pid));
+            }
+            self.said_by(&seats[&one], &seats[&other], in_amounts(lines, lines_each));
+        }
+    }
+
+    /// Lines for each sample: as many as each stands for, but few enough that pairs can be told apart.
+    fn lines_each(&self, now: Time, prices: &Prices, loudest: f64) -> f64 {
+        let take_part = self.threads();
+        let take_part = take_part.filter(|(record, sampled)| record.takes_part || *sampled);
+        let busy: f64 = take_part
+            .map(|(record, _)| record.busy.unwrap_or(1.0))
+            .sum();
+        let busy_s = busy * now.since(self.live.since).as_secs_f64();
+        let samples = self.samples_to_judge() as f64 * self.sizes.mean;
+        let stands_for = prices.of_window(busy_s, samples).accesses_per_amount;
+        (loudest / LOUDEST_MIN)
+            .min(stands_for)
+            .max(prices.accesses_per_amount)
+    }
+
+    /// Shares out among the threads of two processes what they said to each other.
+    fn said_by(&mut self, from: &[(u32, Seat)], to: &[(u32, Seat)], amount: u64) {
+        if from.is_empty() || to.is_empty() {
+            return;
+        }
         let each = in_amounts(1, 1.0 / self.weight_per_sample().max(1.0)).max(1);
         let samples = (amount / each).clamp(1, SAMPLES_MAX);
         // Rounded up, so that few messages are not none.

@@ -17,7 +17,7 @@ while read -r policy; do
             masks $program | diff /out/before - || fail "$policy changed masks"
             [ "$(figure pages_moved)" = 0 ] || fail "$policy moved pages"
             ;;
-        data-only)
+        data-only | interleave)
             within 60 moved_pages || fail "$policy moved no page"
             masks $program | diff /out/before - || fail "$policy changed masks"
             ;;

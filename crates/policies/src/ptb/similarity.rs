@@ -11,32 +11,34 @@ pub(super) const ALIKE: f64 = 4_294_967_296.0;
 /// `cos(t1, t2) = sum_p A1[p] A2[p] / (|A1| |A2|)` of every pair of tasks, in parts of [`ALIKE`].
 #[must_use]
 pub fn similarity(tasks: usize, pages: &[Page]) -> CommMatrix {
-    // Of a page that many use those who are remembered are there by chance: what they stand for beside
-    // themselves does not make them alike.
-    let uses = |page: &Page, user: &Accessor| f64::from(user.weight) * page.remembered();
     let mut squares = vec![0.0; tasks];
     for page in pages {
+        let own = page.remembered();
         for user in page.accessors() {
             if let Some(square) = squares.get_mut(user.task as usize) {
-                *square += uses(page, user) * uses(page, user);
+                *square += (f64::from(user.weight) * own).powi(2);
             }
         }
     }
     let lengths: Vec<f64> = squares.iter().map(|square: &f64| square.sqrt()).collect();
-    let part = |page: &Page, user: &Accessor| {
-        let length = lengths.get(user.task as usize).copied();
-        let length = length.filter(|&length| length > 0.0)?;
-        Some((user.task as usize, uses(page, user) / length))
-    };
     let mut alike = CommMatrix::new(tasks);
-    for page in pages {
+    for page in pages.iter().filter(|page| page.accessors().len() > 1) {
+        // Of a page that many use those who are remembered are there by chance: what they stand for beside
+        // themselves does not make them alike.
+        let own = page.remembered();
+        let part = |user: &Accessor| {
+            let task = user.task as usize;
+            let length = lengths.get(task).copied();
+            let length = length.filter(|&length| length > 0.0)?;
+            Some((task, f64::from(user.weight) * own / length))
+        };
         let users = page.accessors();
         for (place, user) in users.iter().enumerate() {
-            let Some((one, amount)) = part(page, user) else {
+            let Some((one, amount)) = part(user) else {
                 continue;
             };
             let others = users[place + 1..].iter();
-            for (other, also) in others.filter_map(|user| part(page, user)) {
+            for (other, also) in others.filter_map(part) {
                 alike.add(one, other, rounded(amount * also * ALIKE));
             }
         }

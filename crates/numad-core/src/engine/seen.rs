@@ -535,6 +535,7 @@ impl Seen {
         self.seats.cleaned();
         self.spaces.cleaned();
         if fade {
+            self.messages.begin();
             let (samples, weight) = self.past;
             self.past = (
                 samples.saturating_add(self.live.samples).div_ceil(2),
@@ -581,7 +582,7 @@ impl Seen {
     pub(super) fn begin(&mut self, times: f64, threads: usize, lost: u64, totals: &mut Totals) {
         self.thin.begin(times, (threads, self.blocks));
         self.begin_unseen();
-        self.messages.begin();
+        self.messages.dropped = 0;
         for talk in [&mut self.said, &mut self.handed] {
             talk.dropped = 0;
         }

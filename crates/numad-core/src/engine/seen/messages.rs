@@ -26,26 +26,30 @@ const SAMPLES_MAX: u64 = 1 << 24;
 /// Threads of a process that its messages are shared out to.
 const THREADS_MAX: usize = 64;
 
-/// What the two that sent each other most said in a window is at least as much as so many samples, or of a source with
-/// few samples it would not be told from the others.
-const LOUDEST_MIN: f64 = 32.0;
+/// Each two threads of the two processes that sent each other most share at least as much as so many samples show, or by a
+/// source with few samples these would not be told from the others.
+const LOUDEST_MIN: f64 = 8.0;
 
-/// What processes sent each other since messages were counted last.
+/// What processes sent each other since the live tables began.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// Lines by pair of processes, the lower number first.
-    lines: BTreeMap<(Pid, Pid), u64>,
-    /// Lines that stand for one sample of this window, once some were counted.
-    lines_each: Option<f64>,
+    /// By pair of processes, the lower number first.
+    sent: BTreeMap<(Pid, Pid), Lines>,
     /// Pairs that there was no room for.
     pub dropped: u64,
 }
 
+/// Lines that two processes sent each other, and the amount that each two of their threads were given for them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    sent: u64,
+    counted: u64,
+}
+
 impl Messages {
-    /// Begins a window.
+    /// The live tables begin anew.
     pub(super) fn begin(&mut self) {
-        self.lines_each = None;
-        self.dropped = 0;
+        self.sent.clear();
     }
 }
 
@@ -54,13 +58,13 @@ impl Seen {
     pub(in crate::engine) fn sent(&mut self, sent: &Sent) {
         let pair = (sent.from.min(sent.to), sent.from.max(sent.to));
         let messages = &mut self.messages;
-        if messages.lines.len() >= PAIRS_MAX && !messages.lines.contains_key(&pair) {
+        if messages.sent.len() >= PAIRS_MAX && !messages.sent.contains_key(&pair) {
             messages.dropped += 1;
             return;
         }
         let lines = (sent.bytes / LINE_BYTES)
             .saturating_add(sent.messages.saturating_mul(LINES_PER_MESSAGE));
-        let sum = messages.lines.entry(pair).or_default();
+        let sum = &mut messages.sent.entry(pair).or_default().sent;
         *sum = sum.saturating_add(lines).min(AMOUNT_MAX);
     }
 
@@ -69,26 +73,31 @@ impl Seen {
     /// A page fault shows that a page is used, not how often. So it is by the faults of the window that it is known how
     /// many accesses each of them stands for, and with them, how much lines that were sent are beside it.
     pub(in crate::engine) fn count_messages(&mut self, now: Time, prices: &Prices) {
-        let sent = std::mem::take(&mut self.messages.lines);
-        let Some(&loudest) = sent.values().max() else {
-            return;
-        };
-        let lines_each = match self.messages.lines_each {
-            Some(each) => each,
-            None => self.lines_each(now, prices, loudest as f64),
-        };
-        self.messages.lines_each = Some(lines_each);
+        let mut sent = std::mem::take(&mut self.messages.sent);
         let mut seats = BTreeMap::new();
-        for (&(one, other), &lines) in &sent {
+        for &(one, other) in sent.keys() {
             for pid in [one, other] {
                 seats.entry(pid).or_insert_with(|| self.seats_in(pid));
             }
-            self.said_by(&seats[&one], &seats[&other], in_amounts(lines, lines_each));
         }
+        let pairs = |(one, other): &(Pid, Pid)| (seats[one].len() * seats[other].len()) as f64;
+        let each = |(pair, lines): (&(Pid, Pid), &Lines)| lines.sent as f64 / pairs(pair).max(1.0);
+        let loudest = sent.iter().map(each).fold(0.0, f64::max);
+        let lines_each = (loudest / LOUDEST_MIN)
+            .min(self.stands_for(now, prices))
+            .max(prices.accesses_per_amount);
+        for (pair, lines) in &mut sent {
+            // Rounded up, so that few messages are not none.
+            let amount = in_amounts(lines.sent, pairs(pair).max(1.0) * lines_each).max(1);
+            let more = amount.saturating_sub(lines.counted);
+            lines.counted += more;
+            self.said_by(&seats[&pair.0], &seats[&pair.1], more);
+        }
+        self.messages.sent = sent;
     }
 
-    /// Lines for each sample: as many as each stands for, but few enough that pairs can be told apart.
-    fn lines_each(&self, now: Time, prices: &Prices, loudest: f64) -> f64 {
+    /// How many accesses a sample of this window stands for.
+    fn stands_for(&self, now: Time, prices: &Prices) -> f64 {
         let take_part = self.threads();
         let take_part = take_part.filter(|(record, sampled)| record.takes_part || *sampled);
         let busy: f64 = take_part
@@ -96,33 +105,31 @@ impl Seen {
             .sum();
         let busy_s = busy * now.since(self.live.since).as_secs_f64();
         let samples = self.samples_to_judge() as f64 * self.sizes.mean;
-        let stands_for = prices.of_window(busy_s, samples).accesses_per_amount;
-        (loudest / LOUDEST_MIN)
-            .min(stands_for)
-            .max(prices.accesses_per_amount)
+        prices.of_window(busy_s, samples).accesses_per_amount
     }
 
-    /// Shares out among the threads of two processes what they said to each other.
+    /// Each two threads of two processes said so much more to each other.
     fn said_by(&mut self, from: &[(u32, Seat)], to: &[(u32, Seat)], amount: u64) {
-        if from.is_empty() || to.is_empty() {
+        if from.is_empty() || to.is_empty() || amount == 0 {
             return;
         }
         let each = in_amounts(1, 1.0 / self.weight_per_sample().max(1.0)).max(1);
         let samples = (amount / each).clamp(1, SAMPLES_MAX);
-        // Rounded up, so that few messages are not none.
-        let pairs = u64::try_from(from.len() * to.len()).unwrap_or(u64::MAX);
-        let share = amount.div_ceil(pairs.max(1)).max(1);
         for &(_, one) in from {
             for &(_, other) in to {
-                self.comm.add(one, other, share);
-                self.said.add(one, other, samples.div_ceil(pairs));
+                self.comm.add(one, other, amount);
+                self.said.add(one, other, samples);
             }
         }
-        for slot in from.iter().chain(to).map(|(slot, _)| *slot) {
-            let hot = &mut self.tasks.hot[slot as usize];
-            let samples = u32::try_from(samples).unwrap_or(u32::MAX);
-            hot.samples = hot.samples.saturating_add(samples);
+        for (these, others) in [(from, to), (to, from)] {
+            for &(slot, _) in these {
+                let hot = &mut self.tasks.hot[slot as usize];
+                let samples = samples.saturating_mul(others.len() as u64);
+                let samples = u32::try_from(samples).unwrap_or(u32::MAX);
+                hot.samples = hot.samples.saturating_add(samples);
+            }
         }
+        let samples = samples.saturating_mul((from.len() * to.len()) as u64);
         self.live.weight = self
             .live
             .weight

@@ -33,8 +33,8 @@ impl Threads {
         let mean = 2.0 * total as f64 / program.tasks.len().max(1) as f64;
         let gain_min = self.gain_min * f64::max(ALIKE / mean.max(1.0), 1.0);
         let near = board.gathered(map, gain_min, &mut self.workspace);
-        let even = could_wait(program)
-            .then(|| board.evened_out(&near, gain_min, &mut self.workspace));
+        let even =
+            could_wait(program).then(|| board.evened_out(&near, gain_min, &mut self.workspace));
         let plans = [near].into_iter().chain(even).map(|plan| {
             let mut plan: Plan = board.propose(&plan).into_iter().map(similar).collect();
             keep_in_place(program, &alike, &mut plan);

@@ -8,7 +8,7 @@ use crate::figures::rounded;
 /// what two tasks use, come to what they are.
 pub(super) const ALIKE: f64 = 4_294_967_296.0;
 
-/// `cos(t1, t2) = sum_p A1[p] A2[p] / (|A1| |A2|)` of every pair of tasks, in parts of [`ALIKE`].
+/// `cos(t1, t2) = sum_p A1[p] A2[p] / (|A1| |A2|)` of every pair of tasks, times 2^32.
 #[must_use]
 pub fn similarity(tasks: usize, pages: &[Page]) -> CommMatrix {
     let mut squares = vec![0.0; tasks];

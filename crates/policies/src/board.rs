@@ -186,7 +186,8 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// The same with no more places on a node than make all nodes alike, those counted who say nothing.
+    /// The same with no more places on a node than make all nodes alike, those counted who say
+    /// nothing.
     fn evened(&self) -> Self {
         let nodes = self.capacity.len();
         let mut on = vec![0_u32; nodes];

@@ -1,8 +1,9 @@
 //! PTB: pages, threads, bandwidth.
 //!
 //! Threads that use the same pages belong together: the cosine of what two threads use is their
-//! similarity, by which they are mapped to nodes as others are by what they say (`threads`). Then pages go
-//! where their users have most bandwidth left, which is nearby until that is used up ([`pages`]).
+//! similarity, by which they are mapped to nodes as others are by what they say (`threads`). Then
+//! pages go where their users have most bandwidth left, which is nearby until that is used up
+//! ([`pages`]).
 //!
 //! # Names
 //!
@@ -58,8 +59,8 @@ const C1: SettingSpec = SettingSpec {
         max: 32.0,
         default: 1.0,
     },
-    help: "C1 of the paper: the similarity of two threads on one node counts this many times; for the method as \
-           published alone.",
+    help: "C1 of the paper: the similarity of two threads on one node counts this many times; for \
+           the method as published alone.",
 };
 
 /// The paper's 1.5 stands for a machine where a move costs what it did there. In the simulator 1.5 and
@@ -80,8 +81,8 @@ const MIN_ACC: SettingSpec = SettingSpec {
 };
 
 const GAIN_MIN: SettingSpec = SettingSpec {
-    help: "Threads move only if this share of what they have in common with others comes together, or of what two have \
-           who are wholly alike, if that is more.",
+    help: "Threads move only if this share of what they have in common with others comes \
+           together, or of what two have who are wholly alike, if that is more.",
     ..board::GAIN_MIN
 };
 

@@ -3,7 +3,7 @@
 #: limit   240
 autonuma 0
 default_settings
-# An attach takes a processor of the guest for half a second, which the default lets a user pay off in ten.
+# An attach takes half a second of a processor of the guest, by default ten seconds of a user's part.
 printf '[limits]\nuser_share_percent = 50\n' >>"$config"
 start_numad
 $(as 1000) numad-workload pairs --threads 4 --region-kib 256 --seconds 300 --seed 1 --release-rounds 0 >/out/workload &

@@ -76,7 +76,8 @@ pub(super) struct Seen {
     /// What other cores' caches answered, and whether a sample told yet what answered it.
     handed: Talk,
     tells_handed: bool,
-    /// What processes sent each other, and between threads, as the samples that would have shown as much sharing.
+    /// What processes sent each other, and between threads, as the samples that would have shown as
+    /// much sharing.
     messages: Messages,
     said: Talk,
     /// Samples by page and thread, for blocks of memory that are used alike.

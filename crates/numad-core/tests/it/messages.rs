@@ -103,8 +103,8 @@ fn ranks_go_to_who_they_send_to_although_they_share_no_page() {
     assert_eq!(ordered(0), "20>1 30>0");
 }
 
-/// A thousand faults in a second of four threads stand for thousands of accesses each: lines that were sent must not
-/// count as if each fault stood for the lines of its page alone.
+/// A thousand faults in a second of four threads stand for thousands of accesses each: lines that
+/// were sent must not count as if each fault stood for the lines of its page alone.
 #[test]
 fn messages_count_beside_faults_by_what_a_fault_stands_for() {
     let mut world = World::new("2x2");

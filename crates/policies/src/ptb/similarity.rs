@@ -4,8 +4,8 @@ use numad_core::{Accessor, CommMatrix, Page};
 
 use crate::figures::rounded;
 
-/// What tasks that are wholly alike have in common. So fine that hundreds of thousands of pages, each a small part of
-/// what two tasks use, come to what they are.
+/// What tasks that are wholly alike have in common. So fine that hundreds of thousands of pages,
+/// each a small part of what two tasks use, come to what they are.
 pub(super) const ALIKE: f64 = 4_294_967_296.0;
 
 /// `cos(t1, t2) = sum_p A1[p] A2[p] / (|A1| |A2|)` of every pair of tasks, times 2^32.
@@ -23,8 +23,8 @@ pub fn similarity(tasks: usize, pages: &[Page]) -> CommMatrix {
     let lengths: Vec<f64> = squares.iter().map(|square: &f64| square.sqrt()).collect();
     let mut alike = CommMatrix::new(tasks);
     for page in pages.iter().filter(|page| page.accessors().len() > 1) {
-        // Of a page that many use those who are remembered are there by chance: what they stand for beside
-        // themselves does not make them alike.
+        // Of a page that many use those who are remembered are there by chance: what they stand for
+        // beside themselves does not make them alike.
         let own = page.remembered();
         let part = |user: &Accessor| {
             let task = user.task as usize;

@@ -1,8 +1,9 @@
 //! The thread phase: threads that use the same pages come together, as those do who talk.
 //!
-//! What two threads say is how similar they are. Where the method cuts them by Kernighan-Lin and deals the parts out
-//! greedily, a [`Board`] has them mapped by distance, names the parts so that little moves, and holds the
-//! plan against what is, so that the next window, seeing the same, moves nobody.
+//! What two threads say is how similar they are. Where the method cuts them by Kernighan-Lin and
+//! deals the parts out greedily, a [`Board`] has them mapped by distance, names the parts so that
+//! little moves, and holds the plan against what is, so that the next window, seeing the same,
+//! moves nobody.
 
 use numad_core::{Plan, Program, Proposal, Reason};
 
@@ -22,8 +23,8 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Plans: one that brings alike threads together, and where that could load a controller too much, one that
-    /// loads all alike.
+    /// Plans: one that brings alike threads together, and where that could load a controller too
+    /// much, one that loads all alike.
     pub(super) fn plans(&mut self, program: &Program<'_>) -> Vec<Plan> {
         let alike = similarity(program.tasks.len(), program.pages);
         let board = Board::ranked(program, &alike, &uses(program));

@@ -26,8 +26,8 @@ const SAMPLES_MAX: u64 = 1 << 24;
 /// Threads of a process that its messages are shared out to.
 const THREADS_MAX: usize = 64;
 
-/// Each two threads of the two processes that sent each other most share at least as much as so many samples show, or by a
-/// source with few samples these would not be told from the others.
+/// Each two threads of the two processes that sent each other most share at least as much as so
+/// many samples show, or by a source with few samples these would not be told from the others.
 const LOUDEST_MIN: f64 = 8.0;
 
 /// What processes sent each other since the live tables began.
@@ -39,7 +39,8 @@ pub(super) struct Messages {
     pub dropped: u64,
 }
 
-/// Lines that two processes sent each other, and the amount that each two of their threads were given for them.
+/// Lines that two processes sent each other, and the amount that each two of their threads were
+/// given for them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
     sent: u64,
@@ -68,10 +69,12 @@ impl Seen {
         *sum = sum.saturating_add(lines).min(AMOUNT_MAX);
     }
 
-    /// Counts what was sent. It is known exactly, so it counts as many samples as would have shown as much sharing.
+    /// Counts what was sent. It is known exactly, so it counts as many samples as would have shown
+    /// as much sharing.
     ///
-    /// A page fault shows that a page is used, not how often. So it is by the faults of the window that it is known how
-    /// many accesses each of them stands for, and with them, how much lines that were sent are beside it.
+    /// A page fault shows that a page is used, not how often. So it is by the faults of the window
+    /// that it is known how many accesses each of them stands for, and with them, how much lines
+    /// that were sent are beside it.
     pub(in crate::engine) fn count_messages(&mut self, now: Time, prices: &Prices) {
         let mut sent = std::mem::take(&mut self.messages.sent);
         let mut seats = BTreeMap::new();

@@ -10,7 +10,7 @@
 //! | method | here |
 //! | --- | --- |
 //! | `cos(t1, t2)` | [`similarity::similarity`] |
-//! | recursive KL into N parts, parts to nodes greedily | the board of `locality`, by way of `threads` |
+//! | recursive KL into N parts, dealt out greedily | the board of `locality`, in `threads` |
 //! | C2, `Min_Acc` | the settings `c2` and `min_acc`; [`pages::Stickiness`] |
 //! | `BW[n][m]`, upper bound (a) | `MachineModel::link_gbps`, `controller_gbps` on the diagonal |
 //! | `avail[n][m]` | `paths::Paths`, where our way differs from the listing |

@@ -35,6 +35,8 @@ const LOUDEST_MIN: f64 = 8.0;
 pub(super) struct Messages {
     /// By pair of processes, the lower number first.
     sent: BTreeMap<(Pid, Pid), Lines>,
+    /// Whether some of that is not counted yet.
+    is_news: bool,
     /// Pairs that there was no room for.
     pub dropped: u64,
 }
@@ -67,6 +69,7 @@ impl Seen {
             .saturating_add(sent.messages.saturating_mul(LINES_PER_MESSAGE));
         let sum = &mut messages.sent.entry(pair).or_default().sent;
         *sum = sum.saturating_add(lines).min(AMOUNT_MAX);
+        messages.is_news = true;
     }
 
     /// Counts what was sent. It is known exactly, so it counts as many samples as would have shown
@@ -76,6 +79,9 @@ impl Seen {
     /// that it is known how many accesses each of them stands for, and with them, how much lines
     /// that were sent are beside it.
     pub(in crate::engine) fn count_messages(&mut self, now: Time, prices: &Prices) {
+        if !std::mem::take(&mut self.messages.is_news) {
+            return;
+        }
         let mut sent = std::mem::take(&mut self.messages.sent);
         let mut seats = BTreeMap::new();
         for &(one, other) in sent.keys() {

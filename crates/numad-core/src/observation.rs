@@ -90,9 +90,12 @@ pub struct ObservedProgram {
 pub struct ObservedSharing {
     /// Shared mappings of the processes whose mappings were read now; the others keep what they had.
     pub maps: Vec<ObservedMaps>,
-    /// Every object that no process outside of the program maps. Of those that are not here it is not
+    /// Every object that the program may write and no process outside of it maps. Of those that are not here it is not
     /// known, or somebody does.
     pub own: Vec<ObjectId>,
+    /// Objects through which an MPI library passes messages, and which are for nothing else. Where
+    /// messages are counted it is known what is said through them.
+    pub carriers: Vec<ObjectId>,
 }
 
 /// The shared mappings of one process: all of them, so that others are gone.
@@ -139,10 +142,9 @@ impl SharedRange {
 /// Memory that several processes can map: a file, or something like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// What it is. Part of the name: System V segments are numbered by themselves, on the same device as
-    /// anonymous shared memory.
+    /// What it is. Part of the name: System V segments are numbered by themselves.
     pub kind: ObjectKind,
-    /// Its device, major and minor.
+    /// Its device, major and minor; of a System V segment the namespace that numbers it, and 0.
     pub device: (u32, u32),
     /// Its inode on the device.
     pub inode: u64,

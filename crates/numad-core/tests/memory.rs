@@ -170,7 +170,7 @@ impl Stage {
         });
         ObservedSharing {
             maps: maps.collect(),
-            own: Vec::new(),
+            ..ObservedSharing::default()
         }
     }
 

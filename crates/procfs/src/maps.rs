@@ -1,7 +1,6 @@
 //! `/proc/PID/maps`: ranges of addresses, what may be done with them, and what is behind them.
 
 use std::io::BufRead as _;
-use std::ops::Range;
 
 use crate::error::ParseError;
 
@@ -34,99 +33,10 @@ impl Mapping {
     pub const fn contains(&self, address: u64) -> bool {
         self.start <= address && address < self.end
     }
-
-    /// What it shares with others, if it is memory or a file that others can map: not what is private, and
-    /// not devices, whose addresses are no memory.
-    #[must_use]
-    pub fn shares(&self) -> Option<SharedKind> {
-        if !self.shared || self.inode == 0 {
-            return None;
-        }
-        let name = self.name.as_str();
-        let begins = |with: &str| name.starts_with(with);
-        if begins("/SYSV") {
-            Some(SharedKind::SystemV)
-        } else if begins("/memfd:") || begins("/dev/shm/") || ANONYMOUS.contains(&name) {
-            Some(SharedKind::Memory)
-        } else if begins("/dev/") || begins("/sys/") || begins("/proc/") || !begins("/") {
-            None
-        } else {
-            Some(SharedKind::File)
-        }
-    }
-}
-
-/// What the kernel calls anonymous memory that was mapped shared, of small and of huge pages.
-const ANONYMOUS: [&str; 2] = ["/dev/zero (deleted)", "/anon_hugepage (deleted)"];
-
-/// What processes share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SharedKind {
-    /// Memory, without a name or with one in `/dev/shm`.
-    Memory,
-    /// A System V segment, whose inode is the number of the segment.
-    SystemV,
-    /// A file.
-    File,
-}
-
-/// The shared mappings of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SharedMaps {
-    /// They, ascending; at most [`SHARED_MAX`], the lowest.
-    pub mappings: Vec<Mapping>,
-    /// Addresses where no page is the process's alone, in as few ranges as can be, ascending:
-    /// shared mappings, files that are only read, as programs and libraries are, and holes: where
-    /// nothing is mapped, or nothing that may be used. At most [`SHARED_MAX`].
-    pub foreign: Vec<Range<u64>>,
-    /// Lines of the whole file, which is what reading it costs.
-    pub lines: usize,
-}
-
-/// Most shared mappings of one process that are kept, and ranges.
-pub const SHARED_MAX: usize = 4096;
-
-/// Holes beside memory of the process that are less wide are not told: there is one at each stack
-/// of a thread, and who takes it for memory is wrong by a few pages. Half and double were not
-/// tried.
-const HOLE_MIN: u64 = 64 << 10;
-
-/// Reads the lines of shared mappings, of others no more than whose memory it is.
-///
-/// # Errors
-/// As [`parse`].
-pub fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
-    let mut found = SharedMaps::default();
-    let mut hole = 0;
-    for (line, number) in lines(bytes).zip(1..) {
-        if line.is_empty() {
-            continue;
-        }
-        found.lines += 1;
-        let no_range = || {
-            let range = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-            ParseError::new(number, range, "is not a range")
-        };
-        let ((start, end), rest) = ends(line).ok_or_else(no_range)?;
-        let permissions = rest.get(1..5).unwrap_or_default();
-        let is_shared = permissions.get(3) == Some(&b's');
-        if is_shared && found.mappings.len() < SHARED_MAX {
-            found.mappings.push(parse_line(line, number)?);
-        }
-        if permissions == b"---p" {
-            continue;
-        }
-        found.add_foreign(hole..start, HOLE_MIN);
-        if is_shared || permissions.get(1) == Some(&b'-') && line.contains(&b'/') {
-            found.add_foreign(start..end, 0);
-        }
-        hole = end;
-    }
-    Ok(found)
 }
 
 /// The lines of a file, which may be long: their ends are looked for many bytes at a time.
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let from = rest;
@@ -134,18 +44,6 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         let line = &from[..taken];
         Some(line.strip_suffix(b"\n").unwrap_or(line))
     })
-}
-
-impl SharedMaps {
-    /// Adds a range, if it goes on from the one before or is as wide as this.
-    fn add_foreign(&mut self, range: Range<u64>, least: u64) {
-        let before = self.foreign.last_mut();
-        if let Some(before) = before.filter(|before| before.end == range.start) {
-            before.end = range.end.max(before.end);
-        } else if range.end.saturating_sub(range.start) > least && self.foreign.len() < SHARED_MAX {
-            self.foreign.push(range);
-        }
-    }
 }
 
 /// Reads all lines, which the kernel gives in ascending order.
@@ -160,7 +58,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Mapping>, ParseError> {
         .collect()
 }
 
-fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
+pub(crate) fn parse_line(line: &[u8], number: usize) -> Result<Mapping, ParseError> {
     // The name is the sixth field and may hold blanks.
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let mut next = |reason| {
@@ -210,7 +108,7 @@ fn device_of(text: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// The range that a line begins with, and what follows it.
-fn ends(line: &[u8]) -> Option<((u64, u64), &[u8])> {
+pub(crate) fn ends(line: &[u8]) -> Option<((u64, u64), &[u8])> {
     let (start, rest) = address(line)?;
     let (end, rest) = address(rest.strip_prefix(b"-")?)?;
     (start < end).then_some(((start, end), rest))
@@ -271,72 +169,9 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
-    fn what_is_not_the_process_s_alone_is_told() {
-        let foreign = |text: &str| parse_shared(text.as_bytes()).unwrap().foreign;
-        let heap = 0x55b1_d0f5_c000..0x55b1_d105_7000;
-        let mapped = 0x7f0e_1c00_0000..0x7f0e_1c02_1000;
-        let [before, between] = [0..heap.start, heap.end..mapped.start];
-        let after = mapped.end..0xffff_ffff_ff60_0000;
-        assert_eq!(foreign(KINDS), [before, between, after]);
-        // What malloc keeps for a thread, of which little is in use, and the guard of a stack.
-        let arena = "\
-7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
-7f0e1c021000-7f0e20000000 ---p 00000000 00:00 0
-7f0e20000000-7f0e20001000 ---p 00000000 00:00 0
-7f0e20001000-7f0e20801000 rw-p 00000000 00:00 0
-7f0e20801000-7f0e20802000 ---p 00000000 00:00 0
-7f0e20802000-7f0e21002000 rw-p 00000000 00:00 0
-";
-        let reserve = 0x7f0e_1c02_1000..0x7f0e_2000_1000;
-        assert_eq!(foreign(arena), [0..0x7f0e_1c00_0000, reserve]);
-    }
-
-    #[track_caller]
-    fn check_kind(rest: &str, expected: Option<SharedKind>) {
-        let line = format!("7f0e20000000-7f0e20003000 {rest}");
-        let map = parse(line.as_bytes()).unwrap().remove(0);
-        assert_eq!(map.shares(), expected, "{rest}");
-        let shared = parse_shared(format!("1-2 xxx\n{line}\n").as_bytes()).unwrap();
-        assert_eq!(shared.lines, 2);
-        assert_eq!(shared.mappings, if map.shared { vec![map] } else { vec![] });
-    }
-
-    #[test]
-    fn what_is_shared_is_told_by_its_name() {
-        check_kind(
-            "rw-s 00000000 00:01 2066  /dev/zero (deleted)",
-            Some(SharedKind::Memory),
-        );
-        check_kind(
-            "rw-s 00001000 00:01 12  /memfd:a b (deleted)",
-            Some(SharedKind::Memory),
-        );
-        check_kind(
-            "rw-s 00000000 00:01 3  /SYSV00000000 (deleted)",
-            Some(SharedKind::SystemV),
-        );
-        check_kind(
-            "r--s 00000000 00:19 7  /dev/shm/pg (deleted)",
-            Some(SharedKind::Memory),
-        );
-        check_kind(
-            "rw-s 00000000 fe:01 77  /var/lib/db/data",
-            Some(SharedKind::File),
-        );
-        check_kind("rw-s 00000000 00:05 9  /dev/nvidia0", None);
-        check_kind("rw-s 00000000 00:0e 9  anon_inode:[perf_event]", None);
-        check_kind("rw-p 00000000 fe:01 77  /var/lib/db/data", None);
-        check_kind("rw-p 00000000 00:00 0", None);
-    }
-
-    #[test]
     fn place_and_device_are_read() {
         let maps = parse(KINDS.as_bytes()).unwrap();
         assert_eq!((maps[1].offset, maps[1].device), (0x2f000, (0xfe, 0)));
-        assert_eq!(
-            parse_shared(KINDS.as_bytes()).unwrap().mappings,
-            [maps[4].clone()]
-        );
     }
 
     #[test]
@@ -361,7 +196,6 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             let mut bytes = KINDS.as_bytes().to_vec();
             bytes[at] = byte;
             drop(parse(&bytes[..cut]));
-            drop(parse_shared(&bytes[..cut]));
         }
     }
 }

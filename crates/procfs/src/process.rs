@@ -6,7 +6,7 @@ use topology::{CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
 
 use crate::environ::{self, ENVIRON_BYTES_MAX, Rank};
 use crate::error::{Presence, ReadError};
-use crate::maps::{self, Mapping, SharedMaps};
+use crate::maps::{self, Mapping};
 use crate::numa_maps::{self, NumaMapping};
 use crate::reader::Reader;
 use crate::rights::Rights;
@@ -321,14 +321,6 @@ impl Reader {
     /// When it exists and cannot be read or understood.
     pub fn maps(&self, pid: Pid) -> Result<Presence<Vec<Mapping>>, ReadError> {
         self.parsed(format!("proc/{pid}/maps"), maps::parse)
-    }
-
-    /// Those address ranges of a process that others can share.
-    ///
-    /// # Errors
-    /// When it exists and cannot be read or understood.
-    pub fn shared_maps(&self, pid: Pid) -> Result<Presence<SharedMaps>, ReadError> {
-        self.parsed(format!("proc/{pid}/maps"), maps::parse_shared)
     }
 }
 

@@ -30,6 +30,12 @@ impl Tree {
         fs::write(path, text).unwrap();
     }
 
+    pub(crate) fn link(&self, path: &str, target: &str) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
     pub(crate) fn reader(&self) -> Reader {
         Reader::new(&self.root)
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use actuator::{Census, Seen};
 use numad_core::SharedRange;
 use procfs::cgroup::Mount;
-use procfs::{Presence, Reader, SharedMaps};
+use procfs::{Presence, Reader};
 use topology::{CpuSet, Pid, StartTicks, Tid};
 
 use super::maps::{Maps, seen};
@@ -61,9 +61,10 @@ impl Census for LiveCensus {
     }
 
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
-        let ranges = |maps: SharedMaps| maps.mappings.iter().filter_map(sharing::range).collect();
         match self.maps.shared(pid) {
-            Seen::Here(maps) => Seen::Here(ranges(maps)),
+            Seen::Here(maps) => {
+                Seen::Here(sharing::ranges(&maps).map(|(range, _)| range).collect())
+            }
             Seen::Gone => Seen::Gone,
             Seen::Hidden(errno) => Seen::Hidden(errno),
         }

@@ -93,7 +93,8 @@ impl LiveHand {
             ));
         }
         let asker = maps::asker(reader);
-        let census = LiveCensus::new(reader.clone(), Maps::new(reader.clone(), asker.clone()));
+        let maps = Maps::new(reader.clone(), asker.clone(), maps::kernel_devices());
+        let census = LiveCensus::new(reader.clone(), maps);
         let kernel = Bounded::new(asker.clone());
         Ok(Self {
             live: Live::new(journal, kernel, census, clock::monotonic),

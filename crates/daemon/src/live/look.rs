@@ -18,7 +18,7 @@ use procfs::{CgroupError, Cpuset, Presence, Process, Rank, ReadError, Reader, Re
 use topology::{CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
 use super::findings;
-use super::maps::Maps;
+use super::maps::{Maps, kernel_devices};
 use super::ranks::Ranks;
 use super::rows::Rows;
 use super::sharing::{Present, Sharing};
@@ -79,7 +79,7 @@ impl Look {
         Self {
             ranks: Ranks::new(reader.clone()),
             rows: Rows::new(reader.clone()),
-            maps: Maps::new(reader.clone(), asker.clone()),
+            maps: Maps::new(reader.clone(), asker.clone(), kernel_devices()),
             reader,
             topology,
             residency,

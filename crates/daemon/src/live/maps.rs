@@ -1,10 +1,13 @@
 //! Reads which memory processes map, with bounded patience: the kernel needs the lock of their
 //! memory maps for it.
 
+use std::iter;
 use std::time::Duration;
 
 use actuator::{Asker, Errno, QUESTION, Seen};
-use procfs::{Mapping, Presence, ReadError, Reader, SharedMaps};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{fstat, major, minor};
+use procfs::{Device, Mapping, Presence, ReadError, Reader, SharedMaps};
 use sampler::provoke::{Clock, fault_cost};
 use topology::Pid;
 
@@ -18,11 +21,17 @@ pub(super) const UNANSWERED: i32 = Errno::ETIMEDOUT as i32;
 pub(super) struct Maps {
     reader: Reader,
     asker: Asker,
+    /// Devices that only the kernel gives its own memory.
+    kernel: Vec<Device>,
 }
 
 impl Maps {
-    pub(super) const fn new(reader: Reader, asker: Asker) -> Self {
-        Self { reader, asker }
+    pub(super) const fn new(reader: Reader, asker: Asker, kernel: Vec<Device>) -> Self {
+        Self {
+            reader,
+            asker,
+            kernel,
+        }
     }
 
     /// Everything that a process maps.
@@ -32,7 +41,8 @@ impl Maps {
 
     /// What it maps of memory that can be shared.
     pub(super) fn shared(&self, pid: Pid) -> Seen<SharedMaps> {
-        self.ask(pid, Reader::shared_maps)
+        let kernel = self.kernel.clone();
+        self.ask(pid, move |reader, pid| reader.shared_maps(pid, &kernel))
     }
 
     fn ask<T: Send + 'static>(
@@ -49,6 +59,25 @@ impl Maps {
     pub(super) fn pids(&self) -> Vec<Pid> {
         self.reader.pids().unwrap_or_default()
     }
+}
+
+/// Devices of memory without a file, which the kernel mounts for itself alone: of small pages, and
+/// of each size of huge pages.
+pub(super) fn kernel_devices() -> Vec<Device> {
+    // By the power of two; a size that the machine does not have is refused.
+    let huge =
+        (16..=34).map(|power| MFdFlags::from_bits_retain(power << nix::libc::MFD_HUGE_SHIFT));
+    let huge = huge.map(|size| size | MFdFlags::MFD_HUGETLB);
+    let device = |kind: MFdFlags| {
+        let file = memfd_create(c"numad", kind | MFdFlags::MFD_CLOEXEC).ok()?;
+        let device = fstat(&file).ok()?.st_dev;
+        let (major, minor) = (major(device), minor(device));
+        Some((major.try_into().ok()?, minor.try_into().ok()?))
+    };
+    iter::once(MFdFlags::empty())
+        .chain(huge)
+        .filter_map(device)
+        .collect()
 }
 
 /// The three answers, kept apart.

@@ -79,6 +79,10 @@ struct Known {
     lines: usize,
     look: u64,
     objects: BTreeSet<ObjectId>,
+    /// Those of them that it may write.
+    written: BTreeSet<ObjectId>,
+    /// Those through which an MPI library passes messages.
+    carriers: BTreeSet<ObjectId>,
 }
 
 /// One round after the other through all processes.
@@ -107,13 +111,19 @@ impl Sharing {
         let maps = program.read_some(maps, present);
         let members: BTreeSet<Pid> = present.iter().map(|process| process.pid).collect();
         let own = |object: &ObjectId| self.scan.is_among(*object, &members);
-        let own = program.objects().into_iter().filter(own).collect();
-        ObservedSharing { maps, own }
+        // What a program may only read is somebody else's, whether he maps it now or not.
+        let own = program.all(|known| &known.written).into_iter().filter(own);
+        ObservedSharing {
+            maps,
+            own: own.collect(),
+            carriers: program.all(|known| &known.carriers).into_iter().collect(),
+        }
     }
 
     /// Goes on looking through the machine, if any program shares memory that could be moved.
     pub(super) fn scan(&mut self, maps: &Maps) {
-        let objects = self.programs.values().flat_map(Program::objects);
+        let programs = self.programs.values();
+        let objects = programs.flat_map(|program| program.all(|known| &known.objects));
         let memory = objects.filter(|object| object.kind != ObjectKind::File);
         self.scan.go_on(maps, memory.collect());
     }
@@ -124,9 +134,9 @@ impl Sharing {
 }
 
 impl Program {
-    fn objects(&self) -> BTreeSet<ObjectId> {
-        let all = self.read.values().flat_map(|known| &known.objects);
-        all.copied().collect()
+    /// Such objects of any of its processes.
+    fn all(&self, such: impl Fn(&Known) -> &BTreeSet<ObjectId>) -> BTreeSet<ObjectId> {
+        self.read.values().flat_map(such).copied().collect()
     }
 
     /// Reads maps that may have changed, those first that were not read for the longest time, as
@@ -151,11 +161,7 @@ impl Program {
         self.debt = self.debt.saturating_sub(LINES_PER_LOOK);
         let mut maps = Vec::new();
         for (_, process) in due {
-            let Present {
-                pid,
-                start,
-                mapped_bytes,
-            } = process;
+            let pid = process.pid;
             let known = self.read.get(&pid);
             let expected = known.map_or(LINES_UNREAD, |known| known.lines);
             // A file longer than the budget is read when the budget is whole.
@@ -163,32 +169,20 @@ impl Program {
             else {
                 break;
             };
-            let SharedMaps {
-                mappings,
-                foreign,
-                lines,
-            } = match reads.shared(pid) {
+            let read = match reads.shared(pid) {
                 Seen::Here(read) => read,
                 // It has what it had, until it lets us look.
                 Seen::Hidden(UNANSWERED) => continue,
                 // One that is gone or closed to us shares nothing that could be known.
                 Seen::Gone | Seen::Hidden(_) => SharedMaps::default(),
             };
-            self.debt = lines.saturating_sub(whole);
-            left = whole.checked_sub(lines);
-            let ranges: Vec<SharedRange> = mappings.iter().filter_map(range).collect();
-            let known = Known {
-                start,
-                mapped_bytes,
-                lines,
-                look: self.look,
-                objects: ranges.iter().map(|range| range.object).collect(),
-            };
-            self.read.insert(pid, known);
+            self.debt = read.lines.saturating_sub(whole);
+            left = whole.checked_sub(read.lines);
+            self.read.insert(pid, Known::of(process, self.look, &read));
             maps.push(ObservedMaps {
                 pid,
-                ranges,
-                foreign,
+                ranges: ranges(&read).map(|(range, _)| range).collect(),
+                foreign: read.foreign,
             });
         }
         maps
@@ -196,6 +190,24 @@ impl Program {
 
     const fn is_due(&self, known: &Known, now: Present) -> bool {
         known.mapped_bytes != now.mapped_bytes || self.look - known.look >= UNCHANGED_LOOKS
+    }
+}
+
+impl Known {
+    fn of(process: Present, look: u64, maps: &SharedMaps) -> Self {
+        let such = |such: fn(&Mapping) -> bool| {
+            let such = ranges(maps).filter(|(_, mapping)| such(mapping));
+            such.map(|(range, _)| range.object).collect()
+        };
+        Self {
+            start: process.start,
+            mapped_bytes: process.mapped_bytes,
+            lines: maps.lines,
+            look,
+            objects: such(|_| true),
+            written: such(|mapping| mapping.write),
+            carriers: such(Mapping::carries_messages),
+        }
     }
 }
 
@@ -253,31 +265,48 @@ impl Scan {
                 return;
             }
         };
-        for range in maps.mappings.iter().filter_map(range) {
-            if let Some(mappers) = self.round.get_mut(&range.object) {
+        self.blind |= maps.cut;
+        for mapping in &maps.mappings {
+            // By whatever path it is mapped, and if only to be read.
+            let object = object(&maps, mapping).map(|object| match object.kind {
+                ObjectKind::File => ObjectId {
+                    kind: ObjectKind::Memory,
+                    ..object
+                },
+                ObjectKind::Memory | ObjectKind::SystemV => object,
+            });
+            if let Some(mappers) = object.and_then(|object| self.round.get_mut(&object)) {
                 mappers.insert(pid);
             }
         }
     }
 }
 
-/// A mapping as the engine knows it; none for what is not shared, and for files that are only read.
-pub(super) fn range(mapping: &Mapping) -> Option<SharedRange> {
-    let kind = match mapping.shares()? {
-        SharedKind::Memory => ObjectKind::Memory,
-        SharedKind::SystemV => ObjectKind::SystemV,
-        SharedKind::File if mapping.write => ObjectKind::File,
-        SharedKind::File => return None,
+/// What a process maps as the engine knows it, but for files that are only read.
+pub(super) fn ranges(maps: &SharedMaps) -> impl Iterator<Item = (SharedRange, &Mapping)> {
+    maps.mappings.iter().filter_map(|mapping| {
+        let object = object(maps, mapping)?;
+        let range = SharedRange {
+            start: mapping.start,
+            end: mapping.end,
+            object,
+            offset: mapping.offset,
+        };
+        (object.kind != ObjectKind::File || mapping.write).then_some((range, mapping))
+    })
+}
+
+/// What is mapped, if it is something that is shared.
+fn object(maps: &SharedMaps, mapping: &Mapping) -> Option<ObjectId> {
+    let (kind, device) = match maps.kind(mapping)? {
+        SharedKind::Memory => (ObjectKind::Memory, mapping.device),
+        SharedKind::SystemV { namespace } => (ObjectKind::SystemV, (namespace, 0)),
+        SharedKind::File => (ObjectKind::File, mapping.device),
     };
-    Some(SharedRange {
-        start: mapping.start,
-        end: mapping.end,
-        object: ObjectId {
-            kind,
-            device: mapping.device,
-            inode: mapping.inode,
-        },
-        offset: mapping.offset,
+    Some(ObjectId {
+        kind,
+        device,
+        inode: mapping.inode,
     })
 }
 
@@ -310,7 +339,7 @@ mod tests {
             let scratch = Scratch::new(name);
             let reader = Reader::new(scratch.path());
             Self {
-                reads: Maps::new(reader.clone(), asker(&reader)),
+                reads: Maps::new(reader.clone(), asker(&reader), vec![(0, 1)]),
                 scratch,
                 sharing: Sharing::default(),
                 mapped_bytes: 0,
@@ -318,9 +347,13 @@ mod tests {
         }
 
         fn maps(&self, pid: u32, text: &str) {
+            self.file(pid, "maps", text);
+        }
+
+        fn file(&self, pid: u32, name: &str, text: &str) {
             let folder = self.scratch.path().join(format!("proc/{pid}"));
             std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join("maps"), text).unwrap();
+            std::fs::write(folder.join(name), text).unwrap();
         }
 
         /// Looks at processes that have more mapped each time.
@@ -398,6 +431,66 @@ mod tests {
         // A process that cannot be read may have anything.
         machine.maps(251, "1-2 rwxs damaged\n");
         assert_eq!(machine.own(&[7, 8]), 0);
+    }
+
+    #[test]
+    fn memory_is_somebody_else_s_if_he_has_it_by_whatever_path() {
+        let mut machine = Machine::new("sharing-paths");
+        let mounts = "1 1 0:25 / / rw - tmpfs none rw\n";
+        machine.file(7, "mountinfo", mounts);
+        machine.maps(7, "1000-2000 rw-s 00000000 00:19 5  /dev/shm/x\n");
+        assert_eq!(machine.own(&[7]), 1);
+        // He is in other namespaces, may only read it, and tells nothing of his mounts.
+        machine.maps(8, "1000-2000 r--s 00000000 00:19 5  /run/x\n");
+        assert_eq!(machine.own(&[7]), 0);
+        machine.maps(8, PRIVATE);
+        assert_eq!(machine.own(&[7]), 1);
+        machine.maps(8, &SHARED.repeat(5_000));
+        assert_eq!(
+            machine.own(&[7]),
+            0,
+            "8 has more than is kept, which may be anything"
+        );
+    }
+
+    #[test]
+    fn what_a_program_may_only_read_is_not_its_own() {
+        let mut machine = Machine::new("sharing-readers");
+        let readers = SHARED.replace("rw-s", "r--s");
+        machine.maps(7, &readers);
+        machine.maps(8, &readers);
+        assert_eq!(machine.own(&[7, 8]), 0);
+        machine.maps(8, SHARED);
+        assert_eq!(machine.own(&[7, 8]), 1);
+    }
+
+    #[test]
+    fn segments_of_two_namespaces_are_two_though_they_have_one_number() {
+        let mut machine = Machine::new("sharing-namespaces");
+        for (pid, namespace) in [(7, 1), (8, 1), (9, 2)] {
+            let folder = machine.scratch.path().join(format!("proc/{pid}/ns"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let link = format!("ipc:[{namespace}]");
+            std::os::unix::fs::symlink(link, folder.join("ipc")).unwrap();
+            machine.maps(pid, &SHARED.replace("/memfd:a", "/SYSV0"));
+        }
+        let seen = machine.of(&[7, 8, 9]);
+        let objects: Vec<ObjectId> = seen.maps.iter().map(|maps| maps.ranges[0].object).collect();
+        assert_eq!(objects[0].kind, ObjectKind::SystemV);
+        assert!(objects[0] == objects[1] && objects[0] != objects[2]);
+        assert_eq!(machine.own(&[7, 8]), 1, "9 has another one");
+    }
+
+    #[test]
+    fn memory_of_messages_is_told() {
+        let mut machine = Machine::new("sharing-carriers");
+        machine.maps(
+            7,
+            &SHARED.replace("/memfd:a", "/dev/shm/vader_segment.a.0.1.0"),
+        );
+        machine.maps(8, &ELSEWHERE.replace("2066", "2067"));
+        let seen = machine.of(&[7, 8]);
+        assert_eq!(seen.carriers, [seen.maps[0].ranges[0].object]);
     }
 
     #[test]

@@ -255,7 +255,9 @@ impl Seen {
             0 => self.forest.knows(tag, seat),
             home => home == node,
         });
+        let is_told = self.shares.is_told(tag.space());
         match &mut self.paper {
+            _ if is_told => {}
             Some(paper) => {
                 for other in paper.note(tag, seat, u64::from(weight)) {
                     self.comm.add(seat, other, 1);
@@ -469,7 +471,7 @@ impl Seen {
     pub(super) fn begin_era(&mut self, threads: usize) {
         let each = self.weight_per_sample() / f64::from(SAMPLE);
         let changed = self.forest.begin_anew(threads);
-        let (forest, comm) = (&self.forest, &mut self.comm);
+        let (forest, shares, comm) = (&self.forest, &self.shares, &mut self.comm);
         self.pages.retain_accessors(|tag, seat| {
             let after = changed.partition_point(|(first, _)| *first <= tag);
             let within = changed[..after]
@@ -478,7 +480,8 @@ impl Seen {
             !within || forest.is_used(tag, seat)
         });
         comm.begin_anew();
-        for users in forest.shared() {
+        let shared = forest.shared();
+        for (_, users) in shared.filter(|(tag, _)| !shares.is_told(tag.space())) {
             for (index, &(one, uses)) in users.iter().enumerate() {
                 for &(other, others) in &users[..index] {
                     // As often as one uses it after the other, where they do in random order.

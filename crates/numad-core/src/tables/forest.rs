@@ -272,14 +272,13 @@ impl Forest {
         changed
     }
 
-    /// Samples of pages that several threads used in this window, in parts of [`SAMPLE`], page by
-    /// page.
-    pub(crate) fn shared(&self) -> impl Iterator<Item = Vec<(Seat, u32)>> {
+    /// Pages that several threads used, with their samples in this window, in parts of [`SAMPLE`].
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (Tag, Vec<(Seat, u32)>)> {
         let pages = self.points.chunk_by(|one, other| one.tag == other.tag);
         let users = |page: &[Point]| {
             let used = page.iter().filter(|point| point.live > 0);
-            used.map(|point| (point.seat, u32::from(point.live)))
-                .collect()
+            let used = used.map(|point| (point.seat, u32::from(point.live)));
+            (page[0].tag(), used.collect())
         };
         pages.filter(|page| page.len() > 1).map(users)
     }

@@ -477,7 +477,10 @@ fn an_era_begins_with_what_is_used_now_and_what_is_somebodys_own() {
     assert!(changed.iter().all(|(first, _)| first.page() >= 4096));
     assert!(forest.is_used(tag(4100), 4) && !forest.is_used(tag(4100), 2));
     assert!(!forest.is_used(tag(3), 1), "not in this window");
-    assert_eq!(forest.shared().filter(|users| users.len() > 1).count(), 0);
+    assert_eq!(
+        forest.shared().filter(|(_, users)| users.len() > 1).count(),
+        0
+    );
 }
 
 #[test]

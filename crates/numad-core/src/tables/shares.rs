@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops;
 
+use super::bits::Bits;
 use super::ranges::{cut, without};
 use super::spaces::LocalSpace;
 use crate::observation::{ObjectId, ObservedMaps, SharedRange};
@@ -63,6 +64,8 @@ pub(crate) struct Shares {
     any: bool,
     objects: BTreeMap<LocalSpace, Object>,
     by_id: BTreeMap<ObjectId, LocalSpace>,
+    /// Spaces of objects through which messages pass that are counted.
+    told: Bits,
 }
 
 impl Shares {
@@ -245,6 +248,20 @@ impl Shares {
         for object in self.objects.values_mut() {
             object.own = own.contains(&object.id);
         }
+    }
+
+    /// Notes through which objects messages pass that are counted.
+    pub(crate) fn note_told(&mut self, carriers: &[ObjectId]) {
+        let spaces = carriers.iter().filter_map(|id| self.by_id.get(id));
+        let spaces: Vec<usize> = spaces.map(|&space| usize::from(space)).collect();
+        self.told = Bits::new(spaces.iter().max().map_or(0, |last| last + 1));
+        spaces.into_iter().for_each(|space| self.told.insert(space));
+    }
+
+    /// Whether it is known from messages what is said by memory of this space.
+    #[inline]
+    pub(crate) fn is_told(&self, space: LocalSpace) -> bool {
+        self.told.contains(usize::from(space))
     }
 
     /// Counts who maps what, and gives the spaces of objects that nobody maps any more.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use numad_core::{
     Action, AttachmentId, Lifecycle, ObjectId, ObjectKind, ObservedMaps, Outcome, Reach, Sample,
-    ServedBy, SharedRange, Veto,
+    Sent, ServedBy, SharedRange, Veto,
 };
 use proptest::prelude::*;
 use topology::{Pid, Tid};
@@ -84,6 +84,32 @@ fn two_processes_at_two_addresses_are_seen_to_share() {
     assert_eq!(counts, [2, 1, 1]);
     assert_eq!(pages[0].0.key.page, 7);
     assert_eq!(world.engine.pids(id), [Pid(10), Pid(20)]);
+}
+
+/// What an MPI library passes messages through shows in samples too. What is said there is known
+/// once messages are counted, and until then by the samples alone.
+#[test]
+fn what_messages_tell_is_not_told_by_their_memory_again() {
+    let (mut world, id, _) = two(MEMORY);
+    world.sharing.carriers = vec![MEMORY];
+    both_use(&mut world, 7);
+    assert_eq!(talk(&mut world, id), 19);
+    let sent = |messages| Sent {
+        from: Pid(10),
+        to: Pid(20),
+        bytes: 0,
+        messages,
+    };
+    world.engine.handle_messages(&[sent(50)]);
+    world.window();
+    both_use(&mut world, 7);
+    world.engine.handle_messages(&[sent(50)]);
+    assert_eq!(talk(&mut world, id), 100);
+    // Other memory that both have still counts.
+    world.sharing.carriers.clear();
+    look(&mut world, id);
+    both_use(&mut world, 8);
+    assert_eq!(talk(&mut world, id), 19);
 }
 
 #[test]

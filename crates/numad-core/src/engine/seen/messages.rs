@@ -37,6 +37,8 @@ pub(super) struct Messages {
     sent: BTreeMap<(Pid, Pid), Lines>,
     /// Whether some of that is not counted yet.
     is_news: bool,
+    /// Whether any was ever sent that was counted: so all are.
+    pub are_counted: bool,
     /// Pairs that there was no room for.
     pub dropped: u64,
 }
@@ -70,6 +72,7 @@ impl Seen {
         let sum = &mut messages.sent.entry(pair).or_default().sent;
         *sum = sum.saturating_add(lines).min(AMOUNT_MAX);
         messages.is_news = true;
+        messages.are_counted = true;
     }
 
     /// Counts what was sent. It is known exactly, so it counts as many samples as would have shown

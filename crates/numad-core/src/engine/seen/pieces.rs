@@ -27,6 +27,7 @@ use crate::tables::grain::Grain;
 use crate::tables::pages::Tag;
 use crate::tables::ranges::{count, cut, join, without};
 use crate::tables::runs::Runs;
+use crate::tables::shares::Shares;
 use crate::tables::tasks::{Hot, Record};
 
 /// Share of the users of a block that may be left out because they are few. Half and double change
@@ -249,8 +250,8 @@ impl Seen {
             let mut apart = false;
             if bits > 0 {
                 apart = self.look_up(&block, &nodes, &mut counts, found);
-                let large = &found.large[block.points.clone()];
-                infer_talk(&mut self.comm, (&block, points, large), positions);
+                let tables = (&mut self.comm, &self.shares);
+                infer_talk(tables, (&block, points, &found.large), positions);
                 cuts.push((index, bits, place));
             }
             let told = (block.users, points);
@@ -653,12 +654,18 @@ struct Cut<'a> {
 /// What threads share by a block of which single pages tell little: of each one's use in this
 /// window the part that is the other's of all use.
 fn infer_talk(
-    comm: &mut CommTable,
+    (comm, shares): (&mut CommTable, &Shares),
     (block, points, large): (&Block<'_>, &[Point], &[bool]),
     positions: &Positions,
 ) {
+    if shares.is_told(points[0].tag().space()) {
+        return;
+    }
     let all = block.samples() as f64;
-    let of_large = points.iter().zip(large).filter(|(_, large)| **large);
+    let of_large = points
+        .iter()
+        .zip(&large[block.points.clone()])
+        .filter(|(_, large)| **large);
     let of_large: u32 = of_large.map(|(point, _)| point.samples()).sum();
     let size = 1.0 + f64::from(of_large) / all * (positions.sizes.large - 1.0);
     let each = positions.weight_per_sample * size / (all * f64::from(SAMPLE));

@@ -66,6 +66,9 @@ impl Seen {
             self.drop_unmapped();
         }
         self.shares.note_own(&seen.own);
+        if self.messages.are_counted {
+            self.shares.note_told(&seen.carriers);
+        }
     }
 
     /// Gives an object a space if there is room; without, its pages stay those of each process.

@@ -10,6 +10,7 @@ use numad_core::{
     SettingValue, Settings, SettingsError,
 };
 
+use crate::differ::Difference;
 use crate::schema::{self, Effect, POLICY_SECTION, SECTIONS};
 
 /// Events the engine keeps until the daemon polls them. It polls after every step, so this only
@@ -389,6 +390,21 @@ impl Config {
             config.daemon.state_dir = state_dir.to_owned();
         }
         config
+    }
+
+    /// These settings, but for those that take effect at the next start: they are as in `running`.
+    #[must_use]
+    pub fn beside(mut self, running: &Self) -> Self {
+        let waits = |difference: &Difference| difference.effect == Effect::Restart;
+        for waiting in Self::differences(running, &self).into_iter().filter(waits) {
+            if let Some(old) = waiting.old {
+                self.values.0.insert(waiting.name, old);
+            }
+        }
+        let Daemon {
+            socket, state_dir, ..
+        } = &running.daemon;
+        self.placed(Some(socket), Some(state_dir))
     }
 
     /// Every setting by full name, as in `engine.hold_ms` and `policy.deloc.strict`.

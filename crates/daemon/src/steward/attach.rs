@@ -424,7 +424,7 @@ impl Steward {
     pub(super) fn follow(&mut self, processes: &[ProcessFacts]) -> Result<(), Failure> {
         let now = self.now();
         if self.source.is_none() {
-            let source = self.parts.opener.open(&self.at_start)?;
+            let source = self.parts.opener.open(&self.parts.config)?;
             let passed_over = self.parts.opener.passed_over();
             if passed_over != self.told_passed_over {
                 for reason in passed_over {

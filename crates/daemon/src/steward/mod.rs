@@ -122,8 +122,6 @@ pub struct Parts {
 /// See the module.
 pub struct Steward {
     parts: Parts,
-    /// Settings at the start; those of sampling stay in force until the next.
-    at_start: Config,
     engine: Engine,
     programs: BTreeMap<AttachmentId, Program>,
     members: Members,
@@ -236,7 +234,6 @@ impl Steward {
         engine.number_from(stories.last().saturating_add(1));
         let began = (parts.clock)();
         Self {
-            at_start: parts.config.clone(),
             parts,
             engine,
             programs: BTreeMap::new(),

@@ -11,7 +11,7 @@ use crate::peer::Peer;
 
 impl Steward {
     /// Reads the settings again, and what was measured of this machine. Bad settings change
-    /// nothing.
+    /// nothing, and those for the next start are told until then.
     ///
     /// # Errors
     /// `NotPermitted`; `Configuration` with everything that is wrong, one after the other.
@@ -34,7 +34,7 @@ impl Steward {
         self.counters.reloads += 1;
         self.parts.log.set_level(level_of(&loaded.config));
         self.parts.gate.send_replace(gate_of(&loaded.config));
-        self.parts.config = loaded.config;
+        self.parts.config = loaded.config.beside(&self.parts.config);
         self.parts.files = loaded.files;
         self.tend_balancing();
         self.go_by_measured();

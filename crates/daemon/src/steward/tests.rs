@@ -612,6 +612,13 @@ fn a_reload_takes_good_settings_and_keeps_the_old_ones_otherwise() {
     );
     assert_eq!(gate.borrow().connections_max, 5);
     assert_eq!(gate.borrow().access.users, peer::Users::Nobody);
+    // What waits for the next start is not in force, and is told again.
+    assert!(!steward.config().text.contains("/tmp/other"));
+    let again = steward.reload(Peer::DAEMON).unwrap();
+    assert_eq!(
+        (again.changed, again.at_restart),
+        (vec![], report.at_restart)
+    );
     settings.write("[daemon]\nconnections_max = 0\n[engin]\n");
     let failure = steward.reload(Peer::DAEMON).unwrap_err();
     assert_eq!(failure.kind, ErrorKind::Configuration);

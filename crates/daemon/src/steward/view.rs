@@ -287,7 +287,7 @@ impl Steward {
         known.extend(hand.findings());
         known.extend(bandwidth(topology));
         Checkup {
-            surveys: [machine.findings(config), opener.findings(&self.at_start)],
+            surveys: [machine.findings(config), opener.findings(config)],
             known,
         }
     }
@@ -501,7 +501,7 @@ impl Steward {
                 let status = open.source.describe();
                 format!("{} ({})", status.name, status.provocation)
             }
-            None => self.parts.opener.describe(&self.at_start),
+            None => self.parts.opener.describe(&self.parts.config),
         }
     }
 }

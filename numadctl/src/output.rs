@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use control::{ErrorKind, Failure};
+use control::{ErrorKind, Failure, changes_display};
 
 /// Writes for people and pipes: a reader that went away is quiet, and characters that would steer
 /// the terminal are shown as `?`, because names of threads and processes are chosen by anyone.
@@ -26,7 +26,7 @@ impl<'a> Output<'a> {
 
     /// Writes text, and flushes it.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Failure> {
-        let steers = |c: char| steers(c) && c != '\n' && c != '\t';
+        let steers = |c: char| changes_display(c) && c != '\n' && c != '\t';
         if text.contains(steers) {
             return self.raw(&text.replace(steers, "?"));
         }
@@ -41,14 +41,14 @@ impl<'a> Output<'a> {
                 format!("cannot put the answer into JSON: {error}"),
             )
         })?;
-        if !text.contains(steers) {
+        if !text.contains(changes_display) {
             self.raw(&text)?;
             return self.raw("\n");
         }
         // serde_json escapes the first 32 alone. The others only stand within strings, where JSON
         // takes an escape for them.
         let escaped = text.chars().fold(String::new(), |mut escaped, c| {
-            if steers(c) {
+            if changes_display(c) {
                 escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
             } else {
                 escaped.push(c);
@@ -87,13 +87,6 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Whether a character makes a terminal do something else than show it: controls, and the ones
-/// that turn the direction of writing.
-fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +95,13 @@ mod tests {
     fn nothing_steers_the_terminal() {
         let mut bytes = Vec::new();
         let mut out = Output::new(&mut bytes);
-        out.text("a\u{1b}[2J\tb\u{9b}c\u{202e}d\n").unwrap();
+        out.text("a\u{1b}[2J\tb\u{9b}c\u{202e}d\u{61c}\u{2028}\n")
+            .unwrap();
         out.json(&"a\u{1b}b\u{9b}c\u{202e}\u{7f}d\u{e9}").unwrap();
         let told = String::from_utf8(bytes).unwrap();
         assert_eq!(
             told,
-            "a?[2J\tb?c?d\n\"a\\u001bb\\u009bc\\u202e\\u007fd\u{e9}\"\n"
+            "a?[2J\tb?c?d??\n\"a\\u001bb\\u009bc\\u202e\\u007fd\u{e9}\"\n"
         );
         let back: String = serde_json::from_str(told.lines().last().unwrap()).unwrap();
         assert_eq!(back, "a\u{1b}b\u{9b}c\u{202e}\u{7f}d\u{e9}");

@@ -329,9 +329,14 @@ fn what_cannot_be_set_for_one_program_is_told_with_what_to_write() {
         let expected = format!("setting `{name}` is one of policy `deloc`; write `refine`");
         assert_eq!(told(name), expected);
     }
-    let others = "cannot be set for one program; `engine.` and `evidence.` can, and settings of its policy by their \
-                  short names";
-    for name in ["external.answer_ms", "daemon.socket", "policy.wonder.x"] {
+    let others = "cannot be set for one program; most of `engine.` and `evidence.` can, and settings of its policy \
+                  by their short names";
+    for name in [
+        "external.answer_ms",
+        "daemon.socket",
+        "policy.wonder.x",
+        "engine.tasks_max",
+    ] {
         assert_eq!(told(name), format!("setting `{name}` {others}"));
     }
 }

@@ -301,7 +301,7 @@ fn not_of_one_program(full: &str) -> String {
     });
     match meant {
         Some((policy, name)) => format!("is one of policy `{policy}`; write `{name}`"),
-        None => "cannot be set for one program; `engine.` and `evidence.` can, and settings of its policy by \
+        None => "cannot be set for one program; most of `engine.` and `evidence.` can, and settings of its policy by \
                  their short names"
             .to_owned(),
     }
@@ -355,7 +355,8 @@ impl Config {
         for (full, text) in given {
             let (section, name) = full.split_once('.').unwrap_or_default();
             let specs = specs_of_one_program(section);
-            if specs.is_empty() {
+            let others = specs.iter().all(|spec| spec.name != name) && self.value(full).is_some();
+            if specs.is_empty() || others {
                 return Err(refused(full, &not_of_one_program(full)));
             }
             let whole = |error: SettingsError| refused(full, &error.reason);

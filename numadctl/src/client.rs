@@ -98,6 +98,13 @@ impl From<Attempt> for CallError {
     }
 }
 
+/// Whether the daemon is in no PID namespace of ours: then it has no number here.
+fn is_elsewhere(daemon: &UnixStream) -> bool {
+    daemon
+        .peer_cred()
+        .is_ok_and(|daemon| daemon.pid() == Some(0))
+}
+
 impl Client {
     pub(crate) fn new(socket: PathBuf) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -255,6 +262,9 @@ impl Client {
             let crowded = error.kind() == io::ErrorKind::WouldBlock;
             Attempt::of(self.no_connection(&error), crowded)
         })?;
+        if *method == Method::POST && is_elsewhere(&stream) {
+            return Err(Attempt::Ended(CallError::Failed(self.other_numbers())));
+        }
         // A daemon that needs the seat for someone else hangs up before it answers.
         let failed = |error: hyper::Error| {
             let unanswered = error.is_incomplete_message() || error.is_canceled();
@@ -291,6 +301,15 @@ impl Client {
             return Err(Attempt::TurnedAway(CallError::Failed(failure)));
         }
         Ok((status, bytes))
+    }
+
+    fn other_numbers(&self) -> Failure {
+        let socket = self.socket.display();
+        let text = format!(
+            "the daemon on `{socket}` is in another PID namespace, where numbers mean other processes"
+        );
+        Failure::new(ErrorKind::Prerequisite, text)
+            .remedy("run numadctl where the daemon runs, outside of the container")
     }
 
     fn no_connection(&self, error: &io::Error) -> CallError {

@@ -2,9 +2,10 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::house::{House, Program, privileged};
+use crate::house::{House, Program, binary, privileged};
 
 #[test]
 fn without_a_daemon_it_says_how_to_start_one() {
@@ -112,6 +113,34 @@ fn privileged_what_cannot_be_attached_is_refused() {
     house.ok(&["attach", &pid, "--policy", "none"]);
     let told = house.refused(&["attach", &pid, "--policy", "deloc"], 7);
     assert!(told.contains(&pid) && told.contains("attached"), "{told}");
+}
+
+/// A number means another process there, and so the daemon would take a stranger.
+#[test]
+fn privileged_who_counts_processes_otherwise_is_refused() {
+    if !privileged() {
+        return;
+    }
+    let house = House::serving("");
+    let apart = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+            .arg(binary("numadctl"))
+            .args(house.ctl_arguments(arguments));
+        command.output().expect("unshare runs")
+    };
+    for typed in [
+        &["attach", "1", "--policy", "none"][..],
+        &["run", "--", "true"],
+    ] {
+        let output = apart(typed);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{typed:?}: {told}");
+        assert!(told.contains("another PID namespace"), "{told}");
+    }
+    let output = apart(&["status", "--json"]);
+    assert!(output.status.success(), "who only looks may");
 }
 
 #[test]

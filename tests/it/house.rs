@@ -1,5 +1,6 @@
 //! A daemon of its own for each test: own socket, own journal, gone at the end.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -133,13 +134,22 @@ impl House {
 
     /// Runs `numadctl` against this daemon.
     pub(crate) fn ctl(&self, arguments: &[&str]) -> Output {
-        Command::new(binary("numadctl"))
-            .arg("--socket")
-            .arg(self.folder.join("numad.sock"))
-            .args(arguments)
+        let mut command = Command::new(binary("numadctl"));
+        command.args(self.ctl_arguments(arguments));
+        command
             .stdin(Stdio::null())
             .output()
             .expect("numadctl runs")
+    }
+
+    /// What `numadctl` is given, so that it speaks to this daemon.
+    pub(crate) fn ctl_arguments(&self, arguments: &[&str]) -> Vec<OsString> {
+        let socket = self.folder.join("numad.sock");
+        let begin = ["--socket".into(), socket.into_os_string()];
+        begin
+            .into_iter()
+            .chain(arguments.iter().map(Into::into))
+            .collect()
     }
 
     /// Runs `numadctl`, expects success, and gives what it printed.

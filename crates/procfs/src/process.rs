@@ -1,5 +1,6 @@
 //! Processes and threads.
 
+use std::io;
 use std::time::Duration;
 
 use topology::{CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
@@ -8,7 +9,7 @@ use crate::environ::{self, ENVIRON_BYTES_MAX, Rank};
 use crate::error::{Presence, ReadError};
 use crate::maps::{self, Mapping};
 use crate::numa_maps::{self, NumaMapping};
-use crate::reader::Reader;
+use crate::reader::{self, Reader};
 use crate::rights::Rights;
 use crate::stat::{self, Stat, TaskRun};
 use crate::status::{self, Resident};
@@ -153,17 +154,39 @@ impl Reader {
         })
     }
 
+    /// The user that started a process, whether or not any thread of it still lives.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub fn user(&self, pid: Pid) -> Result<Presence<u32>, ReadError> {
+        let status = self.record(format!("proc/{pid}/status"), status::parse)?;
+        Ok(status.map(|status| status.uids.real))
+    }
+
     /// The first thread of a process that lives, if one does: it outlives those that have ended.
+    ///
+    /// # Errors
+    /// Also where [`ENDED_MAX`] have ended and there are more, as when threads are traced and not
+    /// collected: such a process may live, and a search would take as long as it likes.
     fn first_alive(&self, first: &Stat, pid: Pid) -> Result<Option<Tid>, ReadError> {
         if first.run != TaskRun::Ended {
             return Ok(Some(Tid(pid.0)));
         }
-        for tid in self.tids(pid)?.here().unwrap_or_default() {
+        let folder = format!("proc/{pid}/task");
+        let tids = self.some_numbered(&folder, ENDED_MAX + 1)?;
+        // Asked after: see `tids`.
+        let (Presence::Here(tids), Presence::Here(_)) = (tids, self.stat(pid)?) else {
+            return Ok(None);
+        };
+        for tid in tids.iter().take(ENDED_MAX).copied().map(Tid) {
             if self.start(pid, tid)? != Presence::Gone {
                 return Ok(Some(tid));
             }
         }
-        Ok(None)
+        match tids.len() > ENDED_MAX {
+            true => Err(reader::failed(self.path(folder), too_many_ended())),
+            false => Ok(None),
+        }
     }
 
     /// Numbers of the threads of a process, ascending, at most [`THREADS_MAX`]; some may have ended.
@@ -324,8 +347,17 @@ impl Reader {
     }
 }
 
+fn too_many_ended() -> io::Error {
+    io::Error::other(format!(
+        "{ENDED_MAX} of its threads have ended, nobody collects them, and there are more"
+    ))
+}
+
 /// Three numbers of up to twenty digits, blanks between them, and one byte more.
 const SCHEDSTAT_BYTES: usize = 64;
+/// Most threads that are read in search of one that lives. Ended threads stay only where they are
+/// traced, and a debugger collects them at once. A recording looks at 1,024 processes a second.
+const ENDED_MAX: usize = 16;
 /// Most threads of one process that are looked at; four times what the product promises to carry.
 pub const THREADS_MAX: usize = 40_000;
 /// Most processes that are looked at: the kernel's default limit of numbers on large machines is
@@ -439,6 +471,32 @@ mod tests {
         assert_eq!(start, Presence::Here(StartTicks(60)));
         assert_eq!(reader.process_start(Pid(9)).unwrap(), Presence::Gone);
         assert_eq!(reader.start(Pid(13), Tid(13)).unwrap(), Presence::Gone);
+    }
+
+    /// As those are that are traced and not waited for.
+    #[test]
+    fn a_process_of_endless_ended_threads_is_not_gone_but_unreadable() {
+        for (threads, unreadable) in [(3, false), (1_000, true)] {
+            let tree = Tree::new("ended");
+            for tid in 13..13 + threads {
+                let line = stat(tid, "a", 'Z', 1, 60);
+                tree.file(&format!("proc/13/task/{tid}/stat"), &line);
+            }
+            let reader = tree.reader();
+            let (process, start) = (reader.process(Pid(13)), reader.process_start(Pid(13)));
+            assert_eq!(process.is_err(), unreadable, "{process:?}");
+            assert_eq!(start.is_err(), unreadable, "{start:?}");
+            assert!(process.is_err() || process.unwrap() == Presence::Gone);
+        }
+    }
+
+    #[test]
+    fn the_user_of_a_process_is_known_whatever_became_of_its_threads() {
+        let tree = tree();
+        let reader = tree.reader();
+        assert_eq!(reader.user(Pid(13)).unwrap(), Presence::Here(5));
+        assert_eq!(reader.user(Pid(9)).unwrap(), Presence::Here(5));
+        assert_eq!(reader.user(Pid(6)).unwrap(), Presence::Gone);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, DirEntry, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -130,19 +130,36 @@ impl Reader {
         most: usize,
     ) -> Result<Presence<Vec<u32>>, ReadError> {
         let path = self.path(path);
-        let list = || -> io::Result<Vec<u32>> {
-            let mut numbers = Vec::new();
-            for entry in fs::read_dir(&path)? {
-                let name = entry?.file_name();
-                let number = name.to_str().and_then(|name| name.strip_prefix(prefix));
-                numbers.extend(number.and_then(|number| number.parse::<u32>().ok()));
-            }
+        let list = || {
+            let mut numbers: Vec<u32> = numbers_in(&path, prefix)?.collect::<io::Result<_>>()?;
             numbers.sort_unstable();
             numbers.truncate(most);
             Ok(numbers)
         };
         presence(list()).map_err(|source| failed(path, source))
     }
+
+    /// Names of the entries of a directory that are numbers: the first `most` in its own order, so
+    /// that a directory with very many is not read to its end.
+    pub(crate) fn some_numbered(
+        &self,
+        path: impl AsRef<Path>,
+        most: usize,
+    ) -> Result<Presence<Vec<u32>>, ReadError> {
+        let path = self.path(path);
+        let list = || numbers_in(&path, "")?.take(most).collect();
+        presence(list()).map_err(|source| failed(path, source))
+    }
+}
+
+/// Names of the entries of a directory that are numbers after `prefix`.
+fn numbers_in(path: &Path, prefix: &str) -> io::Result<impl Iterator<Item = io::Result<u32>>> {
+    let number = move |name: OsString| name.to_str()?.strip_prefix(prefix)?.parse().ok();
+    let named = move |entry: io::Result<DirEntry>| {
+        let name = entry.map(|entry| entry.file_name());
+        name.map(number).transpose()
+    };
+    Ok(fs::read_dir(path)?.filter_map(named))
 }
 
 /// Turns "is not there" into a value. ESRCH is what files of a process say that ended while they were open.

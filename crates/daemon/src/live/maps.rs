@@ -92,11 +92,7 @@ pub(super) fn seen<T>(read: Result<Presence<T>, ReadError>) -> Seen<T> {
 /// Asks about memory of processes by the user whose they are.
 pub(super) fn asker(reader: &Reader) -> Asker {
     let reader = reader.clone();
-    Asker::new(Box::new(move |pid| {
-        let process = reader.process(pid).ok()?.here()?;
-        Some(process.rights.uids.real)
-    }))
-    .on_slower(times_as_slow())
+    Asker::new(Box::new(move |pid| reader.user(pid).ok()?.here())).on_slower(times_as_slow())
 }
 
 /// How many times as slow as usual this machine is, by what a page fault takes.

@@ -1,6 +1,6 @@
 //! The rules of attaching. Whatever fails leaves nothing behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use control::experiment::BALANCING;
@@ -233,18 +233,14 @@ impl Steward {
             let remedy = format!("name at most {PIDS_MAX}");
             return Err(Failure::new(ErrorKind::Usage, message).remedy(remedy));
         }
+        // Each is looked at once, however often it is named.
+        let pids: BTreeSet<Pid> = pids.iter().copied().map(Pid).collect();
         let mut found = Vec::new();
-        for &pid in pids {
-            let process = self
-                .parts
-                .machine
-                .process(Pid(pid))?
-                .ok_or_else(|| gone(Pid(pid)))?;
+        for pid in pids {
+            let process = self.parts.machine.process(pid)?.ok_or_else(|| gone(pid))?;
             may_attach(peer, &process)?;
             found.push(process);
         }
-        found.sort_by_key(|process| process.pid);
-        found.dedup_by_key(|process| process.pid);
         if found.is_empty() {
             return Err(no_process());
         }

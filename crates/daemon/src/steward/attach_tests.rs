@@ -265,3 +265,14 @@ fn what_is_measured_later_counts_from_the_next_program_alone_or_a_reload() {
     attach(&mut steward, 100);
     assert!(told(&mut steward).starts_with("not known"));
 }
+
+#[test]
+fn a_process_that_is_named_again_and_again_is_looked_at_once() {
+    let world = World::new();
+    let settings = Settings::new("named-again", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = request(&[200, 100], "no such policy");
+    asked.target = control::rows::Target::Pids([[200, 100]; 512].concat());
+    steward.attach(Peer::DAEMON, &asked).unwrap_err();
+    assert_eq!(world.state().looked_at, [Pid(100), Pid(200)]);
+}

@@ -6,6 +6,7 @@
 
 mod connections;
 mod describe;
+mod desk;
 mod pace;
 mod routes;
 mod schema;
@@ -158,6 +159,7 @@ impl Server {
             self.limits,
             Arc::clone(&connections),
             self.gate.clone(),
+            &self.log,
         );
         let shared = Arc::new(Shared {
             server: self,

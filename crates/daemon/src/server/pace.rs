@@ -4,14 +4,26 @@
 //! and for the time in which its processor time is the allowed share. Two seconds of that may be
 //! borrowed, so that people notice nothing. A user who asks too much waits for answers, one on each
 //! connection; nobody else does.
+//!
+//! What a request takes is known when it ends. So a user's requests are let in one after the other:
+//! many at once would all begin before the first is counted.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex as Entrance, OwnedMutexGuard};
+
+use crate::clock::thread_processor_time;
 
 /// What may be borrowed.
 const BURST: Duration = Duration::from_secs(2);
-/// The longest that anyone waits for what was taken before.
+/// How long a request is held back before it is given up.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// The longest that a user makes up for what was taken: at 5 % of a processor for three seconds of
+/// it. Only an undo takes more, and who undoes is not shut out for long.
+const OWED_MAX: Duration = Duration::from_secs(60);
+/// What a user may owe and still get a row for an MPI program.
 pub(crate) const DEBT_MAX: Duration = Duration::from_secs(10);
 /// Users that are remembered; those who owe nothing are forgotten first.
 const USERS_MAX: usize = 1024;
@@ -58,6 +70,52 @@ impl Hurried {
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     even_at: Mutex<BTreeMap<u32, Instant>>,
+    entrances: Mutex<Entrances>,
+}
+
+type Entrances = BTreeMap<(u32, Kind), Arc<Entrance<()>>>;
+
+/// Requests of one kind are let in one after the other. Those that only look do not wait for the
+/// end of an undo, which is a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Only looks.
+    Look,
+    /// Anything else.
+    Change,
+}
+
+/// While this is held no other request of its user and kind is let in.
+pub(super) type Entered = OwnedMutexGuard<()>;
+
+/// A user asks more than one may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooMuch;
+
+/// Whose processor time a piece of work is; nobody's, where it is an admin's.
+#[derive(Clone, Debug)]
+pub(super) struct Account(Option<(Arc<Pace>, u32, config::Limits)>);
+
+impl Account {
+    /// Nobody's.
+    pub(super) const NOBODYS: Self = Self(None);
+
+    /// A user's.
+    pub(super) const fn of(pace: Arc<Pace>, uid: u32, limits: config::Limits) -> Self {
+        Self(Some((pace, uid, limits)))
+    }
+
+    /// Does a piece of work and counts its time, on the thread that does it: who asked for it may
+    /// have given it up by then.
+    pub(super) fn charge<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = thread_processor_time();
+        let answer = work();
+        let took = thread_processor_time().saturating_sub(began);
+        if let Some((pace, uid, limits)) = &self.0 {
+            pace.took(*uid, Instant::now(), took, limits);
+        }
+        answer
+    }
 }
 
 impl Pace {
@@ -85,6 +143,52 @@ impl Pace {
         wait
     }
 
+    /// Lets in a request of a user, once those before it of the same kind have ended and the user has
+    /// made up for them.
+    ///
+    /// # Errors
+    /// When that would take too long.
+    pub(super) async fn enter(
+        &self,
+        uid: u32,
+        kind: Kind,
+        limits: &config::Limits,
+    ) -> Result<Entered, TooMuch> {
+        // Who owes too much need not queue to hear it.
+        if self.owed(uid, now()) > BURST + WAIT_MAX {
+            self.paced(uid, limits).await?;
+        }
+        let entrance = self.entrance(uid, kind).lock_owned();
+        let entered = tokio::time::timeout(WAIT_MAX, entrance).await;
+        let entered = entered.map_err(|_elapsed| TooMuch)?;
+        if self.owed(uid, now()) > BURST + WAIT_MAX {
+            return Err(TooMuch);
+        }
+        self.paced(uid, limits).await?;
+        Ok(entered)
+    }
+
+    /// Counts a request of a user, and holds it back for as long as it has to wait.
+    ///
+    /// # Errors
+    /// When that is too long.
+    pub(super) async fn paced(&self, uid: u32, limits: &config::Limits) -> Result<(), TooMuch> {
+        let wait = self.request(uid, now(), limits);
+        tokio::time::sleep(wait.min(WAIT_MAX)).await;
+        match wait <= WAIT_MAX {
+            true => Ok(()),
+            false => Err(TooMuch),
+        }
+    }
+
+    fn entrance(&self, uid: u32, kind: Kind) -> Arc<Entrance<()>> {
+        let entrances = self.entrances.lock();
+        let mut entrances = entrances.unwrap_or_else(PoisonError::into_inner);
+        // Users have a bounded number of connections: this is how many are in use at the most.
+        entrances.retain(|_, entrance| Arc::strong_count(entrance) > 1);
+        Arc::clone(entrances.entry((uid, kind)).or_default())
+    }
+
     /// Counts the processor time that a request took.
     pub(crate) fn took(&self, uid: u32, now: Instant, cost: Duration, limits: &config::Limits) {
         let whole = cost.saturating_mul(100) / limits.user_share_percent.max(1);
@@ -105,13 +209,18 @@ impl Pace {
         if even_at.len() >= USERS_MAX && !even_at.contains_key(&uid) {
             even_at.retain(|_, at| *at > now);
         }
-        even_at.insert(uid, now + owed.min(DEBT_MAX + BURST));
+        even_at.insert(uid, now + owed.min(OWED_MAX + BURST));
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Instant>> {
         // A map of times is never half changed.
         self.even_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The time by the runtime's clock.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]
@@ -186,12 +295,67 @@ mod tests {
         let wait = pace.request(7, now, &limits);
         assert_eq!(wait, Duration::from_secs(2));
         pace.took(7, now, Duration::from_secs(60), &limits);
-        assert_eq!(pace.request(7, now, &limits), DEBT_MAX);
+        assert_eq!(pace.request(7, now, &limits), OWED_MAX);
         assert_eq!(pace.request(8, now, &limits), Duration::ZERO);
         assert_eq!(
-            pace.request(7, now + DEBT_MAX + BURST, &limits),
+            pace.request(7, now + OWED_MAX + BURST, &limits),
             Duration::ZERO
         );
+    }
+
+    /// Each takes what it takes before it is known how much that is.
+    #[tokio::test(start_paused = true)]
+    async fn many_costly_requests_at_once_take_no_more_than_one_after_the_other() {
+        const EACH: Duration = Duration::from_millis(300);
+        let (pace, limits) = (Arc::new(Pace::default()), limits(20, 5));
+        let spent = Arc::new(Mutex::new(Duration::ZERO));
+        let end = now() + Duration::from_secs(60);
+        let mut clients = Vec::new();
+        for client in 0..16 {
+            let (pace, spent) = (Arc::clone(&pace), Arc::clone(&spent));
+            clients.push(tokio::spawn(async move {
+                while now() < end {
+                    let kind = [Kind::Look, Kind::Change][client % 2];
+                    let Ok(_entered) = pace.enter(7, kind, &limits).await else {
+                        continue;
+                    };
+                    tokio::time::sleep(EACH).await;
+                    pace.took(7, now(), EACH, &limits);
+                    *spent.lock().unwrap() += EACH;
+                }
+            }));
+        }
+        for client in clients {
+            client.await.unwrap();
+        }
+        let spent = *spent.lock().unwrap();
+        // A twentieth of a minute, what may be borrowed, and one more of each kind.
+        let most = Duration::from_millis(3_100) + 2 * EACH;
+        assert!((most / 2..=most).contains(&spent), "{spent:?}");
+        assert!(pace.entrances.lock().unwrap().len() <= 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_change_keeps_nobody_from_looking() {
+        let (pace, limits) = (Pace::default(), limits(20, 5));
+        let _undo = pace.enter(7, Kind::Change, &limits).await.unwrap();
+        let began = now();
+        drop(pace.enter(7, Kind::Look, &limits).await.unwrap());
+        drop(pace.enter(8, Kind::Change, &limits).await.unwrap());
+        assert_eq!(now(), began);
+    }
+
+    #[test]
+    fn work_is_counted_where_it_is_done() {
+        let (pace, limits) = (Arc::new(Pace::default()), limits(20, 5));
+        let work = || {
+            let began = thread_processor_time();
+            while thread_processor_time().saturating_sub(began) < Duration::from_millis(5) {}
+        };
+        Account::NOBODYS.charge(work);
+        Account::of(Arc::clone(&pace), 7, limits).charge(work);
+        assert!(pace.owed(7, Instant::now()) > Duration::from_millis(50));
+        assert_eq!(pace.lock().len(), 1);
     }
 
     #[test]

@@ -21,9 +21,10 @@ use tokio::sync::{Mutex, watch};
 
 use super::connections::{Connections, Seated};
 use super::describe::{OPERATIONS, Operation, openapi};
-use super::pace::Pace;
+use super::desk::Desk;
+use super::pace::{Account, Entered, Kind, Pace, TooMuch};
 use super::{Gate, Limits, failure_answer, streamed};
-use crate::clock;
+use crate::log::Log;
 use crate::peer::Peer;
 use crate::steward::{Lane, Line, MatrixWindow, ProcessFacts, Steward, read_story};
 
@@ -45,10 +46,9 @@ struct App {
 
 /// Where long work is done that needs nothing of the engine thread: one piece at a time for admins, and
 /// one for users.
-#[derive(Default)]
 struct Desks {
-    admins: Mutex<()>,
-    users: Mutex<()>,
+    admins: Desk,
+    users: Desk,
     /// What users were last told of the machine, and when.
     told: Mutex<Option<(Instant, Vec<Finding>)>>,
 }
@@ -60,9 +60,9 @@ impl App {
         peer: Peer,
         work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let (answer, took) = self.line.ask(Lane::of(peer), timed(work)).await?;
-        self.account(peer, took);
-        answer
+        let account = self.account(peer);
+        let work = move |steward: &mut Steward| account.charge(|| work(steward));
+        self.line.ask(Lane::of(peer), work).await
     }
 
     /// The same for what changes nothing: it does not wait for the end of an undo.
@@ -71,9 +71,9 @@ impl App {
         peer: Peer,
         work: impl FnOnce(&mut Steward) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let (answer, took) = self.line.look(Lane::of(peer), timed(work)).await?;
-        self.account(peer, took);
-        answer
+        let account = self.account(peer);
+        let work = move |steward: &mut Steward| account.charge(|| work(steward));
+        self.line.look(Lane::of(peer), work).await
     }
 
     /// Has another thread do something long, on the account of the one who asks.
@@ -86,25 +86,14 @@ impl App {
             Lane::Admins => &self.desks.admins,
             Lane::Users => &self.desks.users,
         };
-        let _taken = desk.lock().await;
-        let timed = move || {
-            let began = clock::thread_processor_time();
-            let answer = work();
-            (answer, clock::thread_processor_time().saturating_sub(began))
-        };
-        let done = tokio::task::spawn_blocking(timed).await;
-        let (answer, took) = done.map_err(|error| {
-            let message = format!("a piece of work did not end: {error}");
-            Failure::new(ErrorKind::Internal, message)
-        })?;
-        self.account(peer, took);
-        Ok(answer)
+        let account = self.account(peer);
+        desk.has_done(move || account.charge(work)).await
     }
 
-    fn account(&self, peer: Peer, took: Duration) {
-        if !peer.admin {
-            let limits = self.gate.borrow().limits;
-            self.pace.took(peer.uid, Instant::now(), took, &limits);
+    fn account(&self, peer: Peer) -> Account {
+        match peer.admin {
+            true => Account::NOBODYS,
+            false => Account::of(Arc::clone(&self.pace), peer.uid, self.gate.borrow().limits),
         }
     }
 
@@ -129,37 +118,24 @@ impl App {
     }
 
     /// Holds a request of a user back who asks too much, and gives it up when that takes too long.
-    async fn keep_pace(&self, peer: Peer) -> Result<(), Failure> {
+    /// What it gives is held until the request has its answer.
+    async fn keep_pace(&self, peer: Peer, kind: Option<Kind>) -> Result<Option<Entered>, Failure> {
         if peer.admin {
-            return Ok(());
+            return Ok(None);
         }
         let limits = self.gate.borrow().limits;
-        let wait = self.pace.request(peer.uid, Instant::now(), &limits);
-        tokio::time::sleep(wait.min(PACE_WAIT_MAX)).await;
-        if wait <= PACE_WAIT_MAX {
-            return Ok(());
-        }
-        let message = format!("user `{}` asks more than one user may", peer.uid);
-        let remedy = "wait some seconds, or have `limits.user_requests_per_s` or \
-                      `limits.user_share_percent` raised";
-        Err(Failure::new(ErrorKind::Busy, message).remedy(remedy))
+        let entered = match kind {
+            Some(kind) => self.pace.enter(peer.uid, kind, &limits).await.map(Some),
+            None => self.pace.paced(peer.uid, &limits).await.map(|()| None),
+        };
+        entered.map_err(|TooMuch| {
+            let message = format!("user `{}` asks more at once than one user may", peer.uid);
+            let remedy = "wait some seconds, or have `limits.user_requests_per_s` or \
+                          `limits.user_share_percent` raised";
+            Failure::new(ErrorKind::Busy, message).remedy(remedy)
+        })
     }
 }
-
-/// Work with the processor time that it took.
-fn timed<T>(
-    work: impl FnOnce(&mut Steward) -> Result<T, Failure>,
-) -> impl FnOnce(&mut Steward) -> Result<(Result<T, Failure>, Duration), Failure> {
-    move |steward| {
-        let began = clock::thread_processor_time();
-        let answer = work(steward);
-        let took = clock::thread_processor_time().saturating_sub(began);
-        Ok((answer, took))
-    }
-}
-
-/// How long a request of a user who asks too much is held back before it is given up.
-const PACE_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long a request waits for what happens to an experiment; less than any answer may take.
 const TURN_WAIT: Duration = Duration::from_secs(10);
@@ -191,14 +167,20 @@ pub(super) fn router(
     limits: Limits,
     connections: Arc<Connections>,
     gate: watch::Receiver<Gate>,
+    log: &Log,
 ) -> Router {
+    let desks = Desks {
+        admins: Desk::new("desk", log),
+        users: Desk::new("users' desk", log),
+        told: Mutex::default(),
+    };
     let app = App {
         line,
         limits,
         connections,
         gate,
         pace: Arc::default(),
-        desks: Arc::default(),
+        desks: Arc::new(desks),
     };
     let mut router = Router::new();
     for route in OPERATIONS {
@@ -584,15 +566,29 @@ fn too_late(app: &App) -> Response {
 
 /// Whether a request asks for the undo of something.
 fn undoes(request: &Request) -> bool {
-    let path = request.extensions().get::<MatchedPath>();
-    path.is_some_and(|path| {
-        let method = request.method().as_str();
-        OPERATIONS.iter().any(|route| {
-            matches!(route.operation, Operation::Detach | Operation::Undo)
-                && route.path == path.as_str()
-                && route.method.eq_ignore_ascii_case(method)
-        })
+    let operation = operation(request);
+    operation.is_some_and(|of| matches!(of, Operation::Detach | Operation::Undo))
+}
+
+/// How a request of a user is let in; none for one that only waits for what happens.
+fn kind(request: &Request) -> Option<Kind> {
+    if matches!(operation(request), Some(Operation::Turn)) {
+        return None;
+    }
+    Some(match request.method().is_safe() {
+        true => Kind::Look,
+        false => Kind::Change,
     })
+}
+
+/// What a request asks for.
+fn operation(request: &Request) -> Option<Operation> {
+    let path = request.extensions().get::<MatchedPath>()?;
+    let method = request.method().as_str();
+    let mut routes = OPERATIONS.iter();
+    let found = routes
+        .find(|route| route.path == path.as_str() && route.method.eq_ignore_ascii_case(method));
+    found.map(|route| route.operation)
 }
 
 /// Takes the whole body.
@@ -613,14 +609,18 @@ async fn whole(limits: Limits, request: Request) -> Result<Request, Response> {
 async fn answer(app: &App, request: Request, next: Next) -> Response {
     let answering = request.extensions().get::<Arc<Seated>>();
     let answering = answering.map(Seated::answering);
-    if let Some(&peer) = request.extensions().get::<Peer>()
-        && let Err(failure) = app.keep_pace(peer).await
-    {
-        return failure_answer(failure.kind.http_status(), &failure);
-    }
+    let peer = request.extensions().get::<Peer>().copied();
+    let entered = match peer {
+        Some(peer) => app.keep_pace(peer, kind(&request)).await,
+        None => Ok(None),
+    };
+    let entered = match entered {
+        Ok(entered) => entered,
+        Err(failure) => return failure_answer(failure.kind.http_status(), &failure),
+    };
     let path = shortened(request.uri().path());
     let answer = next.run(request).await;
-    drop(answering);
+    drop((entered, answering));
     let json = answer.headers().get(CONTENT_TYPE) == Some(&JSON);
     if answer.status().is_client_error() && !json {
         // The library's own word, in plain text, on a path it cannot decode.

@@ -22,6 +22,8 @@ use law::{Law, Question};
 
 /// Threads that are kept for the next questions.
 const IDLE_MAX: usize = 8;
+/// Most threads of one asker: those that hang, and those that are kept.
+pub const ASKING_MAX: usize = law::STUCK_MAX + IDLE_MAX;
 /// Their stacks: they make system calls and read short files.
 const STACK_BYTES: usize = 512 << 10;
 

@@ -47,7 +47,7 @@ mod sys;
 mod undo;
 
 pub use affinity::{Kind, Origin};
-pub use asker::{Asker, Bound, LeftAlone, Owner, QUESTION, Unanswered};
+pub use asker::{ASKING_MAX, Asker, Bound, LeftAlone, Owner, QUESTION, Unanswered};
 pub use balancing::Balancing;
 pub use bounded::Bounded;
 pub use census::{Census, Seen};

@@ -111,6 +111,14 @@ fn movers(topology: &Topology) -> usize {
 /// A small share of a machine with many processors; what more of them would move is not known.
 const MOVERS_MAX: usize = 8;
 
+/// Those who ask about memory, each with threads of its own: the hand, which the machine shares, and
+/// whoever reads environments of ranks.
+#[cfg(test)]
+const ASKERS: usize = 2;
+/// The server, the engine, the rows of MPI programs, and two desks.
+#[cfg(test)]
+const OWN_THREADS: usize = 5;
+
 /// Which nodes a guest should have. Wrong settings keep no guest from starting: of them only the
 /// socket matters here.
 fn advise(need: Need, options: &Options) -> Result<String, Failure> {
@@ -590,6 +598,30 @@ mod tests {
         assert!(failure.message.contains("numad.toml:2"), "{failure}");
         assert!(failure.message.contains("`socket`"), "{failure}");
         assert!(!failure.to_string().contains('\n'));
+    }
+
+    /// A line of the unit.
+    fn unit(name: &str) -> &'static str {
+        let text = include_str!("../../../systemd/numad.service");
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)).unwrap()
+    }
+
+    /// Where tasks are used up, what needs another thread is refused.
+    #[test]
+    fn the_unit_leaves_room_for_all_that_may_hang() {
+        let most: usize = unit("TasksMax=").parse().unwrap();
+        let threads = ASKERS * actuator::ASKING_MAX + MOVERS_MAX + OWN_THREADS;
+        assert!(threads + threads / 2 <= most, "{threads} of {most}");
+    }
+
+    #[test]
+    fn the_unit_leaves_room_for_all_programs() {
+        const PROGRAM_MIB: usize = 8;
+        let most = unit("MemoryMax=").strip_suffix('G').unwrap();
+        let most = most.parse::<usize>().unwrap() << 10;
+        let programs = 2 * Config::default().daemon.attachments_max * PROGRAM_MIB;
+        assert!(programs + programs / 2 <= most, "{programs} of {most}");
     }
 
     #[test]

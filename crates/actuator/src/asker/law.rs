@@ -50,7 +50,7 @@ const ALONE_MOST: Duration = Duration::from_secs(600);
 
 /// Threads that may hang: of the processes of one user, and in all.
 const USER_STUCK_MAX: usize = 4;
-const STUCK_MAX: usize = 64;
+pub(super) const STUCK_MAX: usize = 64;
 
 /// What a user makes us wait is made up for by so many times as much in which none of its processes
 /// is asked; a part of that may be borrowed, two seconds of waiting.

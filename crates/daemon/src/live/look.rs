@@ -76,9 +76,11 @@ impl Look {
         page_bytes: u64,
         log: Log,
     ) -> Self {
+        // One for both: who hangs in one is not asked by the other, and threads that hang are few.
+        let ranks = Ranks::new(reader.clone());
         Self {
-            ranks: Ranks::new(reader.clone()),
-            rows: Rows::new(reader.clone()),
+            rows: Rows::new(reader.clone(), ranks.clone()),
+            ranks,
             maps: Maps::new(reader.clone(), asker.clone(), kernel_devices()),
             reader,
             topology,

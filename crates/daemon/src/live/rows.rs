@@ -128,10 +128,10 @@ impl Row {
 }
 
 impl Rows {
-    pub(crate) fn new(reader: Reader) -> Self {
+    pub(super) fn new(reader: Reader, ranks: Ranks) -> Self {
         Self {
             rows: Arc::default(),
-            ranks: Ranks::new(reader.clone()),
+            ranks,
             reader,
         }
     }
@@ -429,7 +429,8 @@ mod tests {
     use super::*;
 
     fn rows(size: u32, pids: impl IntoIterator<Item = u32>) -> (Rows, Vec<Member>) {
-        let rows = Rows::new(Reader::new("/nowhere"));
+        let reader = Reader::new("/nowhere");
+        let rows = Rows::new(reader.clone(), Ranks::new(reader));
         let mut members = Vec::new();
         for (number, pid) in (0..).zip(pids) {
             let (pid, start) = (Pid(pid), StartTicks(7));

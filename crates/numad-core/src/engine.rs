@@ -296,6 +296,15 @@ impl Engine {
         each.max().unwrap_or(SAMPLES_KEPT)
     }
 
+    /// Attachments whose window has ended, whether or not it goes on: [`Self::due`] counts what their
+    /// processes sent, and nobody else's.
+    pub fn ended(&self, now: Time) -> impl Iterator<Item = AttachmentId> + '_ {
+        self.by_id.iter().filter_map(move |(&id, &place)| {
+            let attachment = self.places[place as usize].as_ref()?;
+            attachment.window_end.filter(|&end| end <= now).map(|_| id)
+        })
+    }
+
     /// Programs whose window has ended by now, by ascending number. Windows that tell nothing yet go
     /// on.
     pub fn due(&mut self, now: Time) -> Vec<AttachmentId> {

@@ -269,20 +269,19 @@ impl Rows {
     /// What these processes sent each other since they were asked last.
     pub(crate) fn sent(&self, members: &[Member]) -> Vec<Sent> {
         let mut rows = self.locked();
-        let places = places(&rows, members);
+        let jobs = Jobs::of(&rows, members);
         let mut sent = Vec::new();
-        for (pid, row) in rows
-            .iter_mut()
-            .filter(|(pid, row)| row.is_of(**pid, members))
-        {
+        for &(from, start) in members {
+            let Some(row) = rows.get_mut(&from).filter(|row| row.start == start) else {
+                continue;
+            };
             let grown = row.growth();
             let (peers, _) = grown.as_chunks::<PEER_WORDS>();
-            for (to, [bytes, messages, modelled, calls]) in (0u32..).zip(peers) {
-                let to = places.get(&row.place(to));
+            for (to, [bytes, messages, modelled, calls]) in jobs.partners(row, peers) {
                 let messages = messages.saturating_add(*calls);
-                if let Some(&to) = to.filter(|_| messages > 0) {
+                if messages > 0 {
                     sent.push(Sent {
-                        from: *pid,
+                        from,
                         to,
                         bytes: bytes.saturating_add(*modelled),
                         messages,
@@ -296,13 +295,10 @@ impl Rows {
     /// What these processes sent each other since they began, by job and rank.
     pub(crate) fn totals(&self, members: &[Member]) -> Messages {
         let rows = self.locked();
-        let places = places(&rows, members);
-        let mut order: Vec<(&Pid, &Row)> = rows
-            .iter()
-            .filter(|(pid, row)| row.is_of(**pid, members))
-            .collect();
+        let jobs = Jobs::of(&rows, members);
+        let mut order: Vec<(Pid, &Row)> = own(&rows, members).collect();
         order.sort_by_key(|(_, row)| (&row.rank.job, row.rank.rank));
-        let pids: Vec<Pid> = order.iter().map(|(pid, _)| **pid).collect();
+        let pids: Vec<Pid> = order.iter().map(|(pid, _)| *pid).collect();
         let mut messages = Messages {
             ranks: order.iter().map(|(_, row)| row.rank.rank).collect(),
             peers: Vec::new(),
@@ -311,12 +307,10 @@ impl Rows {
         for (_, row) in &order {
             let counters = row.counters();
             let (peers, _) = counters.as_chunks::<PEER_WORDS>();
-            let to = (0u32..).zip(peers);
-            let known: BTreeMap<Pid, [u64; PEER_WORDS]> = to
-                .filter_map(|(to, counts)| Some((*places.get(&row.place(to))?, *counts)))
-                .collect();
+            let known: BTreeMap<Pid, &[u64; PEER_WORDS]> = jobs.partners(row, peers).collect();
             let of_each = messages.pids.iter();
-            let of_each = of_each.map(|pid| known.get(pid).copied().unwrap_or_default());
+            let of_each =
+                of_each.map(|pid| known.get(pid).map_or([0; PEER_WORDS], |counts| **counts));
             messages.peers.push(of_each.collect());
         }
         messages
@@ -400,26 +394,43 @@ fn has_room<'a>(
     count <= rows_max && bytes <= bytes_max
 }
 
-/// A rank of a job of a user.
-type Place = (u32, JobId, u32);
-
-impl Row {
-    fn place(&self, rank: u32) -> Place {
-        (self.uid, self.rank.job.clone(), rank)
-    }
-
-    /// Whether it is the row of one of these.
-    fn is_of(&self, pid: Pid, members: &[Member]) -> bool {
-        let mut members = members.iter();
-        members.any(|&(member, start)| member == pid && start == self.start)
-    }
+/// Rows of these processes.
+fn own<'a>(
+    rows: &'a BTreeMap<Pid, Row>,
+    members: &'a [Member],
+) -> impl Iterator<Item = (Pid, &'a Row)> {
+    members.iter().filter_map(|&(pid, start)| {
+        let row = rows.get(&pid).filter(|row| row.start == start)?;
+        Some((pid, row))
+    })
 }
 
-/// Which process is which rank.
-fn places(rows: &BTreeMap<Pid, Row>, members: &[Member]) -> BTreeMap<Place, Pid> {
-    let own = rows.iter().filter(|(pid, row)| row.is_of(**pid, members));
-    own.map(|(pid, row)| (row.place(row.rank.rank), *pid))
-        .collect()
+/// Which process is which rank of each job of each user.
+struct Jobs(BTreeMap<(u32, JobId), BTreeMap<usize, Pid>>);
+
+impl Jobs {
+    fn of(rows: &BTreeMap<Pid, Row>, members: &[Member]) -> Self {
+        let mut jobs: BTreeMap<(u32, JobId), BTreeMap<usize, Pid>> = BTreeMap::new();
+        for (pid, row) in own(rows, members) {
+            let job = (row.uid, row.rank.job.clone());
+            jobs.entry(job)
+                .or_default()
+                .insert(row.rank.rank as usize, pid);
+        }
+        Self(jobs)
+    }
+
+    /// What stands in a row for the processes that are there. A row may have places for 4,096 ranks
+    /// of which two are there, so it is the processes that are gone through.
+    fn partners<'a>(
+        &'a self,
+        row: &Row,
+        peers: &'a [[u64; PEER_WORDS]],
+    ) -> impl Iterator<Item = (Pid, &'a [u64; PEER_WORDS])> {
+        let job = self.0.get(&(row.uid, row.rank.job.clone()));
+        let there = job.into_iter().flatten();
+        there.filter_map(|(&rank, &pid)| Some((pid, peers.get(rank)?)))
+    }
 }
 
 #[cfg(test)]
@@ -477,6 +488,24 @@ mod tests {
             (totals.pids, totals.ranks),
             (vec![Pid(10), Pid(20)], vec![0, 1])
         );
+    }
+
+    #[test]
+    fn ranks_that_are_not_there_cost_nothing() {
+        let (rows, members) = rows(SIZE_MAX, [10, 20]);
+        write(&rows, 10, 1, [100, 2, 0, 0]);
+        write(&rows, 10, 4_000, [100, 2, 0, 0]);
+        {
+            let rows = rows.locked();
+            let jobs = Jobs::of(&rows, &members);
+            for row in rows.values() {
+                let counters = row.counters();
+                let (peers, _) = counters.as_chunks::<PEER_WORDS>();
+                assert_eq!(peers.len(), 4_096);
+                assert_eq!(jobs.partners(row, peers).count(), 2);
+            }
+        }
+        assert_eq!(rows.sent(&members).len(), 1);
     }
 
     #[test]

@@ -324,7 +324,7 @@ impl Steward {
         self.regulate(now);
         if self.judging_due().is_some_and(|due| now >= due) {
             // Before what was sampled, which ends with a mark: a replay closes its window at that.
-            self.take_messages();
+            self.take_messages(now);
             self.drain(now);
             self.judge(now);
         }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use actuator::ProcessKey;
 use control::rows::{Matrix, RankRow, Target};
 use control::{ErrorKind, Failure};
-use numad_core::{AttachmentId, Record};
+use numad_core::{AttachmentId, Record, Time};
 use procfs::Rank;
 use topology::{Pid, StartTicks, TaskKey};
 
@@ -220,17 +220,22 @@ impl Steward {
         {
             self.parts.hand.follow(id, &[ProcessKey { pid, start }]);
         }
-        self.parts.log.info(format_args!(
-            "process {pid} joined {id}: its job spawned it"
-        ));
+        self.parts.log.info_by(
+            peer.confinement().map(|user| user.uid),
+            format_args!("process {pid} joined {id}: its job spawned it"),
+        );
         true
     }
 
-    /// Tells the engine, and recordings, what ranks sent each other since the last time.
-    pub(super) fn take_messages(&mut self) {
-        let with_ranks = self.programs.iter();
-        let with_ranks = with_ranks.filter(|(_, program)| !program.ranks.known.is_empty());
-        for id in with_ranks.map(|(&id, _)| id).collect::<Vec<_>>() {
+    /// Tells the engine, and recordings, what ranks of programs whose windows have ended sent each
+    /// other since the last time. Others are not read: each row takes time.
+    pub(super) fn take_messages(&mut self, now: Time) {
+        let has_ranks = |id: &AttachmentId| {
+            let program = self.programs.get(id);
+            program.is_some_and(|program| !program.ranks.known.is_empty())
+        };
+        let ended: Vec<AttachmentId> = self.engine.ended(now).filter(has_ranks).collect();
+        for id in ended {
             let members = self.members.of(id);
             let sent = self.parts.machine.sent(&members);
             self.engine.handle_messages(&sent);

@@ -63,11 +63,20 @@ impl Level {
 }
 
 /// Writes lines up to a level. Copies share the level, and the count of lines that users cause.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Log {
     most: Arc<AtomicU8>,
     prefixed: bool,
     caused: Arc<Mutex<BTreeMap<u32, Caused>>>,
+    out: Arc<Mutex<dyn Write + Send>>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Lines that one user causes in a minute; what is more is counted and told once.
@@ -89,10 +98,17 @@ impl Log {
     /// system journal, which says so in `JOURNAL_STREAM`.
     #[must_use]
     pub fn to_stderr(level: Level) -> Self {
+        let prefixed = std::env::var_os("JOURNAL_STREAM").is_some();
+        Self::to(level, prefixed, Arc::new(Mutex::new(io::stderr())))
+    }
+
+    /// A log that writes lines up to `level` there.
+    pub(crate) fn to(level: Level, prefixed: bool, out: Arc<Mutex<dyn Write + Send>>) -> Self {
         Self {
             most: Arc::new(AtomicU8::new(level.rank())),
-            prefixed: std::env::var_os("JOURNAL_STREAM").is_some(),
+            prefixed,
             caused: Arc::default(),
+            out,
         }
     }
 
@@ -125,9 +141,22 @@ impl Log {
     /// As [`Self::info`], of something that a user caused; none for admins. One user cannot fill the
     /// log.
     pub fn info_by(&self, user: Option<u32>, line: fmt::Arguments<'_>) {
+        self.write_by(Level::Info, user, line);
+    }
+
+    /// As [`Self::warn`], of something that a user caused; counted together with [`Self::info_by`].
+    pub fn warn_by(&self, user: Option<u32>, line: fmt::Arguments<'_>) {
+        self.write_by(Level::Warn, user, line);
+    }
+
+    fn write_by(&self, level: Level, user: Option<u32>, line: fmt::Arguments<'_>) {
         let Some(user) = user else {
-            return self.info(line);
+            return self.write(level, line);
         };
+        // What is not written anyway takes no place.
+        if !self.wants(level) {
+            return;
+        }
         let (may, left_out) = self.may_cause(user, Instant::now());
         if left_out > 0 {
             self.info(format_args!(
@@ -135,7 +164,7 @@ impl Log {
             ));
         }
         if may {
-            self.info(line);
+            self.write(level, line);
         }
     }
 
@@ -170,7 +199,8 @@ impl Log {
         }
         let text = render(level, self.prefixed, line);
         // Nobody is left to tell when standard error is gone, and the daemon must go on.
-        drop(io::stderr().lock().write_all(text.as_bytes()));
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(out.write_all(text.as_bytes()));
     }
 }
 

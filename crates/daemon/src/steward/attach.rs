@@ -214,7 +214,9 @@ impl Steward {
             ),
             _ => return,
         };
-        self.parts.log.warn(format_args!("attachment {id}: {why}"));
+        let user = program.confined_to.map(|user| user.uid);
+        let line = format_args!("attachment {id}: {why}");
+        self.parts.log.warn_by(user, line);
         program.in_vain = Some(why);
     }
 
@@ -403,16 +405,19 @@ impl Steward {
     /// Detaches programs that were attached for a time which is over.
     pub(super) fn detach_what_is_over(&mut self, now: Time) {
         let over = |program: &Program| program.until.is_some_and(|until| until <= now);
-        while let Some(id) = self
+        while let Some((id, user)) = self
             .programs
             .iter()
-            .find_map(|(&id, program)| over(program).then_some(id))
+            .find_map(|(&id, program)| over(program).then_some((id, program.confined_to)))
         {
             let report = self.release(id);
-            self.parts.log.info(format_args!(
-                "attachment {id} detached, its time is over: {}",
-                undo_text(&report)
-            ));
+            self.parts.log.info_by(
+                user.map(|user| user.uid),
+                format_args!(
+                    "attachment {id} detached, its time is over: {}",
+                    undo_text(&report)
+                ),
+            );
         }
     }
 

@@ -1,5 +1,7 @@
 //! What an attach may bring with it: settings for one program, and the kernel's balancing.
 
+use std::sync::Mutex;
+
 use actuator::Balancing;
 use control::ErrorKind;
 use control::rows::AttachRequest;
@@ -275,4 +277,32 @@ fn a_process_that_is_named_again_and_again_is_looked_at_once() {
     asked.target = control::rows::Target::Pids([[200, 100]; 512].concat());
     steward.attach(Peer::DAEMON, &asked).unwrap_err();
     assert_eq!(world.state().looked_at, [Pid(100), Pid(200)]);
+}
+
+#[test]
+fn programs_that_are_attached_again_and_again_do_not_fill_the_log() {
+    let world = World::new();
+    let settings = Settings::new("fills-the-log", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let written = Arc::new(Mutex::new(Vec::new()));
+    steward.parts.log = Log::to(Level::Info, false, written.clone());
+    let asked = AttachRequest {
+        for_ms: Some(1),
+        ..request(&[100], "linux")
+    };
+    for _ in 0..100 {
+        steward.attach(USER, &asked).unwrap();
+        world.pass(Duration::from_millis(2));
+        steward.turn();
+    }
+    let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+    for part in [
+        "attached `program100`",
+        "its time is over",
+        "numa_balancing is 0",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let lines = text.lines().count();
+    assert!(lines <= 30, "{lines} lines");
 }

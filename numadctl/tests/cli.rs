@@ -223,7 +223,11 @@ const RIGHT: &[(&str, &str, &str)] = &[
         "put back 2 threads",
         r#"POST /v1/undo {"pid":4242}"#,
     ),
-    ("undo --all", "put back 2 threads", "POST /v1/undo {}"),
+    (
+        "undo --all",
+        "put back 2 threads",
+        r#"POST /v1/undo {"all":true}"#,
+    ),
     ("policies", "deloc   Puts together", "GET /v1/policies"),
     ("policies --json", "\"name\":\"deloc\"", "GET /v1/policies"),
     (

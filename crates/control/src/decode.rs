@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn requests_are_read() {
         let undo: UndoRequest = request(b"").unwrap();
-        assert_eq!(undo.pid, None);
+        assert_eq!((undo.pid, undo.all), (None, false));
         let attach: AttachRequest = request(br#"{"target":{"pids":[7]}}"#).unwrap();
         assert_eq!(attach.target, Target::Pids(vec![7]));
         assert!(!attach.dry_run);

@@ -530,13 +530,16 @@ pub struct DifferenceRow {
     pub why: String,
 }
 
-/// What to undo.
+/// What to undo: one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UndoRequest {
-    /// Everything of this process; of everyone, with absent (root alone).
+    /// Everything of this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// Everything of everyone (root alone).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// What was undone.

@@ -102,7 +102,7 @@ fn be_a_client() {
     for (method, path, body) in [
         ("GET", "/v1/status", ""),
         ("POST", "/v1/attachments", attach.as_str()),
-        ("POST", "/v1/undo", "{}"),
+        ("POST", "/v1/undo", "{\"all\":true}"),
         ("POST", "/v1/reload", ""),
     ] {
         println!("answer {}", ask(&socket, method, path, body).0);

@@ -27,8 +27,10 @@ pub(super) fn undo(
     out: &mut Output<'_>,
     err: &mut Output<'_>,
 ) -> Result<(), Failure> {
+    let pid = arguments.pid();
     let request = UndoRequest {
-        pid: arguments.pid(),
+        pid,
+        all: pid.is_none(),
     };
     let report = client.undone(&Method::POST, "/v1/undo", Some(&request), &mut |left| {
         tell(left, err)

@@ -474,6 +474,14 @@ async fn policies(State(app): State<App>, Extension(peer): Extension<Peer>) -> A
 
 async fn undo(State(app): State<App>, Extension(peer): Extension<Peer>, body: Bytes) -> Answer {
     let request: UndoRequest = control::decode::request(&body)?;
+    // Nothing that is forgotten, such as the body, may mean everything.
+    if request.pid.is_some() == request.all {
+        let message = "it is not said what to undo: name a process, or everything";
+        let remedy = "send `{\"pid\": 4242}`, or `{\"all\": true}`";
+        return Err(Failure::new(ErrorKind::Usage, message)
+            .remedy(remedy)
+            .into());
+    }
     json(
         &app.ask(peer, move |steward| steward.undo(peer, &request))
             .await?,

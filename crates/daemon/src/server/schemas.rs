@@ -406,11 +406,14 @@ pub(super) const SCHEMAS: &[Schema] = &[
     },
     Schema {
         name: "UndoRequest",
-        fields: &[(
-            "pid",
-            "integer?",
-            "Everything of this process; of everyone, when absent.",
-        )],
+        fields: &[
+            (
+                "pid",
+                "integer?",
+                "Everything of this process; this or `all` must be there.",
+            ),
+            ("all", "bool?", "Everything of everyone, where it is true."),
+        ],
     },
     Schema {
         name: "JournalReport",

@@ -230,7 +230,7 @@ async fn every_operation_answers_as_described() {
         let path = route.path.replace("{id}", &id.to_string());
         let body = match route.operation {
             Operation::Attach => json!({ "target": { "pids": [200] }, "policy": "packed" }),
-            Operation::Undo => json!({}),
+            Operation::Undo => json!({ "all": true }),
             _ => Value::Null,
         };
         let method = route.method.to_uppercase();
@@ -266,6 +266,16 @@ async fn every_operation_answers_as_described() {
             panic!("{method} {path}: {error}");
         }
     }
+    served.end().await;
+}
+
+/// What is forgotten, such as the body, does not mean everything.
+#[tokio::test]
+async fn an_undo_names_what_it_undoes() {
+    let served = Served::new("undo-names", "");
+    let unsaid = ["", "{}", r#"{"all":false}"#, r#"{"all":true,"pid":1}"#];
+    let cases = unsaid.map(|body| ("POST", "/v1/undo", body, 400, "{\\\"all\\\": true}"));
+    served.refuses(&cases).await;
     served.end().await;
 }
 
@@ -349,7 +359,7 @@ async fn peers_are_judged_by_their_credentials() {
         ("GET", &matrix, Value::Null, 403),
         ("DELETE", &others, Value::Null, 403),
         ("POST", "/v1/reload", Value::Null, 403),
-        ("POST", "/v1/undo", json!({}), 403),
+        ("POST", "/v1/undo", json!({ "all": true }), 403),
         ("POST", "/v1/undo", json!({ "pid": 200 }), 403),
         (
             "POST",
@@ -630,7 +640,9 @@ async fn an_undo_takes_as_long_as_it_takes() {
     let world = World::new();
     world.state().undo_takes = Duration::from_secs(2);
     let served = Served::of(&world, "long-undo", "", limits);
-    let (status, report) = served.json(ROOT, "POST", "/v1/undo", &json!({})).await;
+    let (status, report) = served
+        .json(ROOT, "POST", "/v1/undo", &json!({ "all": true }))
+        .await;
     assert_eq!(status, 200, "{report}");
     conforms(&report, "UndoReport").unwrap();
     served.end().await;

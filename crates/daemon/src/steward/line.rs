@@ -494,7 +494,10 @@ mod tests {
         let (line, orders) = line().unwrap();
         let settings = Settings::new("line-between", "");
         let (mut steward, _gate) = World::new().steward(&settings);
-        let undo = UndoRequest { pid: Some(100) };
+        let undo = UndoRequest {
+            pid: Some(100),
+            all: false,
+        };
         let (sender, told) = std::sync::mpsc::channel();
         let (looked, changed) = (sender.clone(), sender.clone());
         let asking = line.clone();

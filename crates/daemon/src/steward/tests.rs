@@ -510,17 +510,37 @@ fn users_see_and_undo_what_is_theirs() {
         steward.events(USER, other, 1).unwrap_err().kind,
         steward.detach(USER, other).unwrap_err().kind,
         steward
-            .undo(USER, &UndoRequest { pid: Some(200) })
+            .undo(
+                USER,
+                &UndoRequest {
+                    pid: Some(200),
+                    all: false,
+                },
+            )
             .unwrap_err()
             .kind,
         steward
-            .undo(USER, &UndoRequest { pid: None })
+            .undo(
+                USER,
+                &UndoRequest {
+                    pid: None,
+                    all: true,
+                },
+            )
             .unwrap_err()
             .kind,
         steward.reload(USER).unwrap_err().kind,
     ];
     assert_eq!(kinds, [ErrorKind::NotPermitted; 7]);
-    steward.undo(USER, &UndoRequest { pid: Some(100) }).unwrap();
+    steward
+        .undo(
+            USER,
+            &UndoRequest {
+                pid: Some(100),
+                all: false,
+            },
+        )
+        .unwrap();
     assert_eq!(steward.attachments(USER).len(), 0);
 }
 

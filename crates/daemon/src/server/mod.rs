@@ -14,6 +14,7 @@ mod schemas;
 mod streamed;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod watched;
 
 use std::fmt;
@@ -70,6 +71,10 @@ pub struct Limits {
     pub header_bytes_max: usize,
     /// Bytes of a request's body.
     pub body_bytes_max: usize,
+    /// Bytes of one user's answers that wait for their readers.
+    pub unread_user_bytes_max: usize,
+    /// The same of all users, and of all admins.
+    pub unread_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -85,6 +90,9 @@ impl Default for Limits {
             header_bytes_max: 16 << 10,
             // The longest honest request names 1,024 processes: 8 KiB.
             body_bytes_max: 64 << 10,
+            // The matrix of 2,048 threads has 18 MiB.
+            unread_user_bytes_max: 32 << 20,
+            unread_bytes_max: 64 << 20,
         }
     }
 }

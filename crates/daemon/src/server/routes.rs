@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{MatchedPath, Path, RawQuery, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
@@ -23,6 +23,7 @@ use super::connections::{Connections, Seated};
 use super::describe::{OPERATIONS, Operation, openapi};
 use super::desk::Desk;
 use super::pace::{Account, Entered, Kind, Pace, TooMuch};
+use super::unread::{Most, SHORT, Unread};
 use super::{Gate, Limits, failure_answer, streamed};
 use crate::log::Log;
 use crate::peer::Peer;
@@ -42,6 +43,7 @@ struct App {
     gate: watch::Receiver<Gate>,
     pace: Arc<Pace>,
     desks: Arc<Desks>,
+    unread: Arc<Unread>,
 }
 
 /// Where long work is done that needs nothing of the engine thread: one piece at a time for admins, and
@@ -117,6 +119,22 @@ impl App {
         self.elsewhere(peer, || checkup.run()).await
     }
 
+    /// An answer that counts until it is read, where it is not short.
+    async fn held(&self, peer: Peer, answer: Response) -> Response {
+        let length = answer.body().size_hint().exact();
+        if length.is_none_or(|length| usize::try_from(length).is_ok_and(|it| it <= SHORT)) {
+            return answer;
+        }
+        let most = Most {
+            user: self.limits.unread_user_bytes_max,
+            lane: self.limits.unread_bytes_max,
+        };
+        let (head, body) = answer.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.ok();
+        let held = bytes.and_then(|bytes| self.unread.hold(peer, bytes, most));
+        held.map_or_else(crowded, |held| Response::from_parts(head, Body::new(held)))
+    }
+
     /// Holds a request of a user back who asks too much, and gives it up when that takes too long.
     /// What it gives is held until the request has its answer.
     async fn keep_pace(&self, peer: Peer, kind: Option<Kind>) -> Result<Option<Entered>, Failure> {
@@ -181,6 +199,7 @@ pub(super) fn router(
         gate,
         pace: Arc::default(),
         desks: Arc::new(desks),
+        unread: Arc::default(),
     };
     let mut router = Router::new();
     for route in OPERATIONS {
@@ -566,6 +585,13 @@ async fn in_time(State(app): State<App>, request: Request, next: Next) -> Respon
     answer.unwrap_or_else(|_elapsed| too_late(&app))
 }
 
+fn crowded() -> Response {
+    let message =
+        "answers of yours, or of all users, that nobody has read yet take too much memory";
+    let failure = Failure::new(ErrorKind::Busy, message).remedy("read them, then try again");
+    failure_answer(failure.kind.http_status(), &failure)
+}
+
 fn too_late(app: &App) -> Response {
     let message = format!("no answer within {} s", app.limits.answer_wait.as_secs());
     let failure = Failure::new(ErrorKind::Busy, message).remedy("try again");
@@ -628,6 +654,10 @@ async fn answer(app: &App, request: Request, next: Next) -> Response {
     };
     let path = shortened(request.uri().path());
     let answer = next.run(request).await;
+    let answer = match peer {
+        Some(peer) => app.held(peer, answer).await,
+        None => answer,
+    };
     drop((entered, answering));
     let json = answer.headers().get(CONTENT_TYPE) == Some(&JSON);
     if answer.status().is_client_error() && !json {
@@ -690,12 +720,14 @@ fn shortened(text: &str) -> String {
 }
 
 fn json<T: Serialize>(row: &T) -> Answer {
-    let bytes = serde_json::to_vec(row).map_err(|error| {
+    let mut bytes = serde_json::to_vec(row).map_err(|error| {
         Failure::new(
             ErrorKind::Internal,
             format!("an answer did not become JSON: {error}"),
         )
     })?;
+    // It may wait for long, and as much again was kept for more of it.
+    bytes.shrink_to_fit();
     Ok(([(CONTENT_TYPE, "application/json")], bytes).into_response())
 }
 

@@ -21,6 +21,7 @@ use crate::notify::Notifier;
 use crate::steward::line;
 
 mod experiments;
+mod unread;
 
 /// Times short enough for a test, far enough apart to tell which one struck.
 const HASTY: Limits = Limits {
@@ -31,6 +32,8 @@ const HASTY: Limits = Limits {
     lifetime: Duration::from_secs(600),
     header_bytes_max: 16 << 10,
     body_bytes_max: 64 << 10,
+    unread_user_bytes_max: 32 << 20,
+    unread_bytes_max: 64 << 20,
 };
 
 const ROOT: Credentials = Credentials { uid: 0, gid: 0 };

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use control::changes_display;
 
+use crate::subordinate::Subordinates;
+
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -68,6 +70,7 @@ pub struct Log {
     most: Arc<AtomicU8>,
     prefixed: bool,
     caused: Arc<Mutex<BTreeMap<u32, Caused>>>,
+    subordinates: Arc<Mutex<Subordinates>>,
     out: Arc<Mutex<dyn Write + Send>>,
 }
 
@@ -108,6 +111,7 @@ impl Log {
             most: Arc::new(AtomicU8::new(level.rank())),
             prefixed,
             caused: Arc::default(),
+            subordinates: Arc::default(),
             out,
         }
     }
@@ -115,6 +119,12 @@ impl Log {
     /// From now on lines up to this level.
     pub fn set_level(&self, level: Level) {
         self.most.store(level.rank(), Ordering::Relaxed);
+    }
+
+    /// From now on lines of a user count to the one that pays for it.
+    pub fn count_by(&self, subordinates: Subordinates) {
+        let known = self.subordinates.lock();
+        *known.unwrap_or_else(PoisonError::into_inner) = subordinates;
     }
 
     /// Whether a line of this level would be written.
@@ -157,6 +167,10 @@ impl Log {
         if !self.wants(level) {
             return;
         }
+        let subordinates = self.subordinates.lock();
+        let user = subordinates
+            .unwrap_or_else(PoisonError::into_inner)
+            .payer(user);
         let (may, left_out) = self.may_cause(user, Instant::now());
         if left_out > 0 {
             self.info(format_args!(
@@ -264,6 +278,24 @@ mod tests {
             now += CAUSED_TIME;
         }
         assert!(log.caused.lock().unwrap().len() <= CAUSED_USERS_MAX + 1);
+    }
+
+    #[test]
+    fn lines_count_to_the_user_that_pays() {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let log = Log::to(Level::Info, false, written.clone());
+        log.count_by(Subordinates::parse("7:100000:65536"));
+        for user in 100_000..100_100 {
+            log.info_by(Some(user), format_args!("a line"));
+            log.warn_by(Some(7), format_args!("a line"));
+        }
+        let lines = written
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|&&byte| byte == b'\n')
+            .count();
+        assert_eq!(lines, 30);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use control::{ErrorKind, Failure};
 use nix::unistd::{Gid, Group, Uid, User};
 use procfs::{Closed, Rights};
 
+use crate::subordinate::Subordinates;
+
 /// What the kernel says of the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
@@ -89,10 +91,13 @@ pub struct Access {
     pub admin_gid: Option<u32>,
     /// Members of the admin group.
     pub admins: BTreeSet<u32>,
+    /// Who pays for whom.
+    pub subordinates: Subordinates,
 }
 
 impl Access {
-    /// Looks up the admin group. A group that is not there gives nobody anything.
+    /// Looks up the admin group, and who pays for whom. A group that is not there gives nobody
+    /// anything.
     ///
     /// Done at the start and at each reload, not for each connection: user databases may be slow.
     #[must_use]
@@ -106,7 +111,14 @@ impl Access {
                 .filter_map(|name| User::from_name(name).ok().flatten())
                 .map(|user| user.uid.as_raw())
                 .collect(),
+            subordinates: Subordinates::read(),
         }
+    }
+
+    /// The user that pays for what this one takes: limits are counted by it.
+    #[must_use]
+    pub fn payer(&self, uid: u32) -> u32 {
+        self.subordinates.payer(uid)
     }
 
     /// Judges someone who asks.
@@ -159,6 +171,7 @@ mod tests {
             users,
             admin_gid: Some(50),
             admins: BTreeSet::from([1001]),
+            subordinates: Subordinates::default(),
         }
     }
 

@@ -12,6 +12,7 @@ use sampler::provoke::{Clock, fault_cost};
 use topology::Pid;
 
 use crate::clock;
+use crate::subordinate::Subordinates;
 
 /// The error number of a question that nobody answered in time. Reading `/proc` never ends in it.
 pub(super) const UNANSWERED: i32 = Errno::ETIMEDOUT as i32;
@@ -89,10 +90,15 @@ pub(super) fn seen<T>(read: Result<Presence<T>, ReadError>) -> Seen<T> {
     }
 }
 
-/// Asks about memory of processes by the user whose they are.
+/// Asks about memory of processes by the user that pays for them.
 pub(super) fn asker(reader: &Reader) -> Asker {
     let reader = reader.clone();
-    Asker::new(Box::new(move |pid| reader.user(pid).ok()?.here())).on_slower(times_as_slow())
+    let subordinates = Subordinates::read();
+    Asker::new(Box::new(move |pid| {
+        let user = reader.user(pid).ok()?.here()?;
+        Some(subordinates.payer(user))
+    }))
+    .on_slower(times_as_slow())
 }
 
 /// How many times as slow as usual this machine is, by what a page fault takes.

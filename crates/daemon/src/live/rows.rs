@@ -66,6 +66,13 @@ const SWEEP_EVERY: Duration = Duration::from_secs(10);
 /// A process of a program, with its start where that is known.
 type Member = (Pid, StartTicks);
 
+/// Whose processes they are, and who pays for what is given to them.
+#[derive(Clone, Copy, Debug)]
+struct User {
+    uid: u32,
+    payer: u32,
+}
+
 /// All rows; copies are the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows {
@@ -78,6 +85,8 @@ pub(crate) struct Rows {
 struct Row {
     start: StartTicks,
     uid: u32,
+    /// Whose row it counts as.
+    payer: u32,
     rank: Rank,
     file: File,
     /// Counters as they were read last.
@@ -85,7 +94,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(start: StartTicks, uid: u32, pid: Pid, rank: Rank, size: u32) -> nix::Result<Self> {
+    fn new(start: StartTicks, user: User, pid: Pid, rank: Rank, size: u32) -> nix::Result<Self> {
         let words = HEAD_WORDS + size as usize * PEER_WORDS;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
         let file = File::from(memfd_create(c"numad-mpi", flags)?);
@@ -99,7 +108,8 @@ impl Row {
         fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         Ok(Self {
             start,
-            uid,
+            uid: user.uid,
+            payer: user.payer,
             rank,
             file,
             seen: vec![0; size as usize * PEER_WORDS],
@@ -185,16 +195,20 @@ impl Rows {
             }
         };
         let (began, before) = (Instant::now(), thread_processor_time());
-        let given = self.give(stream, pid, peer.uid);
+        let user = User {
+            uid: peer.uid,
+            payer: gate.access.payer(peer.uid),
+        };
+        let given = self.give(stream, pid, user);
         let worked = thread_processor_time().saturating_sub(before);
         let cost = worked.max(began.elapsed() / HELD_PARTS);
-        door.took(peer, Instant::now(), cost, &gate.limits);
+        door.took(user.payer, Instant::now(), cost, &gate.limits);
         given
     }
 
     /// Sends a process of a user its row.
-    fn give(&self, stream: &UnixStream, pid: Pid, uid: u32) -> Result<(), String> {
-        self.make(pid, uid)?;
+    fn give(&self, stream: &UnixStream, pid: Pid, user: User) -> Result<(), String> {
+        self.make(pid, user)?;
         let rows = self.locked();
         let row = rows.get(&pid).ok_or("it is gone")?;
         let files = [row.file.as_raw_fd()];
@@ -208,7 +222,8 @@ impl Rows {
     }
 
     /// Makes the row of a process, if it has none.
-    fn make(&self, pid: Pid, uid: u32) -> Result<(), String> {
+    fn make(&self, pid: Pid, user: User) -> Result<(), String> {
+        let User { uid, payer } = user;
         let process = self
             .reader
             .process(pid)
@@ -233,16 +248,16 @@ impl Rows {
         if size > SIZE_MAX {
             return Err(format!("{size} ranks are more than {SIZE_MAX}"));
         }
-        if !has_room_for(&self.locked(), uid, size) {
+        if !has_room_for(&self.locked(), payer, size) {
             self.sweep();
         }
         let mut rows = self.locked();
-        if !has_room_for(&rows, uid, size) {
-            let own = rows.values().filter(|row| row.uid == uid).count();
+        if !has_room_for(&rows, payer, size) {
+            let own = rows.values().filter(|row| row.payer == payer).count();
             let all = rows.len();
-            return Err(format!("user {uid} has {own} rows of {all}"));
+            return Err(format!("user {payer} has {own} rows of {all}"));
         }
-        let row = Row::new(process.start, uid, pid, rank, size);
+        let row = Row::new(process.start, user, pid, rank, size);
         rows.insert(pid, row.map_err(|error| error.to_string())?);
         Ok(())
     }
@@ -348,7 +363,8 @@ impl Door {
         let (pid, credentials) = witness(stream)?;
         let judged = gate.access.judge(credentials);
         let peer = judged.map_err(|failure| failure.to_string())?;
-        match self.is_open_to(peer, Instant::now()) {
+        let payer = gate.access.payer(peer.uid);
+        match peer.admin || self.is_open_to(payer, Instant::now()) {
             true => Ok((pid, peer)),
             false => Err(format!("user {} connects too fast", peer.uid)),
         }
@@ -356,20 +372,20 @@ impl Door {
 
     /// Users may borrow much: all ranks of a job come at once, and one that is turned away is not
     /// counted for as long as it runs.
-    fn is_open_to(&self, peer: Peer, now: Instant) -> bool {
-        peer.admin || self.pace.owed(peer.uid, now) < DEBT_MAX
+    fn is_open_to(&self, payer: u32, now: Instant) -> bool {
+        self.pace.owed(payer, now) < DEBT_MAX
     }
 
     /// Counts the processor time that somebody took who came in.
-    fn took(&self, peer: Peer, now: Instant, cost: Duration, limits: &config::Limits) {
+    fn took(&self, payer: u32, now: Instant, cost: Duration, limits: &config::Limits) {
         let cost = cost.max(COST_MIN);
-        self.pace.took(peer.uid, now, cost, limits);
+        self.pace.took(payer, now, cost, limits);
     }
 }
 
 /// Whether a user may have one more row, of so many ranks.
-fn has_room_for(rows: &BTreeMap<Pid, Row>, uid: u32, size: u32) -> bool {
-    let own = rows.values().filter(|row| row.uid == uid);
+fn has_room_for(rows: &BTreeMap<Pid, Row>, payer: u32, size: u32) -> bool {
+    let own = rows.values().filter(|row| row.payer == payer);
     has_room(rows.values(), ROWS_MAX.min(most()), size, BYTES_MAX)
         && has_room(own, USER_ROWS_MAX.min(most() / 2), size, USER_BYTES_MAX)
 }
@@ -439,6 +455,11 @@ mod tests {
 
     use super::*;
 
+    const USER: User = User {
+        uid: 100_001,
+        payer: 7,
+    };
+
     fn rows(size: u32, pids: impl IntoIterator<Item = u32>) -> (Rows, Vec<Member>) {
         let reader = Reader::new("/nowhere");
         let rows = Rows::new(reader.clone(), Ranks::new(reader));
@@ -451,7 +472,7 @@ mod tests {
                 size: Some(size),
                 launcher: Launcher::OpenMpi,
             };
-            let row = Row::new(start, 7, pid, rank, size).unwrap();
+            let row = Row::new(start, USER, pid, rank, size).unwrap();
             rows.locked().insert(pid, row);
             members.push((pid, start));
         }
@@ -548,30 +569,25 @@ mod tests {
     #[test]
     fn who_connects_endlessly_is_turned_away_and_nobody_else() {
         let limits = config::Config::default().limits;
-        let peer = |uid| Peer {
-            uid,
-            gid: uid,
-            admin: uid == 0,
-        };
         let began = Instant::now();
         let (door, mut now, mut spent) = (Door::new(began), began, Duration::ZERO);
         while now - began < Duration::from_secs(60) {
             let cost = Duration::from_micros(150);
-            if door.is_open_to(peer(7), now) {
+            if door.is_open_to(7, now) {
                 spent += cost;
                 now += cost;
-                door.took(peer(7), now, cost, &limits);
+                door.took(7, now, cost, &limits);
             } else {
                 now += Duration::from_micros(20);
             }
         }
         // What may be borrowed, and 5 % of a minute.
         assert!((3.4..3.6).contains(&spent.as_secs_f64()), "{spent:?}");
-        // All ranks of a job of another user come in at once, and root does.
-        for uid in [8, 0] {
+        // All ranks of a job of another user come in at once.
+        for uid in [8, 9] {
             for _ in 0..USER_ROWS_MAX {
-                assert!(door.is_open_to(peer(uid), now));
-                door.took(peer(uid), now, Duration::from_micros(900), &limits);
+                assert!(door.is_open_to(uid, now));
+                door.took(uid, now, Duration::from_micros(900), &limits);
             }
         }
     }

@@ -58,6 +58,8 @@ impl Crowd {
 #[derive(Debug)]
 pub(crate) struct Seat {
     peer: Peer,
+    /// Whose connection it counts as.
+    payer: u32,
     /// Counts up with each byte seen anywhere, so the lowest was silent longest.
     seen: AtomicU64,
     /// What holds the seat: a request, and an answer that is still on its way.
@@ -79,12 +81,17 @@ impl Connections {
     ///
     /// # Errors
     /// The limit that was reached.
-    pub(crate) fn admit(self: &Arc<Self>, peer: Peer, most: Most) -> Result<Seated, Crowd> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        peer: Peer,
+        payer: u32,
+        most: Most,
+    ) -> Result<Seated, Crowd> {
         let number = self.tick();
         let mut seats = self.seats();
         let count = |of: &dyn Fn(&Seat) -> bool| seats.values().filter(|seat| of(seat)).count();
         let lane = |seat: &Seat| seat.peer.admin == peer.admin;
-        let own = |seat: &Seat| lane(seat) && seat.peer.uid == peer.uid;
+        let own = |seat: &Seat| lane(seat) && seat.payer == payer;
         if peer.admin {
             if count(&lane) >= most.admins {
                 self.make_room(&mut seats, lane).ok_or(Crowd::Admins)?;
@@ -96,6 +103,7 @@ impl Connections {
         }
         let seat = Arc::new(Seat {
             peer,
+            payer,
             seen: AtomicU64::new(number),
             answering: AtomicU32::new(0),
             leave: Notify::new(),
@@ -218,10 +226,10 @@ mod tests {
     fn the_longest_silent_one_makes_room() {
         let connections = Arc::new(Connections::default());
         let two = most(1, 1, 2);
-        let first = connections.admit(ROOT, two).unwrap();
-        let second = connections.admit(ROOT, two).unwrap();
+        let first = connections.admit(ROOT, ROOT.uid, two).unwrap();
+        let second = connections.admit(ROOT, ROOT.uid, two).unwrap();
         first.heard();
-        let _third = connections.admit(ROOT, two).unwrap();
+        let _third = connections.admit(ROOT, ROOT.uid, two).unwrap();
         assert!(is_sent_away(&second) && !is_sent_away(&first));
         assert_eq!(connections.turned_away(), (1, 0));
     }
@@ -230,32 +238,49 @@ mod tests {
     fn one_that_is_answered_keeps_its_seat() {
         let connections = Arc::new(Connections::default());
         let one = most(1, 1, 1);
-        let only = Arc::new(connections.admit(ROOT, one).unwrap());
+        let only = Arc::new(connections.admit(ROOT, ROOT.uid, one).unwrap());
         let (answering, streaming) = (only.answering(), only.answering());
-        assert_eq!(connections.admit(ROOT, one).unwrap_err(), Crowd::Admins);
+        assert_eq!(
+            connections.admit(ROOT, ROOT.uid, one).unwrap_err(),
+            Crowd::Admins
+        );
         drop(answering);
-        assert!(only.is_answering() && connections.admit(ROOT, one).is_err());
+        assert!(only.is_answering() && connections.admit(ROOT, ROOT.uid, one).is_err());
         drop(streaming);
-        assert!(!only.is_answering() && connections.admit(ROOT, one).is_ok());
+        assert!(!only.is_answering() && connections.admit(ROOT, ROOT.uid, one).is_ok());
         assert_eq!(connections.turned_away(), (1, 2));
     }
 
     #[test]
     fn one_user_has_a_part_of_the_seats() {
         let connections = Arc::new(Connections::default());
-        let root = connections.admit(ROOT, most(4, 9, 1)).unwrap();
+        let root = connections.admit(ROOT, ROOT.uid, most(4, 9, 1)).unwrap();
         let users: Vec<Seated> = (0..3)
-            .map(|_| connections.admit(USER, most(4, 9, 1)).unwrap())
+            .map(|_| connections.admit(USER, USER.uid, most(4, 9, 1)).unwrap())
             .collect();
         assert!(
             is_sent_away(&users[0]),
             "the third of a user sends away its first"
         );
         assert!(!is_sent_away(&root));
-        let more = connections.admit(USER, most(4, 1, 1)).unwrap();
+        let more = connections.admit(USER, USER.uid, most(4, 1, 1)).unwrap();
         assert!(is_sent_away(&users[1]) || is_sent_away(&users[2]));
         drop((users, more));
         assert_eq!(connections.seats().len(), 1);
+    }
+
+    #[test]
+    fn users_of_one_payer_have_a_part_together() {
+        let connections = Arc::new(Connections::default());
+        let two = most(8, 2, 1);
+        let mut seated = Vec::new();
+        for uid in [100_001, 100_002, 100_003] {
+            let peer = Peer { uid, ..USER };
+            seated.push(connections.admit(peer, 7, two).unwrap());
+        }
+        assert!(is_sent_away(&seated[0]));
+        connections.admit(USER, 7, two).unwrap();
+        assert!(is_sent_away(&seated[1]));
     }
 
     #[test]
@@ -265,16 +290,22 @@ mod tests {
         let mut crowd = Vec::new();
         for uid in 1..=4 {
             let peer = Peer { uid, ..USER };
-            let seated = Arc::new(connections.admit(peer, limits).unwrap());
+            let seated = Arc::new(connections.admit(peer, peer.uid, limits).unwrap());
             crowd.push(seated.answering());
         }
         let fifth = Peer { uid: 5, ..USER };
-        assert_eq!(connections.admit(fifth, limits).unwrap_err(), Crowd::Users);
+        assert_eq!(
+            connections.admit(fifth, fifth.uid, limits).unwrap_err(),
+            Crowd::Users
+        );
         let first = Peer { uid: 1, ..USER };
-        assert_eq!(connections.admit(first, limits).unwrap_err(), Crowd::Users);
-        connections.admit(ROOT, limits).unwrap();
+        assert_eq!(
+            connections.admit(first, first.uid, limits).unwrap_err(),
+            Crowd::Users
+        );
+        connections.admit(ROOT, ROOT.uid, limits).unwrap();
         // Nor admins those of users.
-        let _root = connections.admit(ROOT, limits).unwrap();
+        let _root = connections.admit(ROOT, ROOT.uid, limits).unwrap();
         assert_eq!(crowd.len(), 4);
     }
 }

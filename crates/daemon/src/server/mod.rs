@@ -219,7 +219,7 @@ impl Shared {
 
     /// Takes a new connection in, or turns it away. False if its user makes them too fast.
     fn welcome(self: &Arc<Self>, stream: UnixStream) -> bool {
-        let (judged, most) = {
+        let (judged, payer, most) = {
             let gate = self.server.gate.borrow();
             let judged = match (self.server.witness)(&stream) {
                 Ok(credentials) => gate.access.judge(credentials),
@@ -233,18 +233,19 @@ impl Shared {
                 user: gate.limits.user_connections_max,
                 admins: gate.limits.admin_connections_max,
             };
-            if let Ok(peer) = &judged
-                && !peer.admin
-                && !self.pace.connection(peer.uid, Instant::now(), &gate.limits)
+            let uid = judged.as_ref().map_or(0, |peer| peer.uid);
+            let payer = gate.access.payer(uid);
+            if judged.as_ref().is_ok_and(|peer| !peer.admin)
+                && !self.pace.connection(payer, Instant::now(), &gate.limits)
             {
                 // Fits the socket's buffer, or is not said.
                 drop(stream.try_write(&self.hurried));
                 return false;
             }
-            (judged, most)
+            (judged, payer, most)
         };
         match judged {
-            Ok(peer) => match self.connections.admit(peer, most) {
+            Ok(peer) => match self.connections.admit(peer, payer, most) {
                 Ok(seat) => {
                     tokio::spawn(Arc::clone(self).converse(stream, Arc::new(seat)));
                 }

@@ -95,7 +95,11 @@ impl App {
     fn account(&self, peer: Peer) -> Account {
         match peer.admin {
             true => Account::NOBODYS,
-            false => Account::of(Arc::clone(&self.pace), peer.uid, self.gate.borrow().limits),
+            false => {
+                let gate = self.gate.borrow();
+                let payer = gate.access.payer(peer.uid);
+                Account::of(Arc::clone(&self.pace), payer, gate.limits)
+            }
         }
     }
 
@@ -131,7 +135,9 @@ impl App {
         };
         let (head, body) = answer.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.ok();
-        let held = bytes.and_then(|bytes| self.unread.hold(peer, bytes, most));
+        let payer = self.gate.borrow().access.payer(peer.uid);
+        let payer = (!peer.admin).then_some(payer);
+        let held = bytes.and_then(|bytes| self.unread.hold(payer, bytes, most));
         held.map_or_else(crowded, |held| Response::from_parts(head, Body::new(held)))
     }
 
@@ -141,10 +147,13 @@ impl App {
         if peer.admin {
             return Ok(None);
         }
-        let limits = self.gate.borrow().limits;
+        let (limits, payer) = {
+            let gate = self.gate.borrow();
+            (gate.limits, gate.access.payer(peer.uid))
+        };
         let entered = match kind {
-            Some(kind) => self.pace.enter(peer.uid, kind, &limits).await.map(Some),
-            None => self.pace.paced(peer.uid, &limits).await.map(|()| None),
+            Some(kind) => self.pace.enter(payer, kind, &limits).await.map(Some),
+            None => self.pace.paced(payer, &limits).await.map(|()| None),
         };
         entered.map_err(|TooMuch| {
             let message = format!("user `{}` asks more at once than one user may", peer.uid);

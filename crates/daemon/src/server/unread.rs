@@ -13,8 +13,6 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-use crate::peer::Peer;
-
 /// What is not longer is not counted: all connections together have 6 MiB of such. It is also how
 /// much is given to the socket at once.
 pub(super) const SHORT: usize = 64 << 10;
@@ -42,8 +40,12 @@ struct Weight {
 
 impl Unread {
     /// An answer that counts as long as something of it is left; none where there is no room.
-    pub(super) fn hold(self: &Arc<Self>, peer: Peer, bytes: Bytes, most: Most) -> Option<Held> {
-        let whose = peer.confinement().map(|user| user.uid);
+    pub(super) fn hold(
+        self: &Arc<Self>,
+        whose: Option<u32>,
+        bytes: Bytes,
+        most: Most,
+    ) -> Option<Held> {
         let mut held = self.locked();
         let own = held.get(&whose).copied().unwrap_or_default();
         let lane = held
@@ -116,16 +118,11 @@ mod tests {
     use super::*;
 
     fn hold(unread: &Arc<Unread>, uid: u32, bytes: usize) -> Option<Held> {
-        let peer = Peer {
-            uid,
-            gid: uid,
-            admin: uid == 0,
-        };
         let most = Most {
             user: 100,
             lane: 250,
         };
-        unread.hold(peer, Bytes::from(vec![0; bytes]), most)
+        unread.hold((uid > 0).then_some(uid), Bytes::from(vec![0; bytes]), most)
     }
 
     #[test]

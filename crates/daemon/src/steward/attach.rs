@@ -361,10 +361,12 @@ impl Steward {
         let own_most = self.parts.config.limits.user_attachments_max;
         let lane = self.programs.values();
         let lane = lane.filter(|program| program.confined_to.is_none() == peer.admin);
+        let payer = self.payer(peer.uid);
         let (mut count, mut own) = (0, 0);
         for program in lane {
             count += 1;
-            own += usize::from(program.confined_to.is_some_and(|user| user.uid == peer.uid));
+            let user = program.confined_to.map(|user| self.payer(user.uid));
+            own += usize::from(user == Some(payer));
         }
         let (count, whose, setting) = if count >= most {
             (count, "programs are attached", "daemon.attachments_max")

@@ -10,6 +10,7 @@ use super::tests::{EAGER, USER, request, windows};
 use super::*;
 use crate::fake::{Settings, World};
 use crate::peer::Peer;
+use crate::subordinate::Subordinates;
 
 const COOPERATING: &str = "[daemon]\nallow_global = true\n[engine]\nbalancing = \"cooperate\"\n";
 
@@ -305,4 +306,36 @@ fn programs_that_are_attached_again_and_again_do_not_fill_the_log() {
     }
     let lines = text.lines().count();
     assert!(lines <= 30, "{lines} lines");
+}
+
+#[test]
+fn users_of_one_payer_share_its_limits() {
+    let world = World::new();
+    let limits = "[limits]\nuser_attachments_max = 1\nuser_threads_max = 5\n";
+    let settings = Settings::new("payer", limits);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.parts.gate.send_modify(|gate| {
+        gate.access.subordinates = Subordinates::parse("7:100000:65536");
+    });
+    world.add_process(300, 100_001, 1);
+    world.add_process(301, 100_002, 1);
+    let peer = |uid| Peer {
+        uid,
+        gid: uid,
+        admin: false,
+    };
+    let first = steward
+        .attach(peer(100_001), &request(&[300], "none"))
+        .unwrap();
+    for (uid, pid) in [(100_002, 301), (7, 100)] {
+        let refused = steward
+            .attach(peer(uid), &request(&[pid], "none"))
+            .unwrap_err();
+        assert!(refused.to_string().contains("attached by you"), "{refused}");
+        assert_eq!(steward.threads_left(uid, None), 4);
+    }
+    // What may be done goes by the user itself.
+    let id = AttachmentId(first.id);
+    assert!(steward.detach(peer(100_002), id).is_err() && steward.detach(USER, id).is_err());
+    steward.detach(peer(100_001), id).unwrap();
 }

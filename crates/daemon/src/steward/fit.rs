@@ -132,8 +132,10 @@ impl Steward {
     /// How many threads of this user's may be attached, beside those that are: without the ones of
     /// one program.
     pub(super) fn threads_left(&self, uid: u32, but: Option<AttachmentId>) -> usize {
+        let payer = self.payer(uid);
         let own = self.programs.iter().filter(|(id, program)| {
-            program.confined_to.is_some_and(|user| user.uid == uid) && Some(**id) != but
+            let user = program.confined_to.map(|user| self.payer(user.uid));
+            user == Some(payer) && Some(**id) != but
         });
         let threads: usize = own.map(|(_, program)| program.threads).sum();
         let most = self.parts.config.limits.user_threads_max;

@@ -227,6 +227,8 @@ impl Steward {
     /// A steward with nothing attached.
     #[must_use]
     pub fn new(mut parts: Parts, experiments: Experiments, stories: Stories) -> Self {
+        let subordinates = parts.gate.borrow().access.subordinates.clone();
+        parts.log.count_by(subordinates);
         parts.meters = parts.meters.switched(parts.config.sampling.counters);
         let options = parts.config.engine_options(parts.page_bytes);
         let mut engine = Engine::new(Arc::clone(&parts.topology), options);
@@ -260,6 +262,11 @@ impl Steward {
     #[must_use]
     pub fn now(&self) -> Time {
         (self.parts.clock)()
+    }
+
+    /// The user that pays for what this one takes.
+    fn payer(&self, uid: u32) -> u32 {
+        self.parts.gate.borrow().access.payer(uid)
     }
 
     /// Where to tell.

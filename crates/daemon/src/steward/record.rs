@@ -192,7 +192,9 @@ impl Steward {
 
     fn must_have_tape(&self, peer: Peer) -> Result<(), Failure> {
         let own = self.recordings.values();
-        let own = own.filter(|recording| recording.uid == peer.uid).count();
+        let payer = self.payer(peer.uid);
+        let own = own.filter(|recording| self.payer(recording.uid) == payer);
+        let own = own.count();
         let all = self.recordings.len();
         if all < RECORDINGS_MAX && (peer.admin || own < RECORDINGS_MAX / 2) {
             return Ok(());

@@ -33,7 +33,9 @@ impl Steward {
         let report = report_of(&Config::differences(&self.parts.config, &loaded.config));
         self.counters.reloads += 1;
         self.parts.log.set_level(level_of(&loaded.config));
-        self.parts.gate.send_replace(gate_of(&loaded.config));
+        let gate = gate_of(&loaded.config);
+        self.parts.log.count_by(gate.access.subordinates.clone());
+        self.parts.gate.send_replace(gate);
         self.parts.config = loaded.config.beside(&self.parts.config);
         self.parts.files = loaded.files;
         self.tend_balancing();

@@ -134,7 +134,11 @@ fn settings_of_the_engine_can_be_given_for_one_program() {
         ("engine.hold_mz", "1", "did you mean `hold_ms`?"),
         ("engine.hold_ms", "-1", "`engine.hold_ms`"),
         ("daemon.socket", "/tmp/x", "cannot be set for one program"),
-        ("engine.page_slots", "65536", "is not known"),
+        (
+            "engine.page_slots",
+            "65536",
+            "cannot be set for one program",
+        ),
         (
             "engine.interval_min_ms",
             "60000",

@@ -17,7 +17,10 @@ impl Steward {
         let config = &self.parts.config;
         let (limits, most) = (config.limits, config.daemon.experiments_max);
         let live = &self.experiments.live;
-        let own = live.values().filter(|live| live.peer.uid == peer.uid);
+        let payer = self.payer(peer.uid);
+        let own = live
+            .values()
+            .filter(|live| self.payer(live.peer.uid) == payer);
         let own_most = limits.user_experiments_max.min((most / 2).max(1));
         let busy = |message: String, setting: &str| {
             let remedy = format!("stop one by `numadctl ab stop`, or have `{setting}` raised");

@@ -72,8 +72,9 @@ pub(crate) struct State {
     pub(crate) during_undo: Vec<Record>,
     /// Undos that gave up.
     pub(crate) unfinished: usize,
-    /// How long an undo takes.
+    /// How long an undo takes, and how long by the clock of the machine that is not there.
     pub(crate) undo_takes: Duration,
+    pub(crate) undo_passes: Duration,
     /// How the kernel balances, if it does.
     pub(crate) balancing: Option<Balancing>,
     /// Pages that the kernel moved so far: ten between two looks.
@@ -638,6 +639,7 @@ impl Hand for World {
             std::thread::sleep(takes / 16);
         }
         let mut state = self.state();
+        state.now = state.now.after(state.undo_passes);
         if let Scope::Processes(pids) | Scope::Program(_, pids) | Scope::Leavers(_, pids) = scope {
             state.undone_starts.push(pids.clone());
         }
@@ -649,8 +651,17 @@ impl Hand for World {
         });
         let recorded = std::mem::take(&mut state.during_undo);
         state.records.extend(recorded);
-        let threads_restored = u64::try_from(state.done.len()).unwrap();
-        state.done.clear();
+        let meant = |pid| match scope {
+            Scope::All => true,
+            Scope::Processes(pids) | Scope::Program(_, pids) | Scope::Leavers(_, pids) => {
+                pids.contains_key(&pid)
+            }
+        };
+        let undone = state.done.extract_if(.., |action| match action {
+            Action::Bind { task, .. } => meant(task.pid),
+            Action::MovePages { pid, .. } => meant(*pid),
+        });
+        let threads_restored = u64::try_from(undone.count()).unwrap();
         UndoReport {
             threads_restored,
             ..UndoReport::default()

@@ -10,12 +10,16 @@ use topology::Pid;
 use super::program::{MISSED, Program};
 use super::seams::{Named, Scope};
 use super::undo_text::add_up;
-use super::{Ended, Steward, attach, stories, undo_text};
+use super::{Ended, Steward, attach, undo_text};
 use crate::peer::Peer;
 
 /// For how long children are put back that were made while others were. Who was put back makes no
 /// more that need it.
 const NEWCOMERS_FOR: Duration = Duration::from_secs(2);
+
+/// For how long an undo of everything takes programs one by one. Those that are left then are put back together: the
+/// patience for many programs that go on making processes would hold up the end of the daemon for minutes.
+pub(super) const ONE_BY_ONE_FOR: Duration = Duration::from_secs(20);
 
 /// Programs that have ended and can still be asked about.
 const ENDED_MAX: usize = 16;
@@ -26,6 +30,16 @@ impl Steward {
     /// Ends an attachment: engine, undo, source, in this order, so that nothing moves after, and
     /// children are heard of that are made meanwhile.
     pub(super) fn release(&mut self, id: AttachmentId) -> UndoReport {
+        self.release_by(id, |steward| Some(steward.put_back_program(id)))
+            .unwrap_or_default()
+    }
+
+    /// The same, put back as the caller says: none where others tell of it.
+    fn release_by(
+        &mut self,
+        id: AttachmentId,
+        put_back: impl FnOnce(&mut Self) -> Option<UndoReport>,
+    ) -> Option<UndoReport> {
         let now = self.now();
         self.settle_to_the_last(now);
         let mut lacks = self.members.may_lack(id);
@@ -33,9 +47,7 @@ impl Steward {
             program.missed_children(now);
         }
         let story = self.draft_story(id);
-        let Some(program) = self.programs.remove(&id) else {
-            return UndoReport::default();
-        };
+        let program = self.programs.remove(&id)?;
         self.engine.handle_detach(now, id);
         self.parts.machine.forget(id);
         self.parts.meters.end(id);
@@ -44,8 +56,8 @@ impl Steward {
         // Who looks is answered while it is put back, and finds it here.
         self.keep_ended(id, now, program);
         let report = match only_recorded {
-            true => UndoReport::default(),
-            false => self.put_back_program(id),
+            true => Some(UndoReport::default()),
+            false => put_back(self),
         };
         if !lacks
             && self.members.may_lack(id)
@@ -63,7 +75,7 @@ impl Steward {
         self.close_if_idle();
         self.tend_balancing();
         if let Some(story) = story {
-            self.keep_story(story, Some(report.clone()));
+            self.keep_story(story, report.clone());
         }
         report
     }
@@ -170,29 +182,24 @@ impl Steward {
     }
 
     fn undo_all(&mut self) -> UndoReport {
-        let now = self.now();
-        self.settle_to_the_last(now);
-        let mut named = Named::new();
-        let ids: Vec<AttachmentId> = self.programs.keys().copied().collect();
-        let stories = ids.into_iter().filter_map(|id| self.draft_story(id));
-        let stories: Vec<stories::Draft> = stories.collect();
-        while let Some((id, program)) = self.programs.pop_first() {
-            if program.recorder.is_none() {
-                named.extend(self.members.all(id));
+        let end = self.now().after(ONE_BY_ONE_FOR);
+        let (mut report, mut rest) = (UndoReport::default(), Named::new());
+        while let Some(&id) = self.programs.keys().next() {
+            if self.now() < end {
+                add_up(&mut report, self.release(id));
+            } else {
+                self.release_by(id, |steward| {
+                    rest.extend(steward.members.all(id));
+                    None
+                });
             }
-            self.members.release(id);
-            self.engine.handle_detach(now, id);
-            self.parts.machine.forget(id);
-            self.parts.meters.end(id);
-            self.keep_ended(id, now, program);
         }
         self.let_go();
         self.close_if_idle();
         // By name first: the journal alone does not know children that were never bound themselves
         // and whose parents have ended.
-        let mut report = UndoReport::default();
-        if !named.is_empty() {
-            report = self.put_back(&Scope::Processes(named));
+        if !rest.is_empty() {
+            add_up(&mut report, self.put_back(&Scope::Processes(rest)));
         }
         // What stayed or failed the first time is tried once more.
         report.threads_parked = 0;
@@ -200,9 +207,6 @@ impl Steward {
         report.failed.clear();
         add_up(&mut report, self.put_back(&Scope::All));
         self.balancing_told = None;
-        for story in stories {
-            self.keep_story(story, None);
-        }
         self.parts.log.info(format_args!(
             "everything was undone: {}",
             undo_text(&report)

@@ -436,18 +436,25 @@ fn the_story_says_whether_children_may_have_been_missed() {
 /// A double fork while its program is being put back.
 #[test]
 fn a_grandchild_that_is_made_during_an_undo_is_put_back() {
-    let (world, _settings, mut steward, id) = attached("born-during-undo");
-    world.fork(100, 300);
-    world.add_process(301, 7, 1);
-    world.fork(300, 301);
-    {
-        let mut state = world.state();
-        state.during_undo = std::mem::take(&mut state.records).into();
+    for ending in ["detach", "stop"] {
+        let (world, _settings, mut steward, id) = attached(&format!("born-during-{ending}"));
+        world.fork(100, 300);
+        world.add_process(301, 7, 1);
+        world.fork(300, 301);
+        {
+            let mut state = world.state();
+            state.during_undo = std::mem::take(&mut state.records).into();
+        }
+        let mut expected = vec![Some(vec![Pid(100)]), Some(vec![Pid(301)])];
+        if ending == "detach" {
+            steward.detach(Peer::DAEMON, id).unwrap();
+        } else {
+            steward.stop();
+            expected.push(None);
+        }
+        assert_eq!(world.state().undone, expected, "{ending}");
+        assert!(!world.state().source_open);
     }
-    steward.detach(Peer::DAEMON, id).unwrap();
-    let undone = world.state().undone.clone();
-    assert_eq!(undone, [Some(vec![Pid(100)]), Some(vec![Pid(301)])]);
-    assert!(!world.state().source_open);
 }
 
 /// Processes whose last forks are waited for are bounded; where one finds no room that is said.

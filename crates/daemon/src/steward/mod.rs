@@ -620,6 +620,8 @@ fn next_drain(every: Duration, fill_permille: u16, most: Duration) -> Duration {
 #[cfg(test)]
 mod attach_tests;
 #[cfg(test)]
+mod ending_tests;
+#[cfg(test)]
 mod experiments_tests;
 #[cfg(test)]
 mod members_tests;

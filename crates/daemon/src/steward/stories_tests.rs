@@ -35,12 +35,14 @@ fn what_was_done_is_kept_and_numbers_go_on() {
     assert_eq!(steward.stories(USER), [kept.row]);
     let next = steward.attach(USER, &request(&[100], "none")).unwrap().id;
     assert_eq!(next, id + 1);
-    // A stop ends all, and tells of all.
+    // A stop ends all, and tells of each what was put back.
     steward
-        .attach(Peer::DAEMON, &request(&[200], "none"))
+        .attach(Peer::DAEMON, &request(&[200], "packed"))
         .unwrap();
+    windows(&world, &mut steward);
     steward.stop();
-    assert_eq!(story(&steward, next + 1).undone, None);
+    let restored = |id| story(&steward, id).undone.unwrap().threads_restored;
+    assert_eq!((restored(next), restored(next + 1)), (0, 2));
     assert_eq!(steward.stories(Peer::DAEMON).len(), 3);
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::fcntl::Flock;
-use numad_core::{AttachmentId, Host as _, Reach, SharedRange, Time};
+use numad_core::{AttachmentId, Host as _, Outcome, Reach, Refusal, SharedRange, Time};
 use topology::{CpuSet, NodeId, Pid, StartTicks, Tid};
 
 use crate::crash::assert_natural;
@@ -38,6 +38,8 @@ enum Fault {
 struct Plan {
     made: Vec<&'static str>,
     at: Option<(usize, Fault)>,
+    /// A call that fails each time, as on a disk that is full.
+    refused: Option<&'static str>,
 }
 
 /// What the calls of one story share.
@@ -50,14 +52,23 @@ impl Calls {
         let mut plan = self.0.lock().unwrap();
         let index = plan.made.len();
         plan.made.push(call);
+        if plan.refused == Some(call) {
+            return Some(Fault::Error(Errno::ENOSPC));
+        }
         plan.at
             .filter(|(at, _)| *at == index)
             .map(|(_, fault)| fault)
     }
 
+    /// Every such call fails from now on.
+    fn refuse(&self, call: &'static str) {
+        self.0.lock().unwrap().refused = Some(call);
+    }
+
     /// Nothing goes wrong from now on.
     fn relent(&self) {
-        self.0.lock().unwrap().at = None;
+        let mut plan = self.0.lock().unwrap();
+        (plan.at, plan.refused) = (None, None);
     }
 }
 
@@ -492,4 +503,66 @@ fn every_call_fails_once_and_nothing_is_lost() {
     }
     println!("{} calls, {tried} faults", calls.len());
     assert!(calls.len() > 100, "{}", calls.len());
+}
+
+/// The journal still lists what is undone: nothing is changed on top of that, and what somebody set since is what the
+/// next undo gives back.
+#[test]
+fn what_is_undone_is_never_the_original_of_a_later_change() {
+    let story = Story::new(None);
+    let mut live = story.start();
+    let key = story.world(|world| world.tasks[&Tid(101)].key);
+    assert_eq!(bind(&mut live, key, "4-5"), Outcome::Bound);
+    move_first(&mut live, 100, 4, 1);
+    live.balance().unwrap();
+    story.calls.refuse("rename");
+    // A program that stays keeps the file from being cut to its first line.
+    let other = story.world(|world| world.tasks[&Tid(200)].key);
+    assert_eq!(bind_other(&mut live, other, "4-7"), Outcome::Bound);
+    live.undo(&Scope::of(&[Pid(100)]));
+    live.leave_balancing().unwrap();
+    assert!(live.take_write_error().is_some());
+    story.world(|world| {
+        world.tasks.get_mut(&Tid(101)).unwrap().mask = Some(set("6-7"));
+        let pages = world
+            .pages
+            .iter_mut()
+            .filter(|((pid, _), _)| *pid == Pid(100));
+        pages.for_each(|(_, page)| page.node = NodeId(1));
+        world.balancing = 2;
+    });
+    let refused = Outcome::Refused(Refusal::Journal);
+    assert_eq!(bind(&mut live, key, "4-5"), refused);
+    assert_eq!(live.balance(), Err(Refusal::Journal));
+    story.calls.relent();
+    assert_eq!(bind(&mut live, key, "4-5"), Outcome::Bound);
+    move_first(&mut live, 100, 4, 0);
+    live.balance().unwrap();
+    drop(live);
+    let report = story.start().undo(&Scope::All);
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(story.bench.mask(key), "6-7");
+    assert_eq!(story.bench.nodes(100)[..4], [1; 4]);
+    assert_eq!(story.world(|world| world.balancing), 2);
+}
+
+#[test]
+fn a_journal_that_lists_what_is_undone_is_tidied_later() {
+    let story = Story::new(None);
+    let mut live = story.start();
+    for (tid, attachment) in [(101, 1), (200, 2)] {
+        let key = story.world(|world| world.tasks[&Tid(tid)].key);
+        match attachment {
+            1 => bind(&mut live, key, "4-5"),
+            _ => bind_other(&mut live, key, "4-5"),
+        };
+    }
+    story.calls.refuse("rename");
+    live.undo(&Scope::of(&[Pid(100)]));
+    assert!(live.journal().is_outdated());
+    story.calls.relent();
+    live.prune();
+    assert!(!live.journal().is_outdated());
+    drop(live);
+    assert_eq!(story.start().journal().open_rows(), 1);
 }

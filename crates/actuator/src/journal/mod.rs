@@ -41,6 +41,9 @@ pub struct Journal {
     length: u64,
     /// Whether the file begins with a header of this boot.
     headed: bool,
+    /// Whether the file may list what is undone, because it could not be written anew. A row that is appended to that
+    /// would get a wrong original when it is read again.
+    outdated: bool,
     records: Records,
     found: Found,
     /// None in a directory that cannot be written, if no daemon ever used it.
@@ -153,6 +156,7 @@ impl Journal {
             file,
             length,
             headed,
+            outdated: false,
             records,
             found,
             lock: Some(lock),
@@ -208,6 +212,7 @@ impl Journal {
             file,
             length: bytes,
             headed: false,
+            outdated: false,
             records,
             found,
             lock,
@@ -239,6 +244,13 @@ impl Journal {
         self.records.open_rows()
     }
 
+    /// Whether the file may list what is undone, because it could not be written anew. Nothing is recorded until it
+    /// is; [`crate::Live::prune`] tries again.
+    #[must_use]
+    pub const fn is_outdated(&self) -> bool {
+        self.outdated
+    }
+
     /// What is changed and not undone.
     #[must_use]
     pub fn contents(&self) -> Contents {
@@ -259,14 +271,18 @@ impl Journal {
         self.records.page_runs().saturating_add(runs) <= self.limits.runs_max
     }
 
-    /// Whether the file has grown so far beyond what is open that writing it anew pays.
+    /// Whether the file has to be written anew, or has grown so far beyond what is open that it pays.
     pub(crate) fn wants_rewrite(&self) -> bool {
-        self.length > REWRITE_BYTES.max(self.records.open_rows().saturating_mul(ROW_BYTES))
+        self.outdated
+            || self.length > REWRITE_BYTES.max(self.records.open_rows().saturating_mul(ROW_BYTES))
     }
 
     /// Writes rows, then takes them for true. When this fails nothing is taken and the file holds, as
     /// before, whole rows alone.
     pub(crate) fn record(&mut self, rows: Vec<Row>) -> Result<(), WriteError> {
+        if self.outdated {
+            self.rewrite()?;
+        }
         let mut text = String::new();
         for row in &rows {
             rows::encode(row, &self.boot, &mut text);
@@ -324,6 +340,12 @@ impl Journal {
 
     /// Writes the file anew with what is open alone. When this fails the old file is still there.
     pub(crate) fn rewrite(&mut self) -> Result<(), WriteError> {
+        let written = self.try_rewrite();
+        self.outdated = written.is_err();
+        written
+    }
+
+    fn try_rewrite(&mut self) -> Result<(), WriteError> {
         let (new, path) = (self.directory.join(NEW), self.directory.join(FILE));
         self.take_place().map_err(|source| WriteError {
             path: path.clone(),

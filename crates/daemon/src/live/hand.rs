@@ -271,7 +271,7 @@ impl Hand for LiveHand {
     }
 
     fn waits(&self) -> bool {
-        self.live.waiting() > 0
+        self.live.waiting() > 0 || self.live.journal().is_outdated()
     }
 
     fn open_rows(&self) -> u64 {

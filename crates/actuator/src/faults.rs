@@ -16,6 +16,7 @@ use topology::{CpuSet, NodeId, Pid, StartTicks, Tid};
 
 use crate::crash::assert_natural;
 use crate::fake::{Bench, Fake, World, bind, bind_other, move_first, move_shared, set};
+use crate::journal::rows::Row;
 use crate::journal::{Disk, FileSystem, Open};
 use crate::pacer::Movers;
 use crate::{
@@ -38,8 +39,8 @@ enum Fault {
 struct Plan {
     made: Vec<&'static str>,
     at: Option<(usize, Fault)>,
-    /// A call that fails each time, as on a disk that is full.
-    refused: Option<&'static str>,
+    /// A call that fails each time, as on a disk that is full, after some that succeed.
+    refused: Option<(&'static str, usize)>,
 }
 
 /// What the calls of one story share.
@@ -52,17 +53,22 @@ impl Calls {
         let mut plan = self.0.lock().unwrap();
         let index = plan.made.len();
         plan.made.push(call);
-        if plan.refused == Some(call) {
-            return Some(Fault::Error(Errno::ENOSPC));
+        if let Some((refused, left)) = &mut plan.refused
+            && *refused == call
+        {
+            if *left == 0 {
+                return Some(Fault::Error(Errno::ENOSPC));
+            }
+            *left -= 1;
         }
         plan.at
             .filter(|(at, _)| *at == index)
             .map(|(_, fault)| fault)
     }
 
-    /// Every such call fails from now on.
-    fn refuse(&self, call: &'static str) {
-        self.0.lock().unwrap().refused = Some(call);
+    /// Every such call fails from now on, but for the first ones.
+    fn refuse(&self, call: &'static str, but: usize) {
+        self.0.lock().unwrap().refused = Some((call, but));
     }
 
     /// Nothing goes wrong from now on.
@@ -515,7 +521,7 @@ fn what_is_undone_is_never_the_original_of_a_later_change() {
     assert_eq!(bind(&mut live, key, "4-5"), Outcome::Bound);
     move_first(&mut live, 100, 4, 1);
     live.balance().unwrap();
-    story.calls.refuse("rename");
+    story.calls.refuse("rename", 0);
     // A program that stays keeps the file from being cut to its first line.
     let other = story.world(|world| world.tasks[&Tid(200)].key);
     assert_eq!(bind_other(&mut live, other, "4-7"), Outcome::Bound);
@@ -557,7 +563,7 @@ fn a_journal_that_lists_what_is_undone_is_tidied_later() {
             _ => bind_other(&mut live, key, "4-5"),
         };
     }
-    story.calls.refuse("rename");
+    story.calls.refuse("rename", 0);
     live.undo(&Scope::of(&[Pid(100)]));
     assert!(live.journal().is_outdated());
     story.calls.relent();
@@ -565,4 +571,37 @@ fn a_journal_that_lists_what_is_undone_is_tidied_later() {
     assert!(!live.journal().is_outdated());
     drop(live);
     assert_eq!(story.start().journal().open_rows(), 1);
+}
+
+/// A journal of another boot, on a disk that is full for a while: the new file begins with the first row that it takes.
+#[test]
+fn a_journal_of_another_boot_leaves_nothing_in_front_of_rows() {
+    for call in ["rename", "write"] {
+        let story = Story::new(None);
+        let place = story.bench.directory.join("state");
+        let open = |boot: &str| {
+            let disk = Box::new(FaultyDisk {
+                disk: FileSystem,
+                calls: story.calls.clone(),
+            });
+            Journal::open_on(disk, &place, boot, JournalLimits::default()).unwrap()
+        };
+        let row = |tid| {
+            Row::Process(ProcessKey {
+                pid: Pid(tid),
+                start: StartTicks(1),
+            })
+        };
+        open("earlier").record(vec![row(100), row(200)]).unwrap();
+        // Of the calls of a start, that which begins the new file.
+        story.calls.refuse(call, 1);
+        let mut journal = open("boot");
+        story.calls.relent();
+        journal.record(vec![row(300)]).unwrap();
+        journal.record(vec![row(400)]).unwrap();
+        drop(journal);
+        let journal = open("boot");
+        assert_eq!(journal.records().rows().count(), 2, "{call}");
+        assert_eq!(journal.found().damaged, 0, "{call}");
+    }
 }

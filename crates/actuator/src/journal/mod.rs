@@ -41,8 +41,8 @@ pub struct Journal {
     length: u64,
     /// Whether the file begins with a header of this boot.
     headed: bool,
-    /// Whether the file may list what is undone, because it could not be written anew. A row that is appended to that
-    /// would get a wrong original when it is read again.
+    /// Whether the file could not be written anew, so that it may list what is undone, or end in half a line. A row
+    /// that is appended to that would get a wrong original when it is read again, or be lost.
     outdated: bool,
     records: Records,
     found: Found,
@@ -163,7 +163,8 @@ impl Journal {
             unwritable: None,
         };
         if !clean {
-            journal.mend(&bytes).map_err(failed(&path))?;
+            // Where the disk is too full for that, what is in the file can still be undone.
+            drop(journal.rewrite());
         }
         Ok(journal)
     }
@@ -220,18 +221,6 @@ impl Journal {
         })
     }
 
-    /// Sees to it that a cut last line does not run into the next row. Where the disk is too full to
-    /// write the file anew, whole lines are kept as they are: what is in them can still be undone.
-    fn mend(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.rewrite().is_ok() {
-            return Ok(());
-        }
-        let kept = bytes.iter().rposition(|&byte| byte == b'\n');
-        let kept = kept.map_or(0, |at| at + 1);
-        self.length = u64::try_from(kept).unwrap_or(u64::MAX);
-        self.disk.write(&self.file, self.length, &[])
-    }
-
     /// What was found when it was opened.
     #[must_use]
     pub const fn found(&self) -> &Found {
@@ -244,8 +233,8 @@ impl Journal {
         self.records.open_rows()
     }
 
-    /// Whether the file may list what is undone, because it could not be written anew. Nothing is recorded until it
-    /// is; [`crate::Live::prune`] tries again.
+    /// Whether the file could not be written anew: it may list what is undone. Nothing is recorded until it could;
+    /// [`crate::Live::prune`] tries again.
     #[must_use]
     pub const fn is_outdated(&self) -> bool {
         self.outdated

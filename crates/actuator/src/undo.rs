@@ -50,6 +50,20 @@ impl Scope {
         }
     }
 
+    /// Leaves a process out; false where none is left.
+    pub(crate) fn leave_out(&mut self, process: ProcessKey) -> bool {
+        let meant = self.has(process);
+        match self {
+            Self::All => true,
+            Self::Processes(pids) | Self::Program(_, pids) | Self::Leavers(_, pids) => {
+                if meant {
+                    pids.remove(&process.pid);
+                }
+                !pids.is_empty()
+            }
+        }
+    }
+
     fn has(&self, process: ProcessKey) -> bool {
         match self {
             Self::All => true,
@@ -170,13 +184,13 @@ impl<K: Kernel, C: Census> Live<K, C> {
             let written = self.journal.rewrite();
             self.note(written);
         }
+        let more = (!settled).then(|| self.as_it_is_now(scope, &recorded));
         self.unfinished
             .retain(|other| other != scope && *scope != Scope::All);
         if settled {
             self.forget_processes(|process| scope.has(process));
-        } else {
-            self.unfinished.push(scope.clone());
         }
+        self.unfinished.extend(more);
         self.kernel.insist(false);
         report
     }
@@ -191,6 +205,19 @@ impl<K: Kernel, C: Census> Live<K, C> {
     pub fn undo_more(&mut self, breathe: Breathe<'_>) -> Option<UndoReport> {
         let scope = self.unfinished.first()?.clone();
         Some(self.undo_breathing(&scope, breathe))
+    }
+
+    /// The scope without what will be changed later: of everything, the processes that an undo knows of now.
+    fn as_it_is_now(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Scope {
+        if *scope != Scope::All {
+            return scope.clone();
+        }
+        let named = self.unfinished.iter().flat_map(Scope::named);
+        let recorded = recorded.iter().map(|&ProcessKey { pid, start }| {
+            let start = (start != UNKNOWN).then_some(start);
+            (pid, start)
+        });
+        Scope::Processes(named.chain(recorded).collect())
     }
 
     /// The scope with all processes of its program, those that have ended included: their rows say what their children

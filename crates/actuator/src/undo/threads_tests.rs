@@ -1,5 +1,7 @@
 //! What undo does with threads, case by case, against a kernel that is not there.
 
+use std::collections::BTreeMap;
+
 use numad_core::{AttachmentId, Host as _, Outcome, Refusal};
 use topology::{Pid, StartTicks, TaskKey, Tid};
 
@@ -672,21 +674,26 @@ fn who_has_the_number_of_a_listed_process_is_not_touched() {
     assert_eq!(bench.mask(stranger), "0-3");
 }
 
-/// Something in the program makes threads as fast as they are put back.
-#[test]
-fn an_undo_that_finds_no_end_goes_on_later() {
-    let (bench, [first, ..]) = bench();
-    let mut live = bench.live();
-    bind(&mut live, first, "0-3");
+/// An undo while something in the program makes threads as fast as they are put back. Gives the number of the next.
+fn undo_without_end(bench: &Bench, live: &mut Live<Fake, Fake>, scope: &Scope) -> u32 {
     let mut next = 200;
-    let report = live.undo_breathing(&Scope::of(&[Pid(100)]), &mut || {
+    let report = live.undo_breathing(scope, &mut || {
         let mut world = bench.fake.0.borrow_mut();
         world.add_task(100, next, Some("0-3"));
         world.pass(std::time::Duration::from_millis(700));
         next += 1;
     });
-    assert!((203..206).contains(&next), "{next}");
     assert!(!report.is_complete() && live.is_unfinished(), "{report:?}");
+    next
+}
+
+#[test]
+fn an_undo_that_finds_no_end_goes_on_later() {
+    let (bench, [first, ..]) = bench();
+    let mut live = bench.live();
+    bind(&mut live, first, "0-3");
+    let next = undo_without_end(&bench, &mut live, &Scope::of(&[Pid(100)]));
+    assert!((203..206).contains(&next), "{next}");
     // Its rows stay, or a next start would not know what threads had.
     assert_eq!(live.journal().open_rows(), 1);
     bench.fake.0.borrow_mut().add_task(100, next, Some("0-3"));
@@ -698,6 +705,39 @@ fn an_undo_that_finds_no_end_goes_on_later() {
         assert_eq!(bench.mask(task.key), "0-7", "{}", task.key);
     }
     assert_eq!(live.undo_more(&mut || {}), None);
+}
+
+/// What is attached after an undo that goes on is no part of it.
+#[test]
+fn an_undo_that_goes_on_leaves_alone_what_was_bound_since() {
+    for scope in [Scope::All, Scope::of(&[Pid(100)])] {
+        let (bench, [first, ..]) = bench();
+        let other = bench.fake.0.borrow_mut().add_process(500, 1, "0-7");
+        let mut live = bench.live();
+        bind(&mut live, first, "0-3");
+        let next = undo_without_end(&bench, &mut live, &scope);
+        let left = bench.fake.0.borrow_mut().add_task(100, next, Some("0-3"));
+        live.balance().unwrap();
+        bind_other(&mut live, other, "4-7");
+        assert!(live.undo_more(&mut || {}).unwrap().is_complete());
+        let masks = [left, other].map(|key| bench.mask(key));
+        assert_eq!(masks, ["0-7", "4-7"], "{scope:?}");
+        assert!(live.has_switched_balancing(), "{scope:?}");
+        // The same process again.
+        bind(&mut live, first, "0-3");
+        let next = undo_without_end(&bench, &mut live, &scope);
+        let left = bench.fake.0.borrow_mut().add_task(100, next, Some("0-3"));
+        bind_other(&mut live, first, "2-3");
+        live.undo_more(&mut || {});
+        assert_eq!(bench.mask(first), "2-3", "{scope:?}");
+        let all = BTreeMap::from([(Pid(100), None)]);
+        assert!(
+            live.undo(&Scope::Program(AttachmentId(2), all))
+                .is_complete()
+        );
+        let masks = [first, left].map(|key| bench.mask(key));
+        assert_eq!(masks, ["0-7", "0-7"], "{scope:?}");
+    }
 }
 
 /// Looking for threads takes long on a machine that is slow or busy, and nothing makes any.

@@ -37,19 +37,24 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 None => Balancing::Already,
             });
         }
-        // Ours was switched off again by somebody: that is the end of it until the next program.
+        // Ours was switched off again by somebody, whose it is from now on: there is nothing to put back.
         if self.journal.records().balancing().is_some() {
+            self.forget_balancing();
             return Err(Refusal::ChangedByOther);
         }
         let set = was | BALANCES;
         self.write(vec![Row::Balancing(Switch { was, set })])?;
         if let Err(errno) = self.kernel.set_balancing(set) {
-            self.journal.records_mut().forget_balancing();
-            let written = self.journal.rewrite();
-            self.note(written);
+            self.forget_balancing();
             return Err(refusal::of_switch(errno));
         }
         Ok(Balancing::Switched)
+    }
+
+    fn forget_balancing(&mut self) {
+        self.journal.records_mut().forget_balancing();
+        let written = self.journal.rewrite();
+        self.note(written);
     }
 
     /// Whether the kernel balances because of us, as far as the journal says.
@@ -140,9 +145,14 @@ mod tests {
         live.balance().unwrap();
         somebody_sets(&bench, 0);
         assert_eq!(live.balance(), Err(Refusal::ChangedByOther));
-        somebody_sets(&bench, 3);
+        assert_eq!((says(&bench), live.journal().open_rows()), (0, 0));
+        // As we would have made it, but now it is somebody else's.
+        somebody_sets(&bench, 1);
         assert!(live.undo(&Scope::All).is_complete());
-        assert_eq!((says(&bench), live.journal().open_rows()), (3, 0));
+        assert_eq!((says(&bench), live.leave_balancing()), (1, Ok(())));
+        drop(live);
+        assert_eq!(bench.live().undo(&Scope::All), UndoReport::default());
+        assert_eq!(says(&bench), 1);
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) undo_passes: Duration,
     /// How the kernel balances, if it does.
     pub(crate) balancing: Option<Balancing>,
+    /// Rows of the journal that say that it was switched on: one, or none.
+    pub(crate) balancing_rows: usize,
     /// Pages that the kernel moved so far: ten between two looks.
     pub(crate) balanced: u64,
     pub(crate) followed: BTreeSet<Pid>,
@@ -687,12 +689,25 @@ impl Hand for World {
 
     fn balance(&mut self) -> Result<Balancing, Refusal> {
         let mut state = self.state();
-        Ok(*state.balancing.get_or_insert(Balancing::Switched))
+        match (state.balancing.is_some(), state.balancing_rows > 0) {
+            (true, true) => Ok(Balancing::Switched),
+            (true, false) => Ok(Balancing::Already),
+            (false, true) => {
+                state.balancing_rows = 0;
+                Err(Refusal::ChangedByOther)
+            }
+            (false, false) => {
+                state.balancing_rows = 1;
+                Ok(*state.balancing.insert(Balancing::Switched))
+            }
+        }
     }
 
     fn leave_balancing(&mut self) -> Result<(), String> {
         let mut state = self.state();
-        state.balancing.take_if(|how| *how == Balancing::Switched);
+        if std::mem::take(&mut state.balancing_rows) > 0 {
+            state.balancing.take_if(|how| *how == Balancing::Switched);
+        }
         Ok(())
     }
 

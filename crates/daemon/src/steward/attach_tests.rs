@@ -49,6 +49,47 @@ fn the_kernel_balances_while_a_program_is_under_a_policy() {
     assert!(world.state().balancing.is_some(), "it was on before");
 }
 
+/// An administrator switches it off while two programs want it, and maybe on again.
+#[test]
+fn what_an_administrator_switches_off_stays_so_while_somebody_wants_it() {
+    let world = World::new();
+    let settings = Settings::new("off-meanwhile", COOPERATING);
+    let (mut steward, _gate) = world.steward(&settings);
+    let attach = |steward: &mut Steward, pid| {
+        let attached = steward.attach(Peer::DAEMON, &request(&[pid], "packed"));
+        AttachmentId(attached.unwrap().id)
+    };
+    for on_before in [None, Some(Balancing::Already)] {
+        for on_again in [None, Some(Balancing::Already)] {
+            let case = format!("{on_before:?}, {on_again:?}");
+            world.state().balancing = on_before;
+            let first = attach(&mut steward, 100);
+            let second = attach(&mut steward, 200);
+            assert!(world.state().balancing.is_some(), "{case}");
+            world.state().balancing = None;
+            steward.detach(Peer::DAEMON, first).unwrap();
+            steward.reload(Peer::DAEMON).unwrap();
+            let third = attach(&mut steward, 100);
+            let state = || {
+                let state = world.state();
+                (state.balancing, state.balancing_rows)
+            };
+            assert_eq!(state(), (None, 0), "{case}");
+            let notes = steward.status(Peer::DAEMON).source_notes;
+            let off = |note: &String| note.contains("somebody switched it off");
+            assert!(notes.iter().any(off), "{case}: {notes:?}");
+            world.state().balancing = on_again;
+            for id in [second, third] {
+                steward.detach(Peer::DAEMON, id).unwrap();
+                assert_eq!(state(), (on_again, 0), "{case}");
+            }
+        }
+    }
+    world.state().balancing = None;
+    attach(&mut steward, 100);
+    assert!(world.state().balancing.is_some(), "a new wish");
+}
+
 #[test]
 fn without_leave_the_kernels_balancing_is_not_touched() {
     let world = World::new();

@@ -24,31 +24,47 @@ impl Steward {
         let daemon = &self.parts.config.daemon;
         let usual = daemon.allow_global && self.parts.config.engine.cooperate;
         let wants = |program: &Program| program.wants_balancing(usual);
+        let somebody = coming || self.programs.values().any(wants);
         let wanted = match self.experiments.machine_wide() {
             Some((id, attachment)) => {
                 let its_own = attachment.and_then(|id| self.programs.get(&id));
                 its_own.is_some_and(wants) || coming && self.experiments.at_work == Some(id)
             }
-            None => coming || self.programs.values().any(wants),
+            None => somebody,
         };
         self.have_kernel_balance(wanted && daemon.allow_global);
+        self.switched_off_by_other &= somebody;
     }
 
     fn have_kernel_balance(&mut self, wanted: bool) {
-        if wanted {
-            let told = self.parts.hand.balance();
-            if self.balancing_told != Some(told) {
-                self.tell_balancing(told);
+        let before = self.balancing_told;
+        if self.switched_off_by_other || matches!(before, Some(Ok(_))) {
+            self.switched_off_by_other = !self.parts.machine.kernel_balances();
+        }
+        let told = wanted.then(|| match self.switched_off_by_other {
+            true => Err(Refusal::ChangedByOther),
+            false => self.parts.hand.balance(),
+        });
+        self.balancing_told = told;
+        if let Some(told) = told
+            && before != Some(told)
+        {
+            self.tell_balancing(told);
+        }
+        if before.is_some() && !matches!(told, Some(Ok(_))) {
+            self.leave_balancing(before == Some(Ok(Balancing::Switched)));
+        }
+    }
+
+    /// Puts the switch back; where somebody else has set it since, only its row is forgotten.
+    fn leave_balancing(&mut self, was_ours: bool) {
+        let log = self.parts.log.clone();
+        match self.parts.hand.leave_balancing() {
+            Ok(()) if was_ours && !self.switched_off_by_other => {
+                log.info(format_args!("kernel.numa_balancing is as it was before"));
             }
-            self.balancing_told = Some(told);
-        } else if self.balancing_told.take() == Some(Ok(Balancing::Switched)) {
-            match self.parts.hand.leave_balancing() {
-                Ok(()) => self
-                    .parts
-                    .log
-                    .info(format_args!("kernel.numa_balancing is as it was before")),
-                Err(told) => self.parts.log.error(format_args!("{told}")),
-            }
+            Ok(()) => {}
+            Err(told) => log.error(format_args!("{told}")),
         }
     }
 
@@ -147,7 +163,7 @@ fn not_switched(refusal: Refusal) -> String {
         }
         Refusal::Unsupported => "this kernel has no CONFIG_NUMA_BALANCING",
         Refusal::ChangedByOther => {
-            "somebody switched it off since; it stays so until the next attach"
+            "somebody switched it off since; it stays so until no program is attached that wants it"
         }
         Refusal::Journal => "the undo journal cannot be written",
         _ => return format!("kernel.numa_balancing cannot be switched on: {refusal}"),

@@ -206,7 +206,6 @@ impl Steward {
         report.pages_left = 0;
         report.failed.clear();
         add_up(&mut report, self.put_back(&Scope::All));
-        self.balancing_told = None;
         self.parts.log.info(format_args!(
             "everything was undone: {}",
             undo_text(&report)

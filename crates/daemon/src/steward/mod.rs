@@ -140,6 +140,8 @@ pub struct Steward {
     rivals_seen: (Option<Time>, Vec<String>),
     /// What became of the wish that the kernel balance, while there is one.
     balancing_told: Option<Result<Balancing, Refusal>>,
+    /// Somebody has switched it off since programs wanted it, and is right as long as any does.
+    switched_off_by_other: bool,
     began: Time,
     counters: Counters,
     /// What is done while an undo goes on; none while one does, or where nobody waits.
@@ -250,6 +252,7 @@ impl Steward {
             told_passed_over: Vec::new(),
             rivals_seen: (None, Vec::new()),
             balancing_told: None,
+            switched_off_by_other: false,
             began,
             counters: Counters::default(),
             between: None,

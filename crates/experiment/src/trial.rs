@@ -220,6 +220,14 @@ impl Trial {
         }
     }
 
+    /// Ends it because the present slice was not what its arm says, so that it does not count.
+    pub fn spoil(&mut self, why: String) {
+        if let Some(entered) = &mut self.entered {
+            entered.counts = false;
+        }
+        self.stop(Ending::Failed, why);
+    }
+
     /// Slices that there are to be.
     #[must_use]
     pub fn planned(&self) -> usize {

@@ -158,8 +158,9 @@ impl Steward {
 fn not_switched(refusal: Refusal) -> String {
     let why = match refusal {
         Refusal::NotPermitted => {
-            "the daemon may not write it; give it CAP_SYS_ADMIN and `ProtectKernelTunables=no` \
-             (docs/operating.md), or run `sysctl kernel.numa_balancing=1`"
+            "the daemon may not write it; give it `User=root`, CAP_SYS_ADMIN and \
+             `ProtectKernelTunables=no` (docs/operating.md), or run \
+             `sysctl kernel.numa_balancing=1`"
         }
         Refusal::Unsupported => "this kernel has no CONFIG_NUMA_BALANCING",
         Refusal::ChangedByOther => {

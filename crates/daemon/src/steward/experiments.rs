@@ -5,6 +5,7 @@
 //! always: a daemon that is killed in the middle undoes it at its next start, and tells the
 //! experiment as interrupted with what there is.
 
+mod balanced;
 mod counted;
 mod energy;
 mod limits;
@@ -527,7 +528,10 @@ impl Steward {
             live.trial.experiment().slices.is_empty(),
         );
         let attached = match &arm.policy {
-            None => Ok(None),
+            None => {
+                self.tend_balancing();
+                Ok(None)
+            }
             Some(_) => self
                 .same_processes(id, &target)
                 .and_then(|found| self.attach_found(peer, &attach_request(&target, &arm), found))
@@ -611,6 +615,7 @@ impl Steward {
     fn leave(&mut self, id: u32) {
         let at = self.now();
         self.take_sight(id);
+        self.must_have_been_alike(id);
         let Some(live) = self.experiments.live.get_mut(&id) else {
             return;
         };
@@ -674,6 +679,7 @@ impl Steward {
         let Some(live) = self.experiments.live.remove(&id) else {
             return;
         };
+        self.tend_balancing();
         let experiment = live.trial.experiment();
         let sights = KeptExperiment::sights(&experiment.sights);
         let ended = KeptExperiment::ended(experiment.ending, &experiment.why);

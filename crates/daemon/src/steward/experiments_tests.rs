@@ -505,3 +505,68 @@ fn arms_without_the_kernels_balancing_need_it_off() {
         "who switched it is right"
     );
 }
+
+/// Attaches a program that would have the kernel balance.
+fn cooperate(steward: &mut Steward, pid: u32) {
+    let mut other = attach_request(&[pid], "packed");
+    other.set = [(BALANCING.to_owned(), "cooperate".to_owned())].into();
+    steward.attach(Peer::DAEMON, &other).unwrap();
+}
+
+#[test]
+fn the_kernel_balances_for_others_again_when_an_experiment_is_over() {
+    let (world, settings) = (machine(), Settings::new("experiment-over", ALLOWING));
+    let (mut steward, _gate) = world.steward(&settings);
+    cooperate(&mut steward, 200);
+    steward
+        .experiment(Peer::DAEMON, &balanced(100), None)
+        .unwrap();
+    pass(&world, &mut steward, LONG);
+    assert_eq!(found(&steward, 1).ending, Ending::Complete);
+    let balancing = world.state().balancing;
+    assert_eq!(balancing, Some(Balancing::Switched));
+}
+
+#[test]
+fn the_kernel_does_not_balance_for_others_under_off() {
+    for seed in 1..5 {
+        let (world, settings) = (machine(), Settings::new("experiment-beside-off", ALLOWING));
+        let (mut steward, _gate) = world.steward(&settings);
+        cooperate(&mut steward, 200);
+        let mut asked = balanced(100);
+        (asked.arms[0].policy, asked.seed) = (None, seed);
+        asked.arms[0].set.clear();
+        asked.metrics = vec!["watts".to_owned()];
+        let package = crate::scratch::Scratch::new("experiment-off-package");
+        world.state().package = Some(package.path().to_owned());
+        steward.experiment(Peer::DAEMON, &asked, None).unwrap();
+        pass(&world, &mut steward, LONG);
+        let experiment = found(&steward, 1);
+        let (ending, why) = (experiment.ending, experiment.why);
+        assert_eq!(ending, Ending::Complete, "seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn a_slice_in_which_the_switch_was_changed_does_not_count() {
+    let (world, settings) = (machine(), Settings::new("experiment-flip", ALLOWING));
+    let (mut steward, _gate) = world.steward(&settings);
+    cooperate(&mut steward, 200);
+    steward
+        .experiment(Peer::DAEMON, &balanced(100), None)
+        .unwrap();
+    while world.state().balancing.is_none() {
+        pass(&world, &mut steward, Duration::from_millis(100));
+    }
+    let before = found(&steward, 1).slices.len();
+    pass(&world, &mut steward, Duration::from_secs(1));
+    world.state().balancing = None;
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Failed);
+    let why = &experiment.why;
+    assert!(why.contains("switched kernel.numa_balancing off"), "{why}");
+    assert_eq!(experiment.slices.len(), before, "it is not counted");
+    let balancing = world.state().balancing;
+    assert_eq!(balancing, None, "who switched it is right");
+}

@@ -210,7 +210,7 @@ const DAEMON: Section = Section {
         Entry {
             spec: SettingSpec {
                 name: "allow_global",
-                kind: SettingKind::Bool { default: false },
+                kind: SettingKind::Bool(false),
                 help: "Whether numad may change a switch of the whole machine, which concerns all programs on it. \
                        There is one: `kernel.numa_balancing`, see `engine.balancing`. It is put back as it was.",
             },
@@ -626,12 +626,12 @@ const ENGINE: Section = Section {
         },
         per_program(SettingSpec {
             name: "move_threads",
-            kind: SettingKind::Bool { default: true },
+            kind: SettingKind::Bool(true),
             help: "Whether threads are moved.",
         }),
         per_program(SettingSpec {
             name: "move_pages",
-            kind: SettingKind::Bool { default: true },
+            kind: SettingKind::Bool(true),
             help: "Whether pages are moved.",
         }),
         Entry {
@@ -753,7 +753,7 @@ const fn per_program(spec: SettingSpec) -> Entry {
 const fn text(name: &'static str, default: &'static str, help: &'static str) -> SettingSpec {
     SettingSpec {
         name,
-        kind: SettingKind::Text { default },
+        kind: SettingKind::Text(default),
         help,
     }
 }
@@ -766,7 +766,7 @@ const fn choice(
 ) -> SettingSpec {
     SettingSpec {
         name,
-        kind: SettingKind::Choice { of, default },
+        kind: SettingKind::Choice(of, default),
         help,
     }
 }
@@ -780,7 +780,7 @@ const fn integer(
 ) -> SettingSpec {
     SettingSpec {
         name,
-        kind: SettingKind::Integer { min, max, default },
+        kind: SettingKind::Integer((min, max), default),
         help,
     }
 }
@@ -794,7 +794,7 @@ const fn float(
 ) -> SettingSpec {
     SettingSpec {
         name,
-        kind: SettingKind::Float { min, max, default },
+        kind: SettingKind::Float((min, max), default),
         help,
     }
 }

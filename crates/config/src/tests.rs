@@ -60,16 +60,12 @@ const FAKES: &[&dyn PolicyFactory] = &[
         &[
             SettingSpec {
                 name: "strict",
-                kind: SettingKind::Bool { default: false },
+                kind: SettingKind::Bool(false),
                 help: "Whether it is strict.",
             },
             SettingSpec {
                 name: "patience",
-                kind: SettingKind::Integer {
-                    min: 0,
-                    max: 9,
-                    default: 3,
-                },
+                kind: SettingKind::Integer((0, 9), 3),
                 help: "How patient it is.",
             },
         ],
@@ -123,20 +119,20 @@ fn every_setting_is_read() {
         let alone = |entry: &&Entry| entry.spec.name != "balancing";
         for entry in section.entries.iter().filter(alone) {
             let other = match entry.spec.kind {
-                SettingKind::Bool { default } => (!default).to_string(),
-                SettingKind::Integer { default, .. } if entry.rule == Rule::PowerOfTwo => {
+                SettingKind::Bool(default) => (!default).to_string(),
+                SettingKind::Integer(_, default) if entry.rule == Rule::PowerOfTwo => {
                     (default * 2).to_string()
                 }
-                SettingKind::Integer { default, .. } => (default + 1).to_string(),
-                SettingKind::Float { default, max, .. } if default + 0.25 > max => {
+                SettingKind::Integer(_, default) => (default + 1).to_string(),
+                SettingKind::Float((_, max), default) if default + 0.25 > max => {
                     (default - 0.25).to_string()
                 }
-                SettingKind::Float { default, .. } => (default + 0.25).to_string(),
-                SettingKind::Choice { of, default } => {
+                SettingKind::Float(_, default) => (default + 0.25).to_string(),
+                SettingKind::Choice(of, default) => {
                     format!("{:?}", of.iter().find(|word| **word != default).unwrap())
                 }
-                SettingKind::Text { .. } if entry.rule == Rule::PolicyName => "'none'".to_owned(),
-                SettingKind::Text { .. } => "'/elsewhere'".to_owned(),
+                SettingKind::Text(_) if entry.rule == Rule::PolicyName => "'none'".to_owned(),
+                SettingKind::Text(_) => "'/elsewhere'".to_owned(),
             };
             let text = format!("[{}]\n{} = {other}\n", section.name, entry.spec.name);
             let config = read(&[&text]).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -15,44 +15,20 @@ pub struct SettingSpec {
     pub help: &'static str,
 }
 
-/// Type, bounds and default of a setting. Bounds are inclusive.
+/// Type, bounds and default of a setting. Bounds are least and most, both inclusive; the default,
+/// which is the value when none is given, comes last.
 #[derive(Clone, Copy, Debug)]
 pub enum SettingKind {
     /// `true` or `false`.
-    Bool {
-        /// When not given.
-        default: bool,
-    },
+    Bool(bool),
     /// A whole number.
-    Integer {
-        /// Least.
-        min: i64,
-        /// Most.
-        max: i64,
-        /// When not given.
-        default: i64,
-    },
+    Integer((i64, i64), i64),
     /// A number.
-    Float {
-        /// Least.
-        min: f64,
-        /// Most.
-        max: f64,
-        /// When not given.
-        default: f64,
-    },
+    Float((f64, f64), f64),
     /// One of a few words.
-    Choice {
-        /// The words.
-        of: &'static [&'static str],
-        /// When not given.
-        default: &'static str,
-    },
+    Choice(&'static [&'static str], &'static str),
     /// Any text. A number is taken for the text that it is written as.
-    Text {
-        /// When not given.
-        default: &'static str,
-    },
+    Text(&'static str),
 }
 
 /// A value of a setting.
@@ -107,10 +83,10 @@ impl SettingSpec {
     #[must_use]
     pub fn default_value(&self) -> SettingValue {
         match self.kind {
-            SettingKind::Bool { default } => SettingValue::Bool(default),
-            SettingKind::Integer { default, .. } => SettingValue::Integer(default),
-            SettingKind::Float { default, .. } => SettingValue::Float(default),
-            SettingKind::Choice { default, .. } | SettingKind::Text { default } => {
+            SettingKind::Bool(default) => SettingValue::Bool(default),
+            SettingKind::Integer(_, default) => SettingValue::Integer(default),
+            SettingKind::Float(_, default) => SettingValue::Float(default),
+            SettingKind::Choice(_, default) | SettingKind::Text(default) => {
                 SettingValue::Text(default.to_owned())
             }
         }
@@ -122,28 +98,24 @@ impl SettingSpec {
     /// Says what would be right.
     pub fn check(&self, value: SettingValue) -> Result<SettingValue, SettingsError> {
         let value = match (self.kind, value) {
-            #[expect(clippy::cast_precision_loss, reason = "bounds are far below 2^52")]
-            (SettingKind::Float { .. }, SettingValue::Integer(whole)) => {
+            (SettingKind::Float(..), SettingValue::Integer(whole)) => {
                 SettingValue::Float(whole as f64)
             }
-            (
-                SettingKind::Text { .. },
-                value @ (SettingValue::Integer(_) | SettingValue::Float(_)),
-            ) => SettingValue::Text(value.to_string()),
+            (SettingKind::Text(_), value @ (SettingValue::Integer(_) | SettingValue::Float(_))) => {
+                SettingValue::Text(value.to_string())
+            }
             (_, value) => value,
         };
         let fits = match (self.kind, &value) {
-            (SettingKind::Bool { .. }, SettingValue::Bool(_))
-            | (SettingKind::Text { .. }, SettingValue::Text(_)) => true,
-            (SettingKind::Integer { min, max, .. }, SettingValue::Integer(number)) => {
+            (SettingKind::Bool(_), SettingValue::Bool(_))
+            | (SettingKind::Text(_), SettingValue::Text(_)) => true,
+            (SettingKind::Integer((min, max), _), SettingValue::Integer(number)) => {
                 (min..=max).contains(number)
             }
-            (SettingKind::Float { min, max, .. }, SettingValue::Float(number)) => {
+            (SettingKind::Float((min, max), _), SettingValue::Float(number)) => {
                 (min..=max).contains(number)
             }
-            (SettingKind::Choice { of, .. }, SettingValue::Text(word)) => {
-                of.contains(&word.as_str())
-            }
+            (SettingKind::Choice(of, _), SettingValue::Text(word)) => of.contains(&word.as_str()),
             _ => false,
         };
         if fits {
@@ -162,10 +134,10 @@ impl SettingSpec {
     /// Says what would be right.
     pub fn parse(&self, text: &str) -> Result<SettingValue, SettingsError> {
         let value = match self.kind {
-            SettingKind::Bool { .. } => text.parse().ok().map(SettingValue::Bool),
-            SettingKind::Integer { .. } => text.parse().ok().map(SettingValue::Integer),
-            SettingKind::Float { .. } => text.parse().ok().map(SettingValue::Float),
-            SettingKind::Choice { .. } | SettingKind::Text { .. } => None,
+            SettingKind::Bool(_) => text.parse().ok().map(SettingValue::Bool),
+            SettingKind::Integer(..) => text.parse().ok().map(SettingValue::Integer),
+            SettingKind::Float(..) => text.parse().ok().map(SettingValue::Float),
+            SettingKind::Choice(..) | SettingKind::Text(_) => None,
         };
         self.check(value.unwrap_or_else(|| SettingValue::Text(text.to_owned())))
     }
@@ -174,11 +146,11 @@ impl SettingSpec {
     #[must_use]
     pub fn expectation(&self) -> String {
         match self.kind {
-            SettingKind::Bool { .. } => "true or false".to_owned(),
-            SettingKind::Integer { min, max, .. } => format!("a whole number from {min} to {max}"),
-            SettingKind::Float { min, max, .. } => format!("a number from {min} to {max}"),
-            SettingKind::Choice { of, .. } => format!("one of {}", of.join(", ")),
-            SettingKind::Text { .. } => "a text".to_owned(),
+            SettingKind::Bool(_) => "true or false".to_owned(),
+            SettingKind::Integer((min, max), _) => format!("a whole number from {min} to {max}"),
+            SettingKind::Float((min, max), _) => format!("a number from {min} to {max}"),
+            SettingKind::Choice(of, _) => format!("one of {}", of.join(", ")),
+            SettingKind::Text(_) => "a text".to_owned(),
         }
     }
 }
@@ -322,28 +294,17 @@ mod tests {
     const SPECS: &[SettingSpec] = &[
         SettingSpec {
             name: "vector",
-            kind: SettingKind::Integer {
-                min: 1,
-                max: 4,
-                default: 4,
-            },
+            kind: SettingKind::Integer((1, 4), 4),
             help: "How many.",
         },
         SettingSpec {
             name: "factor",
-            kind: SettingKind::Float {
-                min: 1.0,
-                max: 9.0,
-                default: 2.0,
-            },
+            kind: SettingKind::Float((1.0, 9.0), 2.0),
             help: "How much.",
         },
         SettingSpec {
             name: "order",
-            kind: SettingKind::Choice {
-                of: &["up", "down"],
-                default: "up",
-            },
+            kind: SettingKind::Choice(&["up", "down"], "up"),
             help: "Which way.",
         },
     ];

@@ -29,10 +29,7 @@ use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
     name: "metric",
-    kind: SettingKind::Choice {
-        of: &["ipc", "model"],
-        default: "ipc",
-    },
+    kind: SettingKind::Choice(&["ipc", "model"], "ipc"),
     help: "What decides: instructions per cycle, measured in each placement where they are counted, or \
            the cost model without a trial.",
 };
@@ -40,22 +37,14 @@ const METRIC: SettingSpec = SettingSpec {
 /// The paper's.
 const WARM_UP_MS: SettingSpec = SettingSpec {
     name: "warm_up_ms",
-    kind: SettingKind::Integer {
-        min: 0,
-        max: 60_000,
-        default: 500,
-    },
+    kind: SettingKind::Integer((0, 60_000), 500),
     help: "How long a placement is in effect before it is measured, in milliseconds.",
 };
 
 /// The paper's.
 const MEASURE_MS: SettingSpec = SettingSpec {
     name: "measure_ms",
-    kind: SettingKind::Integer {
-        min: 1,
-        max: 60_000,
-        default: 150,
-    },
+    kind: SettingKind::Integer((1, 60_000), 150),
     help: "How long a placement is measured at least, in milliseconds; whole windows are.",
 };
 
@@ -77,7 +66,7 @@ const CONFIDENCE_MIN: f64 = 0.9;
 
 const PINNINGS: SettingSpec = SettingSpec {
     name: "pinnings",
-    kind: SettingKind::Text { default: "" },
+    kind: SettingKind::Text(""),
     help: "Processors by thread, pinnings with `/` between, as in 0,1,2,3/0,2,1,3; for the method as published alone.",
 };
 

@@ -21,11 +21,7 @@ use crate::seats::Seats;
 /// How much more even a plan must be.
 const TOLERANCE: SettingSpec = SettingSpec {
     name: "tolerance",
-    kind: SettingKind::Float {
-        min: 0.0,
-        max: 10.0,
-        default: 0.1,
-    },
+    kind: SettingKind::Float((0.0, 10.0), 0.1),
     help: "Threads move only if that lowers the highest load of a node by more than this share of \
            the mean load.",
 };

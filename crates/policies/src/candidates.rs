@@ -22,7 +22,7 @@ pub(crate) const AMONG: SettingSpec = among("deloc,ptb,locality,lapt,rclb,balanc
 pub(crate) const fn among(default: &'static str) -> SettingSpec {
     SettingSpec {
         name: "among",
-        kind: SettingKind::Text { default },
+        kind: SettingKind::Text(default),
         help: "The policies whose plans are considered, with commas between.",
     }
 }

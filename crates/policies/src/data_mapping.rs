@@ -46,18 +46,14 @@ use crate::proposals::move_page;
 /// Whether pages follow; shared by the policies that gather threads.
 pub(crate) const PAGES: SettingSpec = SettingSpec {
     name: "pages",
-    kind: SettingKind::Bool { default: true },
+    kind: SettingKind::Bool(true),
     help: "Let pages follow the threads that use them.",
 };
 
 /// How much more often than the mean the best node must use a page.
 pub(crate) const RATIO: SettingSpec = SettingSpec {
     name: "pages_ratio",
-    kind: SettingKind::Float {
-        min: 1.0,
-        max: 64.0,
-        default: 2.0,
-    },
+    kind: SettingKind::Float((1.0, 64.0), 2.0),
     help: "A page moves to the node that uses it most if that uses it this many times as often as \
            nodes do on average.",
 };
@@ -66,11 +62,7 @@ pub(crate) const RATIO: SettingSpec = SettingSpec {
 /// after 16 calls, two seconds of the shortest windows; the least, 8, still holds two calls of four accessors.
 pub(crate) const HISTORY: SettingSpec = SettingSpec {
     name: "pages_history",
-    kind: SettingKind::Integer {
-        min: 8,
-        max: 255,
-        default: 16,
-    },
+    kind: SettingKind::Integer((8, 255), 16),
     help: "Highest count of uses of a page from a node; beyond it all counts of the page are halved, \
            so that old uses fade.",
 };

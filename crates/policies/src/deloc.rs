@@ -57,17 +57,14 @@ use crate::stay::{keep_in_place, keep_the_silent};
 
 const GROUPS: SettingSpec = SettingSpec {
     name: "groups",
-    kind: SettingKind::Choice {
-        of: &["none", "temporal"],
-        default: "none",
-    },
+    kind: SettingKind::Choice(&["none", "temporal"], "none"),
     help: "Map by the last window, or by groups of pairs that talk at the same time, found in all \
            windows of the last while.",
 };
 
 const REFINE: SettingSpec = SettingSpec {
     name: "refine",
-    kind: SettingKind::Bool { default: true },
+    kind: SettingKind::Bool(true),
     help: "Refine what the pass over pairs leaves, so that groups of four and more are found.",
 };
 

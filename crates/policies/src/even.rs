@@ -17,7 +17,7 @@ use crate::proposals::move_page;
 /// Whether pages that all use alike are spread.
 pub(crate) const EVEN: SettingSpec = SettingSpec {
     name: "pages_even",
-    kind: SettingKind::Bool { default: true },
+    kind: SettingKind::Bool(true),
     help: "Spread pages that all nodes use alike, so that no memory controller has most of them.",
 };
 

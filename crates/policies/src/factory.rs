@@ -26,11 +26,7 @@ pub struct Factory {
 
 /// A setting that is a share.
 pub(crate) const fn share(default: f64) -> SettingKind {
-    SettingKind::Float {
-        min: 0.0,
-        max: 1.0,
-        default,
-    }
+    SettingKind::Float((0.0, 1.0), default)
 }
 
 impl PolicyFactory for Factory {

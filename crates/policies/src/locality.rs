@@ -17,10 +17,7 @@ use crate::matrix_choice::MatrixChoice;
 
 const ALGORITHM: SettingSpec = SettingSpec {
     name: "algorithm",
-    kind: SettingKind::Choice {
-        of: &["treematch", "drb", "kl", "search"],
-        default: "treematch",
-    },
+    kind: SettingKind::Choice(&["treematch", "drb", "kl", "search"], "treematch"),
     help: "How a plan is found from nothing: groups from the leaves of the machine up, halving of \
            threads and machine together, recursive Kernighan-Lin, or halving on several scales.",
 };

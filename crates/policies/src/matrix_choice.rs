@@ -14,10 +14,7 @@ impl MatrixChoice {
     /// hide a change (OnDeLoc-MPI, "Step 2").
     pub(crate) const SPEC: SettingSpec = SettingSpec {
         name: "matrix",
-        kind: SettingKind::Choice {
-            of: &["live", "decayed"],
-            default: "live",
-        },
+        kind: SettingKind::Choice(&["live", "decayed"], "live"),
         help: "Communication in the last window alone, or in all windows with older ones counting \
                less: steadier where samples are few, a window or two later when partners change.",
     };

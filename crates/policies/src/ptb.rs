@@ -54,11 +54,7 @@ use crate::kernel::Workspace;
 
 const C1: SettingSpec = SettingSpec {
     name: "c1",
-    kind: SettingKind::Float {
-        min: 1.0,
-        max: 32.0,
-        default: 1.0,
-    },
+    kind: SettingKind::Float((1.0, 32.0), 1.0),
     help: "C1 of the paper: the similarity of two threads on one node counts this many times; for \
            the method as published alone.",
 };
@@ -68,14 +64,14 @@ const C1: SettingSpec = SettingSpec {
 /// that both follow the cost of moves unless told otherwise.
 const C2: SettingSpec = SettingSpec {
     name: "c2",
-    kind: SettingKind::Text { default: "auto" },
+    kind: SettingKind::Text("auto"),
     help: "C2 of the paper (there 1.5), from 1 to 32: a page moves where its users have more than this \
            many times the bandwidth left; `auto` follows the measured cost of moves.",
 };
 
 const MIN_ACC: SettingSpec = SettingSpec {
     name: "min_acc",
-    kind: SettingKind::Text { default: "auto" },
+    kind: SettingKind::Text("auto"),
     help: "Min_Acc of the paper (there 16), from 1 to 65535: pages with fewer samples stay; `auto` follows \
            the measured cost of moves.",
 };

@@ -12,11 +12,7 @@ use crate::packed;
 
 const SEED: SettingSpec = SettingSpec {
     name: "seed",
-    kind: SettingKind::Integer {
-        min: 0,
-        max: 1_000_000_000,
-        default: 0,
-    },
+    kind: SettingKind::Integer((0, 1_000_000_000), 0),
     help: "Where the shuffle comes from; 0 takes the process number, or the seed of the simulator.",
 };
 

@@ -51,10 +51,7 @@ const FIT: SettingSpec = SettingSpec {
 
 const ORDER: SettingSpec = SettingSpec {
     name: "order",
-    kind: SettingKind::Choice {
-        of: &["descending", "ascending"],
-        default: "descending",
-    },
+    kind: SettingKind::Choice(&["descending", "ascending"], "descending"),
     help: "Whether groups and pairs that weigh most are placed first or last.",
 };
 

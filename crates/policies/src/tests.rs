@@ -135,7 +135,7 @@ fn table(specs: &[SettingSpec]) -> String {
         .iter()
         .map(|spec| {
             let default = match spec.kind {
-                SettingKind::Float { default, .. } => format!("{default:?}"),
+                SettingKind::Float(_, default) => format!("{default:?}"),
                 _ => spec.default_value().to_string(),
             };
             format!(

@@ -122,14 +122,14 @@ fn variants(specs: &[SettingSpec]) -> Vec<(Settings, u64)> {
     let mut variants = vec![(Settings::defaults(specs), SEEDS)];
     for spec in specs {
         let limits = match spec.kind {
-            SettingKind::Bool { default } => vec![SettingValue::Bool(!default)],
-            SettingKind::Integer { min, max, .. } => [min, max].map(SettingValue::Integer).to_vec(),
-            SettingKind::Float { min, max, .. } => [min, max].map(SettingValue::Float).to_vec(),
-            SettingKind::Choice { of, .. } => {
+            SettingKind::Bool(default) => vec![SettingValue::Bool(!default)],
+            SettingKind::Integer((min, max), _) => [min, max].map(SettingValue::Integer).to_vec(),
+            SettingKind::Float((min, max), _) => [min, max].map(SettingValue::Float).to_vec(),
+            SettingKind::Choice(of, _) => {
                 let words = of.iter().map(|&word| SettingValue::Text(word.to_owned()));
                 words.collect()
             }
-            SettingKind::Text { .. } => Vec::new(),
+            SettingKind::Text(_) => Vec::new(),
         };
         variants.extend(limits.into_iter().map(|limit| {
             let settings = Settings::with(specs, [(spec.name.to_owned(), limit)]);

@@ -198,7 +198,7 @@ fn mended(shell: Shell, name: &str, text: String) -> String {
             let mut text = text.replace("\n    or return\n", "\n    or return 0\n");
             if name == "numadctl" {
                 // Only flags have values there.
-                let names: Vec<&str> = policies::registry().iter().map(|one| one.name()).collect();
+                let names: Vec<&str> = policies::registry().iter().map(|one| one.name).collect();
                 text.push_str(&format!(
                     "complete -c numadctl -n \"__fish_numadctl_using_subcommand policies; and \
                      __fish_seen_subcommand_from show\" -f -a \"{}\"\n",
@@ -231,7 +231,7 @@ fn with_policies(command: clap::Command) -> clap::Command {
 }
 
 fn policy_names() -> PossibleValuesParser {
-    let names = policies::registry().iter().map(|policy| policy.name());
+    let names = policies::registry().iter().map(|policy| policy.name);
     PossibleValuesParser::new(names)
 }
 

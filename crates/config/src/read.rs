@@ -23,14 +23,14 @@ struct Given {
 /// Reads settings files one after the other; later ones win.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
-    policies: &'a [&'static dyn PolicyFactory],
+    policies: &'a [&'static PolicyFactory],
     files: Vec<&'a Path>,
     given: BTreeMap<String, Given>,
     pub(crate) problems: Problems,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(policies: &'a [&'static dyn PolicyFactory]) -> Self {
+    pub(crate) fn new(policies: &'a [&'static PolicyFactory]) -> Self {
         Self {
             policies,
             files: Vec::new(),
@@ -117,9 +117,9 @@ impl<'a> Reader<'a> {
         for (key, value) in in_order(tables) {
             let line = lines.number(key.span().start);
             let name = key.get_ref().as_ref();
-            let policy = self.policies.iter().find(|policy| policy.name() == name);
+            let policy = self.policies.iter().find(|policy| policy.name == name);
             match (policy, value.get_ref()) {
-                (Some(policy), DeValue::Table(table)) => self.read_policy(*policy, table, lines),
+                (Some(policy), DeValue::Table(table)) => self.read_policy(policy, table, lines),
                 (Some(_), _) => {
                     let text = format!(
                         "`{POLICY_SECTION}.{name}` must be a section: `[{POLICY_SECTION}.{name}]`"
@@ -134,17 +134,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_policy(&mut self, policy: &dyn PolicyFactory, table: &DeTable<'_>, lines: &Lines) {
+    fn read_policy(&mut self, policy: &PolicyFactory, table: &DeTable<'_>, lines: &Lines) {
         for (key, value) in in_order(table) {
             let line = lines.number(key.span().start);
             let name = key.get_ref().as_ref();
-            let Some(spec) = policy.settings().iter().find(|spec| spec.name == name) else {
-                let section = format!("{POLICY_SECTION}.{}", policy.name());
-                let known = policy.settings().iter().map(|spec| spec.name);
+            let Some(spec) = policy.settings.iter().find(|spec| spec.name == name) else {
+                let section = format!("{POLICY_SECTION}.{}", policy.name);
+                let known = policy.settings.iter().map(|spec| spec.name);
                 self.unknown_setting(line, name, &section, &known.collect::<Vec<_>>());
                 continue;
             };
-            let full = policy_setting(policy.name(), spec);
+            let full = policy_setting(policy.name, spec);
             if let Some(value) = self.take(line, &full, spec, value.get_ref()) {
                 self.keep(full, line, value);
             }
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
             self.problem(line, &text);
         }
         if let (Rule::PolicyName, SettingValue::Text(name)) = (entry.rule, value)
-            && !self.policies.iter().any(|policy| policy.name() == name)
+            && !self.policies.iter().any(|policy| policy.name == name)
         {
             let text = format!("setting `{full}`: {}", self.unknown_policy(name));
             self.problem(line, &text);
@@ -232,29 +232,29 @@ impl<'a> Reader<'a> {
             self.problem_at(&[cooperate, "daemon.allow_global"], text);
         }
         for policy in self.policies {
-            self.check_policy(*policy);
+            self.check_policy(policy);
         }
     }
 
     /// Lets the policy itself say whether its settings make sense together.
-    fn check_policy(&mut self, policy: &dyn PolicyFactory) {
+    fn check_policy(&mut self, policy: &PolicyFactory) {
         let names: Vec<String> = policy
-            .settings()
+            .settings
             .iter()
-            .map(|spec| policy_setting(policy.name(), spec))
+            .map(|spec| policy_setting(policy.name, spec))
             .collect();
         let given = policy
-            .settings()
+            .settings
             .iter()
             .zip(&names)
             .filter_map(|(spec, full)| {
                 let given = self.given.get(full)?;
                 Some((spec.name.to_owned(), given.value.clone()))
             });
-        let built = numad_core::Settings::with(policy.settings(), given)
-            .and_then(|settings| policy.build(&settings, 0));
+        let built = numad_core::Settings::with(policy.settings, given)
+            .and_then(|settings| (policy.build)(&settings, 0));
         if let Err(error) = built {
-            let blamed = format!("{POLICY_SECTION}.{}.{}", policy.name(), error.name);
+            let blamed = format!("{POLICY_SECTION}.{}.{}", policy.name, error.name);
             let text = format!("setting `{blamed}` {}", error.reason);
             let mut places = vec![blamed.as_str()];
             places.extend(names.iter().map(String::as_str));
@@ -304,10 +304,10 @@ impl<'a> Reader<'a> {
         let of_policies = self
             .policies
             .iter()
-            .filter(|policy| policy.settings().iter().any(|spec| spec.name == name));
+            .filter(|policy| policy.settings.iter().any(|spec| spec.name == name));
         let homes: Vec<String> = fixed
             .map(|section| format!("`[{}]`", section.name))
-            .chain(of_policies.map(|policy| format!("`[{POLICY_SECTION}.{}]`", policy.name())))
+            .chain(of_policies.map(|policy| format!("`[{POLICY_SECTION}.{}]`", policy.name)))
             .collect();
         if homes.is_empty() {
             String::new()
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
                 .map(|section| section.name)
                 .chain([POLICY_SECTION])
         };
-        if self.policies.iter().any(|policy| policy.name() == name) {
+        if self.policies.iter().any(|policy| policy.name == name) {
             return format!(
                 "section `[{name}]` is not known; did you mean `[{POLICY_SECTION}.{name}]`?"
             );
@@ -341,7 +341,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_policy(&self, name: &str) -> String {
-        let known: Vec<&str> = self.policies.iter().map(|policy| policy.name()).collect();
+        let known: Vec<&str> = self.policies.iter().map(|policy| policy.name).collect();
         match nearest(name, known.iter().copied()) {
             Some(known) => format!("policy `{name}` is not known; did you mean `{known}`?"),
             None => format!(

@@ -46,10 +46,10 @@ pub fn documented() -> Vec<SectionDoc> {
             .collect(),
     });
     let of_policies = schema::policies().iter().map(|policy| SectionDoc {
-        name: format!("{POLICY_SECTION}.{}", policy.name()),
-        help: policy.summary().to_owned(),
+        name: format!("{POLICY_SECTION}.{}", policy.name),
+        help: policy.summary.to_owned(),
         settings: policy
-            .settings()
+            .settings
             .iter()
             .map(|spec| setting_doc(spec, "", Effect::NextAttach))
             .collect(),
@@ -158,20 +158,20 @@ pub fn render_effective(config: &Config) -> String {
         text.push('\n');
     }
     for policy in schema::policies() {
-        push_policy(&mut text, config, *policy);
+        push_policy(&mut text, config, policy);
     }
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
 }
 
-fn push_policy(text: &mut String, config: &Config, policy: &dyn PolicyFactory) {
-    if policy.settings().is_empty() {
+fn push_policy(text: &mut String, config: &Config, policy: &PolicyFactory) {
+    if policy.settings.is_empty() {
         return;
     }
-    push(text, format_args!("[{POLICY_SECTION}.{}]\n", policy.name()));
-    for spec in policy.settings() {
-        push_value(text, config, spec, &policy_setting(policy.name(), spec));
+    push(text, format_args!("[{POLICY_SECTION}.{}]\n", policy.name));
+    for spec in policy.settings {
+        push_value(text, config, spec, &policy_setting(policy.name, spec));
     }
     text.push('\n');
 }

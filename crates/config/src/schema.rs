@@ -111,7 +111,7 @@ pub const POLICY_SECTION: &str = "policy";
 
 /// The policies whose settings may stand in a settings file.
 #[must_use]
-pub fn policies() -> &'static [&'static dyn PolicyFactory] {
+pub fn policies() -> &'static [&'static PolicyFactory] {
     policies::registry()
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use numad_core::published::Made;
 use numad_core::{
     IntervalLaw, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, SettingValue,
     Settings, SettingsError, Time,
@@ -20,42 +21,14 @@ use crate::{
 };
 
 #[derive(Debug)]
-struct Fake(&'static str, &'static [SettingSpec]);
-
-#[derive(Debug)]
 struct Silent;
 
 impl Policy for Silent {
     fn propose(&mut self, _now: Time, _program: &Program<'_>, _out: &mut Vec<Proposal>) {}
 }
 
-impl PolicyFactory for Fake {
-    fn name(&self) -> &'static str {
-        self.0
-    }
-
-    fn summary(&self) -> &'static str {
-        "Made up."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        self.1
-    }
-
-    /// Refuses to be both strict and slow.
-    fn build(&self, settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        if !self.1.is_empty() && settings.bool("strict") && settings.integer("patience") > 5 {
-            return Err(SettingsError {
-                name: "patience".to_owned(),
-                reason: "must not exceed 5 with `strict`".to_owned(),
-            });
-        }
-        Ok(Box::new(Silent))
-    }
-}
-
-const FAKES: &[&dyn PolicyFactory] = &[
-    &Fake(
+static FAKES: &[&PolicyFactory] = &[
+    &fake(
         "deloc",
         &[
             SettingSpec {
@@ -69,9 +42,34 @@ const FAKES: &[&dyn PolicyFactory] = &[
                 help: "How patient it is.",
             },
         ],
+        |settings, _seed| {
+            if settings.bool("strict") && settings.integer("patience") > 5 {
+                return Err(SettingsError {
+                    name: "patience".to_owned(),
+                    reason: "must not exceed 5 with `strict`".to_owned(),
+                });
+            }
+            Ok(Box::new(Silent))
+        },
     ),
-    &Fake("none", &[]),
+    &fake("none", &[], |_settings, _seed| Ok(Box::new(Silent))),
 ];
+
+const fn fake(
+    name: &'static str,
+    settings: &'static [SettingSpec],
+    build: fn(&Settings, u64) -> Made,
+) -> PolicyFactory {
+    PolicyFactory {
+        name,
+        summary: "Made up.",
+        settings,
+        seeks_gain: true,
+        goes_by_order: false,
+        published: None,
+        build,
+    }
+}
 
 fn read(texts: &[&str]) -> Result<Config, ConfigError> {
     let paths: Vec<PathBuf> = (0..texts.len())

@@ -296,8 +296,8 @@ fn not_of_one_program(full: &str) -> String {
         .unwrap_or(full);
     let meant = bare.split_once('.').filter(|(policy, name)| {
         let mut policies = schema::policies().iter();
-        let policy = policies.find(|known| known.name() == *policy);
-        policy.is_some_and(|policy| policy.settings().iter().any(|spec| spec.name == *name))
+        let policy = policies.find(|known| known.name == *policy);
+        policy.is_some_and(|policy| policy.settings.iter().any(|spec| spec.name == *name))
     });
     match meant {
         Some((policy, name)) => format!("is one of policy `{policy}`; write `{name}`"),
@@ -430,7 +430,7 @@ impl Config {
     }
 
     /// `values` must hold every setting of the schema and of these policies, checked.
-    pub(crate) fn from_values(values: Values, policies: &[&'static dyn PolicyFactory]) -> Self {
+    pub(crate) fn from_values(values: Values, policies: &[&'static PolicyFactory]) -> Self {
         Self {
             daemon: daemon(&values),
             overhead: Overhead {
@@ -445,7 +445,7 @@ impl Config {
             external: external(&values),
             policies: policies
                 .iter()
-                .map(|policy| (policy.name(), values.of_policy(*policy)))
+                .map(|policy| (policy.name, values.of_policy(policy)))
                 .collect(),
             values,
         }
@@ -626,7 +626,7 @@ fn external(values: &Values) -> External {
 pub(crate) struct Values(pub(crate) BTreeMap<String, SettingValue>);
 
 impl Values {
-    pub(crate) fn defaults(policies: &[&'static dyn PolicyFactory]) -> Self {
+    pub(crate) fn defaults(policies: &[&'static PolicyFactory]) -> Self {
         let fixed = SECTIONS.iter().flat_map(|section| {
             section.entries.iter().map(move |entry| {
                 (
@@ -637,19 +637,19 @@ impl Values {
         });
         let of_policies = policies.iter().flat_map(|policy| {
             policy
-                .settings()
+                .settings
                 .iter()
-                .map(move |spec| (policy_setting(policy.name(), spec), spec.default_value()))
+                .map(move |spec| (policy_setting(policy.name, spec), spec.default_value()))
         });
         Self(fixed.chain(of_policies).collect())
     }
 
-    fn of_policy(&self, policy: &dyn PolicyFactory) -> Settings {
-        let given = policy.settings().iter().filter_map(|spec| {
-            let value = self.0.get(&policy_setting(policy.name(), spec))?;
+    fn of_policy(&self, policy: &PolicyFactory) -> Settings {
+        let given = policy.settings.iter().filter_map(|spec| {
+            let value = self.0.get(&policy_setting(policy.name, spec))?;
             Some((spec.name.to_owned(), value.clone()))
         });
-        Settings::with(policy.settings(), given).expect("values were checked one by one")
+        Settings::with(policy.settings, given).expect("values were checked one by one")
     }
 
     fn text(&self, name: &str) -> &str {

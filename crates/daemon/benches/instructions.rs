@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 fn cases() -> Vec<String> {
     let mut cases = vec!["decode".to_owned(), "fold".to_owned()];
-    let policies = || policies::registry().iter().map(|factory| factory.name());
+    let policies = || policies::registry().iter().map(|factory| factory.name);
     for pages in [1_000, 65_000] {
         cases.extend(policies().map(|name| format!("close/{name}/{pages}")));
     }
@@ -200,20 +200,20 @@ impl Stage {
     fn new(policy: &str, spec: &WorldSpec) -> Self {
         let world = World::new(spec);
         let factory = policies::find(policy).expect("a policy of the registry");
-        let settings = Settings::defaults(factory.settings());
+        let settings = Settings::defaults(factory.settings);
         let pid = world.pids()[0];
         let topology: Arc<Topology> = Arc::clone(&spec.topology);
         let mut engine = Engine::new(topology, EngineOptions::for_pages_of(PAGE_BYTES));
         let attached = AttachSpec {
             pids: vec![pid],
-            policy: factory.build(&settings, 1).expect("defaults make a policy"),
+            policy: (factory.build)(&settings, 1).expect("defaults make a policy"),
             options: AttachOptions {
                 interval: IntervalLaw::OnDeLoc {
                     min: WINDOW,
                     max: WINDOW,
                     factor: 2.0,
                 },
-                require_gain: factory.seeks_gain(),
+                require_gain: factory.seeks_gain,
                 ..AttachOptions::default()
             },
         };

@@ -8,8 +8,8 @@ use topology::{CoreId, CpuId, TaskKey, Topology};
 
 use crate::cost::{MachineModel, Prices};
 use crate::matrix::CommMatrix;
-use crate::published::Published;
-use crate::setting::{SettingSpec, Settings, SettingsError};
+use crate::published::{Made, Published};
+use crate::setting::{SettingSpec, Settings};
 use crate::time::Time;
 
 /// Decides where the threads and pages of one program should be.
@@ -57,40 +57,27 @@ pub trait Policy: Send + fmt::Debug {
 }
 
 /// Makes policies of one kind.
-pub trait PolicyFactory: Sync + fmt::Debug {
+#[derive(Debug)]
+pub struct PolicyFactory {
     /// The name people type, lower case.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// One sentence: what it does and when it helps.
-    fn summary(&self) -> &'static str;
-
+    pub summary: &'static str,
     /// Its settings with bounds and defaults.
-    fn settings(&self) -> &'static [SettingSpec];
-
+    pub settings: &'static [SettingSpec],
     /// Whether it is after a gain, so that moves which do not pay are not made and a placement that
     /// made things worse is put back. False for one that people choose for what it does, such as a
     /// baseline; see `AttachOptions::require_gain`.
-    fn seeks_gain(&self) -> bool {
-        true
-    }
-
-    /// The method as its paper has it; none for a policy of no paper.
-    fn published(&self) -> Option<&'static Published> {
-        None
-    }
-
+    pub seeks_gain: bool,
     /// Whether the order in which tasks are listed is what it goes by, as for a baseline that fills
     /// node after node. For all others listing the same tasks in another order must not change what
     /// the placement costs, as far as tasks can be told apart by what they do.
-    fn goes_by_order(&self) -> bool {
-        false
-    }
-
-    /// Makes one. `seed` is the only randomness it gets.
-    ///
-    /// # Errors
-    /// Names the setting whose value makes no sense together with the others.
-    fn build(&self, settings: &Settings, seed: u64) -> Result<Box<dyn Policy>, SettingsError>;
+    pub goes_by_order: bool,
+    /// The method as its paper has it; none for a policy of no paper.
+    pub published: Option<&'static Published>,
+    /// Makes one, of settings and a seed, which is the only randomness it gets. Refuses naming the
+    /// setting whose value makes no sense together with the others.
+    pub build: fn(&Settings, u64) -> Made,
 }
 
 /// What a policy sees of one program at the end of a window.

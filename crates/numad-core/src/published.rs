@@ -44,18 +44,18 @@ pub struct Published {
 ///
 /// # Errors
 /// When the policy is of no paper, or a setting has no part in what was published, or the policy refuses its settings.
-pub fn build(factory: &dyn PolicyFactory, settings: &Settings, seed: u64, method: Method) -> Made {
+pub fn build(factory: &PolicyFactory, settings: &Settings, seed: u64, method: Method) -> Made {
     if method == Method::Ours {
-        return factory.build(settings, seed);
+        return (factory.build)(settings, seed);
     }
-    let Some(published) = factory.published() else {
+    let Some(published) = factory.published else {
         return Err(SettingsError {
             name: METHOD.to_owned(),
-            reason: format!("is `published`, but `{}` is of no paper", factory.name()),
+            reason: format!("is `published`, but `{}` is of no paper", factory.name),
         });
     };
     for (name, value) in settings.iter() {
-        let spec = factory.settings().iter().find(|spec| spec.name == name);
+        let spec = factory.settings.iter().find(|spec| spec.name == name);
         let is_default = spec.is_some_and(|spec| *value == spec.default_value());
         if !is_default && !published.takes.contains(&name) {
             return Err(SettingsError {
@@ -69,8 +69,8 @@ pub fn build(factory: &dyn PolicyFactory, settings: &Settings, seed: u64, method
 
 /// What the engine does around a policy, or around the method of its paper.
 #[must_use]
-pub fn around(factory: &dyn PolicyFactory, options: &AttachOptions) -> AttachOptions {
-    match factory.published() {
+pub fn around(factory: &PolicyFactory, options: &AttachOptions) -> AttachOptions {
+    match factory.published {
         Some(published) if options.method == Method::Published => AttachOptions {
             interval: published.interval,
             bind: published.bind,
@@ -83,7 +83,7 @@ pub fn around(factory: &dyn PolicyFactory, options: &AttachOptions) -> AttachOpt
             ..options.clone()
         },
         _ => AttachOptions {
-            require_gain: factory.seeks_gain(),
+            require_gain: factory.seeks_gain,
             ..options.clone()
         },
     }

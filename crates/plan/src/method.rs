@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn each_policy_plans_or_is_refused_with_a_reason() {
         for factory in policies::registry() {
-            let name = factory.name();
+            let name = factory.name;
             match Method::of(name) {
                 Ok(method) => assert_eq!(method.name(), name),
                 Err(failure) => {

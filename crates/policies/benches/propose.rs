@@ -42,8 +42,8 @@ fn with_pages(mut scene: Scene, pages: usize) -> Scene {
 
 fn build(name: &str) -> Box<dyn Policy> {
     let factory = policies::find(name).expect("the policy is in the registry");
-    let settings = Settings::defaults(factory.settings());
-    factory.build(&settings, 1).expect("defaults make a policy")
+    let settings = Settings::defaults(factory.settings);
+    (factory.build)(&settings, 1).expect("defaults make a policy")
 }
 
 fn propose(criterion: &mut Criterion) {

@@ -74,9 +74,10 @@ fn phases(criterion: &mut Criterion) {
     }
     group.bench_function("window/512 threads, 200000 pages", |bencher| {
         let factory = policies::find("ptb").expect("the policy is in the registry");
-        let settings = Settings::defaults(factory.settings());
-        let build =
-            || -> Box<dyn Policy> { factory.build(&settings, 1).expect("defaults make a policy") };
+        let settings = Settings::defaults(factory.settings);
+        let build = || -> Box<dyn Policy> {
+            (factory.build)(&settings, 1).expect("defaults make a policy")
+        };
         bencher.iter_batched(
             build,
             |mut policy| {

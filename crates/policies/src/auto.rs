@@ -10,13 +10,14 @@
 //! one's plan for threads is worth more. So `auto` is what the first is, and better where another
 //! sees more.
 
+use numad_core::PolicyFactory;
+
 use crate::candidates::{self, Candidates};
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::factory::Factory;
 
 /// Makes the policy `auto`.
-pub(crate) static AUTO: Factory = Factory {
+pub(crate) static AUTO: PolicyFactory = PolicyFactory {
     name: "auto",
     summary: "Asks other policies what they would do, and does what the cost model finds best, \
               or nothing.",

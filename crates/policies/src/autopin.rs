@@ -19,12 +19,12 @@ use std::time::Duration;
 
 use numad_core::evidence::{self, Scale};
 use numad_core::{
-    Certainty, Fate, Page, PageKey, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
+    Certainty, Fate, Page, PageKey, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind,
+    SettingSpec, Time,
 };
 
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::{Factory, share};
 use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
@@ -51,7 +51,7 @@ const MEASURE_MS: SettingSpec = SettingSpec {
 /// Two measurements of the same placement differ by about as much.
 const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: share(0.02),
+    kind: SettingKind::Float((0.0, 1.0), 0.02),
     help: "Another placement than the first is kept if it is this share faster.",
 };
 
@@ -71,7 +71,7 @@ const PINNINGS: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `autopin`.
-pub(crate) static AUTOPIN: Factory = Factory {
+pub(crate) static AUTOPIN: PolicyFactory = PolicyFactory {
     name: "autopin",
     summary: "Tries the plans of other policies one after the other, and keeps the one that runs \
               fastest.",

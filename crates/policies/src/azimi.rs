@@ -13,20 +13,19 @@
 //! dealt out. Then the plan competes with what is, see [`crate::board`]; pages stay, and a task that would
 //! leave its memory behind pays for that.
 
-use numad_core::{Policy, Program, Proposal, SettingSpec, Time};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Time};
 
 use crate::board::{self, Board};
-use crate::factory::{Factory, share};
 use crate::published::azimi::{deal, grow};
 
 const SIMILAR_MIN: SettingSpec = SettingSpec {
     name: "similar_min",
-    kind: share(0.2),
+    kind: SettingKind::Float((0.0, 1.0), 0.2),
     help: "A thread joins a cluster if this share of all it says is said to threads of that.",
 };
 
 /// Makes the policy `azimi`.
-pub(crate) static AZIMI: Factory = Factory {
+pub(crate) static AZIMI: PolicyFactory = PolicyFactory {
     name: "azimi",
     summary: "Clusters threads whose accesses other cores' caches answer; needs a source that \
               tells what answered.",

@@ -11,9 +11,10 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
+use numad_core::{
+    CommMatrix, Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
+};
 
-use crate::factory::Factory;
 use crate::matrix_choice::MatrixChoice;
 use crate::proposals::place_task;
 use crate::seats::Seats;
@@ -27,7 +28,7 @@ const TOLERANCE: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `balance`.
-pub(crate) static BALANCE: Factory = Factory {
+pub(crate) static BALANCE: PolicyFactory = PolicyFactory {
     name: "balance",
     summary: "Evens out communication over the nodes: helps where one memory controller is the \
               bottleneck.",

@@ -30,10 +30,9 @@
 
 use std::cmp::Reverse;
 
-use numad_core::{CommMatrix, Program, Proposal, Reason, SettingSpec, Task};
+use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
 use crate::amounts::times_counted;
-use crate::factory::share;
 use crate::figures::rounded;
 use crate::history::Group;
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace, refine};
@@ -47,7 +46,7 @@ mod naming;
 /// What a plan must bring near; shared by all policies that gather threads.
 pub(crate) const GAIN_MIN: SettingSpec = SettingSpec {
     name: "gain_min",
-    kind: share(0.05),
+    kind: SettingKind::Float((0.0, 1.0), 0.05),
     help: "Threads move only if this share of their communication becomes local.",
 };
 

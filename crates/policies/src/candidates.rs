@@ -74,17 +74,17 @@ impl Candidates {
                     "is `{list}`, but `{name}` cannot be asked by `{chooser}`; name policies that place"
                 )));
             }
-            if asked.iter().any(|known| known.name == factory.name()) {
+            if asked.iter().any(|known| known.name == factory.name) {
                 continue;
             }
-            let own = factory.settings();
+            let own = factory.settings;
             let shared = settings.iter().filter(|(name, _)| PASSED_ON.contains(name));
             let shared = shared.filter(|(name, _)| own.iter().any(|spec| spec.name == *name));
             let shared = shared.map(|(name, value)| (name.to_owned(), value.clone()));
             asked.push(Asked {
-                name: factory.name(),
-                by_order: factory.goes_by_order(),
-                policy: factory.build(&Settings::with(own, shared)?, seed)?,
+                name: factory.name,
+                by_order: factory.goes_by_order,
+                policy: (factory.build)(&Settings::with(own, shared)?, seed)?,
             });
         }
         if asked.is_empty() || asked.len() > MOST {

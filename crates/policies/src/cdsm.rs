@@ -9,10 +9,9 @@
 //! (OnDeLoc-MPI, section 3.1: three times more threads than ranks). Only *tasks* take part here: threads
 //! that used `busy_min` of a processor in the window.
 
-use numad_core::SettingSpec;
+use numad_core::{PolicyFactory, SettingKind, SettingSpec};
 
 use crate::board;
-use crate::factory::{Factory, share};
 use crate::gather::Gather;
 use crate::kernel::treematch;
 
@@ -20,12 +19,12 @@ use crate::kernel::treematch;
 /// leaves out helpers that poll.
 const BUSY_MIN: SettingSpec = SettingSpec {
     name: "busy_min",
-    kind: share(0.05),
+    kind: SettingKind::Float((0.0, 1.0), 0.05),
     help: "Threads that used a smaller share of a processor in the window do not count.",
 };
 
 /// Makes the policy `cdsm`.
-pub(crate) static CDSM: Factory = Factory {
+pub(crate) static CDSM: PolicyFactory = PolicyFactory {
     name: "cdsm",
     summary: "Brings busy threads that share pages together, by all windows so far, and leaves \
               pages alone.",

@@ -1,10 +1,11 @@
 //! LAPT's data mapping without thread mapping; the LAPT paper compares itself with it as Marathe.
 
+use numad_core::PolicyFactory;
+
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::Factory;
 
 /// Makes the policy `data-only`.
-pub(crate) static DATA_ONLY: Factory = Factory {
+pub(crate) static DATA_ONLY: PolicyFactory = PolicyFactory {
     name: "data-only",
     summary: "Moves pages to the node that uses them most and leaves threads alone: for threads \
               that are pinned already.",

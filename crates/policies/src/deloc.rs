@@ -39,7 +39,8 @@
 //! [`data_mapping`]: crate::data_mapping
 
 use numad_core::{
-    CommMatrix, Fate, Plan as Whole, Policy, Program, Proposal, SettingKind, SettingSpec, Time,
+    CommMatrix, Fate, Plan as Whole, Policy, PolicyFactory, Program, Proposal, SettingKind,
+    SettingSpec, Time,
 };
 
 use crate::amounts::could_wait;
@@ -47,7 +48,6 @@ use crate::board::{self, Board, Plan};
 use crate::data_mapping;
 use crate::deloc_map::{self, Talk};
 use crate::even::EVEN;
-use crate::factory::Factory;
 use crate::history::{Count, History};
 use crate::kernel::{Workspace, map};
 use crate::matrix_choice::MatrixChoice;
@@ -69,7 +69,7 @@ const REFINE: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `deloc`.
-pub(crate) static DELOC: Factory = Factory {
+pub(crate) static DELOC: PolicyFactory = PolicyFactory {
     name: "deloc",
     summary: "Brings threads that share memory together on a node with few moves, spreads the \
               pairs, lets pages follow.",

@@ -6,15 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use numad_core::{Policy, Program, Proposal, Reason, Time};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 use topology::{CoreId, CpuId, TaskKey, Topology};
 
-use crate::factory::Factory;
 use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `fixed`.
-pub(crate) static FIXED: Factory = Factory {
+pub(crate) static FIXED: PolicyFactory = PolicyFactory {
     name: "fixed",
     summary: "Binds each thread to a core of its own, in order of their numbers, once and for all.",
     settings: &[],

@@ -4,13 +4,12 @@
 //! A page is meant for node number `page mod N`, of the N nodes that have memory the program may use. Where that
 //! node is full the page stays. The nodes that have room at the start take turns.
 
-use numad_core::{Policy, Program, Proposal, Reason, Time};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
-use crate::factory::Factory;
 use crate::proposals::move_page;
 
 /// Makes the policy `interleave`.
-pub(crate) static INTERLEAVE: Factory = Factory {
+pub(crate) static INTERLEAVE: PolicyFactory = PolicyFactory {
     name: "interleave",
     summary: "Deals pages out to all nodes in turn, whoever uses them, and leaves threads alone.",
     settings: &[],

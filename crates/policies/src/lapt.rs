@@ -6,15 +6,16 @@
 //! keeps a placement until another is worth its moves, which `gain_min = 0` switches off. The interval
 //! is the engine's: `interval = lapt`.
 
+use numad_core::PolicyFactory;
+
 use crate::board;
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::Factory;
 use crate::gather::Gather;
 use crate::kernel::drb;
 use crate::matrix_choice::MatrixChoice;
 
 /// Makes the policy `lapt`.
-pub(crate) static LAPT: Factory = Factory {
+pub(crate) static LAPT: PolicyFactory = PolicyFactory {
     name: "lapt",
     summary: "Maps threads by dual recursive bipartitioning of what they share, and pages to the \
               node that uses them most.",

@@ -1,7 +1,7 @@
 //! One file per policy, and the registry.
 //!
 //! Adding a policy is one file and one line (docs/adding-a-policy.md has an example): write a
-//! [`Factory`] and its [`Policy`] in a file of its own, and name both under `policies!`
+//! [`PolicyFactory`] and its [`Policy`] in a file of its own, and name both under `policies!`
 //! below. From then on the daemon, the command line and the simulator know it, the tests of this
 //! crate bring it before `testkit::jury`, and they fail until `docs/policies.md` has its page. The
 //! other modules (`seats`, `matrix_choice`, `deloc_map`, `data_mapping`, `board`, `rounds`,
@@ -21,7 +21,6 @@ pub mod clusters;
 mod data_mapping;
 mod deloc_map;
 mod even;
-mod factory;
 mod figures;
 mod gather;
 mod history;
@@ -37,7 +36,6 @@ mod stay;
 
 use std::fmt;
 
-pub use factory::Factory;
 use numad_core::setting::nearest;
 use numad_core::{Policy, PolicyFactory};
 
@@ -46,7 +44,7 @@ macro_rules! policies {
     ($($visibility:vis $file:ident::$FACTORY:ident,)+) => {
         $($visibility mod $file;)+
 
-        static POLICIES: &[&dyn PolicyFactory] = &[$(&$file::$FACTORY),+];
+        static POLICIES: &[&PolicyFactory] = &[$(&$file::$FACTORY),+];
     };
 }
 
@@ -73,7 +71,7 @@ policies! {
 
 /// Every policy there is, in the order in which they are listed to people.
 #[must_use]
-pub fn registry() -> &'static [&'static dyn PolicyFactory] {
+pub fn registry() -> &'static [&'static PolicyFactory] {
     POLICIES
 }
 
@@ -81,11 +79,11 @@ pub fn registry() -> &'static [&'static dyn PolicyFactory] {
 ///
 /// # Errors
 /// Names the nearest known one, or all of them.
-pub fn find(name: &str) -> Result<&'static dyn PolicyFactory, UnknownPolicy> {
-    let known = registry().iter().find(|factory| factory.name() == name);
+pub fn find(name: &str) -> Result<&'static PolicyFactory, UnknownPolicy> {
+    let known = registry().iter().find(|factory| factory.name == name);
     known.copied().ok_or_else(|| UnknownPolicy {
         name: name.to_owned(),
-        nearest: nearest(name, registry().iter().map(|factory| factory.name())),
+        nearest: nearest(name, registry().iter().map(|factory| factory.name)),
     })
 }
 
@@ -115,7 +113,7 @@ impl fmt::Display for UnknownPolicy {
         match self.nearest {
             Some(name) => write!(f, "did you mean `{name}`?"),
             None => {
-                let names: Vec<&str> = registry().iter().map(|factory| factory.name()).collect();
+                let names: Vec<&str> = registry().iter().map(|factory| factory.name).collect();
                 write!(f, "there are {}", names.join(", "))
             }
         }

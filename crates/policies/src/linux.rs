@@ -5,11 +5,12 @@
 //! something only where that is on. A policy changes programs, never the machine: this one does not
 //! write `kernel.numa_balancing`, the administrator does.
 
-use crate::factory::Factory;
+use numad_core::PolicyFactory;
+
 use crate::none::Nothing;
 
 /// Makes the policy `linux`.
-pub(crate) static LINUX: Factory = Factory {
+pub(crate) static LINUX: PolicyFactory = PolicyFactory {
     name: "linux",
     summary: "Leaves placement to the kernel's own balancing (kernel.numa_balancing, which it \
               does not switch on).",

@@ -6,11 +6,10 @@
 //! the algorithm of one's choice, its parts named so that little moves. The cheaper one is taken if
 //! it is worth it, see [`crate::board`].
 
-use numad_core::{SettingKind, SettingSpec};
+use numad_core::{PolicyFactory, SettingKind, SettingSpec};
 
 use crate::board;
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::Factory;
 use crate::gather::Gather;
 use crate::kernel::{drb, kl, map, treematch};
 use crate::matrix_choice::MatrixChoice;
@@ -23,7 +22,7 @@ const ALGORITHM: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `locality`.
-pub(crate) static LOCALITY: Factory = Factory {
+pub(crate) static LOCALITY: PolicyFactory = PolicyFactory {
     name: "locality",
     summary: "Brings threads that share memory as near each other as the machine allows, and \
               pages after them.",

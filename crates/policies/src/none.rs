@@ -1,11 +1,9 @@
 //! Does nothing: the contestant that every other policy is measured against.
 
-use numad_core::{Policy, Program, Proposal, Time};
-
-use crate::factory::Factory;
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Time};
 
 /// Makes the policy `none`.
-pub(crate) static NONE: Factory = Factory {
+pub(crate) static NONE: PolicyFactory = PolicyFactory {
     name: "none",
     summary: "Watches and changes nothing: what every other policy is compared with.",
     settings: &[],

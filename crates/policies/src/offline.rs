@@ -45,11 +45,11 @@ pub fn at_first_look(
     matrix: &CommMatrix,
     cores: &[usize],
 ) -> Result<Option<Vec<Option<usize>>>, SettingsError> {
-    let factory = crate::registry().iter().find(|it| it.name() == name);
+    let factory = crate::registry().iter().find(|it| it.name == name);
     let Some(factory) = factory.filter(|_| OF_ONE_LOOK.contains(&name)) else {
         return Ok(None);
     };
-    let mut policy = factory.build(&Settings::defaults(factory.settings()), 0)?;
+    let mut policy = (factory.build)(&Settings::defaults(factory.settings), 0)?;
     let program = Program {
         topology,
         model: &MachineModel::new(topology),

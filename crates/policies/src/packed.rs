@@ -3,14 +3,13 @@
 //! A task that is not allowed on the node being filled goes to the first later or earlier node that
 //! is allowed and has room; one that has none stays where it is.
 
-use numad_core::{Policy, Program, Proposal, Reason, Time};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
-use crate::factory::Factory;
 use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `packed`.
-pub(crate) static PACKED: Factory = Factory {
+pub(crate) static PACKED: PolicyFactory = PolicyFactory {
     name: "packed",
     summary: "Fills node after node with threads in id order: neighbours by id share a node.",
     settings: &[],

@@ -42,13 +42,13 @@ use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps};
 use numad_core::{
-    Page, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, SettingsError, Time,
+    Page, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
+    SettingsError, Time,
 };
 
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
 use crate::board;
-use crate::factory::Factory;
 use crate::figures::whole;
 use crate::kernel::Workspace;
 
@@ -83,7 +83,7 @@ const GAIN_MIN: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `ptb`.
-pub(crate) static PTB: Factory = Factory {
+pub(crate) static PTB: PolicyFactory = PolicyFactory {
     name: "ptb",
     summary: "Groups threads that use the same pages, and gives pages out by the bandwidth that \
               is left.",

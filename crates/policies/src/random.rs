@@ -4,9 +4,10 @@
 //! Lea and Flood 2014), and the numbers give the order. So every window shuffles alike, and a task that comes last
 //! draws without disturbing what the others drew, as it would with a shuffle by exchanges.
 
-use numad_core::{Policy, Program, Proposal, Reason, SettingKind, SettingSpec, Time};
+use numad_core::{
+    Policy, PolicyFactory, Program, Proposal, Reason, SettingKind, SettingSpec, Time,
+};
 
-use crate::factory::Factory;
 use crate::kernel::Dice;
 use crate::packed;
 
@@ -17,7 +18,7 @@ const SEED: SettingSpec = SettingSpec {
 };
 
 /// Makes the policy `random`.
-pub(crate) static RANDOM: Factory = Factory {
+pub(crate) static RANDOM: PolicyFactory = PolicyFactory {
     name: "random",
     summary: "Shuffles threads over the nodes once, by seed: shows whether placement matters to \
               a program at all.",

@@ -27,25 +27,26 @@
 //! era are seen, or when someone has no place; otherwise the best of many deals, no better for the program than the
 //! first, would be waited for. What was said in an era before is forgotten ([`History::begin_era`]).
 
-use numad_core::{Fate, Plan, Policy, Program, Proposal, SettingKind, SettingSpec, Settings, Time};
+use numad_core::{
+    Fate, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings, Time,
+};
 
 use crate::board::{self, Board};
 use crate::data_mapping::{self, DataMapping};
-use crate::factory::{Factory, share};
 use crate::history::{Count, Group, History, Spoken};
 use crate::stay::keep_in_place;
 
 /// Equal parts are the paper's.
 const ALPHA: SettingSpec = SettingSpec {
     name: "alpha",
-    kind: share(0.5),
+    kind: SettingKind::Float((0.0, 1.0), 0.5),
     help: "How much of a pair's weight is how often it talks; the rest is how much it says.",
 };
 
 /// The goodness of fit at which k-means has groups enough.
 const FIT: SettingSpec = SettingSpec {
     name: "fit",
-    kind: share(0.9),
+    kind: SettingKind::Float((0.0, 1.0), 0.9),
     help: "Groups in time become more until they explain this share of the variance.",
 };
 
@@ -60,7 +61,7 @@ const ORDER: SettingSpec = SettingSpec {
 const YOUNG: usize = 4;
 
 /// Makes the policy `rclb`.
-pub(crate) static RCLB: Factory = Factory {
+pub(crate) static RCLB: PolicyFactory = PolicyFactory {
     name: "rclb",
     summary: "Deals pairs that talk at the same time out to all nodes, so that controllers share \
               the load evenly.",

@@ -3,13 +3,12 @@
 //! The N nodes are those that take tasks of this program at all: a node of memory alone would only
 //! load the one after it. A task whose node is full or forbidden goes to the next that is neither.
 
-use numad_core::{Policy, Program, Proposal, Reason, Time};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
-use crate::factory::Factory;
 use crate::packed;
 
 /// Makes the policy `scatter`.
-pub(crate) static SCATTER: Factory = Factory {
+pub(crate) static SCATTER: PolicyFactory = PolicyFactory {
     name: "scatter",
     summary: "Deals threads out to the nodes in turn: the most memory bandwidth for threads that \
               share nothing.",

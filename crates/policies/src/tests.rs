@@ -9,13 +9,13 @@ use super::*;
 #[track_caller]
 pub(crate) fn build(name: &str, settings: &[(&str, &str)]) -> Box<dyn Policy> {
     let factory = find(name).unwrap();
-    let specs = factory.settings();
+    let specs = factory.settings;
     let given = settings.iter().map(|&(name, text)| {
         let spec = numad_core::setting::find(specs, name).unwrap();
         (name.to_owned(), spec.parse(text).unwrap())
     });
     let settings = Settings::with(specs, given).unwrap();
-    factory.build(&settings, 1).unwrap()
+    (factory.build)(&settings, 1).unwrap()
 }
 
 /// What a new policy proposes in its first window.
@@ -48,7 +48,7 @@ pub(crate) fn nodes_after(name: &str, scene: &Scene) -> Vec<Option<usize>> {
 /// Every third policy of the registry, from one on, so that cores share the work.
 fn judge_every_third(from: usize) {
     for factory in registry().iter().skip(from).step_by(3) {
-        jury::judge(*factory);
+        jury::judge(factory);
     }
 }
 
@@ -80,14 +80,14 @@ fn none_and_linux_never_propose() {
 #[test]
 fn names_are_found_and_others_refused_with_the_nearest() {
     for factory in registry() {
-        assert_eq!(find(factory.name()).unwrap().name(), factory.name());
+        assert_eq!(find(factory.name).unwrap().name, factory.name);
     }
     let refusal = |name: &str| find(name).unwrap_err().to_string();
     assert_eq!(
         refusal("delok"),
         "there is no policy `delok`; did you mean `deloc`?"
     );
-    let names: Vec<&str> = registry().iter().map(|factory| factory.name()).collect();
+    let names: Vec<&str> = registry().iter().map(|factory| factory.name).collect();
     assert_eq!(
         refusal("magic"),
         format!("there is no policy `magic`; there are {}", names.join(", "))
@@ -98,7 +98,7 @@ fn names_are_found_and_others_refused_with_the_nearest() {
 fn names_and_settings_are_well_formed() {
     let mut names = Vec::new();
     for factory in registry() {
-        let name = factory.name();
+        let name = factory.name;
         assert!(
             name.chars()
                 .all(|letter| letter.is_ascii_lowercase() || letter == '-'),
@@ -106,14 +106,14 @@ fn names_and_settings_are_well_formed() {
         );
         assert!(!names.contains(&name), "{name} is there twice");
         names.push(name);
-        let sentences = factory.settings().iter().map(|spec| spec.help);
-        for sentence in sentences.chain([factory.summary()]) {
+        let sentences = factory.settings.iter().map(|spec| spec.help);
+        for sentence in sentences.chain([factory.summary]) {
             assert!(
                 sentence.ends_with('.') && sentence.starts_with(char::is_uppercase),
                 "{sentence}"
             );
         }
-        for spec in factory.settings() {
+        for spec in factory.settings {
             spec.check(spec.default_value()).unwrap();
         }
     }
@@ -155,14 +155,14 @@ fn table(specs: &[SettingSpec]) -> String {
 #[test]
 fn the_document_has_a_page_for_each_policy_with_its_settings() {
     for factory in registry() {
-        let name = factory.name();
+        let name = factory.name;
         let chapter = chapter(name).unwrap_or_else(|| panic!("docs/policies.md lacks `## {name}`"));
         assert!(
-            chapter.contains(factory.summary()),
+            chapter.contains(factory.summary),
             "`{name}` lacks its summary: {}",
-            factory.summary()
+            factory.summary
         );
-        let table = table(factory.settings());
+        let table = table(factory.settings);
         assert!(
             chapter.contains(&table),
             "settings of `{name}` should be\n\n{table}"

@@ -2,8 +2,6 @@
 
 #![forbid(unsafe_code)]
 
-use policies::Factory;
-
 #[path = "adding/owner.rs"]
 mod owner;
 

@@ -46,8 +46,8 @@ fn try_all(
 /// What `deloc` costs after one call, and how many tasks it moved.
 fn deloc(scene: &Scene) -> (f64, usize) {
     let factory = policies::find("deloc").expect("it is in the registry");
-    let settings = Settings::defaults(factory.settings());
-    let mut policy = factory.build(&settings, 0).expect("defaults are right");
+    let settings = Settings::defaults(factory.settings);
+    let mut policy = (factory.build)(&settings, 0).expect("defaults are right");
     let mut proposals: Vec<Proposal> = Vec::new();
     policy.propose(Time(0), &scene.as_program(), &mut proposals);
     let mut after = scene.clone();

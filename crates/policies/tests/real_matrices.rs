@@ -75,11 +75,9 @@ fn cost_after_with(policy: &str, given: &[(&str, &str)], seed: u64, scene: &Scen
         let value = SettingValue::Text(text.to_owned());
         (name.to_owned(), value)
     });
-    let settings = Settings::with(factory.settings(), given).expect("settings of a test are known");
+    let settings = Settings::with(factory.settings, given).expect("settings of a test are known");
     let mut out: Vec<Proposal> = Vec::new();
-    let mut policy = factory
-        .build(&settings, seed)
-        .expect("defaults make a policy");
+    let mut policy = (factory.build)(&settings, seed).expect("defaults make a policy");
     policy.propose(Time(0), &scene.as_program(), &mut out);
     let mut scene = scene.clone();
     scene.apply(&out);

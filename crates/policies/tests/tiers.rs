@@ -66,8 +66,8 @@ fn the_hottest_pages_fill_the_fast_memory_and_no_more() {
     free[fast_at] = 50 << 16;
     scene.free_bytes = free;
     let factory = policies::find("ptb").expect("it is in the registry");
-    let settings = Settings::defaults(factory.settings());
-    let mut policy = factory.build(&settings, 0).expect("defaults make a policy");
+    let settings = Settings::defaults(factory.settings);
+    let mut policy = (factory.build)(&settings, 0).expect("defaults make a policy");
     let mut out = Vec::new();
     policy.propose(Time(1), &scene.as_program(), &mut out);
     let moved: Vec<_> = out

@@ -193,7 +193,7 @@ fn answer(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Failure> {
 
 fn list(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "workloads: {}", WORKLOADS.join(", "))?;
-    let policies = policies::registry().iter().map(|factory| factory.name());
+    let policies = policies::registry().iter().map(|factory| factory.name);
     writeln!(out, "policies: {}", policies.collect::<Vec<_>>().join(", "))?;
     writeln!(out, "scenarios:")?;
     for named in SCENARIOS {

@@ -414,7 +414,7 @@ const LINE_BYTES: u64 = 64;
 /// # Errors
 /// Names a setting that is not known, or has no such value.
 pub(crate) fn attach_options(
-    factory: &dyn PolicyFactory,
+    factory: &PolicyFactory,
     given: &[(String, String)],
 ) -> Result<AttachOptions, SettingsError> {
     let given = given.iter().filter(|(name, _)| is_of_engine(name));
@@ -428,7 +428,7 @@ pub(crate) fn attach_options(
 /// # Errors
 /// As [`attach_options`].
 pub(crate) fn attach_options_for(
-    factory: &dyn PolicyFactory,
+    factory: &PolicyFactory,
     given: &[(String, String)],
     source: Source,
 ) -> Result<AttachOptions, SettingsError> {

@@ -244,7 +244,7 @@ fn program(survey: &Survey) -> Vec<Pid> {
 fn options(
     spec: &ReplaySpec,
     survey: &Survey,
-    factory: &dyn PolicyFactory,
+    factory: &PolicyFactory,
 ) -> Result<AttachOptions, RunError> {
     let mut options = driver::attach_options(factory, &spec.settings).map_err(unset)?;
     if let Some(window) = spec.window {

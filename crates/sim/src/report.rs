@@ -134,9 +134,7 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
     check_size(&scenario, threads, &topology)?;
     let factory = find(&scenario.policy)?;
     let settings = settings_of(factory, &scenario.settings)?;
-    let simulate = |scenario: &Scenario,
-                    factory: &'static dyn PolicyFactory,
-                    settings: &Settings| {
+    let simulate = |scenario: &Scenario, factory: &'static PolicyFactory, settings: &Settings| {
         let world = WorldSpec {
             topology: Arc::clone(&topology),
             workload: scenario.workload,
@@ -145,17 +143,17 @@ pub fn run(scenario: &Scenario) -> Result<Report, RunError> {
             faults: scenario.faults,
             cgroup_cpus: scenario.cgroup_cpus.clone(),
             seed: scenario.seed,
-            balancing: factory.name() == LINUX || scenario.balancing && factory.name() != "none",
+            balancing: factory.name == LINUX || scenario.balancing && factory.name != "none",
         };
         simulate(scenario, &world, factory, settings)
     };
     let (run, totals, undo_complete) = simulate(&scenario, factory, &settings)?;
     let outcome = summary(&totals, threads, &scenario);
-    let none = if factory.name() == "none" {
+    let none = if factory.name == "none" {
         outcome
     } else {
         let factory = find("none")?;
-        let settings = Settings::defaults(factory.settings());
+        let settings = Settings::defaults(factory.settings);
         let mut plain = scenario.clone();
         plain.settings.retain(|(name, _)| name != published::METHOD);
         let (_, totals, _) = simulate(&plain, factory, &settings)?;
@@ -183,7 +181,7 @@ pub(crate) const LINUX: &str = "linux";
 fn simulate(
     scenario: &Scenario,
     world: &WorldSpec,
-    factory: &'static dyn PolicyFactory,
+    factory: &'static PolicyFactory,
     settings: &Settings,
 ) -> Result<(Run, Totals, bool), RunError> {
     let duration = Duration::from_secs(u64::from(scenario.seconds));
@@ -214,7 +212,7 @@ fn simulate(
 
 /// What makes policies with these settings.
 pub(crate) fn builder(
-    factory: &'static dyn PolicyFactory,
+    factory: &'static PolicyFactory,
     settings: &Settings,
     seed: u64,
     method: Method,
@@ -238,15 +236,15 @@ pub(crate) fn load(spec: &str) -> Result<Topology, RunError> {
     })
 }
 
-pub(crate) fn find(name: &str) -> Result<&'static dyn PolicyFactory, RunError> {
+pub(crate) fn find(name: &str) -> Result<&'static PolicyFactory, RunError> {
     policies::find(name).map_err(|error| RunError::new(RunErrorKind::NotFound, error.to_string()))
 }
 
 pub(crate) fn settings_of(
-    factory: &dyn PolicyFactory,
+    factory: &PolicyFactory,
     typed: &[(String, String)],
 ) -> Result<Settings, RunError> {
-    let specs = factory.settings();
+    let specs = factory.settings;
     let values: Result<Vec<(String, SettingValue)>, _> = typed
         .iter()
         .filter(|(name, _)| !driver::is_of_engine(name))

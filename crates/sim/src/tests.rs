@@ -387,7 +387,7 @@ fn no_fault_breaks_a_rule() {
     ];
     let policies: Vec<&str> = policies::registry()
         .iter()
-        .map(|factory| factory.name())
+        .map(|factory| factory.name)
         .collect();
     for seed in 0..100_u64 {
         let pick = |count: usize| usize::try_from(seed).unwrap() % count;
@@ -416,7 +416,7 @@ fn a_cgroup_is_obeyed() {
             cgroup_cpus: cpus,
             threads: Some(6),
             seconds: 3,
-            ..scenario("4x4@10,21", "pairs", policy.name(), 2)
+            ..scenario("4x4@10,21", "pairs", policy.name, 2)
         };
         report(&scenario);
     }

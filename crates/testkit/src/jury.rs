@@ -86,11 +86,11 @@ const STEPS: usize = 8;
 /// # Panics
 /// With the first [`Breach`], and when the defaults of the settings are refused.
 #[track_caller]
-pub fn judge(factory: &dyn PolicyFactory) {
-    for (settings, seeds) in variants(factory.settings()) {
+pub fn judge(factory: &PolicyFactory) {
+    for (settings, seeds) in variants(factory.settings) {
         for seed in 0..seeds {
             if let Err(breach) = hear(factory, &settings, seed) {
-                panic!("policy `{}` with {settings:?}: {breach}", factory.name());
+                panic!("policy `{}` with {settings:?}: {breach}", factory.name);
             }
         }
     }
@@ -103,7 +103,7 @@ pub fn judge(factory: &dyn PolicyFactory) {
 ///
 /// # Panics
 /// When the policy cannot be built with these settings.
-pub fn hear(factory: &dyn PolicyFactory, settings: &Settings, seed: u64) -> Result<(), Breach> {
+pub fn hear(factory: &PolicyFactory, settings: &Settings, seed: u64) -> Result<(), Breach> {
     let trial = Trial {
         factory,
         settings,
@@ -142,7 +142,7 @@ fn variants(specs: &[SettingSpec]) -> Vec<(Settings, u64)> {
 
 /// One policy with one seed.
 struct Trial<'a> {
-    factory: &'a dyn PolicyFactory,
+    factory: &'a PolicyFactory,
     settings: &'a Settings,
     seed: u64,
 }
@@ -183,7 +183,7 @@ impl Trial<'_> {
     /// The same tasks are listed in another order.
     fn order(&self, dice: &mut Dice, scene: &Scene) -> Result<(), Breach> {
         // Two tasks say the same in all, and are not to be told apart.
-        if self.factory.goes_by_order() || scene.tasks.len() == 2 {
+        if self.factory.goes_by_order || scene.tasks.len() == 2 {
             return Ok(());
         }
         let mut scene = scene.clone();
@@ -248,7 +248,7 @@ impl Trial<'_> {
         let mut policy = self.policy();
         let proposals = propose(&mut *policy, Time(1), &scene);
         self.check(&scene, &proposals)?;
-        let silent = proposals.is_empty() || !self.factory.seeks_gain();
+        let silent = proposals.is_empty() || !self.factory.seeks_gain;
         self.require(Rule::Quiet, silent, || {
             format!("{proposals:?} about nothing")
         })?;
@@ -344,7 +344,7 @@ impl Trial<'_> {
     }
 
     fn policy(&self) -> Box<dyn Policy> {
-        let policy = self.factory.build(self.settings, self.seed);
+        let policy = (self.factory.build)(self.settings, self.seed);
         policy.expect("settings within their limits make a policy")
     }
 

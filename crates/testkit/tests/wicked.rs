@@ -4,45 +4,36 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use numad_core::{
-    Policy, PolicyFactory, Program, Proposal, Reason, SettingSpec, Settings, SettingsError, Time,
-};
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Settings, Time};
 use testkit::jury::{self, Rule};
 
 /// What a policy does in every window.
 type Act = fn(&Program<'_>, &mut Vec<Proposal>);
 
 /// A policy made of one function.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Wicked(Act);
 
-#[derive(Debug)]
-struct State {
-    act: Act,
-}
-
-impl Policy for State {
+impl Policy for Wicked {
     fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
-        (self.act)(program, out);
+        (self.0)(program, out);
     }
 }
 
-impl PolicyFactory for Wicked {
-    fn name(&self) -> &'static str {
-        "wicked"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Breaks a rule."
-    }
-
-    fn settings(&self) -> &'static [SettingSpec] {
-        &[]
-    }
-
-    fn build(&self, _settings: &Settings, _seed: u64) -> Result<Box<dyn Policy>, SettingsError> {
-        Ok(Box::new(State { act: self.0 }))
-    }
+/// What makes the policy of an act.
+macro_rules! wicked {
+    ($act:expr) => {{
+        const ACT: Act = $act;
+        &PolicyFactory {
+            name: "wicked",
+            summary: "Breaks a rule.",
+            settings: &[],
+            seeks_gain: true,
+            goes_by_order: false,
+            published: None,
+            build: |_settings, _seed| Ok(Box::new(Wicked(ACT))),
+        }
+    }};
 }
 
 fn place(task: usize, node: usize) -> Proposal {
@@ -55,10 +46,10 @@ fn place(task: usize, node: usize) -> Proposal {
 
 /// The rules that are broken over many seeds.
 #[track_caller]
-fn check(act: Act, expected: Rule) {
+fn check(policy: &PolicyFactory, expected: Rule) {
     let settings = Settings::defaults(&[]);
     let broken: Vec<Rule> = (0..100)
-        .filter_map(|seed| jury::hear(&Wicked(act), &settings, seed).err())
+        .filter_map(|seed| jury::hear(policy, &settings, seed).err())
         .map(|breach| breach.rule)
         .collect();
     assert!(broken.contains(&expected), "{expected:?} not in {broken:?}");
@@ -78,13 +69,13 @@ fn open_node(program: &Program<'_>, task: usize) -> Option<usize> {
 
 #[test]
 fn a_policy_that_does_nothing_is_acquitted() {
-    jury::judge(&Wicked(|_, _| {}));
+    jury::judge(wicked!(|_, _| {}));
 }
 
 #[test]
 fn an_excluded_node_is_noticed() {
     check(
-        |program, out| out.extend((0..program.tasks.len()).map(|task| place(task, 0))),
+        wicked!(|program, out| out.extend((0..program.tasks.len()).map(|task| place(task, 0)))),
         Rule::TaskExcluded,
     );
 }
@@ -92,13 +83,13 @@ fn an_excluded_node_is_noticed() {
 #[test]
 fn a_page_on_a_full_node_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             out.extend(program.pages.iter().map(|page| Proposal::MovePage {
                 page: page.key,
                 node: program.capacity.len() - 1,
                 reason: Reason::Order,
             }));
-        },
+        }),
         Rule::PageExcluded,
     );
 }
@@ -106,11 +97,11 @@ fn a_page_on_a_full_node_is_noticed() {
 #[test]
 fn a_task_proposed_twice_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             let first = program.tasks.first().and_then(|_| open_node(program, 0));
             out.extend(first.map(|node| place(0, node)));
             out.extend(first.map(|node| place(0, node)));
-        },
+        }),
         Rule::Repeated,
     );
 }
@@ -118,12 +109,12 @@ fn a_task_proposed_twice_is_noticed() {
 #[test]
 fn a_crowd_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             for (index, task) in program.tasks.iter().enumerate() {
                 let node = task.allowed.iter().position(|&allowed| allowed);
                 out.extend(node.map(|node| place(index, node)));
             }
-        },
+        }),
         Rule::Capacity,
     );
 }
@@ -131,7 +122,7 @@ fn a_crowd_is_noticed() {
 #[test]
 fn a_task_named_as_its_own_reason_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             let first = program.tasks.first().and_then(|_| open_node(program, 0));
             out.extend(first.map(|node| Proposal::PlaceTask {
                 task: 0,
@@ -141,7 +132,7 @@ fn a_task_named_as_its_own_reason_is_noticed() {
                     amount: 1,
                 },
             }));
-        },
+        }),
         Rule::Reason,
     );
 }
@@ -152,12 +143,12 @@ static HIDDEN: AtomicUsize = AtomicUsize::new(0);
 #[test]
 fn hidden_input_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             if HIDDEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
                 let first = program.tasks.first().and_then(|_| open_node(program, 0));
                 out.extend(first.map(|node| place(0, node)));
             }
-        },
+        }),
         Rule::Reproducible,
     );
 }
@@ -165,13 +156,13 @@ fn hidden_input_is_noticed() {
 #[test]
 fn a_decision_by_thread_number_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             if let Some(task) = program.tasks.first()
                 && task.key.pid.0 == 1000
             {
                 out.extend(open_node(program, 0).map(|node| place(0, node)));
             }
-        },
+        }),
         Rule::Labels,
     );
 }
@@ -179,12 +170,12 @@ fn a_decision_by_thread_number_is_noticed() {
 #[test]
 fn a_decision_by_the_order_of_tasks_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             let tasks = program.tasks.len();
             let first = (0..tasks).find(|&task| program.live.row_sum(task) > 0);
             let placed = first.and_then(|task| Some((task, open_node(program, task)?)));
             out.extend(placed.map(|(task, node)| place(task, node)));
-        },
+        }),
         Rule::Order,
     );
 }
@@ -192,10 +183,10 @@ fn a_decision_by_the_order_of_tasks_is_noticed() {
 #[test]
 fn restlessness_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             let first = program.tasks.first().and_then(|_| open_node(program, 0));
             out.extend(first.map(|node| place(0, node)));
-        },
+        }),
         Rule::Settles,
     );
 }
@@ -203,12 +194,12 @@ fn restlessness_is_noticed() {
 #[test]
 fn talk_about_nothing_is_noticed() {
     check(
-        |program, out| {
+        wicked!(|program, out| {
             let first = program.tasks.first().filter(|task| task.node.is_none());
             if program.samples == 0 && first.is_some() {
                 out.extend(open_node(program, 0).map(|node| place(0, node)));
             }
-        },
+        }),
         Rule::Quiet,
     );
 }

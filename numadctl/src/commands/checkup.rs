@@ -143,7 +143,7 @@ fn shadows(tape: &[u8]) -> Vec<(String, f64)> {
         let (replayed, untouched) = report.local_shares?;
         Some((name.to_owned(), replayed - untouched))
     };
-    let names = policies::registry().iter().map(|policy| policy.name());
+    let names = policies::registry().iter().map(|policy| policy.name);
     let mut gains: Vec<(String, f64)> = names
         .filter(|name| !NO_SHADOW.contains(name))
         .filter_map(gain)

@@ -31,8 +31,8 @@ pub(super) fn list(
             // Others are programs outside of numad.
             let known = policies::registry()
                 .iter()
-                .find(|policy| policy.name() == name);
-            let published = known.and_then(|policy| policy.published());
+                .find(|policy| policy.name == name);
+            let published = known.and_then(|policy| policy.published);
             if plain.json {
                 return out.json(&render::policies::json_page(row, published));
             }
@@ -64,10 +64,10 @@ fn built_in() -> Vec<PolicyRow> {
     policies::registry()
         .iter()
         .map(|policy| PolicyRow {
-            name: policy.name().to_owned(),
-            summary: policy.summary().to_owned(),
+            name: policy.name.to_owned(),
+            summary: policy.summary.to_owned(),
             settings: policy
-                .settings()
+                .settings
                 .iter()
                 .map(|spec| SettingRow {
                     name: spec.name.to_owned(),

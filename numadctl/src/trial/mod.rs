@@ -106,7 +106,7 @@ fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
                 Failure::new(ErrorKind::NotFound, error.to_string())
                     .remedy("see `numadctl policies`; `off` stands for no policy at all")
             })?;
-            if published && factory.published().is_none() {
+            if published && factory.published.is_none() {
                 let text = format!("`{arm}` cannot be: `{policy}` is of no paper");
                 return Err(
                     Failure::new(ErrorKind::Usage, text).remedy(format!("write `{policy}`"))

@@ -247,9 +247,9 @@ pub(crate) struct Contestant {
 pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec<Contestant>> {
     let policies: Vec<&str> = if policies.iter().any(|name| name == "all") {
         let every = policies::registry().iter();
-        every.map(|factory| factory.name()).collect()
+        every.map(|factory| factory.name).collect()
     } else {
-        let known = policies.iter().map(|name| Ok(policies::find(name)?.name()));
+        let known = policies.iter().map(|name| Ok(policies::find(name)?.name));
         known.collect::<Result<_>>()?
     };
     let contestant = |name: &str, before: &str, prefix: &'static str| Contestant {

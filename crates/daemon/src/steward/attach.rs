@@ -31,14 +31,14 @@ const INIT: Pid = Pid(1);
 
 /// The policy that a request names.
 pub(super) enum Chosen {
-    Own(&'static dyn PolicyFactory, Settings),
+    Own(&'static PolicyFactory, Settings),
     External(Launch),
 }
 
 impl Chosen {
     fn name(&self) -> String {
         match self {
-            Self::Own(factory, _) => factory.name().to_owned(),
+            Self::Own(factory, _) => factory.name.to_owned(),
             Self::External(launch) => launch.name(),
         }
     }
@@ -56,7 +56,7 @@ impl Chosen {
     /// What the engine does around it. What comes from outside has to pay, whatever it is after.
     fn around(&self, options: &AttachOptions) -> AttachOptions {
         match self {
-            Self::Own(factory, _) => published::around(*factory, options),
+            Self::Own(factory, _) => published::around(factory, options),
             Self::External(_) => AttachOptions {
                 require_gain: true,
                 ..options.clone()
@@ -301,10 +301,10 @@ impl Steward {
         let factory = policies::find(name).map_err(|error| {
             Failure::new(ErrorKind::NotFound, error.to_string()).remedy("see `numadctl policies`")
         })?;
-        let specs = factory.settings();
-        let refused = |error: SettingsError| bad_setting(factory.name(), &error);
+        let specs = factory.settings;
+        let refused = |error: SettingsError| bad_setting(factory.name, &error);
         // What the settings file says of a policy is no part of what was published.
-        let own = config.policy(factory.name());
+        let own = config.policy(factory.name);
         let own = own.filter(|_| request.set.get(METHOD).is_none_or(|how| how != "published"));
         let mut given: Vec<(String, SettingValue)> = own
             .into_iter()
@@ -327,8 +327,8 @@ impl Steward {
     ) -> Result<(Box<dyn Policy>, Option<external::Tally>), Failure> {
         match chosen {
             Chosen::Own(factory, settings) => {
-                let refused = |error: SettingsError| bad_setting(factory.name(), &error);
-                let built = published::build(*factory, settings, seed, method);
+                let refused = |error: SettingsError| bad_setting(factory.name, &error);
+                let built = published::build(factory, settings, seed, method);
                 Ok((built.map_err(refused)?, None))
             }
             Chosen::External(_) if method == Method::Published => Err(Failure::new(

@@ -256,7 +256,7 @@ impl Steward {
     pub fn policies(&self) -> Vec<PolicyRow> {
         policies::registry()
             .iter()
-            .map(|factory| self.policy_row(*factory))
+            .map(|factory| self.policy_row(factory))
             .chain(self.external_policies())
             .collect()
     }
@@ -447,14 +447,14 @@ impl Steward {
         }
     }
 
-    fn policy_row(&self, factory: &dyn PolicyFactory) -> PolicyRow {
+    fn policy_row(&self, factory: &PolicyFactory) -> PolicyRow {
         let values = self
             .parts
             .config
-            .policy(factory.name())
+            .policy(factory.name)
             .map(in_words)
             .unwrap_or_default();
-        let settings = factory.settings().iter().map(|spec| {
+        let settings = factory.settings.iter().map(|spec| {
             let default = spec.default_value().to_string();
             SettingRow {
                 name: spec.name.to_owned(),
@@ -468,8 +468,8 @@ impl Steward {
             }
         });
         PolicyRow {
-            name: factory.name().to_owned(),
-            summary: factory.summary().to_owned(),
+            name: factory.name.to_owned(),
+            summary: factory.summary.to_owned(),
             settings: settings.collect(),
         }
     }

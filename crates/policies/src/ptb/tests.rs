@@ -140,8 +140,8 @@ fn bad_numbers_are_refused_by_name() {
     let refusal = |name: &str, text: &str| {
         let factory = crate::find("ptb").unwrap();
         let value = numad_core::SettingValue::Text(text.to_owned());
-        let settings = Settings::with(factory.settings(), [(name.to_owned(), value)]).unwrap();
-        factory.build(&settings, 0).unwrap_err().to_string()
+        let settings = Settings::with(factory.settings, [(name.to_owned(), value)]).unwrap();
+        (factory.build)(&settings, 0).unwrap_err().to_string()
     };
     assert_eq!(
         refusal("c2", "often"),
@@ -167,7 +167,7 @@ fn settings_that_are_texts_face_the_jury_too() {
                 numad_core::SettingValue::Text(text.to_owned()),
             )
         });
-        let settings = Settings::with(factory.settings(), given).unwrap();
+        let settings = Settings::with(factory.settings, given).unwrap();
         for seed in 0..40 {
             jury::hear(factory, &settings, seed).unwrap();
         }

@@ -452,7 +452,7 @@ fn cores_are_as_far_apart_as_the_tree_says() {
 /// What a method as published asks for in its first window.
 fn asked(name: &str, scene: &Scene) -> (Vec<Proposal>, Box<dyn Policy>) {
     let factory = crate::find(name).unwrap();
-    let settings = numad_core::Settings::defaults(factory.settings());
+    let settings = numad_core::Settings::defaults(factory.settings);
     let method = numad_core::Method::Published;
     let mut policy = numad_core::published::build(factory, &settings, 1, method).unwrap();
     let mut out = Vec::new();
@@ -501,10 +501,10 @@ fn methods_of_no_paper_and_settings_of_none_are_refused() {
     let refused = |name: &str, set: &[(&str, &str)]| {
         let factory = crate::find(name).unwrap();
         let given = set.iter().map(|&(name, text)| {
-            let spec = numad_core::setting::find(factory.settings(), name).unwrap();
+            let spec = numad_core::setting::find(factory.settings, name).unwrap();
             (name.to_owned(), spec.parse(text).unwrap())
         });
-        let settings = numad_core::Settings::with(factory.settings(), given).unwrap();
+        let settings = numad_core::Settings::with(factory.settings, given).unwrap();
         let method = numad_core::Method::Published;
         let built = numad_core::published::build(factory, &settings, 1, method);
         built.err().map(|error| error.to_string())

@@ -46,10 +46,10 @@ fn mapped(
 ) -> Vec<Option<usize>> {
     let factory = crate::find(name).unwrap();
     let given = set.iter().map(|&(name, text)| {
-        let spec = numad_core::setting::find(factory.settings(), name).unwrap();
+        let spec = numad_core::setting::find(factory.settings, name).unwrap();
         (name.to_owned(), spec.parse(text).unwrap())
     });
-    let settings = Settings::with(factory.settings(), given).unwrap();
+    let settings = Settings::with(factory.settings, given).unwrap();
     let mut policy =
         numad_core::published::build(factory, &settings, 1, Method::Published).unwrap();
     let mut nodes = vec![None; scene.tasks.len()];

@@ -1,11 +1,9 @@
 //! Owner: a page belongs to the thread that uses it most.
 
-use numad_core::{Policy, Program, Proposal, Reason, Time};
-
-use crate::Factory;
+use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
 /// Makes the policy `owner`.
-pub(crate) static OWNER: Factory = Factory {
+pub(crate) static OWNER: PolicyFactory = PolicyFactory {
     name: "owner",
     summary: "Puts each page on the node of the thread that uses it most.",
     settings: &[],

@@ -78,7 +78,7 @@ impl Matrix {
             let best = best.unwrap_or(auto);
             let behind = 1.0 - speed(auto) / speed(best);
             check.ask(behind <= BEHIND_BEST, || {
-                let (place, name) = (self.place(machine, row), self.plan.policies[best].name());
+                let (place, name) = (self.place(machine, row), self.plan.policies[best].name);
                 format!("{place}: {:.1} % behind `{name}`", behind * 100.0)
             });
         }
@@ -204,14 +204,14 @@ impl Matrix {
         broken: impl Fn(&super::Measured) -> Option<String>,
     ) {
         for (policy, factory) in self.plan.policies.iter().enumerate() {
-            if !factory.seeks_gain() || [LINUX, "none"].contains(&factory.name()) {
+            if !factory.seeks_gain || [LINUX, "none"].contains(&factory.name) {
                 continue;
             }
             for (machine, row) in self.plan.places() {
                 if concerns(self.plan.rows[row]) {
                     let why = broken(self.cell(machine, row, policy));
                     check.ask(why.is_none(), || {
-                        let (name, place) = (factory.name(), self.place(machine, row));
+                        let (name, place) = (factory.name, self.place(machine, row));
                         format!("{name} on {place}: {}", why.unwrap_or_default())
                     });
                 }
@@ -225,11 +225,7 @@ impl Matrix {
             for (policy, factory) in self.plan.policies.iter().enumerate() {
                 let count = self.cell(machine, row, policy).violations;
                 check.ask(count == 0, || {
-                    format!(
-                        "{} on {}: {count}",
-                        factory.name(),
-                        self.place(machine, row)
-                    )
+                    format!("{} on {}: {count}", factory.name, self.place(machine, row))
                 });
             }
         }
@@ -294,40 +290,31 @@ impl Check {
 
 #[cfg(test)]
 mod tests {
-    use numad_core::{Policy, PolicyFactory, SettingSpec, Settings, SettingsError};
+    use numad_core::PolicyFactory;
 
     use super::super::{Bandwidth, Best, Conditions, Machine, Measured, Plan, Row, Site};
     use super::*;
 
-    #[derive(Debug)]
-    struct Named(&'static str);
+    static CONTESTANTS: [PolicyFactory; 6] = [
+        named("none"),
+        named("linux"),
+        named("locality"),
+        named("deloc"),
+        named("ptb"),
+        named("auto"),
+    ];
 
-    impl PolicyFactory for Named {
-        fn name(&self) -> &'static str {
-            self.0
-        }
-        fn summary(&self) -> &'static str {
-            "Is not built."
-        }
-        fn settings(&self) -> &'static [SettingSpec] {
-            &[]
-        }
-        fn build(&self, _: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-            Err(SettingsError {
-                name: self.0.to_owned(),
-                reason: "does not exist".to_owned(),
-            })
+    const fn named(name: &'static str) -> PolicyFactory {
+        PolicyFactory {
+            name,
+            summary: "Is not built.",
+            settings: &[],
+            seeks_gain: true,
+            goes_by_order: false,
+            published: None,
+            build: |_, _| unreachable!("nobody builds it"),
         }
     }
-
-    const CONTESTANTS: [&Named; 6] = [
-        &Named("none"),
-        &Named("linux"),
-        &Named("locality"),
-        &Named("deloc"),
-        &Named("ptb"),
-        &Named("auto"),
-    ];
 
     const CALM: Measured = Measured {
         speed: 0.5,
@@ -352,9 +339,9 @@ mod tests {
             .to_vec();
         let mut cells = Vec::new();
         for row in &rows {
-            for policy in CONTESTANTS {
+            for policy in &CONTESTANTS {
                 let mut cell = CALM;
-                change(row.name, policy.0, &mut cell);
+                change(row.name, policy.name, &mut cell);
                 cells.push(cell);
             }
         }
@@ -369,7 +356,7 @@ mod tests {
                 }],
                 bandwidth: Bandwidth::Measured,
                 rows,
-                policies: CONTESTANTS.map(|one| one as &dyn PolicyFactory).to_vec(),
+                policies: CONTESTANTS.iter().collect(),
                 seeds: 1,
                 windows: 12,
                 law: numad_core::IntervalLaw::CALM,

@@ -129,7 +129,7 @@ impl Matrix {
             escaped(&site.about())
         )?;
         for factory in &self.plan.policies {
-            write!(out, "<th>{}</th>", escaped(factory.name()))?;
+            write!(out, "<th>{}</th>", escaped(factory.name))?;
         }
         writeln!(out, "</tr></thead><tbody>")?;
         for (row, workload) in self.plan.rows.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Matrix {
             "{}, {}, {}: {:.1} % of linux, {:.1} % of the search; local {:.0} % (in the end {:.0} %), \
              imbalance {:.2}, busiest controller {:.0} % in the end; {:.0} threads and {:.0} pages moved; settled \
              after {} windows ({} moves after the fifth), follows after {}",
-            self.plan.policies[policy].name(),
+            self.plan.policies[policy].name,
             self.plan.rows[row].name,
             self.plan.machines[machine].name(),
             self.over_linux(machine, row, policy) * 100.0,

@@ -71,7 +71,7 @@ impl Matrix {
              included. The best policy of a row is bold. *busiest*: use of the busiest controller under \
              `linux` in the end.\n"
         )?;
-        let names: Vec<&str> = self.plan.policies.iter().map(|one| one.name()).collect();
+        let names: Vec<&str> = self.plan.policies.iter().map(|one| one.name).collect();
         writeln!(
             out,
             "| machine | workload | busiest | {} | search |",
@@ -128,7 +128,7 @@ impl Matrix {
             writeln!(
                 out,
                 "| {} | {:.1} % | {:.1} % | {:.1} % | {:.0} % | {:.2} | {:.0} | {:.0} | {settled} | {} |",
-                factory.name(),
+                factory.name,
                 over * 100.0,
                 least * 100.0,
                 of_best * 100.0,
@@ -200,7 +200,7 @@ impl Matrix {
                     site.conditions.memory,
                     self.plan.rows[row].name,
                     self.plan.rows[row].threads(&site.topology),
-                    factory.name(),
+                    factory.name,
                     self.over_linux(machine, row, policy),
                     self.of_best(machine, row, policy),
                     cell.speed,
@@ -240,7 +240,7 @@ impl Matrix {
             let site = &self.plan.machines[machine];
             let (name, memory) = (site.machine.name, site.conditions.memory);
             let workload = self.plan.rows[row].name;
-            let policy = self.plan.policies[cell % policies].name();
+            let policy = self.plan.policies[cell % policies].name;
             for window in rows {
                 let seen = &window.summary;
                 text.push_str(&format!(
@@ -278,7 +278,7 @@ impl Matrix {
                 .unwrap_or(Follow::NotAsked);
             text.push_str(&format!(
                 "{:12} {:9.1} % {:5.1} % {:8.1} % {settled:8} {:>8}\n",
-                factory.name(),
+                factory.name,
                 over * 100.0,
                 least * 100.0,
                 of_best * 100.0,

@@ -87,7 +87,7 @@ pub struct Plan {
     machines: Vec<Site>,
     bandwidth: Bandwidth,
     rows: Vec<&'static Row>,
-    policies: Vec<&'static dyn PolicyFactory>,
+    policies: Vec<&'static PolicyFactory>,
     seeds: u64,
     windows: u32,
     law: IntervalLaw,
@@ -157,8 +157,8 @@ impl Plan {
             policies::find(name)
                 .map_err(|error| RunError::new(RunErrorKind::NotFound, error.to_string()))?;
         }
-        let takes_part = |factory: &&&'static dyn PolicyFactory| {
-            let name = factory.name();
+        let takes_part = |factory: &&&'static PolicyFactory| {
+            let name = factory.name;
             wanted.is_empty() || [LINUX, "none"].contains(&name) || wanted.contains(&name)
         };
         let sizes = match choice.memory.as_deref() {
@@ -245,7 +245,7 @@ impl Plan {
         let (machine, row) = (self.machines[job.machine].name(), self.rows[job.row].name);
         let policy = job
             .policy
-            .map_or("oracle", |policy| self.policies[policy].name());
+            .map_or("oracle", |policy| self.policies[policy].name);
         format!("{machine} {row} {policy} seed {}", job.seed)
     }
 
@@ -263,9 +263,9 @@ impl Plan {
             return Ok(Done(Outcome::Best(best)));
         };
         let factory = self.policies[policy];
-        let settings = Settings::defaults(factory.settings());
+        let settings = Settings::defaults(factory.settings);
         let build = builder(factory, &settings, job.seed, Method::Ours)?;
-        let world = self.world(job, factory.name() == LINUX);
+        let world = self.world(job, factory.name == LINUX);
         let stage = Simulation::new(World::new(&world), world.threads, self.duration());
         let mut stage = stage.counted(self.bandwidth == Bandwidth::Measured);
         let setup = Setup {
@@ -401,7 +401,7 @@ impl Matrix {
     /// Position of a policy, if it takes part.
     fn policy(&self, name: &str) -> Option<usize> {
         let mut policies = self.plan.policies.iter();
-        policies.position(|factory| factory.name() == name)
+        policies.position(|factory| factory.name == name)
     }
 
     /// Work done compared to `linux`: 1 is as much.

@@ -34,7 +34,7 @@ fn the_order_of_jobs_changes_nothing_and_the_figures_are_plausible() {
     assert_eq!(one.markdown("x"), other.markdown("x"));
     assert_eq!(one.html("x"), other.html("x"));
     assert_eq!(one.cells_csv(), other.cells_csv());
-    let names: Vec<&str> = one.plan.policies.iter().map(|one| one.name()).collect();
+    let names: Vec<&str> = one.plan.policies.iter().map(|one| one.name).collect();
     assert_eq!(names, ["none", "linux", "scatter", "deloc"]);
     // Slices on one controller: the kernel helps, and the search knows best.
     let [none, linux, deloc] = ["none", "linux", "deloc"].map(|name| one.policy(name).unwrap());

@@ -179,7 +179,7 @@ fn nothing_is_done_under_none_and_the_shares_are_equal() {
 #[test]
 fn the_same_gives_the_same_bytes() {
     let bytes = pairs("4x4@10,21", true);
-    for policy in policies::registry().iter().map(|policy| policy.name()) {
+    for policy in policies::registry().iter().map(|policy| policy.name) {
         let spec = ReplaySpec {
             window: Some(Duration::from_millis(300)),
             ..spec(policy)
@@ -357,7 +357,7 @@ fn the_corpus_is_replayed() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         drop(played(&spec("deloc"), &bytes));
-        for policy in policies::registry().iter().map(|policy| policy.name()) {
+        for policy in policies::registry().iter().map(|policy| policy.name) {
             let spec = ReplaySpec {
                 window: Some(Duration::from_millis(100)),
                 ..spec(policy)

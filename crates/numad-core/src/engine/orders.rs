@@ -277,34 +277,24 @@ impl Attachment {
     }
 
     fn order_batch(&mut self, context: &mut Context<'_>, grants: &[PageGrant], batch: &[Going]) {
-        let Going {
-            space,
-            pid,
-            place,
-            grant,
-            ..
-        } = batch[0];
-        let first = &grants[grant];
-        let granted = batch.iter().map(|one| {
-            let grant = u32::try_from(one.grant).unwrap_or(u32::MAX);
-            (one.page..one.page + one.count, grant)
+        let (one, first) = (batch[0], &grants[batch[0].grant]);
+        let granted = batch.iter().map(|each| {
+            let grant = u32::try_from(each.grant).unwrap_or(u32::MAX);
+            (each.page..each.page + each.count, grant)
         });
-        let key = (space, pid, place * context.page_bytes);
+        let key = (one.space, one.pid, one.place * context.page_bytes);
         self.ordered.send(key, granted.collect());
+        let places = batch.iter().flat_map(|each| each.place..each.end());
         let action = Action::MovePages {
             attachment: self.id,
-            pid,
-            space,
-            pages: batch
-                .iter()
-                .flat_map(|one| one.place..one.end())
-                .map(|place| place * context.page_bytes)
-                .collect(),
+            pid: one.pid,
+            space: one.space,
+            pages: places.map(|place| place * context.page_bytes).collect(),
             node: context.topology.nodes()[first.node].id,
             reason: first.reason.clone(),
             evidence: self.weigh_batch(grants, batch),
-            reach: self.seen.reach_of(space),
-            object: self.seen.object_of(space).map(|object| object.id),
+            reach: self.seen.reach_of(one.space),
+            object: self.seen.object_of(one.space).map(|object| object.id),
         };
         self.push(context, action);
     }

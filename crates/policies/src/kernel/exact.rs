@@ -224,24 +224,19 @@ impl Exact {
 
     /// Fills the rows of the next depth for a task on a node; what those left pay at least.
     fn tell(&mut self, machine: &Machine, place: usize, node: usize) -> i64 {
-        let Self {
-            gains,
-            weights,
-            order,
-            closed,
-            ..
-        } = self;
-        let (tasks, pitch) = (order.len(), machine.pitch());
+        let (tasks, pitch) = (self.order.len(), machine.pitch());
         let mut least = 0;
         let far = machine.from(node);
-        let (before, after) = gains.split_at_mut((place + 1) * tasks * pitch);
+        let (before, after) = self.gains.split_at_mut((place + 1) * tasks * pitch);
         let before = before[(place * tasks + place + 1) * pitch..].chunks_exact(pitch);
         let after = after[(place + 1) * pitch..].chunks_exact_mut(pitch);
-        let weights = &weights[place * tasks + place + 1..];
+        let weights = &self.weights[place * tasks + place + 1..];
         for ((from, row), &weight) in before.zip(after).zip(weights) {
             let mut lowest = [i32::MAX; LANES];
             let from = from.chunks_exact(LANES).zip(far.chunks_exact(LANES));
-            let row = row.chunks_exact_mut(LANES).zip(closed.chunks_exact(LANES));
+            let row = row
+                .chunks_exact_mut(LANES)
+                .zip(self.closed.chunks_exact(LANES));
             for ((from, far), (row, closed)) in from.zip(row) {
                 for lane in 0..LANES {
                     row[lane] = from[lane] + weight * far[lane];

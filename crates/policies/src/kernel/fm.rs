@@ -111,27 +111,19 @@ struct Passes<S> {
 
 impl<S: Sides> Passes<S> {
     fn run(&mut self, cut: Cut<'_>, effort: Effort, steps: &mut Steps) -> Score {
-        let Cut {
-            graph,
-            side,
-            seed,
-            room,
-            exact,
-        } = cut;
+        let (graph, side) = (cut.graph, cut.side);
         self.cost = self.sides.start(graph, side);
         let all = side.iter().zip(&graph.size);
         let zero = all.map(|(&side, &size)| if side == 0 { i64::from(size) } else { 0 });
         self.tasks = zero.sum();
-        if let Some(seed) = seed {
-            self.grow(graph, seed, room.most);
+        if let Some(seed) = cut.seed {
+            self.grow(graph, seed, cut.room.most);
         }
         let largest = i64::from(graph.size.iter().copied().max().unwrap_or(1));
-        let tolerance = if exact { 1 } else { largest };
-        let free = if exact { 0 } else { largest / 2 };
         let aim = Aim {
-            room,
-            tolerance,
-            free,
+            room: cut.room,
+            tolerance: if cut.exact { 1 } else { largest },
+            free: if cut.exact { 0 } else { largest / 2 },
         };
         for _ in 0..effort.passes {
             let better = self.pass(graph, aim, effort.patience);
@@ -139,8 +131,8 @@ impl<S: Sides> Passes<S> {
                 break;
             }
         }
-        if exact {
-            self.balance(graph, room);
+        if cut.exact {
+            self.balance(graph, cut.room);
         }
         for (vertex, side) in side.iter_mut().enumerate() {
             *side = self.sides.side(vertex);

@@ -125,13 +125,7 @@ impl Workspace {
         let tasks = problem.tasks();
         self.machine
             .prepare(problem.distance, problem.capacity, tasks);
-        let Self {
-            machine,
-            free,
-            by_name,
-            start,
-            ..
-        } = self;
+        let (machine, free, start) = (&self.machine, &mut self.free, &mut self.start);
         reset(start, tasks, u16::MAX);
         machine.capacity().clone_into(free);
         if let Some(current) = problem.current {
@@ -145,19 +139,16 @@ impl Workspace {
             }
         }
         // In the caller's order of nodes, which need not be ours.
-        replace(
-            by_name,
-            0..u16::try_from(machine.nodes()).unwrap_or(u16::MAX),
-        );
-        by_name.sort_unstable_by_key(|&node| machine.members(node)[0]);
+        let nodes = u16::try_from(machine.nodes()).unwrap_or(u16::MAX);
+        replace(&mut self.by_name, 0..nodes);
+        self.by_name
+            .sort_unstable_by_key(|&node| machine.members(node)[0]);
         for task in 0..tasks {
             if start[task] != u16::MAX {
                 continue;
             }
-            let mut open = by_name
-                .iter()
-                .copied()
-                .filter(|&node| free[usize::from(node)] > 0);
+            let nodes = self.by_name.iter().copied();
+            let mut open = nodes.filter(|&node| free[usize::from(node)] > 0);
             let best = if problem.current.is_some() {
                 open.min_by_key(|&node| pull(problem, machine, start, (task, node)))
             } else {

@@ -85,18 +85,14 @@ impl<'a> Local<'a> {
 
     /// Fills the table for `table.node`.
     pub(super) fn load(&mut self) {
-        let Field {
-            rows,
-            machine,
-            linear,
-        } = self.field;
+        let Field { rows, machine, .. } = self.field;
         let (tasks, pitch, nodes) = (rows.tasks(), machine.pitch(), machine.nodes());
         let table = &mut *self.table;
         table.gain.clear();
-        if linear.is_empty() {
+        if self.field.linear.is_empty() {
             table.gain.resize(tasks * pitch, 0);
         } else {
-            table.gain.extend_from_slice(linear);
+            table.gain.extend_from_slice(self.field.linear);
         }
         let mut twice = 0_i64;
         let many = rows.entries() >= tasks * nodes;

@@ -309,12 +309,33 @@ pub enum Proposal {
 }
 
 impl Proposal {
+    /// Lets a task run on a node, both by position.
+    #[must_use]
+    pub const fn place_task(task: usize, node: usize, reason: Reason) -> Self {
+        Self::PlaceTask { task, node, reason }
+    }
+
+    /// Puts a page on a node, which is told by position.
+    #[must_use]
+    pub const fn move_page(page: PageKey, node: usize, reason: Reason) -> Self {
+        Self::MovePage { page, node, reason }
+    }
+
     /// The task and the node of a wish for a task, both by position.
     #[must_use]
     pub const fn place(&self) -> Option<(usize, usize)> {
         match self {
             Self::PlaceTask { task, node, .. } => Some((*task, *node)),
             Self::MovePage { .. } => None,
+        }
+    }
+
+    /// The page and the node of a wish for a page.
+    #[must_use]
+    pub const fn page_move(&self) -> Option<(PageKey, usize)> {
+        match self {
+            Self::MovePage { page, node, .. } => Some((*page, *node)),
+            Self::PlaceTask { .. } => None,
         }
     }
 }

@@ -25,7 +25,6 @@ use numad_core::{
 
 use crate::candidates::{AMONG, Candidates, Places, Scope};
 use crate::data_mapping::{self, DataMapping};
-use crate::proposals::page_move;
 
 const METRIC: SettingSpec = SettingSpec {
     name: "metric",
@@ -309,7 +308,10 @@ impl Trials {
 /// Drops page moves, from the first of them on, that a few samples may want by chance. The engine asks that only of
 /// policies of which it wants a gain.
 fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
-    let wishes: BTreeMap<PageKey, usize> = out[first..].iter().filter_map(page_move).collect();
+    let wishes: BTreeMap<PageKey, usize> = out[first..]
+        .iter()
+        .filter_map(Proposal::page_move)
+        .collect();
     let is_wanted = |page: &&Page| {
         let node = wishes.get(&page.key);
         node.is_some_and(|&node| is_sure(program, page, node))
@@ -319,7 +321,10 @@ fn keep_sure(program: &Program<'_>, first: usize, out: &mut Vec<Proposal>) {
     let mut at = 0;
     out.retain(|wish| {
         at += 1;
-        at <= first || page_move(wish).is_none_or(|(page, _)| sure.contains(&page))
+        at <= first
+            || wish
+                .page_move()
+                .is_none_or(|(page, _)| sure.contains(&page))
     });
 }
 

@@ -16,7 +16,6 @@ use numad_core::{
 };
 
 use crate::matrix_choice::MatrixChoice;
-use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// How much more even a plan must be.
@@ -71,7 +70,7 @@ impl Policy for Balancer {
         for task in talkers.order {
             if let Some(node) = nodes[task] {
                 let amount = talkers.loads[task];
-                out.push(place_task(task, node, Reason::Load { amount }));
+                out.push(Proposal::place_task(task, node, Reason::Load { amount }));
             }
         }
     }

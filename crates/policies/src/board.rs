@@ -36,7 +36,6 @@ use crate::amounts::times_counted;
 use crate::figures::rounded;
 use crate::history::Group;
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace, refine};
-use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::{Seats, may_run};
 
@@ -589,7 +588,11 @@ impl<'a> Board<'a> {
         let place = |(amount, _, talker, partner): (u64, usize, usize, usize)| {
             let with = self.tasks[partner].key;
             let reason = Reason::Partner { with, amount };
-            Some(place_task(self.talkers[talker], plan[talker]?, reason))
+            Some(Proposal::place_task(
+                self.talkers[talker],
+                plan[talker]?,
+                reason,
+            ))
         };
         order.into_iter().filter_map(place).collect()
     }

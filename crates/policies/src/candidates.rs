@@ -12,7 +12,6 @@ use topology::TaskKey;
 use crate::amounts::uses;
 use crate::data_mapping;
 use crate::even::EVEN;
-use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Who is asked, best guess first: of plans that are worth as much the first is taken.
@@ -260,7 +259,7 @@ impl Places {
         let places = self.0.iter().enumerate();
         let places = places.filter_map(|(task, place)| Some((task, place.clone()?)));
         places
-            .map(|(task, (node, reason))| place_task(task, node, reason))
+            .map(|(task, (node, reason))| Proposal::place_task(task, node, reason))
             .collect()
     }
 }

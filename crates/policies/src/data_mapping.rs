@@ -31,6 +31,7 @@
 //! about where threads were. While no thread moves and no counter passes `pages_history`, all is as in
 //! the paper, whose counters take a byte: 255.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
@@ -41,7 +42,6 @@ use numad_core::{
 use topology::TaskKey;
 
 use crate::even;
-use crate::proposals::move_page;
 
 /// Whether pages follow; shared by the policies that gather threads.
 pub(crate) const PAGES: SettingSpec = SettingSpec {
@@ -84,7 +84,7 @@ const OUTWEIGHED: u32 = 4;
 pub(crate) struct DataMapping {
     ratio: f64,
     table: AccessTable,
-    tasks: BTreeMap<TaskKey, Whereabouts>,
+    tasks: BTreeMap<TaskKey, Seat>,
     /// Numbers the calls.
     call: NonZeroU32,
     /// Slots of the pages last proposed, by key.
@@ -94,13 +94,6 @@ pub(crate) struct DataMapping {
 }
 
 /// Where a task was seen last, and in which call it first was there after having been elsewhere.
-#[derive(Clone, Copy, Debug)]
-struct Whereabouts {
-    node: usize,
-    since: Option<NonZeroU32>,
-}
-
-/// A task as far as pages are concerned.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
     node: Option<usize>,
@@ -152,13 +145,8 @@ impl Policy for DataMapping {
         self.call = self.call.saturating_add(1);
         let mut free = program.free_bytes.to_vec();
         self.proposed.clear();
-        for Candidate {
-            page,
-            node,
-            there,
-            mean,
-        } in candidates
-        {
+        for one in candidates {
+            let (page, node) = (one.page, one.node);
             // Of what stands for many pages as many go as there is room for.
             if free[node] < program.page_bytes {
                 continue;
@@ -166,8 +154,12 @@ impl Policy for DataMapping {
             let bytes = page.span.saturating_mul(program.page_bytes);
             free[node] = free[node].saturating_sub(bytes);
             self.proposed.push((page.key, page.slot));
-            let there = u32::from(there);
-            out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
+            let (there, mean) = (u32::from(one.there), one.mean);
+            out.push(Proposal::move_page(
+                page.key,
+                node,
+                Reason::Accesses { there, mean },
+            ));
         }
         // Who uses a page alike with whom shows when threads are where they are to be. If any goes now, pages wait.
         if self.even && !moved {
@@ -194,28 +186,23 @@ impl Policy for DataMapping {
 impl DataMapping {
     /// Where tasks are, in the order of the program, and whether any is elsewhere than before.
     fn seats(&mut self, program: &Program<'_>) -> (Vec<Seat>, bool) {
+        let nodes = program.topology.nodes().len();
         let mut moved = false;
         let mut known = BTreeMap::new();
         let seats = program.tasks.iter().map(|task| {
             let before = self.tasks.get(&task.key).copied();
             let now = match (before, task.node) {
-                (Some(before), Some(node)) if before.node != node => {
+                (Some(before), Some(node)) if before.node != Some(node) => {
                     moved = true;
-                    Some(Whereabouts {
-                        node,
-                        since: Some(self.call),
-                    })
+                    let (node, since) = (Some(node), Some(self.call));
+                    Seat { node, since }
                 }
-                (Some(before), _) => Some(before),
-                (None, node) => node.map(|node| Whereabouts { node, since: None }),
+                (Some(before), _) => before,
+                (None, node) => Seat { node, since: None },
             };
-            known.extend(now.map(|now| (task.key, now)));
-            Seat {
-                node: task
-                    .node
-                    .filter(|&node| node < program.topology.nodes().len()),
-                since: now.and_then(|now| now.since),
-            }
+            known.extend(now.node.map(|_| (task.key, now)));
+            let node = task.node.filter(|&node| node < nodes);
+            Seat { node, ..now }
         });
         let seats = seats.collect();
         self.tasks = known;
@@ -294,12 +281,7 @@ pub(crate) fn current(accessors: &[Accessor]) -> impl Iterator<Item = &Accessor>
 
 /// Brings the most used pages to the front, in order, and drops what is beyond the limit.
 fn keep_hottest(candidates: &mut Vec<Candidate<'_>>, limit: usize) {
-    let order = |candidate: &Candidate<'_>| {
-        (
-            std::cmp::Reverse(candidate.page.samples),
-            candidate.page.key,
-        )
-    };
+    let order = |one: &Candidate<'_>| (Reverse(one.page.samples), one.page.key);
     if candidates.len() > limit {
         candidates.select_nth_unstable_by_key(limit, order);
         candidates.truncate(limit);
@@ -308,7 +290,7 @@ fn keep_hottest(candidates: &mut Vec<Candidate<'_>>, limit: usize) {
 }
 
 /// The NUMA access table: how often each page was used from each node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct AccessTable {
     nodes: usize,
     /// How many of the nodes have processors.
@@ -341,14 +323,11 @@ const NOBODY: Owner = Owner {
 };
 
 impl AccessTable {
-    const fn new(history: u8) -> Self {
+    fn new(history: u8) -> Self {
         Self {
-            nodes: 0,
             runners: 1,
-            firsts: false,
             history,
-            owners: Vec::new(),
-            counts: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -12,7 +12,6 @@ use numad_core::policy::ACCESSORS_MAX;
 use numad_core::{Evenness, Page, PageKey, Program, Proposal, Reason, SettingKind, SettingSpec};
 
 use crate::figures::percent;
-use crate::proposals::move_page;
 
 /// Whether pages that all use alike are spread.
 pub(crate) const EVEN: SettingSpec = SettingSpec {
@@ -72,7 +71,7 @@ pub(crate) fn propose(
             here_percent: percent(parts.0),
             there_percent: percent(parts.1),
         };
-        out.push(move_page(page.key, node, reason));
+        out.push(Proposal::move_page(page.key, node, reason));
         let bytes = page.span.saturating_mul(program.page_bytes);
         free[node] = free[node].saturating_sub(bytes);
         to = emptiest(&evenness, &free);

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 use topology::{CoreId, CpuId, TaskKey, Topology};
 
-use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `fixed`.
@@ -42,7 +41,7 @@ impl Policy for Pinned {
             };
             if seats.try_take(node, task) {
                 *taken.entry(core).or_default() += 1;
-                out.push(place_task(position, node, Reason::Order));
+                out.push(Proposal::place_task(position, node, Reason::Order));
             } else {
                 self.places.remove(&task.key);
             }
@@ -59,7 +58,7 @@ impl Policy for Pinned {
             seats.take(node);
             *taken.entry(core).or_default() += 1;
             self.places.insert(task.key, (node, core));
-            out.push(place_task(position, node, Reason::Order));
+            out.push(Proposal::place_task(position, node, Reason::Order));
         }
     }
 

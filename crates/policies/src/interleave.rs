@@ -6,8 +6,6 @@
 
 use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
-use crate::proposals::move_page;
-
 /// Makes the policy `interleave`.
 pub(crate) static INTERLEAVE: PolicyFactory = PolicyFactory {
     name: "interleave",
@@ -43,7 +41,7 @@ impl Policy for Dealt {
             let bytes = program.page_bytes.saturating_mul(page.span);
             if node != home && free.get(node).is_some_and(|&free| free >= bytes) {
                 free[node] -= bytes;
-                out.push(move_page(page.key, node, Reason::Interleave));
+                out.push(Proposal::move_page(page.key, node, Reason::Interleave));
             }
         }
     }

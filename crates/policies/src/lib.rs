@@ -28,7 +28,6 @@ pub mod kernel;
 mod matrix_choice;
 pub mod offline;
 mod page_choice;
-mod proposals;
 mod published;
 mod rounds;
 mod seats;

@@ -5,7 +5,6 @@
 
 use numad_core::{Policy, PolicyFactory, Program, Proposal, Reason, Time};
 
-use crate::proposals::place_task;
 use crate::seats::Seats;
 
 /// Makes the policy `packed`.
@@ -42,7 +41,7 @@ pub(crate) fn fill(
         let known = &program.tasks[task];
         let mut round = seats.round_from(start(task));
         if let Some(node) = round.find(|&node| seats.try_take(node, known)) {
-            out.push(place_task(task, node, reason.clone()));
+            out.push(Proposal::place_task(task, node, reason.clone()));
         }
     }
 }

@@ -13,7 +13,6 @@ use numad_core::{Fate, Page, PageKey, Policy, Program, Proposal, Settings, Time}
 use crate::amounts::can_be_modelled;
 use crate::data_mapping::DataMapping;
 use crate::even::EVEN;
-use crate::proposals::page_move;
 use crate::ptb::PagePhase;
 
 /// Both ways, and which of them is taken.
@@ -70,7 +69,8 @@ fn is_faster_wide(program: &Program<'_>, near: &[Proposal], wide: &[Proposal]) -
     let demand = Demand::of_memory(program.model, *program);
     let nodes = program.nodes();
     let time_ns = |moves: &[Proposal]| {
-        let moves: BTreeMap<PageKey, usize> = moves.iter().filter_map(page_move).collect();
+        let moves: BTreeMap<PageKey, usize> =
+            moves.iter().filter_map(Proposal::page_move).collect();
         let home = |page: &Page| {
             let to = moves.get(&page.key).copied();
             to.or(page.node())

@@ -2,7 +2,6 @@
 
 use numad_core::{CommMatrix, Page, Program, Proposal, Reason, Task};
 
-use crate::proposals::place_task;
 use crate::seats::{Seats, may_run};
 
 /// Proposes tasks that use memory and say nothing where they are, behind what was proposed for those
@@ -64,7 +63,7 @@ fn keep(
             seats.take(node);
             Some(node)
         });
-        out.extend(node.map(|node| place_task(task, node, Reason::Stay)));
+        out.extend(node.map(|node| Proposal::place_task(task, node, Reason::Stay)));
     }
 }
 

@@ -8,7 +8,7 @@ use super::registry::Registry;
 use crate::action::{Action, Outcome, PageOutcome, Refusal};
 use crate::hold::Stay;
 use crate::policy::{Fate, Proposal, Reason, SpaceId};
-use crate::tables::tasks::{Bond, Order};
+use crate::tables::tasks::Bond;
 use crate::time::Time;
 
 impl Attachment {
@@ -52,12 +52,8 @@ impl Attachment {
         if record.key() != Some(task) {
             return None;
         }
-        let Order {
-            binding,
-            position,
-            reason,
-            from,
-        } = *record.order.take()?;
+        let order = *record.order.take()?;
+        let (binding, from) = (order.binding, order.from);
         let (node, mut handed_off) = (binding.node, None);
         if done {
             self.totals.threads_bound += 1;
@@ -85,14 +81,10 @@ impl Attachment {
             record.stay.refused(now, hold);
         }
         if !matches!(
-            reason,
+            order.reason,
             Reason::Revert | Reason::Crowded | Reason::Cache { .. }
         ) {
-            let proposal = Proposal::PlaceTask {
-                task: position,
-                node,
-                reason,
-            };
+            let proposal = Proposal::place_task(order.position, node, order.reason);
             let fate = if done { Fate::Done } else { Fate::Failed };
             self.policy.on_fate(now, &proposal, fate);
         }
@@ -192,16 +184,9 @@ impl Attachment {
         let Some(order) = order.filter(|order| order.open == 0) else {
             return;
         };
-        let fate = if order.is_done {
-            Fate::Done
-        } else {
-            Fate::Failed
-        };
-        let proposal = Proposal::MovePage {
-            page: order.page,
-            node: order.node,
-            reason: order.reason.clone(),
-        };
+        let done = order.is_done;
+        let fate = if done { Fate::Done } else { Fate::Failed };
+        let proposal = Proposal::move_page(order.page, order.node, order.reason.clone());
         self.policy.on_fate(now, &proposal, fate);
     }
 }

@@ -383,11 +383,7 @@ impl Attachment {
         for mut grant in std::mem::take(&mut decision.threads) {
             grant.cache = rooms.remove(&grant.position).and_then(|room| room.cache);
             let (position, node, from) = (grant.position, grant.node, grant.from);
-            let proposal = Proposal::PlaceTask {
-                task: position,
-                node,
-                reason: grant.reason.clone(),
-            };
+            let proposal = Proposal::place_task(position, node, grant.reason.clone());
             if self.order_bind(context, scratch.slots[position], grant) {
                 effect.bound = true;
                 effect.moved |= from != Some(node);

@@ -35,7 +35,6 @@ use topology::Topology;
 use super::asked::{Asked, Chance, NOWHERE};
 use super::paths::Paths;
 use crate::figures::whole;
-use crate::proposals::move_page;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
@@ -588,7 +587,7 @@ fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usiz
 
 fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {
     if out.len() - first < PROPOSALS_MAX {
-        out.push(move_page(page.key, node, reason));
+        out.push(Proposal::move_page(page.key, node, reason));
     }
 }
 

@@ -12,7 +12,6 @@ use crate::amounts::{could_wait, uses};
 use crate::board::Board;
 use crate::figures::percent;
 use crate::kernel::{Workspace, map};
-use crate::proposals::place_task;
 use crate::stay::keep_in_place;
 
 /// The thread phase and its memory.
@@ -54,7 +53,7 @@ fn similar(proposal: Proposal) -> Proposal {
             reason: Reason::Partner { with, amount },
         } => {
             let percent = percent(amount as f64 / ALIKE);
-            place_task(task, node, Reason::Similar { with, percent })
+            Proposal::place_task(task, node, Reason::Similar { with, percent })
         }
         other => other,
     }

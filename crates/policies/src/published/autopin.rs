@@ -11,7 +11,6 @@ use topology::{CoreId, CpuId, TaskKey};
 
 use super::every;
 use crate::history::began;
-use crate::proposals::place_task;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Autopin (Klug, Ott, Weidendorfer, Trinitis 2008)",
@@ -108,7 +107,7 @@ impl Policy for Autopin {
                 continue;
             };
             self.places.insert(task.key, known.core);
-            out.push(place_task(position, node, Reason::Order));
+            out.push(Proposal::place_task(position, node, Reason::Order));
         }
     }
 

@@ -11,7 +11,6 @@ use topology::{CoreId, TaskKey};
 
 use super::{Places, WholeRun};
 use crate::kernel::drb;
-use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "LAPT (Cruz, Diener, Navaux)",
@@ -102,7 +101,11 @@ impl Lapt {
                 let sum: u32 = row.iter().copied().map(u32::from).sum();
                 let there = u32::from(row[node]);
                 let mean = f64::from(sum) / nodes as f64;
-                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
+                out.push(Proposal::move_page(
+                    page.key,
+                    node,
+                    Reason::Accesses { there, mean },
+                ));
             }
         }
     }

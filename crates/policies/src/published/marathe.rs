@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use numad_core::{Bind, PageKey, Policy, Program, Proposal, Published, Reason, Time};
 
 use super::{PROFILE_LAW, Profile};
-use crate::proposals::move_page;
 
 pub(crate) const PUBLISHED: Published = Published {
     paper: "Marathe and Mueller 2006, as LAPT compares itself with it",
@@ -58,7 +57,11 @@ impl Policy for Marathe {
                 continue;
             };
             if page.home.is_some_and(|home| usize::from(home) != node) {
-                out.push(move_page(page.key, node, Reason::Accesses { there, mean }));
+                out.push(Proposal::move_page(
+                    page.key,
+                    node,
+                    Reason::Accesses { there, mean },
+                ));
             }
         }
     }

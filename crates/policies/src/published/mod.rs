@@ -12,7 +12,6 @@ use topology::{CoreId, CpuId, TaskKey, Topology};
 use crate::fixed::cores;
 use crate::history::{History, began, positions};
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
-use crate::proposals::place_task;
 use crate::rounds;
 use crate::seats::{Seats, dealt_evenly, may_run};
 
@@ -102,7 +101,7 @@ fn place(
 ) {
     for (task, node) in nodes.iter().enumerate() {
         if let Some(node) = *node {
-            out.push(place_task(task, node, reason(task)));
+            out.push(Proposal::place_task(task, node, reason(task)));
         }
     }
 }

@@ -19,7 +19,6 @@ use numad_core::{
 use super::{every, place};
 use crate::figures::rounded;
 use crate::kernel::{Edges, Effort, Problem, Workspace, kl};
-use crate::proposals::move_page;
 use crate::seats::may_run_everywhere;
 
 pub(crate) const PUBLISHED: Published = Published {
@@ -289,7 +288,7 @@ impl Policy for Ptb {
                 && free[node] >= program.page_bytes
             {
                 free[node] -= program.page_bytes;
-                out.push(move_page(page.key, node, reason));
+                out.push(Proposal::move_page(page.key, node, reason));
             }
         }
     }

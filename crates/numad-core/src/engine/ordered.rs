@@ -113,11 +113,10 @@ impl Ordered {
         self.moves.each(|history| history.wanted = None);
         for asked in wishes {
             let node = u16::try_from(asked.wish.node).ok();
-            asked.each(|pages| {
-                self.moves.change(asked.page.space, pages, |history| {
-                    history.wanted = node;
-                });
-            });
+            for pages in asked.all.iter().cloned() {
+                self.moves
+                    .change(asked.page.space, pages, |history| history.wanted = node);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::judgement::ally::Left;
 use super::ordered::Ordered;
 use super::seen::Seen;
 use super::seen::pieces::Pieces;
-use crate::evidence::{self, Certainty};
+use crate::evidence::Certainty;
 use crate::guard::{PageWish, Standing, UnseenUse, WeighedPlacement};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, PageKey, Policy, Program, Proposal, Reason};
@@ -40,8 +40,8 @@ pub(super) struct Asked<'a> {
     pub proposal: usize,
     pub page: PageKey,
     pub wish: PageWish<'a>,
-    /// All pages that it is about; none if it is the one.
-    piece: Option<&'a [Range<u64>]>,
+    /// All pages that it is about.
+    pub all: Vec<Range<u64>>,
     /// Those of them that neither rest nor wait.
     pub ranges: Vec<Range<u64>>,
 }
@@ -133,14 +133,17 @@ impl<'a> Known<'_, 'a> {
     ) -> Asked<'a> {
         let tag = self.seen.tag(page);
         let seen = tag.and_then(|tag| self.as_seen(program.pages, tag));
-        let piece = tag.and_then(|tag| self.pieces.ranges(tag));
+        let all = match tag.and_then(|tag| self.pieces.ranges(tag)) {
+            Some(piece) => piece.to_vec(),
+            None => std::iter::once(page.page..page.page.saturating_add(1)).collect(),
+        };
         let came = seen.and_then(|seen| self.user_came(program, seen, node));
         let evens = matches!(reason, Reason::Even { .. });
         // Which of the nodes with too little takes such a page says nothing of the page.
         let is_anyones = evens && seen.is_some_and(|page| page.remembered() == 0.0);
         let mut free = Vec::new();
         let (mut held, mut unconfirmed, mut by_kernel) = (false, false, false);
-        for range in pages_of(piece, &only(page)) {
+        for range in &all {
             let mut at = range.start;
             for (run, history) in self.ordered.moves(page.space, range.clone()) {
                 let rests = !history.stay.is_over(self.now);
@@ -178,7 +181,7 @@ impl<'a> Known<'_, 'a> {
             proposal: 0,
             page,
             wish,
-            piece,
+            all,
             ranges: free,
         }
     }
@@ -216,35 +219,8 @@ impl<'a> Known<'_, 'a> {
         let Some(block) = self.pieces.block_of(tag).filter(|_| wish.node < nodes) else {
             return false;
         };
-        let moved = (home, wish.node);
-        let points = self.seen.points();
-        *found.entry((block, home, wish.node)).or_insert_with(|| {
-            let scale = self.pieces.scale(tag, points, program, moved);
-            let plans = evidence::ln_nodes(self.pieces.nodes(tag, program), home);
-            let sure = self.pieces.is_dealt(tag) && scale.net() > 0.0
-                || self.certainty.weigh_chosen(&scale, plans).convinces();
-            sure && self.pieces.agrees(tag, points, program, moved)
-        })
+        let how = (self.certainty, (home, wish.node));
+        let asked = found.entry((block, home, wish.node));
+        *asked.or_insert_with(|| self.pieces.backs(tag, self.seen.points(), program, how))
     }
-}
-
-impl Asked<'_> {
-    /// All pages that it is about.
-    pub(super) fn each(&self, mut visit: impl FnMut(Range<u64>)) {
-        let only = only(self.page);
-        pages_of(self.piece, &only)
-            .iter()
-            .cloned()
-            .for_each(&mut visit);
-    }
-}
-
-/// The pages of a piece, or the one that stands for itself.
-fn pages_of<'a>(piece: Option<&'a [Range<u64>]>, only: &'a Range<u64>) -> &'a [Range<u64>] {
-    piece.unwrap_or(std::slice::from_ref(only))
-}
-
-/// A page that stands for itself.
-const fn only(page: PageKey) -> Range<u64> {
-    page.page..page.page.saturating_add(1)
 }

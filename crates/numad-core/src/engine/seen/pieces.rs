@@ -18,7 +18,7 @@ use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
 use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
-use crate::evidence::Scale;
+use crate::evidence::{self, Certainty, Scale};
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
@@ -108,74 +108,38 @@ impl Pieces {
         Some(self.block(tag)?.first)
     }
 
-    /// Whether a page's block is in one of the chunks in which memory is dealt out to threads.
-    pub(in crate::engine) fn is_dealt(&self, tag: Tag) -> bool {
-        self.block(tag).is_some_and(|block| block.is_dealt)
-    }
-
-    /// The samples of a page's block, by how much nearer each gets from one node to another; those
-    /// of what is on the node alone where others say nothing of it.
-    pub(in crate::engine) fn scale(
+    /// Whether the block of a page is sure that what of it is on a node gets nearer on another,
+    /// whatever the samples of the page alone say.
+    pub(in crate::engine) fn backs(
         &self,
         tag: Tag,
         points: &[Point],
         program: &Program<'_>,
-        moved: (usize, usize),
-    ) -> Scale {
-        let mut scale = Scale::default();
-        let apart = self.block(tag).filter(|block| block.is_apart);
-        let own = apart.map(|block| self.users_on(block, points, moved.0));
-        let users = own.as_deref().unwrap_or_else(|| self.users(tag));
-        for (samples, by) in nearer(users.iter().copied(), program, moved) {
-            scale.put(samples, by);
-        }
-        scale
-    }
-
-    /// Nodes of those who use a page's block.
-    pub(in crate::engine) fn nodes(
-        &self,
-        tag: Tag,
-        program: &Program<'_>,
-    ) -> impl Iterator<Item = usize> {
-        let users = self.users(tag).iter();
-        users.filter_map(|&(task, _)| program.tasks.get(task as usize)?.node)
-    }
-
-    /// Whether what is on a node of a page's block gets no farther by its own samples, of these: a
-    /// block may be of several that the samples do not tell apart yet.
-    pub(in crate::engine) fn agrees(
-        &self,
-        tag: Tag,
-        points: &[Point],
-        program: &Program<'_>,
-        moved: (usize, usize),
+        (certainty, moved): (Certainty, (usize, usize)),
     ) -> bool {
         let Some(block) = self.block(tag) else {
-            return true;
+            return false;
         };
-        let all = points[block.points.clone()].iter();
-        let all = all.zip(&self.homes[block.points.clone()]);
-        let own = all.filter(|(_, home)| home.map(usize::from) == Some(moved.0));
-        let users =
-            own.filter_map(|(point, _)| Some((self.positions.of(point.seat())?, point.samples())));
-        let users = users.map(|(task, samples)| (task, f64::from(samples)));
-        let nearer = nearer(users, program, moved);
-        nearer.map(|(samples, by)| samples * by).sum::<f64>() >= 0.0
-    }
-
-    /// Who uses what is on a node of a block.
-    fn users_on(&self, block: &Known, points: &[Point], node: usize) -> Vec<(u32, f64)> {
         let known = (
             &points[block.points.clone()],
             &self.homes[block.points.clone()],
         );
-        users_on(node, known, &self.positions)
-    }
-
-    fn users(&self, tag: Tag) -> &[(u32, f64)] {
-        let users = self.block(tag).map_or(0..0, |block| block.users.clone());
-        &self.users[users]
+        let there = users_on(moved.0, known, &self.positions);
+        let all = &self.users[block.users.clone()];
+        // Others say nothing of what is on the node where the block is apart.
+        let users = if block.is_apart { &there } else { all };
+        let mut scale = Scale::default();
+        nearer(users, program, moved).for_each(|(samples, by)| scale.put(samples, by));
+        let nodes = all
+            .iter()
+            .filter_map(|&(task, _)| program.tasks.get(task as usize)?.node);
+        let plans = evidence::ln_nodes(nodes, moved.0);
+        let sure = block.is_dealt && scale.net() > 0.0
+            || certainty.weigh_chosen(&scale, plans).convinces();
+        // A block may be of several that the samples do not tell apart yet: what is there must get
+        // no farther by its own.
+        let own = nearer(&there, program, moved);
+        sure && own.map(|(samples, by)| samples * by).sum::<f64>() >= 0.0
     }
 
     fn block(&self, tag: Tag) -> Option<&Known> {
@@ -198,12 +162,12 @@ impl Pieces {
 /// Samples of those users whose node is known, with how much nearer they get from one node to
 /// another.
 fn nearer(
-    users: impl Iterator<Item = (u32, f64)>,
+    users: &[(u32, f64)],
     program: &Program<'_>,
     (home, node): (usize, usize),
 ) -> impl Iterator<Item = (f64, f64)> {
     let distances = program.topology.distances();
-    users.filter_map(move |(task, samples)| {
+    users.iter().filter_map(move |&(task, samples)| {
         let from = program.tasks.get(task as usize)?.node?;
         let before = f64::from(distances.between(from, home));
         Some((samples, before - f64::from(distances.between(from, node))))

@@ -38,9 +38,7 @@ pub mod similarity;
 mod tests;
 mod threads;
 
-use std::time::Duration;
-
-use numad_core::cost::{ACCESS_BYTES, Demand, MachineModel, Prices, asked_gbps};
+use numad_core::cost::{ACCESS_BYTES, Demand, Prices, asked_gbps};
 use numad_core::{
     Page, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
     SettingsError, Time,
@@ -98,48 +96,30 @@ pub(crate) static PTB: PolicyFactory = PolicyFactory {
                 workspace: Workspace::default(),
             },
             pages: PagePhase {
-                c2: Choice::read(settings, C2, 1.0, 32.0)?,
-                min_acc: Choice::read(settings, MIN_ACC, 1.0, 65_535.0)?,
+                c2: fixed(settings, C2, 1.0, 32.0)?,
+                min_acc: fixed(settings, MIN_ACC, 1.0, 65_535.0)?,
             },
         }))
     },
 };
 
-/// A number, or what the policy finds by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Choice {
-    Fixed(f64),
-    #[default]
-    Auto,
-}
-
-impl Choice {
-    fn read(
-        settings: &Settings,
-        spec: SettingSpec,
-        least: f64,
-        most: f64,
-    ) -> Result<Self, SettingsError> {
-        let text = settings.text(spec.name);
-        if text == "auto" {
-            return Ok(Self::Auto);
-        }
-        let number: Option<f64> = text.parse().ok();
-        match number.filter(|number| (least..=most).contains(number)) {
-            Some(number) => Ok(Self::Fixed(number)),
-            None => Err(SettingsError {
-                name: spec.name.to_owned(),
-                reason: format!("is `{text}`, must be a number from {least} to {most}, or `auto`"),
-            }),
-        }
+/// A setting that is a number; none where the policy finds it by itself.
+fn fixed(
+    settings: &Settings,
+    spec: SettingSpec,
+    least: f64,
+    most: f64,
+) -> Result<Option<f64>, SettingsError> {
+    let text = settings.text(spec.name);
+    if text == "auto" {
+        return Ok(None);
     }
-
-    fn or(self, by_itself: impl FnOnce() -> f64) -> f64 {
-        match self {
-            Self::Fixed(number) => number,
-            Self::Auto => by_itself(),
-        }
-    }
+    let number: Option<f64> = text.parse().ok();
+    let number = number.filter(|number| (least..=most).contains(number));
+    number.map(Some).ok_or_else(|| SettingsError {
+        name: spec.name.to_owned(),
+        reason: format!("is `{text}`, must be a number from {least} to {most}, or `auto`"),
+    })
 }
 
 /// The policy `ptb` with its settings and what it keeps between windows.
@@ -175,8 +155,9 @@ impl Policy for PagesThreadsBandwidth {
 /// The page phase: pages by the bandwidth that is left, for threads that are somewhere.
 #[derive(Debug, Default)]
 pub(crate) struct PagePhase {
-    c2: Choice,
-    min_acc: Choice,
+    /// None for what follows the cost of moves.
+    c2: Option<f64>,
+    min_acc: Option<f64>,
 }
 
 impl PagePhase {
@@ -193,92 +174,63 @@ impl PagePhase {
         }
         let model = program.model;
         let gbps_per_weight = program.memory_per_weight * ACCESS_BYTES / window_ns;
-        let stickiness = stickiness((self.c2, self.min_acc), program, model);
         // What others take is the difference of two figures that are not exact: it bounds what
         // there is to give, and is no word on how long this program waits.
         let appetite = Demand::of_memory(&model.alone(), *program).appetite();
         let listing = Listing::new(model, nodes, gbps_per_weight);
         let listing = listing.with_appetite(&appetite, &asked_gbps(program));
         let listing = listing.minding_detours(program.topology);
-        listing.standing_still(program, Room::of(program), stickiness, out);
+        listing.standing_still(program, Room::of(program), self.stickiness(program), out);
     }
-}
 
-/// C2 and `Min_Acc` for this window.
-fn stickiness(
-    (c2, min_acc): (Choice, Choice),
-    program: &Program<'_>,
-    model: &MachineModel,
-) -> Stickiness {
-    let worth = Worth::new(&program.prices, model, program.window);
-    let min_acc = whole(min_acc.or(|| worth.min_acc(program.pages)));
-    Stickiness {
-        c2: c2.or(|| worth.c2(program.pages)),
-        // From 1 to 65535 by its bounds.
-        samples_min: u32::try_from(min_acc).unwrap_or(u32::MAX),
-    }
-}
-
-/// What moves are worth on this machine, for `auto`.
-///
-/// A remote access costs so many nanoseconds more than a local one; over the horizon in which a plan
-/// has to pay, a page with so many accesses in a window saves so much by being local. The host says
-/// what a move costs.
-#[derive(Clone, Copy, Debug)]
-struct Worth {
-    /// What one unit of weight saves over the horizon when it becomes local.
-    saving_ns: f64,
-    move_ns: f64,
-    /// Bounds of `min_acc` and `c2`.
-    bounds: [(f64, f64); 2],
-}
-
-impl Worth {
-    fn new(prices: &Prices, model: &MachineModel, window: Duration) -> Self {
-        let (mut longer, mut pairs) = (0.0, 0.0);
-        for from in 0..model.nodes() {
-            for to in (0..model.nodes()).filter(|&to| to != from) {
-                longer += (model.latency_ns(from, to) - model.latency_ns(from, from)).max(0.0);
-                pairs += 1.0;
-            }
-        }
-        let window_ns = (window.as_nanos() as f64).max(1.0);
-        let windows = (prices.horizon_ns / window_ns).max(1.0);
+    /// C2 and `Min_Acc` for this window; by itself, what moves are worth on this machine. The host
+    /// says what one costs.
+    fn stickiness(&self, program: &Program<'_>) -> Stickiness {
+        let (move_ns, saving_ns) = (program.prices.page_move_ns, saving_ns(program));
+        let (weight, samples) = sums(program.pages);
         let expected = Prices::default().page_move_ns;
-        let is_measured = (prices.page_move_ns - expected).abs() > f64::EPSILON * expected;
-        // Weights hold what two windows saw, as they fade by half.
-        let accesses = prices.accesses_per_amount * windows / 2.0;
-        Self {
-            saving_ns: longer / f64::max(pairs, 1.0) * accesses,
-            move_ns: prices.page_move_ns,
-            bounds: if is_measured { MEASURED } else { EXPECTED },
+        let is_measured = (move_ns - expected).abs() > f64::EPSILON * expected;
+        let [of_min_acc, of_c2] = if is_measured { MEASURED } else { EXPECTED };
+        let within = |figure: f64, saves: f64, (least, most): (f64, f64)| {
+            if saves <= 0.0 {
+                most
+            } else {
+                figure.clamp(least, most)
+            }
+        };
+        // Samples from which on a page is worth its move: all its accesses becoming local pay twice
+        // what the move costs, the half for the chance that samples mislead.
+        let each = weight / samples.max(1.0) * saving_ns;
+        let min_acc = within((2.0 * move_ns / each).ceil(), each, of_min_acc);
+        // One, plus the cost of moving all pages as a share of what that could save: where moves are
+        // next to free a small difference is worth following, where they eat the gain only a large
+        // one is.
+        let (saving, cost) = (weight * saving_ns, program.pages.len() as f64 * move_ns);
+        let c2 = within(1.0 + cost / saving, saving, of_c2);
+        Stickiness {
+            c2: self.c2.unwrap_or(c2),
+            // From 1 to 65535 by its bounds.
+            samples_min: u32::try_from(whole(self.min_acc.unwrap_or(min_acc))).unwrap_or(u32::MAX),
         }
     }
+}
 
-    /// Samples from which on a page is worth its move: all its accesses becoming local pay twice what
-    /// the move costs, the half for the chance that samples mislead.
-    fn min_acc(self, pages: &[Page]) -> f64 {
-        let (weight, samples) = sums(pages);
-        let each = weight / samples.max(1.0) * self.saving_ns;
-        let (least, most) = self.bounds[0];
-        if each <= 0.0 {
-            return most;
+/// What one unit of weight saves over the horizon when it becomes local: a remote access costs so
+/// many nanoseconds more than a local one, and a plan has to pay over that time.
+fn saving_ns(program: &Program<'_>) -> f64 {
+    let (model, prices) = (program.model, &program.prices);
+    let (mut longer, mut pairs) = (0.0, 0.0);
+    for from in 0..model.nodes() {
+        for to in (0..model.nodes()).filter(|&to| to != from) {
+            longer += (model.latency_ns(from, to) - model.latency_ns(from, from)).max(0.0);
+            pairs += 1.0;
         }
-        (2.0 * self.move_ns / each).ceil().clamp(least, most)
     }
-
-    /// One, plus the cost of moving all pages as a share of what that could save: where moves are next
-    /// to free a small difference is worth following, where they eat the gain only a large one is.
-    fn c2(self, pages: &[Page]) -> f64 {
-        let (weight, _) = sums(pages);
-        let saving = weight * self.saving_ns;
-        let cost = pages.len() as f64 * self.move_ns;
-        let (least, most) = self.bounds[1];
-        if saving <= 0.0 {
-            return most;
-        }
-        (1.0 + cost / saving).clamp(least, most)
-    }
+    let window_ns = (program.window.as_nanos() as f64).max(1.0);
+    let windows = (prices.horizon_ns / window_ns).max(1.0);
+    // Weights hold what two windows saw, as they fade by half.
+    let accesses = prices.accesses_per_amount * windows / 2.0;
+    longer / f64::max(pairs, 1.0) * accesses
 }
 
 /// Bounds of `auto` for `min_acc` and `c2` once moves were measured. Whether few samples are enough to be sure the

@@ -158,11 +158,8 @@ impl ThreadCase<'_> {
                 if weighed.worth.saved_ns > 0.0 {
                     kept = self.keep_where_they_are(&all, &verdicts, veto);
                 }
-                let own = all.drain(wishes.len()..);
-                let own = own.zip(verdicts.drain(wishes.len()..));
-                relieved = own
-                    .filter_map(|(wish, verdict)| verdict.ok().map(|()| wish))
-                    .collect();
+                relieved = granted(&all[wishes.len()..], &verdicts[wishes.len()..]).collect();
+                verdicts.truncate(wishes.len());
             }
         }
         ThreadVerdicts {
@@ -470,14 +467,9 @@ impl ThreadCase<'_> {
     /// those.
     fn amount_per_sample(&self) -> f64 {
         let pages = self.program.pages.iter();
-        let (weight, samples) = pages.fold((0.0, 0.0), |(weight, samples), page| {
-            (
-                weight + page.weight() as f64,
-                samples + f64::from(page.samples),
-            )
-        });
+        let samples: f64 = pages.clone().map(|page| f64::from(page.samples)).sum();
         if samples > 0.0 {
-            return weight / samples;
+            return pages.map(|page| page.weight() as f64).sum::<f64>() / samples;
         }
         let sum = |matrix: &CommMatrix| matrix.pairs().map(|pair| pair.2 as f64).sum::<f64>();
         sum(self.program.live) / sum(self.said).max(1.0)
@@ -535,18 +527,14 @@ impl ThreadCase<'_> {
         if standing.left && !self.reverting {
             return Err(Veto::Kernel);
         }
-        let room = self
-            .program
-            .capacity
-            .get(node)
-            .is_some_and(|&room| room > 0);
-        if !self.options.move_threads || !seen.allowed.get(node).is_some_and(|&allowed| allowed) {
+        let room = self.program.capacity.get(node);
+        if !self.options.move_threads || seen.allowed.get(node) != Some(&true) {
             return Err(Veto::NotAllowed);
         }
         if standing.placed == Some(node) {
             return Err(Veto::AlreadyThere);
         }
-        if !room {
+        if room.is_none_or(|&room| room == 0) {
             return Err(Veto::NoRoom);
         }
         if !self.evidence {

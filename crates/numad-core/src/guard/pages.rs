@@ -291,8 +291,7 @@ impl PageCase<'_> {
     /// The page of a wish that could be granted if it pays, and its home.
     fn possible<'b>(&self, wish: &PageWish<'b>) -> Result<(&'b Page, usize), Veto> {
         let page = wish.page.ok_or(Veto::Gone)?;
-        if !self.options.move_pages || !self.allowed.get(wish.node).is_some_and(|&allowed| allowed)
-        {
+        if !self.options.move_pages || self.allowed.get(wish.node) != Some(&true) {
             return Err(Veto::NotAllowed);
         }
         // A page whose place is not known may be gone, or shared: nothing to decide by.

@@ -5,7 +5,7 @@ use super::super::wishes::Wishes;
 use super::{Decision, Judgement, Limits, Regime};
 use crate::cost;
 use crate::evidence::Evidence;
-use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts, WeighedPlacement};
+use crate::guard::{Standing, TaskWish, ThreadCase, WeighedPlacement, granted};
 use crate::matrix::CommMatrix;
 use crate::policy::{Plan, Program, Proposal, Reason, Veto};
 use crate::time::Time;
@@ -51,11 +51,8 @@ impl Judgement {
         self.release(limits.now);
         let all_held = decision.remedy.is_some() || self.is_held(limits.now);
         let standings = self.standings(program, &wanted.standings, all_held);
-        let wishes: Vec<TaskWish> = wanted
-            .proposals
-            .iter()
-            .filter_map(Proposal::place)
-            .collect();
+        let wishes = wanted.proposals.iter().filter_map(Proposal::place);
+        let wishes: Vec<TaskWish> = wishes.collect();
         let agreed = self.agrees(program, &wishes);
         let case = |reverting| ThreadCase {
             program,
@@ -69,38 +66,30 @@ impl Judgement {
             said: wanted.said,
             weighed: &wanted.weighed,
         };
-        let ThreadVerdicts {
-            each: verdicts,
-            plan,
-            is_open,
-            kept,
-            relieved,
-            each_sure,
-        } = case(false).judge(&wishes);
-        (decision.plan, decision.plan_is_open) = (plan, is_open);
+        let judged = case(false).judge(&wishes);
+        (decision.plan, decision.plan_is_open) = (judged.plan, judged.is_open);
         if let Some(remedy) = decision.remedy.clone() {
             let verdicts = case(true).judge(&remedy.wishes).each;
-            let judged = remedy.wishes.iter().zip(&verdicts);
-            for (&wish, _) in judged.filter(|(_, verdict)| verdict.is_ok()) {
+            for wish in granted(&remedy.wishes, &verdicts) {
                 decision.grant(program, wish, remedy.reason.clone(), None);
             }
         }
         if limits.evidence {
             self.note_wishes(program, &wishes);
         }
-        for wish in kept {
+        for wish in judged.kept {
             decision.grant(program, wish, Reason::Stay, None);
         }
-        for wish in relieved {
+        for wish in judged.relieved {
             decision.grant(program, wish, Reason::Crowded, None);
         }
         let placements = wanted.proposals.iter().enumerate();
         let placements =
             placements.filter_map(|(number, proposal)| Some((number, proposal, proposal.place()?)));
-        for ((number, proposal, wish), verdict) in placements.zip(verdicts) {
+        for ((number, proposal, wish), verdict) in placements.zip(judged.each) {
             match (verdict, proposal) {
                 (Ok(()), Proposal::PlaceTask { reason, .. }) => {
-                    let sure = each_sure.get(wish.0).copied().flatten();
+                    let sure = judged.each_sure.get(wish.0).copied().flatten();
                     decision.grant(program, wish, reason.clone(), sure);
                 }
                 (Err(veto), _) => {

@@ -37,7 +37,7 @@ mod window;
 mod wishes;
 mod within;
 
-pub use crate::interval::{IntervalError, IntervalLaw};
+pub use crate::interval::IntervalLaw;
 pub use options::{AttachError, AttachOptions, Bind, EngineOptions, Totals, WantedPage};
 use seen::thin::SAMPLES_KEPT;
 

@@ -1,6 +1,5 @@
 //! How the length of windows follows what happens.
 
-use std::fmt;
 use std::time::Duration;
 
 /// How the length of windows follows what happens.
@@ -65,53 +64,6 @@ impl IntervalLaw {
     }
 }
 
-/// Why figures make no interval law.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum IntervalError {
-    /// A window would have no length.
-    MinIsZero,
-    /// The shortest window is longer than the longest.
-    MinAboveMax {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
-    /// The first window is outside the bounds.
-    StartOutside {
-        /// The first.
-        start: Duration,
-    },
-    /// Windows would not get longer.
-    FactorNotAboveOne {
-        /// What was given.
-        factor: f64,
-    },
-}
-
-impl fmt::Display for IntervalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MinIsZero => f.write_str("the shortest window is 0, must be above"),
-            Self::MinAboveMax { min, max } => write!(
-                f,
-                "the shortest window `{min:?}` is longer than the longest `{max:?}`"
-            ),
-            Self::StartOutside { start } => {
-                write!(
-                    f,
-                    "the first window `{start:?}` is outside shortest and longest"
-                )
-            }
-            Self::FactorNotAboveOne { factor } => {
-                write!(f, "the factor is `{factor}`, must be above 1 and finite")
-            }
-        }
-    }
-}
-
-impl std::error::Error for IntervalError {}
-
 /// What a window did to the mapping of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -152,21 +104,27 @@ impl Interval {
     ///
     /// # Errors
     /// Says which figure makes no sense.
-    pub fn new(law: IntervalLaw) -> Result<Self, IntervalError> {
+    pub fn new(law: IntervalLaw) -> Result<Self, String> {
         let (start, min, max) = law.lengths();
         if let IntervalLaw::OnDeLoc { factor, .. } = law
             && !(factor.is_finite() && factor > 1.0)
         {
-            return Err(IntervalError::FactorNotAboveOne { factor });
+            return Err(format!(
+                "the factor is `{factor}`, must be above 1 and finite"
+            ));
         }
         if min.is_zero() {
-            return Err(IntervalError::MinIsZero);
+            return Err("the shortest window is 0, must be above".to_owned());
         }
         if min > max {
-            return Err(IntervalError::MinAboveMax { min, max });
+            return Err(format!(
+                "the shortest window `{min:?}` is longer than the longest `{max:?}`"
+            ));
         }
         if !(min..=max).contains(&start) {
-            return Err(IntervalError::StartOutside { start });
+            return Err(format!(
+                "the first window `{start:?}` is outside shortest and longest"
+            ));
         }
         Ok(Self {
             law,

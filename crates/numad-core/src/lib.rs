@@ -34,7 +34,7 @@ pub use engine::{AttachError, AttachOptions, Bind, Engine, EngineOptions, Totals
 pub use evening::Evenness;
 pub use event::{Event, EventKind, NoRoom, WindowSummary};
 pub use evidence::{Certainty, Evidence};
-pub use interval::{Change, Interval, IntervalError, IntervalLaw};
+pub use interval::{Change, Interval, IntervalLaw};
 pub use matrix::CommMatrix;
 pub use observation::{
     AttachSpec, NodeTraffic, ObjectId, ObjectKind, Observation, ObservedMaps, ObservedProgram,

@@ -8,7 +8,7 @@ use topology::Pid;
 
 use crate::action::{AttachmentId, Refusal};
 use crate::cost::Prices;
-use crate::interval::{IntervalError, IntervalLaw};
+use crate::interval::IntervalLaw;
 use crate::policy::{PageKey, Veto};
 use crate::published::Method;
 
@@ -190,8 +190,8 @@ pub enum AttachError {
     NoProcess,
     /// More processes than one attachment holds: 4,095, objects that they share included.
     TooManyProcesses,
-    /// The interval law makes no sense.
-    Interval(IntervalError),
+    /// The interval law makes no sense, and why.
+    Interval(String),
 }
 
 impl fmt::Display for AttachError {
@@ -204,7 +204,7 @@ impl fmt::Display for AttachError {
             Self::TooManyProcesses => {
                 f.write_str("too many processes: one attachment holds at most 4095")
             }
-            Self::Interval(error) => error.fmt(f),
+            Self::Interval(reason) => f.write_str(reason),
         }
     }
 }

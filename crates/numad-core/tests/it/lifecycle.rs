@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use numad_core::{
-    AttachError, AttachOptions, AttachSpec, EventKind, IntervalError, IntervalLaw, Lifecycle,
-    Observation, Policy, Program, Proposal, Record, Time,
+    AttachError, AttachOptions, AttachSpec, EventKind, IntervalLaw, Lifecycle, Observation, Policy,
+    Program, Proposal, Record, Time,
 };
 use topology::{Pid, StartTicks, Tid};
 
@@ -58,7 +58,8 @@ fn who_cannot_be_attached() {
         interval,
         ..options()
     };
-    let error = AttachError::Interval(IntervalError::FactorNotAboveOne { factor: 1.0 });
+    let reason = "the factor is `1`, must be above 1 and finite";
+    let error = AttachError::Interval(reason.to_owned());
     assert_eq!(attach(spec(&[9], nonsense)).unwrap_err(), error);
     // Nothing of those was kept, and a number is not given twice.
     assert_eq!(world.engine.attachment_of(Pid(9)), None);

@@ -96,6 +96,7 @@ impl Engine {
         let online = topology.online();
         Self {
             nodes: nodes_by_cpu(&topology),
+            traffic: Traffic::new(&topology),
             topology,
             registry: Registry::default(),
             places: Vec::new(),
@@ -105,7 +106,6 @@ impl Engine {
             events: Events::new(options.events_max),
             stream: Stream::default(),
             online,
-            traffic: Traffic::default(),
             within: None,
             scratch: Scratch::default(),
             options,
@@ -121,8 +121,8 @@ impl Engine {
     /// From now on the machine is as this one says: the same nodes and processors, of whose memory
     /// other figures are known.
     pub fn go_by(&mut self, topology: Arc<Topology>) {
+        self.traffic = Traffic::new(&topology);
         self.topology = topology;
-        self.traffic = Traffic::default();
     }
 
     /// Numbers attachments from `first` on, so that numbers of an earlier run are not given again.
@@ -575,7 +575,8 @@ impl Engine {
                 page_bytes: self.options.page_bytes,
                 tasks_max: self.options.tasks_max,
                 stream: self.stream,
-                memory: self.traffic.memory(&topology, others_gbps),
+                traffic: &self.traffic,
+                others_gbps,
                 within: self.within.as_mut(),
                 actions: &mut self.actions,
                 events: &mut self.events,

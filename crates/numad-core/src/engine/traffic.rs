@@ -8,36 +8,34 @@ use crate::policy::{Page, Program};
 use crate::pressure::Pressure;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Traffic {
-    /// Made when something is known for the first time; learns what controllers can deliver.
-    model: Option<MachineModel>,
+    /// Learns what controllers can deliver.
+    pub model: MachineModel,
+    /// Some controller was never measured, nor told of by firmware: it is no measure for samples. An
+    /// estimate that is half of what it delivers would make every busy program look like one that
+    /// saturates it.
+    is_estimated: bool,
     /// GB/s by position of the node; empty when nothing is measured.
     gbps: Vec<Option<f64>>,
 }
 
-/// What a program is judged by.
-#[derive(Debug)]
-pub(super) enum Memory<'a> {
-    /// The machine counts what its memory delivers, in GB/s by position.
-    Counted(&'a MachineModel, &'a [Option<f64>]),
-    /// It does not, but it is known what memory can deliver, and what other programs were last seen
-    /// to take of it: a program whose samples tell what answers can be judged by those.
-    Sampled(&'a MachineModel, Vec<f64>),
-    /// Neither: everything is judged by distance, and what estimates find clearly slower is not done.
-    Unknown(&'a MachineModel, Vec<f64>),
-}
-
 impl Traffic {
+    pub(super) fn new(topology: &Topology) -> Self {
+        let model = MachineModel::new(topology);
+        Self {
+            is_estimated: model.controllers_origin(topology) == Origin::Estimated,
+            model,
+            gbps: Vec::new(),
+        }
+    }
+
     /// Takes what an observation says; nothing said is nothing known.
     pub(super) fn take(&mut self, topology: &Topology, traffic: &[NodeTraffic]) {
         self.gbps.clear();
         if traffic.is_empty() {
             return;
         }
-        let model = self
-            .model
-            .get_or_insert_with(|| MachineModel::new(topology));
         self.gbps.resize(topology.nodes().len(), None);
         for seen in traffic {
             if let Some(position) = topology.position(seen.node) {
@@ -45,50 +43,29 @@ impl Traffic {
                     .read_bytes_per_s
                     .saturating_add(seen.written_bytes_per_s);
                 let gbps = bytes as f64 / 1e9;
-                model.saw(position, gbps);
+                self.model.saw(position, gbps);
                 self.gbps[position] = Some(gbps);
             }
         }
     }
 
-    /// What a program is judged by beside others that take so much.
-    ///
-    /// A controller that was never measured, nor told of by firmware, is no measure for samples: an
-    /// estimate that is half of what it delivers would make every busy program look like one that
-    /// saturates it.
-    pub(super) fn memory(&mut self, topology: &Topology, others_gbps: Vec<f64>) -> Memory<'_> {
-        let model = self
-            .model
-            .get_or_insert_with(|| MachineModel::new(topology));
+    /// What a program is judged by beside others that were last seen to take so much, in GB/s by
+    /// position: by what the machine counts, else by its samples, if they tell what answered them.
+    /// None where everything is judged by distance.
+    pub(super) fn pressure(
+        &self,
+        program: &Program<'_>,
+        others_gbps: &[f64],
+        tells: bool,
+    ) -> Option<Pressure> {
+        let model = &self.model;
         if !self.gbps.is_empty() {
-            return Memory::Counted(model, &self.gbps);
+            return Some(Pressure::counted(model, &self.gbps, program));
         }
-        match model.controllers_origin(topology) {
-            Origin::Estimated => Memory::Unknown(model, others_gbps),
-            Origin::Firmware | Origin::Measured => Memory::Sampled(model, others_gbps),
-        }
-    }
-}
-
-impl<'a> Memory<'a> {
-    pub(super) const fn model(&self) -> &'a MachineModel {
-        match self {
-            Self::Counted(model, _) | Self::Sampled(model, _) | Self::Unknown(model, _) => model,
-        }
-    }
-
-    /// What it means for a program, whose samples tell or do not what answered them.
-    pub(super) fn pressure(&self, program: &Program<'_>, tells: bool) -> Option<Pressure> {
-        match self {
-            Self::Counted(model, gbps) => Some(Pressure::counted(model, gbps, program)),
-            Self::Sampled(model, others) if tells => {
-                Some(Pressure::sampled(model, others, program))
-            }
-            Self::Unknown(model, others) if tells => {
-                Some(Pressure::guessed(model, others, program))
-            }
-            Self::Sampled(..) | Self::Unknown(..) => None,
-        }
+        tells.then(|| match self.is_estimated {
+            true => Pressure::guessed(model, others_gbps, program),
+            false => Pressure::sampled(model, others_gbps, program),
+        })
     }
 }
 
@@ -136,12 +113,12 @@ mod tests {
 
     #[track_caller]
     fn check(topology: &Topology, traffic: &[NodeTraffic], expected: &str) {
-        let mut known = Traffic::default();
+        let mut known = Traffic::new(topology);
         known.take(topology, traffic);
-        let name = match known.memory(topology, vec![1.0; 3]) {
-            Memory::Counted(..) => "counted",
-            Memory::Sampled(..) => "sampled",
-            Memory::Unknown(..) => "unknown",
+        let name = match (known.gbps.is_empty(), known.is_estimated) {
+            (false, _) => "counted",
+            (true, false) => "sampled",
+            (true, true) => "unknown",
         };
         assert_eq!(name, expected);
     }

@@ -12,7 +12,7 @@ use super::queue::Events;
 use super::rounded;
 use super::seen::Stream;
 use super::seen::program::{Scratch, node_of};
-use super::traffic::{self, Memory};
+use super::traffic::{self, Traffic};
 use super::wishes::{Known, Wishes};
 use super::within::Within;
 use crate::action::Action;
@@ -43,8 +43,9 @@ pub(super) struct Context<'a> {
     pub page_bytes: u64,
     pub tasks_max: usize,
     pub stream: Stream,
-    /// How busy memory is, where that is known.
-    pub memory: Memory<'a>,
+    /// How busy memory is, where that is known, and what others take of it.
+    pub traffic: &'a Traffic,
+    pub others_gbps: Vec<f64>,
     /// The machines within nodes, where some have several last-level caches.
     pub within: Option<&'a mut Within>,
     pub actions: &'a mut std::collections::VecDeque<Action>,
@@ -319,7 +320,8 @@ impl Attachment {
             true => asked_gbps(program),
             false => Vec::new(),
         };
-        context.memory.pressure(program, tells)
+        let others_gbps = &context.others_gbps;
+        context.traffic.pressure(program, others_gbps, tells)
     }
 
     /// Tells the policy what it does not get, and people some of it.

@@ -58,7 +58,7 @@ impl Scratch {
     ) -> Program<'a> {
         Program {
             topology: context.topology,
-            model: context.memory.model(),
+            model: &context.traffic.model,
             tasks: &self.tasks,
             capacity: &self.capacity,
             free_bytes: &self.free_bytes,

@@ -7,18 +7,10 @@ use std::ops::Range;
 use crate::policy::{PageKey, SpaceId};
 
 /// Values of pages, equal ones side by side together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Runs<V: Copy> {
     /// By first page: the page after the last, and what they have in common.
     held: BTreeMap<PageKey, (u64, V)>,
-}
-
-impl<V: Copy> Default for Runs<V> {
-    fn default() -> Self {
-        Self {
-            held: BTreeMap::new(),
-        }
-    }
 }
 
 impl<V: Copy + PartialEq> Runs<V> {
@@ -101,12 +93,10 @@ impl<V: Copy + PartialEq> Runs<V> {
     /// Forgets these pages.
     pub(crate) fn clear(&mut self, space: SpaceId, pages: Range<u64>) {
         let cut: Vec<(Range<u64>, V)> = self.within(space, pages.clone()).collect();
+        let at = |page| PageKey { space, page };
         for (run, _) in cut {
-            let inside = PageKey {
-                space,
-                page: run.start,
-            };
-            let Some((&first, &(end, value))) = self.held.range(..=inside).next_back() else {
+            let before = self.held.range(..=at(run.start)).next_back();
+            let Some((&first, &(end, value))) = before else {
                 continue;
             };
             self.held.remove(&first);
@@ -114,11 +104,7 @@ impl<V: Copy + PartialEq> Runs<V> {
                 self.held.insert(first, (run.start, value));
             }
             if run.end < end {
-                let rest = PageKey {
-                    space,
-                    page: run.end,
-                };
-                self.held.insert(rest, (end, value));
+                self.held.insert(at(run.end), (end, value));
             }
         }
     }

@@ -28,7 +28,7 @@
 //! says otherwise outweighs it; between places that are equal for communication it decides, and
 //! keeps the threads of a rank, who share its heap and page tables, near each other.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
@@ -420,39 +420,12 @@ impl<'a> Board<'a> {
 
     /// Whether a plan is worth its moves.
     pub(crate) fn is_worth(&self, from: &Plan, to: &Plan, gain_min: f64) -> bool {
-        let standing = |plan: &Plan| plan.iter().filter(|seat| seat.is_none()).count();
-        let (before, after) = (standing(from), standing(to));
+        let (before, after) = (unseated(from), unseated(to));
         if before != after {
             return after < before;
         }
         let gain = self.cost(from) - self.cost(to);
         gain > 0.0 && gain >= gain_min * self.moved(from, to) * self.far
-    }
-
-    /// The cheapest of some plans, moves priced at what they must gain; fewest without a seat come
-    /// first, the first of equals.
-    fn best(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
-        let value = |plan: &Plan| {
-            let standing = plan.iter().filter(|seat| seat.is_none()).count();
-            (
-                standing,
-                self.cost(plan) + self.move_price(from, plan, gain_min),
-            )
-        };
-        let mut best: Option<((usize, f64), Plan)> = None;
-        for plan in plans {
-            if best.as_ref().is_some_and(|(_, best)| *best == plan) {
-                continue;
-            }
-            let value = value(&plan);
-            let better = best.as_ref().is_none_or(|(least, _)| {
-                value.0 < least.0 || (value.0 == least.0 && value.1 < least.1)
-            });
-            if better {
-                best = Some((value, plan));
-            }
-        }
-        best.map(|(_, plan)| plan)
     }
 
     /// Plans until one stands; see the module. `find` gives one that is worth it to the one it is
@@ -507,9 +480,16 @@ impl<'a> Board<'a> {
         })
     }
 
-    /// The best of some plans if it is worth it.
+    /// The cheapest of some plans, moves priced at what they must gain, if it is worth it; fewest
+    /// without a seat come first, the first of equals.
     pub(crate) fn better(&self, from: &Plan, plans: Vec<Plan>, gain_min: f64) -> Option<Plan> {
-        let best = self.best(from, plans, gain_min)?;
+        let rated = plans.into_iter().map(|plan| {
+            let price = self.cost(&plan) + self.move_price(from, &plan, gain_min);
+            ((unseated(&plan), price), plan)
+        });
+        let best =
+            rated.min_by(|one, other| one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal));
+        let (_, best) = best?;
         (best != *from && self.is_worth(from, &best, gain_min)).then_some(best)
     }
 
@@ -588,11 +568,8 @@ impl<'a> Board<'a> {
         let place = |(amount, _, talker, partner): (u64, usize, usize, usize)| {
             let with = self.tasks[partner].key;
             let reason = Reason::Partner { with, amount };
-            Some(Proposal::place_task(
-                self.talkers[talker],
-                plan[talker]?,
-                reason,
-            ))
+            let (task, node) = (self.talkers[talker], plan[talker]?);
+            Some(Proposal::place_task(task, node, reason))
         };
         order.into_iter().filter_map(place).collect()
     }
@@ -646,6 +623,11 @@ fn apart(distance: &[u32], nodes: usize, far: f64) -> Vec<f64> {
     };
     let rows = (0..=nodes).flat_map(|one| (0..=nodes).map(move |other| (one, other)));
     rows.map(|(one, other)| apart(one, other)).collect()
+}
+
+/// How many have no seat under a plan.
+fn unseated(plan: &Plan) -> usize {
+    plan.iter().filter(|seat| seat.is_none()).count()
 }
 
 /// Seats as kernels have them; a node that is none for one without a seat.

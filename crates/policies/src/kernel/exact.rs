@@ -68,22 +68,14 @@ pub(super) fn is_worth_it(tasks: usize, nodes: usize) -> bool {
     tasks <= TASKS_MAX && nodes <= NODES_MAX
 }
 
-/// What came of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// No mapping is better than the one that is there now.
-    Best,
-    /// Some may be.
-    Unknown,
-}
-
 impl Exact {
-    /// Replaces a mapping by the best of all, unless none is cheaper; or by the best so far when that takes
-    /// more than so many rows.
-    pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> Verdict {
+    /// Replaces a mapping by the best of all, unless none is cheaper; or by the best so far when
+    /// that takes more than so many rows. Whether it is sure that no mapping is better than the one
+    /// that is there then.
+    pub(super) fn solve(&mut self, local: &mut Local<'_>, rows_max: usize) -> bool {
         let field = local.field;
         if !is_worth_it(field.rows.tasks(), field.machine.nodes()) {
-            return Verdict::Unknown;
+            return false;
         }
         let rows_max =
             usize::try_from(local.steps.left()).map_or(rows_max, |left| left.min(rows_max));
@@ -94,16 +86,12 @@ impl Exact {
         (self.least, self.left) = (local.cost, rows_max);
         self.grow(field.machine, 0, 0);
         let goes_on = local.steps.spend(rows_max - self.left);
-        let verdict = if self.left > 0 && goes_on {
-            Verdict::Best
-        } else {
-            Verdict::Unknown
-        };
+        let is_best = self.left > 0 && goes_on;
         if !self.best.is_empty() {
             local.table.node.copy_from_slice(&self.best);
             local.load();
         }
-        verdict
+        is_best
     }
 
     /// Whoever says most to those before comes next, so that much is known early; the loudest is first.

@@ -192,18 +192,18 @@ impl Edges {
     /// Becomes `rows` with the tasks renamed by `rank` (`order` is its inverse), each weight
     /// shifted right but not to zero. Rows come out sorted, because they are filled by
     /// ascending partner.
-    pub(super) fn rename(&mut self, rows: Csr<'_>, names: Names<'_>, shift: u32) {
+    pub(super) fn rename(&mut self, rows: Csr<'_>, names: &Canon, shift: u32) {
         let tasks = rows.tasks();
         self.begin(tasks, 0);
         self.cursor.clear();
-        for &old in names.order {
+        for &old in &names.order {
             let start = self.starts[self.cursor.len()];
             self.cursor.push(start);
             self.starts.push(start + id(rows.range(old as usize).len()));
         }
         self.partners.resize(rows.entries(), 0);
         self.weights.resize(rows.entries(), 0);
-        for (new, &old) in (0..).zip(names.order) {
+        for (new, &old) in (0..).zip(&names.order) {
             let range = rows.range(old as usize);
             let row = rows.partners[range.clone()]
                 .iter()
@@ -319,30 +319,14 @@ impl Level {
     }
 }
 
-/// Two names for each task: the caller's, and the one that does not depend on the caller's order.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Names<'a> {
-    /// The caller's name by ours.
-    pub(super) order: &'a [u32],
-    /// Our name by the caller's.
-    pub(super) rank: &'a [u32],
-}
-
-impl Names<'_> {
-    /// A mapping of our tasks as one of the caller's.
-    pub(super) fn hand_back(self, ours: &[u16], theirs: &mut Vec<u16>) {
-        reset(theirs, ours.len(), 0);
-        for (&old, &node) in self.order.iter().zip(ours) {
-            theirs[old as usize] = node;
-        }
-    }
-}
-
-/// Finds an order of the tasks that depends on who talks to whom, not on how the tasks are numbered.
+/// Finds an order of the tasks that depends on who talks to whom, not on how the tasks are numbered:
+/// two names for each, the caller's and ours.
 #[derive(Debug, Default)]
 pub(super) struct Canon {
-    order: Vec<u32>,
-    rank: Vec<u32>,
+    /// The caller's name by ours.
+    pub(super) order: Vec<u32>,
+    /// Our name by the caller's.
+    pub(super) rank: Vec<u32>,
     colour: Vec<u64>,
     next: Vec<u64>,
     keyed: Vec<(u64, u32)>,
@@ -379,10 +363,11 @@ impl Canon {
         }
     }
 
-    pub(super) fn names(&self) -> Names<'_> {
-        Names {
-            order: &self.order,
-            rank: &self.rank,
+    /// A mapping of our tasks as one of the caller's.
+    pub(super) fn hand_back(&self, ours: &[u16], theirs: &mut Vec<u16>) {
+        reset(theirs, ours.len(), 0);
+        for (&old, &node) in self.order.iter().zip(ours) {
+            theirs[old as usize] = node;
         }
     }
 }

@@ -39,12 +39,8 @@ fn families(part: &[usize], near: impl Fn(usize, usize) -> bool) -> Vec<Vec<usiz
 
 /// The leading families whose capacity comes closest to half.
 fn split_families(part: &mut [usize], groups: &[Vec<usize>], capacity: &[u32]) -> usize {
-    let weigh = |group: &[usize]| {
-        group
-            .iter()
-            .map(|&node| u64::from(capacity[node]))
-            .sum::<u64>()
-    };
+    let room = |&node: &usize| u64::from(capacity[node]);
+    let weigh = |group: &[usize]| group.iter().map(room).sum::<u64>();
     let total: u64 = groups.iter().map(|group| weigh(group)).sum();
     let (mut best, mut best_miss, mut sum, mut count) = (0, u64::MAX, 0, 0);
     for group in &groups[..groups.len() - 1] {
@@ -121,15 +117,11 @@ fn swap_down(first: &mut [usize], second: &mut [usize], between: &impl Fn(usize,
         let sum = |node: usize, nodes: &[usize]| -> i64 {
             nodes.iter().map(|&other| between(node, other)).sum()
         };
-        let pull = |node: usize, own: &[usize], other: &[usize]| sum(node, other) - sum(node, own);
-        let one: Vec<i64> = first
-            .iter()
-            .map(|&node| pull(node, first, second))
-            .collect();
-        let two: Vec<i64> = second
-            .iter()
-            .map(|&node| pull(node, second, first))
-            .collect();
+        let pulls = |own: &[usize], other: &[usize]| -> Vec<i64> {
+            let pull = |&node: &usize| sum(node, other) - sum(node, own);
+            own.iter().map(pull).collect()
+        };
+        let (one, two) = (pulls(first, second), pulls(second, first));
         let mut best = (0, 0, 0);
         for (a, &gain_a) in one.iter().enumerate() {
             for (b, &gain_b) in two.iter().enumerate() {

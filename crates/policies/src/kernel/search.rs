@@ -3,8 +3,8 @@
 use super::attempt::{Attempt, Plan};
 use super::bisect::Luck;
 use super::communities::Communities;
-use super::exact::{self, Exact, Verdict};
-use super::graph::{Canon, Csr, Dice, Edges, Names, Steps, replace, reset};
+use super::exact::{self, Exact};
+use super::graph::{Canon, Csr, Dice, Edges, Steps, replace, reset};
 use super::halves::Halves;
 use super::layout::Layout;
 use super::machine::Machine;
@@ -195,7 +195,7 @@ impl Workspace {
         let mut local = freely(field, &self.start, (&mut self.table, steps));
         let tasks = rows.tasks();
         if effort.level == problem::Level::Thorough
-            && self.exact.solve(&mut local, exact::ROWS_MAX) == Verdict::Unknown
+            && !self.exact.solve(&mut local, exact::ROWS_MAX)
             && tasks <= KICKED_MAX
         {
             // Of few tasks, none that stands badly is missed for long.
@@ -227,7 +227,7 @@ impl Workspace {
         let shift = self.shift(problem, 0);
         self.rename(rows, shift, dense);
         let _ = steps.spend(rows.entries());
-        if method == Method::Map && self.settle(effort, steps) == Verdict::Best {
+        if method == Method::Map && self.settle(effort, steps) {
             return;
         }
         let mut luck = Luck {
@@ -244,23 +244,21 @@ impl Workspace {
             plan,
             kept: if dense { KEPT } else { usize::MAX },
         };
-        let names = self.canon.names();
         attempt.run(&mut luck, &mut self.best, |node_of| {
             // What was left out counts when two mappings are compared.
-            dense.then(|| whole_cost(rows, names, &self.machine, node_of))
+            dense.then(|| whole_cost(rows, &self.canon, &self.machine, node_of))
         });
-        names.hand_back(&self.best, &mut self.start);
+        self.canon.hand_back(&self.best, &mut self.start);
         if dense {
             self.finish_dense(rows, shift, steps);
         }
     }
 
-    /// Looks for the best mapping of all from any, where tasks are few enough.
-    fn settle(&mut self, effort: Effort, steps: &mut Steps) -> Verdict {
-        let names = self.canon.names();
-        let tasks = names.order.len();
+    /// Looks for the best mapping of all from any, where tasks are few enough; whether it was found.
+    fn settle(&mut self, effort: Effort, steps: &mut Steps) -> bool {
+        let tasks = self.canon.order.len();
         if !exact::is_worth_it(tasks, self.machine.nodes()) {
-            return Verdict::Unknown;
+            return false;
         }
         self.machine.slots(&mut self.table.node);
         self.table.node.truncate(tasks);
@@ -268,20 +266,19 @@ impl Workspace {
         let mut local = Local::new(field, &mut self.table, steps);
         local.descend(0..tasks, false);
         let rows_max = exact::rows_max(tasks, self.machine.nodes(), effort.level);
-        let verdict = self.exact.solve(&mut local, rows_max);
-        names.hand_back(&self.table.node, &mut self.start);
-        verdict
+        let is_best = self.exact.solve(&mut local, rows_max);
+        self.canon.hand_back(&self.table.node, &mut self.start);
+        is_best
     }
 
     /// Fills `ours` with the tasks in the order of `canon`.
     fn rename(&mut self, rows: Csr<'_>, shift: u32, dense: bool) {
-        let names = self.canon.names();
         if dense {
             let far = u64::from(self.machine.largest().unsigned_abs()).max(1);
-            self.sparsifier.run(rows, names, KEPT, &mut self.ours);
+            self.sparsifier.run(rows, &self.canon, KEPT, &mut self.ours);
             self.ours.limit(TABLE_MAX / far);
         } else {
-            self.ours.rename(rows, names, shift);
+            self.ours.rename(rows, &self.canon, shift);
         }
     }
 
@@ -291,7 +288,7 @@ impl Workspace {
         self.table.node.clone_from(&self.start);
         let field = Field::free(rows, &self.machine);
         let mut local = Local::new(field, &mut self.table, steps);
-        let order = self.canon.names().order.iter();
+        let order = self.canon.order.iter();
         local.descend(order.map(|&task| task as usize), false);
         self.start.clone_from(&self.table.node);
     }
@@ -357,7 +354,7 @@ fn name(
 }
 
 /// Twice the cost of a mapping of our tasks, over the caller's rows.
-fn whole_cost(rows: Csr<'_>, names: Names<'_>, machine: &Machine, node_of: &[u16]) -> i64 {
+fn whole_cost(rows: Csr<'_>, names: &Canon, machine: &Machine, node_of: &[u16]) -> i64 {
     let node = |task: usize| usize::from(node_of[names.rank[task] as usize]);
     let mut twice = 0;
     for task in 0..rows.tasks() {

@@ -4,7 +4,7 @@
 //! the same wherever the tasks are, and so does what a task says to everyone alike. What is left
 //! after both are taken off decides; of that, the largest few of each row are kept.
 
-use super::graph::{Csr, Edges, Names, id};
+use super::graph::{Canon, Csr, Edges, id};
 
 /// Residuals are kept in quarters of an amount.
 const FRACTION: i64 = 4;
@@ -23,7 +23,7 @@ pub(super) struct Sparsifier {
 
 impl Sparsifier {
     /// Fills `edges` with the `most` largest residuals of each row, under the names of `names`.
-    pub(super) fn run(&mut self, rows: Csr<'_>, names: Names<'_>, most: usize, edges: &mut Edges) {
+    pub(super) fn run(&mut self, rows: Csr<'_>, names: &Canon, most: usize, edges: &mut Edges) {
         let tasks = rows.tasks();
         let others = (i64::from(id(tasks)) - 1).max(1);
         self.means.clear();

@@ -154,6 +154,14 @@ pub struct PageRecord {
     pub uses: Vec<(u32, u64)>,
 }
 
+impl PageRecord {
+    /// Accesses of all tasks in this window.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.uses.iter().map(|&(_, sum)| sum).sum()
+    }
+}
+
 /// A thread or process that takes part in mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {

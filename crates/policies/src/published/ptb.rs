@@ -9,6 +9,7 @@
 //! The listing's line 30 reads `B_n*[n] <- max(B_n*[n] - b_n[p], 0)`, from the memory to the threads, while the graph
 //! and Algorithm 7 read from threads to memory: the second is meant, `B_n[n*]`.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use numad_core::cost::{ACCESS_BYTES, MachineModel};
@@ -96,17 +97,16 @@ pub(crate) fn allocate(
     let mut free: Vec<usize> = (0..nodes).collect();
     let mut given = Vec::new();
     for part in parts {
-        let mut best: Option<(usize, usize)> = None;
-        for &node in &free {
-            let count = part
-                .iter()
+        let held = |node| {
+            part.iter()
                 .filter(|&&task| node_of[task] == Some(node))
-                .count();
-            if best.is_none_or(|(most, _)| count > most) {
-                best = Some((count, node));
-            }
-        }
-        let (_, node) = best.expect("there are as many nodes as parts");
+                .count()
+        };
+        let best = free
+            .iter()
+            .copied()
+            .max_by_key(|&node| (held(node), Reverse(node)));
+        let node = best.expect("there are as many nodes as parts");
         free.retain(|&other| other != node);
         given.push(node);
     }
@@ -188,9 +188,8 @@ impl Ptb {
     /// Parts by recursive Kernighan-Lin, and a node for each thread; threads that are kept from some node stay.
     fn threads(&mut self, program: &Program<'_>, rows: &[Row<'_>]) -> Vec<Option<usize>> {
         let now = program.nodes();
-        let open: Vec<usize> = (0..program.capacity.len())
-            .filter(|&node| program.capacity[node] > 0)
-            .collect();
+        let open = (0..program.capacity.len()).filter(|&node| program.capacity[node] > 0);
+        let open: Vec<usize> = open.collect();
         let is_free = |&task: &usize| may_run_everywhere(program, &program.tasks[task]);
         let tasks: Vec<usize> = (0..now.len()).filter(is_free).collect();
         let all = similarity(rows, &now, self.c1);
@@ -217,10 +216,8 @@ impl Ptb {
         for (&task, &part) in tasks.iter().zip(cut.node_of) {
             parts[usize::from(part)].push(task);
         }
-        let places: Vec<Option<usize>> = now
-            .iter()
-            .map(|node| open.iter().position(|&other| Some(other) == *node))
-            .collect();
+        let place = |node: &Option<usize>| open.iter().position(|&other| Some(other) == *node);
+        let places: Vec<Option<usize>> = now.iter().map(place).collect();
         let mut nodes = now;
         for (part, given) in parts.iter().zip(allocate(&parts, &places, open.len())) {
             for &task in part {
@@ -234,21 +231,10 @@ impl Ptb {
 impl Policy for Ptb {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let mut order: Vec<usize> = (0..program.records.len().min(program.pages.len())).collect();
-        let total = |page: usize| -> u64 {
-            program.records[page]
-                .uses
-                .iter()
-                .map(|&(_, accesses)| accesses)
-                .sum()
-        };
-        order.sort_by_key(|&page| (std::cmp::Reverse(total(page)), page));
+        let total = |page: usize| program.records[page].total();
+        order.sort_by_key(|&page| (Reverse(total(page)), page));
         order.retain(|&page| total(page) > 0);
-        let row = |&page: &usize| -> Row<'_> {
-            (
-                program.pages[page].home.map(usize::from),
-                program.records[page].uses.as_slice(),
-            )
-        };
+        let row = |&page: &usize| (program.pages[page].node(), &program.records[page].uses[..]);
         let rows: Vec<Row<'_>> = order.iter().map(row).collect();
         if rows.is_empty() {
             return;
@@ -284,9 +270,7 @@ impl Policy for Ptb {
                 Choice::Interleaved(node) => (node, Reason::Interleave),
             };
             let page = &program.pages[page];
-            if page.home.is_some_and(|home| usize::from(home) != node)
-                && free[node] >= program.page_bytes
-            {
+            if page.node().is_some_and(|home| home != node) && free[node] >= program.page_bytes {
                 free[node] -= program.page_bytes;
                 out.push(Proposal::move_page(page.key, node, reason));
             }

@@ -28,7 +28,7 @@
 //! let mapping = map(&problem, Effort::ONLINE, &mut workspace);
 //! assert_eq!(mapping.node_of[0], mapping.node_of[3]);
 //! assert_eq!(mapping.cost, 10 * 10 + 10 * 10 + 20);
-//! # Ok::<(), policies::kernel::ProblemError>(())
+//! # Ok::<(), String>(())
 //! ```
 //!
 //! The same input gives the same answer, always: nothing here reads a clock, and the budget of an
@@ -71,7 +71,7 @@ mod warm;
 pub(crate) use graph::Dice;
 pub use graph::Edges;
 pub use kl::kl;
-pub use problem::{Effort, Mapping, Problem, ProblemError, cost};
+pub use problem::{Effort, Mapping, Problem, cost};
 pub use search::{Workspace, drb, map, refine};
 pub use treematch::treematch;
 

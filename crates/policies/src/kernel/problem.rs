@@ -1,7 +1,5 @@
 //! What is asked, what is answered, and what an answer costs.
 
-use std::fmt;
-
 use super::graph::Edges;
 
 /// A mapping to be found: communication, distances, capacities, and what is there already.
@@ -25,28 +23,23 @@ impl<'a> Problem<'a> {
     /// # Errors
     /// When the table is not square, the nodes together cannot take the tasks, or there are more
     /// nodes than fit a `u16`. With more tasks than processors, scale the capacities up first.
-    pub fn new(
-        edges: &'a Edges,
-        distance: &'a [u32],
-        capacity: &'a [u32],
-    ) -> Result<Self, ProblemError> {
+    pub fn new(edges: &'a Edges, distance: &'a [u32], capacity: &'a [u32]) -> Result<Self, String> {
         let nodes = capacity.len();
-        let refused = |reason: String| Err(ProblemError(reason));
         if nodes >= usize::from(u16::MAX) {
-            return refused(format!(
+            return Err(format!(
                 "`{nodes}` nodes are too many; at most 65534 can be told apart"
             ));
         }
         let entries = distance.len();
         if entries != nodes * nodes {
-            return refused(format!(
+            return Err(format!(
                 "`{entries}` distances for `{nodes}` nodes; give a row for each node"
             ));
         }
         let tasks = edges.tasks();
         let room: u64 = capacity.iter().map(|&count| u64::from(count)).sum();
         if room < tasks as u64 {
-            return refused(format!(
+            return Err(format!(
                 "`{tasks}` tasks, room for `{room}`; scale the capacities up"
             ));
         }
@@ -66,12 +59,12 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// When `current` is not one node for each task.
-    pub fn warm(self, current: &'a [u16], move_price: u64) -> Result<Self, ProblemError> {
+    pub fn warm(self, current: &'a [u16], move_price: u64) -> Result<Self, String> {
         let (tasks, entries) = (self.edges.tasks(), current.len());
         if entries != tasks {
-            return Err(ProblemError(format!(
+            return Err(format!(
                 "`{entries}` current nodes for `{tasks}` tasks; give one for each"
-            )));
+            ));
         }
         Ok(Self {
             current: Some(current),
@@ -86,18 +79,6 @@ impl<'a> Problem<'a> {
         self.edges.tasks()
     }
 }
-
-/// Why something is no problem that can be solved, and what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProblemError(String);
-
-impl fmt::Display for ProblemError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ProblemError {}
 
 /// How hard to try, and how many steps that may take at most.
 ///

@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 
+use crate::figures::whole;
 use topology::Tid;
 
 /// A thread that may take part.
@@ -60,14 +61,9 @@ fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64)
 }
 
 /// In hundredths of a per cent, so that noise below that does not decide.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to 0 to 12,500"
-)]
-fn rank(candidate: &Candidate) -> u32 {
+fn rank(candidate: &Candidate) -> u64 {
     let bonus = if candidate.took_part { 1.25 } else { 1.0 };
-    (candidate.busy.unwrap_or(0.0) * bonus * 10_000.0).clamp(0.0, 12_500.0) as u32
+    whole((candidate.busy.unwrap_or(0.0) * bonus * 10_000.0).clamp(0.0, 12_500.0))
 }
 
 #[cfg(test)]

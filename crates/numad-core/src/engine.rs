@@ -617,12 +617,3 @@ fn nodes_by_cpu(topology: &Topology) -> Vec<u16> {
     }
     nodes
 }
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "weights, distances and shares are small and not negative; `as` saturates"
-)]
-fn rounded(figure: f64) -> u32 {
-    (figure + 0.5) as u32
-}

@@ -13,6 +13,7 @@ pub mod engine;
 mod evening;
 pub mod event;
 pub mod evidence;
+pub mod figures;
 mod guard;
 mod hold;
 pub mod interval;

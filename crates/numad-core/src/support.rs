@@ -1,6 +1,7 @@
 //! What stands behind a communication matrix: samples, and how sure they make one.
 
 use crate::evidence::{Certainty, Evidence};
+use crate::figures::whole;
 use crate::matrix::CommMatrix;
 
 /// A matrix with what is needed to say how sure it is.
@@ -57,21 +58,12 @@ impl Support<'_> {
         })
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "beyond 2^53 a few samples more or less say the same"
-    )]
     fn exact(&self, amount: u64) -> f64 {
         amount as f64 * self.per_amount
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of samples; `as` saturates"
-    )]
     fn samples(&self, amount: u64) -> u64 {
-        (self.exact(amount) + 0.5) as u64
+        whole(self.exact(amount) + 0.5)
     }
 }
 

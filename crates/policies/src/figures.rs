@@ -1,14 +1,8 @@
 //! Whole numbers of figures that are not negative; what is too large becomes the largest.
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "`as` saturates, at 0 for what is negative"
-)]
-pub(crate) fn whole(figure: f64) -> u64 {
-    figure as u64
-}
+use numad_core::figures::whole;
 
+/// The nearest, halves upwards.
 pub(crate) fn rounded(figure: f64) -> u64 {
     whole(figure + 0.5)
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use numad_core::figures::whole;
 use numad_core::{CommMatrix, Program, Time};
 use topology::TaskKey;
 
 use crate::clusters::{Bin, Clusters};
-use crate::figures::whole;
 
 /// Windows that are remembered: a minute at intervals of a second.
 const WINDOWS_MAX: usize = 64;

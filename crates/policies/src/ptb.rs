@@ -39,6 +39,7 @@ mod tests;
 mod threads;
 
 use numad_core::cost::{ACCESS_BYTES, Demand, Prices, asked_gbps};
+use numad_core::figures::whole;
 use numad_core::{
     Page, Plan, Policy, PolicyFactory, Program, Proposal, SettingKind, SettingSpec, Settings,
     SettingsError, Time,
@@ -47,7 +48,6 @@ use numad_core::{
 use self::pages::{Listing, Room, Stickiness};
 use self::threads::Threads;
 use crate::board;
-use crate::figures::whole;
 use crate::kernel::Workspace;
 
 const C1: SettingSpec = SettingSpec {

@@ -1,5 +1,6 @@
 //! Latency and bandwidth of a machine at rest, for every pair of nodes, known or estimated.
 
+use crate::figures::whole;
 use topology::{Distances, Figure, NodeId, Origin, Topology};
 
 /// Latency of a local access where the machine does not tell: 80 to 100 ns on two-socket servers of
@@ -166,14 +167,8 @@ pub fn with_estimates(topology: Topology) -> Topology {
                 continue;
             }
             let link = graph.link_mut(asks.id, answers.id);
-            let estimated = |value: f64| {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "not negative, and `as` saturates"
-                )]
-                let value = (value + 0.5) as u64;
-                let origin = Origin::Estimated;
+            let estimated = |figure: f64| {
+                let (value, origin) = (whole(figure + 0.5), Origin::Estimated);
                 Some(Figure { value, origin })
             };
             if told(link.read_mbps)

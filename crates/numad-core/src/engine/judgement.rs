@@ -15,6 +15,7 @@ use super::options::AttachOptions;
 use super::orders::{PageGrant, TaskGrant};
 use super::wishes::Wishes;
 use crate::evidence::{Certainty, Evidence};
+use crate::figures::rounded;
 use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
 use crate::likeness::Said;
@@ -402,5 +403,5 @@ impl Judgement {
 }
 
 pub(super) fn milli(figure: f64) -> u32 {
-    super::rounded(figure * 1000.0)
+    rounded(figure * 1000.0)
 }

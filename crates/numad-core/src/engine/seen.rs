@@ -11,8 +11,8 @@ use topology::Pid;
 
 use super::judgement::rest::Ways;
 use super::options::{AttachOptions, EngineOptions, Totals};
-use super::rounded;
 use crate::event::{NoRoom, WindowSummary};
+use crate::figures::rounded;
 use crate::likeness::Said;
 use crate::policy::{PageKey, SpaceId};
 use crate::published::Method;

@@ -9,7 +9,6 @@ use topology::{CpuSet, NodeSet, TaskKey, Topology};
 use super::attachment::{Attachment, WAIT_MOST};
 use super::judgement::{Decision, Effect, Limits, milli};
 use super::queue::Events;
-use super::rounded;
 use super::seen::Stream;
 use super::seen::program::{Scratch, node_of};
 use super::traffic::{self, Traffic};
@@ -19,6 +18,7 @@ use crate::action::Action;
 use crate::capacity::spread;
 use crate::cost::{Prices, asked_gbps};
 use crate::event::{EventKind, WindowSummary};
+use crate::figures::{rounded, whole};
 use crate::interval::Change;
 use crate::policy::{Fate, PageKey, Plan, Program, Proposal, Task, Veto};
 use crate::pressure::Pressure;
@@ -435,19 +435,10 @@ impl Context<'_> {
     /// Bytes of each node that may still be filled when this part of its memory stays free.
     fn room(&self, headroom: f64) -> Vec<u64> {
         let nodes = self.topology.nodes().iter();
-        let kept = nodes.map(|node| share(node.memory_bytes, headroom));
+        let kept = nodes.map(|node| whole(node.memory_bytes as f64 * headroom.clamp(0.0, 1.0)));
         let room = self.free.iter().zip(kept);
         room.map(|(free, kept)| free.saturating_sub(kept)).collect()
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of a size is no larger than it; `as` saturates"
-)]
-fn share(bytes: u64, part: f64) -> u64 {
-    (bytes as f64 * part.clamp(0.0, 1.0)) as u64
 }
 
 fn millis(length: Duration) -> u64 {

@@ -29,12 +29,12 @@
 use std::cmp::Reverse;
 
 use numad_core::cost::{MachineModel, queue};
+use numad_core::figures::whole;
 use numad_core::{Page, Program, Proposal, Reason};
 use topology::Topology;
 
 use super::asked::{Asked, Chance, NOWHERE};
 use super::paths::Paths;
-use crate::figures::whole;
 
 /// Pages proposed in one call. The engine's budget is far below it, and what is left out comes again.
 const PROPOSALS_MAX: usize = 16_384;
@@ -321,7 +321,6 @@ impl Listing {
         (asked, moves): (&[Asked], &[(usize, Rated)]),
         out: &mut Vec<Proposal>,
     ) {
-        let first = out.len();
         let mut last = vec![usize::MAX; asked.len()];
         for (at, &(place, _)) in moves.iter().enumerate() {
             last[place] = at;
@@ -337,7 +336,7 @@ impl Listing {
             } else {
                 Reason::Interleave
             };
-            push(out, first, page, rated.node, reason);
+            out.push(Proposal::move_page(page.key, rated.node, reason));
         }
     }
 
@@ -583,12 +582,6 @@ fn in_order(pages: &[Page], asked: &[Asked], stickiness: Stickiness) -> Vec<usiz
     let part = |place: usize| up_to[place] as f64 / own[main_user(place)].max(1) as f64;
     places.sort_by(|&one, &other| part(one).total_cmp(&part(other)));
     places
-}
-
-fn push(out: &mut Vec<Proposal>, first: usize, page: &Page, node: usize, reason: Reason) {
-    if out.len() - first < PROPOSALS_MAX {
-        out.push(Proposal::move_page(page.key, node, reason));
-    }
 }
 
 #[cfg(test)]

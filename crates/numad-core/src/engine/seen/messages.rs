@@ -7,6 +7,7 @@ use topology::Pid;
 
 use super::Seen;
 use crate::cost::Prices;
+use crate::figures::whole;
 use crate::sample::Sent;
 use crate::tables::Seat;
 use crate::tables::talk::PAIRS_MAX;
@@ -168,14 +169,9 @@ impl Seen {
 }
 
 /// Accesses as amounts of which each stands for so many.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "neither is negative; `as` saturates"
-)]
 fn in_amounts(accesses: u64, per_amount: f64) -> u64 {
     match per_amount > 0.0 {
-        true => (accesses as f64 / per_amount).ceil() as u64,
+        true => whole((accesses as f64 / per_amount).ceil()),
         false => accesses,
     }
 }

@@ -10,7 +10,6 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::super::rounded;
 use super::Seen;
 use super::apart::{Apart, is_mixed, users_on};
 use super::extents::Extents;
@@ -19,6 +18,7 @@ use super::program::Positions;
 use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
 use crate::evidence::{self, Certainty, Scale};
+use crate::figures::rounded;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use topology::{CpuSet, Topology};
 
-use super::super::rounded;
 use super::Seen;
 use super::pieces::Pieces;
 use super::sizes::Sizes;
@@ -15,6 +14,7 @@ use crate::cost::Prices;
 use crate::engine::ordered::Placed;
 use crate::engine::orders::allowed_cpus;
 use crate::engine::window::Context;
+use crate::figures::rounded;
 use crate::matrix::CommMatrix;
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, PageRecord, Program, Proposal, Task};
 use crate::tables::pages::Entry;

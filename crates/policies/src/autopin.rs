@@ -337,13 +337,9 @@ fn is_sure(program: &Program<'_>, page: &Page, node: usize) -> bool {
     let distances = program.topology.distances();
     let own = f64::from(page.samples) * page.remembered() / uses;
     let mut scale = Scale::default();
-    for user in page.accessors() {
-        let task = program.tasks.get(user.task as usize);
-        if let Some(from) = task.and_then(|task| task.node) {
-            let nearer =
-                f64::from(distances.between(from, home)) - f64::from(distances.between(from, node));
-            scale.put(f64::from(user.weight) * own, nearer);
-        }
+    for (from, uses) in program.uses(page) {
+        let [here, there] = [home, node].map(|to| f64::from(distances.between(from, to)));
+        scale.put(uses * own, here - there);
     }
     let nodes = evidence::ln_plans(1, 1, program.capacity.len());
     let certainty = Certainty::of(CONFIDENCE_MIN);

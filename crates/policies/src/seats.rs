@@ -86,21 +86,6 @@ impl Seats {
     }
 }
 
-/// Deals out so many tasks, one after the other to each node in turn, as far as nodes take them.
-pub(crate) fn dealt_evenly(tasks: usize, places: &[usize]) -> Vec<usize> {
-    let mut left = tasks.min(places.iter().copied().fold(0, usize::saturating_add));
-    let mut dealt = vec![0; places.len()];
-    while left > 0 {
-        for (dealt, &places) in dealt.iter_mut().zip(places) {
-            if *dealt < places && left > 0 {
-                *dealt += 1;
-                left -= 1;
-            }
-        }
-    }
-    dealt
-}
-
 /// Whether a task may run on every node that takes tasks of the program.
 pub(crate) fn may_run_everywhere(program: &Program<'_>, task: &Task) -> bool {
     let mut places = program.capacity.iter().enumerate();

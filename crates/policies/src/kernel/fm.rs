@@ -215,11 +215,8 @@ impl<S: Sides> Passes<S> {
         match (zero, one) {
             (Some(zero), Some(one)) => {
                 let gain = |vertex: usize| self.sides.gain(vertex);
-                let prefer_zero = match gain(zero).cmp(&gain(one)) {
-                    std::cmp::Ordering::Greater => true,
-                    std::cmp::Ordering::Less => false,
-                    std::cmp::Ordering::Equal => 2 * self.tasks > least + most,
-                };
+                let leans = 2 * self.tasks > least + most;
+                let prefer_zero = (gain(zero), leans) > (gain(one), false);
                 Some(if prefer_zero { zero } else { one })
             }
             (either, other) => either.or(other),

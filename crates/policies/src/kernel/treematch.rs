@@ -1,7 +1,7 @@
 //! TreeMatch: from the leaves of the machine up, what talks most is put into one group.
 
 use super::graph::{Csr, Edges, Steps, id};
-use super::machine::Machine;
+use super::machine::{Halving, Machine};
 use super::problem::{Effort, Mapping, Problem};
 use super::search::Workspace;
 
@@ -37,10 +37,8 @@ fn group_tasks(edges: &Edges, machine: &Machine, steps: &mut Steps, start: &mut 
     }
     let _ = steps.spend(slots);
     let mut nodes: Vec<usize> = (0..machine.nodes()).collect();
-    let symmetric = machine
-        .halvings()
-        .iter()
-        .all(|halving| halving.middle - halving.from == halving.to - halving.middle);
+    let is_even = |half: &Halving| half.middle - half.from == half.to - half.middle;
+    let symmetric = machine.halvings().iter().all(is_even);
     if same && symmetric && machine.is_tree() {
         while tree.groups.len() > 1 {
             tree.step(&vec![2; tree.groups.len() / 2]);
@@ -69,9 +67,8 @@ struct Grouping {
 
 impl Grouping {
     fn new(rows: Csr<'_>, slots: usize) -> Self {
-        let groups: Vec<Vec<u32>> = (0..slots.max(rows.tasks()))
-            .map(|task| vec![id(task)])
-            .collect();
+        let groups = (0..slots.max(rows.tasks())).map(|task| vec![id(task)]);
+        let groups: Vec<Vec<u32>> = groups.collect();
         let pairs: Vec<(u32, u32, u64)> = rows.pairs().collect();
         Self {
             edges: Edges::from_pairs(groups.len(), &pairs),
@@ -89,15 +86,11 @@ impl Grouping {
             }
         }
         // Pairs of a part with itself are left out.
-        let pairs = self.edges.rows().pairs();
-        let pairs = pairs
-            .map(|(one, other, weight)| (part_of[one as usize], part_of[other as usize], weight));
-        let pairs: Vec<(u32, u32, u64)> = pairs.collect();
+        let named = |(one, other, weight)| (part_of[one as usize], part_of[other as usize], weight);
+        let pairs: Vec<(u32, u32, u64)> = self.edges.rows().pairs().map(named).collect();
         let join = |members: &Vec<usize>| -> Vec<u32> {
-            members
-                .iter()
-                .flat_map(|&member| self.groups[member].iter().copied())
-                .collect()
+            let groups = members.iter().map(|&member| &self.groups[member]);
+            groups.flatten().copied().collect()
         };
         let groups: Vec<Vec<u32>> = parts.iter().map(join).collect();
         self.groups = groups;
@@ -110,9 +103,8 @@ impl Grouping {
         let count = self.groups.len();
         let mut pairs: Vec<(u32, u32, u64)> = self.edges.rows().pairs().collect();
         pairs.sort_unstable_by_key(|&(one, other, weight)| (std::cmp::Reverse(weight), one, other));
-        let mut pairs = pairs
-            .into_iter()
-            .map(|(one, other, _)| (one as usize, other as usize));
+        let pairs = pairs.into_iter();
+        let mut pairs = pairs.map(|(one, other, _)| (one as usize, other as usize));
         let mut open = vec![true; count];
         let mut lowest = 0;
         let mut order: Vec<usize> = (0..sizes.len()).collect();

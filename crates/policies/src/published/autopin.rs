@@ -68,13 +68,8 @@ struct Autopin {
 
 /// The fastest, the first of equals.
 pub(crate) fn fastest(paces: &[f64]) -> usize {
-    let mut best = 0;
-    for (at, pace) in paces.iter().enumerate() {
-        if *pace > paces[best] {
-            best = at;
-        }
-    }
-    best
+    let faster = |best, at| if paces[at] > paces[best] { at } else { best };
+    (0..paces.len()).reduce(faster).unwrap_or(0)
 }
 
 impl Policy for Autopin {

@@ -13,7 +13,7 @@ use crate::fixed::cores;
 use crate::history::{History, began, positions};
 use crate::kernel::{Edges, Effort, Kernel, Problem, Workspace};
 use crate::rounds;
-use crate::seats::{Seats, dealt_evenly, may_run};
+use crate::seats::may_run;
 
 pub(crate) mod autopin;
 pub(crate) mod azimi;
@@ -222,8 +222,9 @@ impl Cores {
         let mut capacity = Vec::with_capacity(self.all.len());
         for same in self.all.chunk_by(|one, other| one.0 == other.0) {
             // As many on each core as the node takes, dealt out evenly.
-            let each = dealt_evenly(program.capacity[same[0].0], &vec![usize::MAX; same.len()]);
-            capacity.extend(Seats::of(&each).capacity());
+            let (room, cores) = (program.capacity[same[0].0], same.len());
+            let each = (0..cores).map(|core| (room + cores - 1 - core) / cores);
+            capacity.extend(each.map(|room| u32::try_from(room).unwrap_or(u32::MAX)));
         }
         let edges = Edges::from_matrix(matrix);
         let Ok(problem) = Problem::new(&edges, &self.distance, &capacity) else {

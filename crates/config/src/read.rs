@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use numad_core::setting::nearest;
+use numad_core::setting::{hint, nearest};
 use numad_core::{PolicyFactory, SettingSpec, SettingValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -341,14 +341,8 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_policy(&self, name: &str) -> String {
-        let known: Vec<&str> = self.policies.iter().map(|policy| policy.name).collect();
-        match nearest(name, known.iter().copied()) {
-            Some(known) => format!("policy `{name}` is not known; did you mean `{known}`?"),
-            None => format!(
-                "policy `{name}` is not known; there are {}",
-                known.join(", ")
-            ),
-        }
+        let known = self.policies.iter().map(|policy| policy.name);
+        format!("policy `{name}` is not known; {}", hint(name, known))
     }
 
     fn problem(&mut self, line: usize, text: &str) {

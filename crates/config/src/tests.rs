@@ -44,10 +44,8 @@ static FAKES: &[&PolicyFactory] = &[
         ],
         |settings, _seed| {
             if settings.bool("strict") && settings.integer("patience") > 5 {
-                return Err(SettingsError {
-                    name: "patience".to_owned(),
-                    reason: "must not exceed 5 with `strict`".to_owned(),
-                });
+                let reason = "must not exceed 5 with `strict`";
+                return Err(SettingsError::new("patience", reason));
             }
             Ok(Box::new(Silent))
         },

@@ -348,10 +348,7 @@ impl Config {
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<AttachOptions, SettingsError> {
         let mut values = self.values.clone();
-        let refused = |name: &str, reason: &str| SettingsError {
-            name: name.to_owned(),
-            reason: reason.to_owned(),
-        };
+        let refused = |name: &str, reason: &str| SettingsError::new(name, reason);
         for (full, text) in given {
             let (section, name) = full.split_once('.').unwrap_or_default();
             let specs = specs_of_one_program(section);

@@ -49,19 +49,15 @@ pub fn build(factory: &PolicyFactory, settings: &Settings, seed: u64, method: Me
         return (factory.build)(settings, seed);
     }
     let Some(published) = factory.published else {
-        return Err(SettingsError {
-            name: METHOD.to_owned(),
-            reason: format!("is `published`, but `{}` is of no paper", factory.name),
-        });
+        let reason = format!("is `published`, but `{}` is of no paper", factory.name);
+        return Err(SettingsError::new(METHOD, reason));
     };
     for (name, value) in settings.iter() {
         let spec = factory.settings.iter().find(|spec| spec.name == name);
         let is_default = spec.is_some_and(|spec| *value == spec.default_value());
         if !is_default && !published.takes.contains(&name) {
-            return Err(SettingsError {
-                name: name.to_owned(),
-                reason: "has no part in the method as published; leave it out".to_owned(),
-            });
+            let reason = "has no part in the method as published; leave it out";
+            return Err(SettingsError::new(name, reason));
         }
     }
     (published.build)(settings, seed)

@@ -72,6 +72,14 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
+impl SettingsError {
+    /// The setting of this name is not taken, for this reason.
+    pub fn new(name: &str, reason: impl Into<String>) -> Self {
+        let (name, reason) = (name.to_owned(), reason.into());
+        Self { name, reason }
+    }
+}
+
 /// A full set of values for a list of settings: every one has a value within its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -122,10 +130,7 @@ impl SettingSpec {
             return Ok(value);
         }
         let reason = format!("is `{value}`, must be {}", self.expectation());
-        Err(SettingsError {
-            name: self.name.to_owned(),
-            reason,
-        })
+        Err(SettingsError::new(self.name, reason))
     }
 
     /// Reads a value from text, as typed after `--set name=`.
@@ -244,20 +249,21 @@ impl Settings {
 /// Names the nearest known one.
 pub fn find<'a>(specs: &'a [SettingSpec], name: &str) -> Result<&'a SettingSpec, SettingsError> {
     specs.iter().find(|spec| spec.name == name).ok_or_else(|| {
-        let hint = nearest(name, specs.iter().map(|spec| spec.name));
-        let reason = match hint {
-            Some(known) => format!("is not known; did you mean `{known}`?"),
-            None if specs.is_empty() => "is not known; there are no settings here".to_owned(),
-            None => {
-                let known: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
-                format!("is not known; there are {}", known.join(", "))
-            }
+        let hint = match specs {
+            [] => "there are no settings here".to_owned(),
+            _ => hint(name, specs.iter().map(|spec| spec.name)),
         };
-        SettingsError {
-            name: name.to_owned(),
-            reason,
-        }
+        SettingsError::new(name, format!("is not known; {hint}"))
     })
+}
+
+/// What to write instead of a name that is not known: the one that is near, or any of all.
+#[must_use]
+pub fn hint<'a>(typed: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    match nearest(typed, known.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// The known name nearest to what was typed, if it is near enough to be meant.

@@ -56,10 +56,7 @@ impl Candidates {
         chooser: &'static str,
     ) -> Result<Self, SettingsError> {
         let list = settings.text(AMONG.name);
-        let refuse = |reason: String| SettingsError {
-            name: AMONG.name.to_owned(),
-            reason,
-        };
+        let refuse = |reason: String| SettingsError::new(AMONG.name, reason);
         let mut asked: Vec<Asked> = Vec::new();
         for name in list
             .split(',')

@@ -33,9 +33,7 @@ mod rounds;
 mod seats;
 mod stay;
 
-use std::fmt;
-
-use numad_core::setting::nearest;
+use numad_core::setting::hint;
 use numad_core::{Policy, PolicyFactory};
 
 /// Declares the file of each policy as a module, and lists what makes it.
@@ -78,12 +76,12 @@ pub fn registry() -> &'static [&'static PolicyFactory] {
 ///
 /// # Errors
 /// Names the nearest known one, or all of them.
-pub fn find(name: &str) -> Result<&'static PolicyFactory, UnknownPolicy> {
+pub fn find(name: &str) -> Result<&'static PolicyFactory, String> {
     let known = registry().iter().find(|factory| factory.name == name);
-    known.copied().ok_or_else(|| UnknownPolicy {
-        name: name.to_owned(),
-        nearest: nearest(name, registry().iter().map(|factory| factory.name)),
-    })
+    let names = registry().iter().map(|factory| factory.name);
+    known
+        .copied()
+        .ok_or_else(|| format!("there is no policy `{name}`; {}", hint(name, names)))
 }
 
 /// Where methods as published and the policies made of them differ, a line each: the policy (`*` for
@@ -96,30 +94,6 @@ pub const DIFFERENCES: &str = include_str!("published/differences.txt");
 pub fn within_nodes() -> Box<dyn Policy> {
     Box::new(gather::Gather::threads_alone())
 }
-
-/// There is no policy of this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy {
-    /// What was asked for.
-    pub name: String,
-    /// The name that was perhaps meant.
-    pub nearest: Option<&'static str>,
-}
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no policy `{}`; ", self.name)?;
-        match self.nearest {
-            Some(name) => write!(f, "did you mean `{name}`?"),
-            None => {
-                let names: Vec<&str> = registry().iter().map(|factory| factory.name).collect();
-                write!(f, "there are {}", names.join(", "))
-            }
-        }
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
 
 #[cfg(test)]
 mod tests;

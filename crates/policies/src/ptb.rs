@@ -116,9 +116,9 @@ fn fixed(
     }
     let number: Option<f64> = text.parse().ok();
     let number = number.filter(|number| (least..=most).contains(number));
-    number.map(Some).ok_or_else(|| SettingsError {
-        name: spec.name.to_owned(),
-        reason: format!("is `{text}`, must be a number from {least} to {most}, or `auto`"),
+    number.map(Some).ok_or_else(|| {
+        let reason = format!("is `{text}`, must be a number from {least} to {most}, or `auto`");
+        SettingsError::new(spec.name, reason)
     })
 }
 

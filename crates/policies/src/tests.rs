@@ -82,7 +82,7 @@ fn names_are_found_and_others_refused_with_the_nearest() {
     for factory in registry() {
         assert_eq!(find(factory.name).unwrap().name, factory.name);
     }
-    let refusal = |name: &str| find(name).unwrap_err().to_string();
+    let refusal = |name: &str| find(name).unwrap_err();
     assert_eq!(
         refusal("delok"),
         "there is no policy `delok`; did you mean `deloc`?"

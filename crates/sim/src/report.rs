@@ -237,7 +237,7 @@ pub(crate) fn load(spec: &str) -> Result<Topology, RunError> {
 }
 
 pub(crate) fn find(name: &str) -> Result<&'static PolicyFactory, RunError> {
-    policies::find(name).map_err(|error| RunError::new(RunErrorKind::NotFound, error.to_string()))
+    policies::find(name).map_err(|reason| RunError::new(RunErrorKind::NotFound, reason))
 }
 
 pub(crate) fn settings_of(

@@ -102,8 +102,8 @@ fn policy_of(arm: &str) -> Result<Option<String>, Failure> {
         // The daemon knows which programs may be policies.
         _ if policy.starts_with(control::external::PREFIX) => {}
         _ => {
-            let factory = policies::find(policy).map_err(|error| {
-                Failure::new(ErrorKind::NotFound, error.to_string())
+            let factory = policies::find(policy).map_err(|reason| {
+                Failure::new(ErrorKind::NotFound, reason)
                     .remedy("see `numadctl policies`; `off` stands for no policy at all")
             })?;
             if published && factory.published.is_none() {

@@ -298,8 +298,8 @@ impl Steward {
                     .remedy(format!("name `{plain}` with `--as-published`")),
             );
         }
-        let factory = policies::find(name).map_err(|error| {
-            Failure::new(ErrorKind::NotFound, error.to_string()).remedy("see `numadctl policies`")
+        let factory = policies::find(name).map_err(|reason| {
+            Failure::new(ErrorKind::NotFound, reason).remedy("see `numadctl policies`")
         })?;
         let specs = factory.settings;
         let refused = |error: SettingsError| bad_setting(factory.name, &error);

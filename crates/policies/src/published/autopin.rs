@@ -21,10 +21,7 @@ pub(crate) const PUBLISHED: Published = Published {
 };
 
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
-    let refused = |reason: String| SettingsError {
-        name: "pinnings".to_owned(),
-        reason,
-    };
+    let refused = |reason: String| SettingsError::new("pinnings", reason);
     let text = settings.text("pinnings");
     if text.is_empty() {
         let reason =

@@ -33,12 +33,9 @@ pub(crate) const PUBLISHED: Published = Published {
 fn build(settings: &Settings, _: u64) -> Result<Box<dyn Policy>, SettingsError> {
     let number = |name: &str, published: f64| match settings.text(name) {
         "auto" => Ok(published),
-        text => text
-            .parse()
-            .map_err(|error: std::num::ParseFloatError| SettingsError {
-                name: name.to_owned(),
-                reason: format!("is `{text}`, must be a number: {error}"),
-            }),
+        text => text.parse().map_err(|error: std::num::ParseFloatError| {
+            SettingsError::new(name, format!("is `{text}`, must be a number: {error}"))
+        }),
     };
     Ok(Box::new(Ptb {
         c1: settings.float("c1"),

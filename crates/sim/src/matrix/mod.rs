@@ -154,8 +154,7 @@ impl Plan {
         let rows = rows(choice.workloads.as_deref())?;
         let wanted = names(choice.policies.as_deref());
         for name in &wanted {
-            policies::find(name)
-                .map_err(|error| RunError::new(RunErrorKind::NotFound, error.to_string()))?;
+            policies::find(name).map_err(|reason| RunError::new(RunErrorKind::NotFound, reason))?;
         }
         let takes_part = |factory: &&&'static PolicyFactory| {
             let name = factory.name;

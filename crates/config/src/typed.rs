@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use numad_core::cost::Prices;
 use numad_core::{
-    AttachOptions, Bind, EngineOptions, IntervalLaw, Method, PolicyFactory, SettingSpec,
+    AttachOptions, Bind, Certainty, EngineOptions, IntervalLaw, Method, PolicyFactory, SettingSpec,
     SettingValue, Settings, SettingsError,
 };
 
@@ -468,7 +468,7 @@ fn options_of(engine: &Engine, evidence: &Evidence) -> AttachOptions {
         },
         busy_min: engine.busy_min,
         samples_min: engine.samples_min,
-        confidence_min: evidence.confidence_min,
+        certainty: Certainty::of(evidence.confidence_min),
         lost_max: evidence.lost_max,
         page_moves_max: engine.page_moves_max,
         move_bytes_per_s: engine.move_bytes_per_s,

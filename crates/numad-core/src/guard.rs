@@ -39,7 +39,7 @@ use topology::Distances;
 use crate::capacity::count_by_node;
 use crate::cost::{self, Worth};
 use crate::engine::AttachOptions;
-use crate::evidence::{self, Certainty, Evidence, Scale};
+use crate::evidence::{self, Evidence, Scale};
 use crate::matrix::CommMatrix;
 use crate::policy::{Page, Plan, Program, Proposal, Veto};
 use crate::pressure::{DOUBT, FullModel, Pressure, ThreadPlan};
@@ -93,7 +93,6 @@ pub(crate) struct ThreadCase<'a> {
     pub agreed: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
-    pub certainty: Certainty,
     /// Messages between threads, as the samples that would have shown as much sharing.
     pub said: &'a CommMatrix,
     /// Placements that were weighed for this window already.
@@ -419,10 +418,10 @@ impl ThreadCase<'_> {
         let worth = Worth {
             saved_ns: seen_ns.min(seen_ns * believed) - self.left_behind_ns(before, after),
             price_ns: plan.price_ns(),
-            evidence: Some(self.certainty.weigh_chosen(&all, plans)),
+            evidence: Some(self.options.certainty.weigh_chosen(&all, plans)),
         };
         let alone = |(task, scale): (usize, &Scale)| {
-            Some(self.certainty.weigh(scale))
+            Some(self.options.certainty.weigh(scale))
                 .filter(|evidence| moves(task) && evidence.samples > 0.0)
         };
         let by_distance = worth.judge();

@@ -165,7 +165,6 @@ impl Scene {
             reverting: false,
             agreed: false,
             pressure: pressure.as_ref(),
-            certainty: Certainty::of(0.9),
             said: &CommMatrix::new(4),
             weighed: &[],
         })
@@ -189,14 +188,16 @@ impl Scene {
         let pressure = gbps.map(|gbps| self.pressure(gbps));
         let case = PageCase {
             program: &self.program(),
-            options: &AttachOptions::default(),
+            options: &AttachOptions {
+                certainty: Certainty::of(certainty),
+                ..AttachOptions::default()
+            },
             moves_max: u64::MAX,
             aside_max: u64::MAX,
             allowed: &[true; 2],
             evidence: true,
             wait: false,
             pressure: pressure.as_ref(),
-            certainty: Certainty::of(certainty),
         };
         let wishes: Vec<PageWish<'_>> = wishes
             .iter()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use numad_core::{
-    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Engine, EngineOptions,
+    AccessKind, Action, AttachOptions, AttachSpec, AttachmentId, Certainty, Engine, EngineOptions,
     IntervalLaw, ObjectId, ObjectKind, Observation, ObservedMaps, ObservedProgram, ObservedSharing,
     ObservedTask, Outcome, PageOutcome, Policy, Program, Proposal, Reason, Record, Refusal, Sample,
     Sent, ServedBy, SharedRange, Time,
@@ -187,7 +187,7 @@ impl Stage {
         let options = AttachOptions {
             require_gain: fill.by_blocks,
             samples_min: 0,
-            confidence_min: 0.5,
+            certainty: Certainty::of(0.5),
             method: match fill.published {
                 true => numad_core::Method::Published,
                 false => numad_core::Method::Ours,

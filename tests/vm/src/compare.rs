@@ -250,7 +250,9 @@ pub(crate) fn contestants(policies: &[String], sources: &[Source]) -> Result<Vec
         every.map(|factory| factory.name).collect()
     } else {
         let known = policies.iter().map(|name| Ok(policies::find(name)?.name));
-        known.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?
+        known
+            .collect::<Result<_, String>>()
+            .map_err(anyhow::Error::msg)?
     };
     let contestant = |name: &str, before: &str, prefix: &'static str| Contestant {
         name: name.to_owned(),

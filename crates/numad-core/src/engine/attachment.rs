@@ -9,7 +9,6 @@ use super::ordered::Ordered;
 use super::registry::Registry;
 use super::seen::{Found, Look, Seen, Stream};
 use crate::action::AttachmentId;
-use crate::evidence::Certainty;
 use crate::interval::Interval;
 use crate::observation::{AttachSpec, ObservedProgram};
 use crate::policy::Policy;
@@ -24,8 +23,6 @@ pub(super) struct Attachment {
     pub id: AttachmentId,
     pub policy: Box<dyn Policy>,
     pub options: AttachOptions,
-    /// How sure moves must be: as `options` say, worked out once.
-    pub certainty: Certainty,
     pub seen: Seen,
     pub judged: Judgement,
     pub ordered: Ordered,
@@ -60,7 +57,6 @@ impl Attachment {
         Ok(Self {
             id,
             policy: spec.policy,
-            certainty: Certainty::of(options.confidence_min),
             seen: Seen::new((place, now), limits, &options, stream),
             judged: Judgement::new(interval, options.prices.horizon()),
             ordered: Ordered::default(),

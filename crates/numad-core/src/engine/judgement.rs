@@ -14,7 +14,7 @@ use topology::TaskKey;
 use super::options::AttachOptions;
 use super::orders::{PageGrant, TaskGrant};
 use super::wishes::Wishes;
-use crate::evidence::{Certainty, Evidence};
+use crate::evidence::Evidence;
 use crate::figures::rounded;
 use crate::guard::TaskWish;
 use crate::interval::{Change, Interval};
@@ -95,7 +95,6 @@ enum Regime {
 pub(super) struct Limits<'a> {
     pub now: Time,
     pub options: &'a AttachOptions,
-    pub certainty: Certainty,
     /// How busy memory is, where that is known.
     pub pressure: Option<&'a Pressure>,
     /// Enough samples stand behind the window, or the policy asks for none.

@@ -8,6 +8,7 @@ use topology::Pid;
 
 use crate::action::{AttachmentId, Refusal};
 use crate::cost::Prices;
+use crate::evidence::Certainty;
 use crate::interval::IntervalLaw;
 use crate::policy::{PageKey, Veto};
 use crate::published::Method;
@@ -77,9 +78,8 @@ pub struct AttachOptions {
     /// Samples below which nothing is done. A window with fewer is joined to the next, up to
     /// eight of them. Not asked of policies that seek no gain (`require_gain`).
     pub samples_min: u64,
-    /// How sure a move must be, 0.5 to 0.999, see [`crate::evidence`]. Not asked of policies that seek no
-    /// gain either.
-    pub confidence_min: f64,
+    /// How sure a move must be, see [`crate::evidence`]. Not asked of policies that seek no gain either.
+    pub certainty: Certainty,
     /// Share of samples that may be lost, 0 to 1: with more, a window is joined to the next like one with
     /// too few.
     pub lost_max: f64,
@@ -145,7 +145,7 @@ impl Default for AttachOptions {
             interval: IntervalLaw::CALM,
             busy_min: 0.05,
             samples_min: 32,
-            confidence_min: CONFIDENCE_MIN,
+            certainty: Certainty::of(CONFIDENCE_MIN),
             lost_max: LOST_MAX,
             page_moves_max: PAGE_MOVES_MAX,
             move_bytes_per_s: MOVE_BYTES_PER_S,

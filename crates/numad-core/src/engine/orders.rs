@@ -315,7 +315,7 @@ impl Attachment {
         of_batch
             .iter()
             .for_each(|&grant| all.add(&grants[grant].scale));
-        let found = self.certainty.weigh(&all);
+        let found = self.options.certainty.weigh(&all);
         Some(found).filter(|evidence| evidence.samples > 0.0)
     }
 }

@@ -231,7 +231,7 @@ impl Attachment {
             policy: &*self.policy,
             slots: &scratch.slots,
             pieces: &scratch.pieces,
-            certainty: self.certainty,
+            certainty: self.options.certainty,
             settles: self.options.method == Method::Ours,
             left: &left,
             unseen: self.unseen_use(context, &program),
@@ -241,7 +241,6 @@ impl Attachment {
         let limits = Limits {
             now: context.now,
             options: &self.options,
-            certainty: self.certainty,
             pressure: pressure.as_ref(),
             evidence,
             more_tells: self.seen.more_tells(),

@@ -310,7 +310,6 @@ impl Attachment {
             reverting: false,
             agreed: true,
             pressure: None,
-            certainty: self.certainty,
             said: &guests.talk(&scratch.said),
             weighed: &[],
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::cost::{Worth, way};
 use crate::engine::AttachOptions;
 use crate::evening::evened;
-use crate::evidence::{self, Certainty, Evidence, Scale};
+use crate::evidence::{self, Evidence, Scale};
 use crate::policy::{Page, Program, Veto};
 use crate::pressure::{Loads, PagePlan, Pressure};
 use crate::published::Method;
@@ -69,7 +69,6 @@ pub(crate) struct PageCase<'a> {
     pub wait: bool,
     /// How busy memory is, where that is measured.
     pub pressure: Option<&'a Pressure>,
-    pub certainty: Certainty,
 }
 
 /// What may still go in this window.
@@ -285,7 +284,7 @@ impl PageCase<'_> {
         } else {
             *scale
         };
-        Some(self.certainty.weigh_chosen(&own, nodes))
+        Some(self.options.certainty.weigh_chosen(&own, nodes))
     }
 
     /// The page of a wish that could be granted if it pays, and its home.

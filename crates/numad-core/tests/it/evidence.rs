@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use numad_core::cost::Prices;
-use numad_core::{Action, AttachOptions, Evidence, IntervalLaw, Record, Veto};
+use numad_core::{Action, AttachOptions, Certainty, Evidence, IntervalLaw, Record, Veto};
 use topology::NodeId;
 
 use crate::world::{PAGE, Script, Seen, World, options};
@@ -271,7 +271,7 @@ fn those_who_seek_no_gain_are_not_asked() {
 fn page_wanted(confidence_min: f64) -> (World, Arc<Mutex<Script>>) {
     let mut world = World::new("2x4@10,20");
     let options = AttachOptions {
-        confidence_min,
+        certainty: Certainty::of(confidence_min),
         interval: IntervalLaw::CALM,
         ..gain()
     };

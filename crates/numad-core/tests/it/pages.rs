@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use numad_core::{
-    Action, AttachOptions, Fate, NodeTraffic, ObservedMaps, Outcome, PageOutcome, Refusal, Veto,
+    Action, AttachOptions, Certainty, Fate, NodeTraffic, ObservedMaps, Outcome, PageOutcome,
+    Refusal, Veto,
 };
 use topology::{NodeId, Pid};
 
@@ -260,7 +261,7 @@ fn piece(confidence_min: f64, touched: &[(u64, u32)]) -> (World, Arc<Mutex<Scrip
     let mut world = World::new("2x4@10,20");
     let mut gain = AttachOptions {
         require_gain: true,
-        confidence_min,
+        certainty: Certainty::of(confidence_min),
         ..options()
     };
     gain.prices.horizon_ns = 5e9;
@@ -485,7 +486,7 @@ fn what_is_too_much_for_one_window_goes_on_with_the_next() {
 fn by_pages_alone_what_nobody_saw_stays() {
     let (mut world, _script) = sparse(&AttachOptions {
         by_blocks: false,
-        confidence_min: 0.6,
+        certainty: Certainty::of(0.6),
         ..options()
     });
     let pages = pages_ordered(&world.window().actions);

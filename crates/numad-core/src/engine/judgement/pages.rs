@@ -31,7 +31,6 @@ impl Judgement {
             evidence: limits.evidence,
             wait,
             pressure: limits.pressure.filter(|pressure| pressure.is_known()),
-            certainty: limits.certainty,
         };
         let mut room = limits.room.clone();
         let verdicts = case.judge(wishes.iter().copied(), &mut room);

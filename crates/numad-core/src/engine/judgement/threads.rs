@@ -34,7 +34,6 @@ impl Judgement {
             reverting: false,
             agreed: true,
             pressure: limits.pressure,
-            certainty: limits.certainty,
             said,
             weighed: &[],
         };
@@ -62,7 +61,6 @@ impl Judgement {
             reverting,
             agreed,
             pressure: limits.pressure,
-            certainty: limits.certainty,
             said: wanted.said,
             weighed: &wanted.weighed,
         };

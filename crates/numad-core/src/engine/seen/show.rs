@@ -114,7 +114,7 @@ impl Engine {
     /// How sure moves of a program must be.
     #[must_use]
     pub fn certainty(&self, attachment: AttachmentId) -> Option<Certainty> {
-        Some(self.attachment(attachment)?.certainty)
+        Some(self.attachment(attachment)?.options.certainty)
     }
 
     /// Tracked pages of a program with their homes, hottest first, at most `max`. Accessors are

@@ -152,11 +152,8 @@ impl Engine {
                 return Err(AttachError::AlreadyAttached { pid, to });
             }
         }
-        let place = self
-            .places
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.places.len());
+        let free = self.places.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.places.len());
         let number = u32::try_from(place).expect("there are fewer attachments than processes");
         let id = AttachmentId(self.next_id);
         let limits = &self.options;
@@ -283,9 +280,10 @@ impl Engine {
     /// When it is looked next whether a window has ended; none when nothing is attached.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.attached()
-            .filter_map(|attachment| attachment.window_end)
-            .min()
+        let ends = self
+            .attached()
+            .filter_map(|attachment| attachment.window_end);
+        ends.min()
     }
 
     /// Most samples that tell something new of any program until it is looked at next: a source
@@ -309,16 +307,12 @@ impl Engine {
     /// on.
     pub fn due(&mut self, now: Time) -> Vec<AttachmentId> {
         let Self { by_id, places, .. } = self;
-        let mut due = Vec::new();
-        for (&id, &place) in &*by_id {
-            if places[place as usize]
-                .as_mut()
-                .is_some_and(|attachment| attachment.is_due(now))
-            {
-                due.push(id);
-            }
-        }
-        due
+        let mut is_due = |place: u32| {
+            let attachment = places[place as usize].as_mut();
+            attachment.is_some_and(|attachment| attachment.is_due(now))
+        };
+        let due = by_id.iter().filter(|&(_, &place)| is_due(place));
+        due.map(|(&id, _)| id).collect()
     }
 
     /// Closes the window of every program in the observation that is due, and decides.
@@ -441,9 +435,8 @@ impl Engine {
     }
 
     fn attached(&self) -> impl Iterator<Item = &Attachment> {
-        self.by_id
-            .values()
-            .filter_map(|&place| self.places[place as usize].as_ref())
+        let places = self.by_id.values();
+        places.filter_map(|&place| self.places[place as usize].as_ref())
     }
 
     fn attachment(&self, id: AttachmentId) -> Option<&Attachment> {
@@ -560,8 +553,8 @@ impl Engine {
             let cpus = topology.cpus().iter().filter(|cpu| !cpu.isolated);
             let usable = cpus
                 .map(|cpu| cpu.id)
-                .filter(|&cpu| self.online.contains(cpu))
-                .collect();
+                .filter(|&cpu| self.online.contains(cpu));
+            let usable = usable.collect();
             let takes = self.attached().map(|other| &other.takes_gbps[..]);
             let others_gbps = traffic::sum(takes, topology.nodes().len());
             let mut context = Context {

@@ -168,10 +168,9 @@ impl Use {
     fn difference(&self, state: &Congestion) -> f64 {
         let controllers = self.controllers.iter().zip(&state.controller_use);
         let links = self.links.iter().zip(&state.link_use);
-        controllers
-            .chain(links)
-            .map(|(follows, assumed)| (follows - assumed).abs())
-            .fold(0.0, f64::max)
+        let both = controllers.chain(links);
+        let apart = both.map(|(follows, assumed)| (follows - assumed).abs());
+        apart.fold(0.0, f64::max)
     }
 }
 
@@ -258,11 +257,8 @@ fn follow(model: &MachineModel, loads: &[TaskLoad<'_>], rates: &[f64], follows: 
 
 fn latencies(model: &MachineModel, state: &mut Congestion) {
     let nodes = state.nodes;
-    let waits: Vec<f64> = state
-        .controller_use
-        .iter()
-        .map(|&used| queue(used))
-        .collect();
+    let used = state.controller_use.iter();
+    let waits: Vec<f64> = used.map(|&used| queue(used)).collect();
     for from in 0..nodes {
         for (to, wait) in waits.iter().enumerate() {
             let link = from * nodes + to;

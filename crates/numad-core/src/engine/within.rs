@@ -86,23 +86,17 @@ fn machine(topology: &Topology, node: &Node) -> Option<Machine> {
         // Of no matter to threads, but a machine has some.
         memory_bytes: node.memory_bytes,
     });
+    let cache_of = |cpu: &topology::Cpu| caches.iter().position(|cache| cache.contains(cpu.id));
     let cpus = topology
         .cpus()
         .iter()
         .filter(|cpu| node.cpus.contains(cpu.id));
     let cpus = cpus.map(|cpu| topology::Cpu {
-        node: caches
-            .iter()
-            .position(|cache| cache.contains(cpu.id))
-            .map(number),
+        node: cache_of(cpu).map(number),
         ..cpu.clone()
     });
-    let row = |one: usize| {
-        let others = 0..caches.len();
-        others
-            .map(|other| if one == other { LOCAL } else { ACROSS })
-            .collect()
-    };
+    let far = |one, other| if one == other { LOCAL } else { ACROSS };
+    let row = |one: usize| (0..caches.len()).map(|other| far(one, other)).collect();
     let parts = Parts {
         nodes: nodes.collect(),
         cpus: cpus.collect(),
@@ -227,11 +221,11 @@ impl Attachment {
         (node, machine): (usize, &'a Topology),
     ) -> Guests<'a> {
         let (mut positions, mut tasks, mut standings) = (Vec::new(), Vec::new(), Vec::new());
-        let granted: BTreeMap<usize, usize> = decision
+        let granted = decision
             .threads
             .iter()
-            .map(|grant| (grant.position, grant.node))
-            .collect();
+            .map(|grant| (grant.position, grant.node));
+        let granted: BTreeMap<usize, usize> = granted.collect();
         let mut allowed = CpuSet::new();
         for (position, (&slot, task)) in scratch.slots.iter().zip(&scratch.tasks).enumerate() {
             let Some(record) = self.seen.record(slot) else {

@@ -123,10 +123,10 @@ impl Shares {
 
     /// Processes with ranges, ascending.
     pub(crate) fn processes(&self) -> impl Iterator<Item = LocalSpace> {
-        (0..)
+        let mapped = (0..)
             .zip(&self.maps)
-            .filter(|(_, maps)| !maps.ranges.is_empty())
-            .map(|(process, _)| process)
+            .filter(|(_, maps)| !maps.ranges.is_empty());
+        mapped.map(|(process, _)| process)
     }
 
     /// The object that has this space.

@@ -232,20 +232,16 @@ impl Nodes {
         users: &mut Vec<(u32, f64)>,
     ) -> Range<usize> {
         let begin = users.len();
-        let seats = self
-            .of_seats
-            .iter()
-            .zip(positions.by_seat())
-            .zip(&self.samples);
-        let mut all: Vec<(Option<usize>, u32, f64)> = seats
+        let seats = self.of_seats.iter().zip(positions.by_seat());
+        let used = seats
+            .zip(&self.samples)
+            .filter(|(_, samples)| **samples > 0.0);
+        let mut all: Vec<(Option<usize>, u32, f64)> = used
             .filter_map(|((&node, &position), &samples)| Some((node, position?, samples)))
-            .filter(|&(_, _, samples)| samples > 0.0)
             .collect();
         all.sort_unstable_by_key(|&(node, position, _)| (node, position));
-        users.extend(
-            all.into_iter()
-                .map(|(_, position, samples)| (position, samples)),
-        );
+        let all = all.into_iter();
+        users.extend(all.map(|(_, position, samples)| (position, samples)));
         begin..users.len()
     }
 }

@@ -151,11 +151,9 @@ impl Pieces {
     }
 
     fn piece(&self, tag: Tag) -> Option<&Piece> {
-        let at = self
-            .pieces
-            .binary_search_by_key(&tag.word(), |piece| piece.tag.word())
-            .ok()?;
-        self.pieces.get(at)
+        let place = |piece: &Piece| piece.tag.word();
+        let at = self.pieces.binary_search_by_key(&tag.word(), place);
+        self.pieces.get(at.ok()?)
     }
 }
 

@@ -104,10 +104,7 @@ impl Engine {
     /// lately; 0 while there are none.
     #[must_use]
     pub fn samples_per_amount(&self, attachment: AttachmentId) -> f64 {
-        let Some(seen) = self.seen(attachment) else {
-            return 0.0;
-        };
-        let each = seen.weight_per_sample();
+        let each = self.seen(attachment).map_or(0.0, Seen::weight_per_sample);
         if each > 0.0 { 1.0 / each } else { 0.0 }
     }
 
@@ -130,9 +127,7 @@ impl Engine {
         hottest
             .filter_map(|(slot, tag, entry)| {
                 let page = positions.page(seen.key(tag)?, slot, &entry);
-                let home = page
-                    .home
-                    .map(|home| self.topology.nodes()[usize::from(home)].id);
+                let home = page.node().map(|home| self.topology.nodes()[home].id);
                 Some((page, home))
             })
             .collect()
@@ -142,12 +137,9 @@ impl Engine {
 impl Seen {
     /// Tasks that take part by ascending thread number, with their slots.
     fn participants(&self) -> (Vec<TaskKey>, Vec<u32>) {
-        let mut tasks: Vec<(TaskKey, u32)> = self
-            .tasks
-            .iter()
-            .filter(|(_, _, record)| record.takes_part)
-            .filter_map(|(slot, _, record)| Some((record.key()?, slot)))
-            .collect();
+        let tasks = self.tasks.iter().filter(|(_, _, record)| record.takes_part);
+        let tasks = tasks.filter_map(|(slot, _, record)| Some((record.key()?, slot)));
+        let mut tasks: Vec<(TaskKey, u32)> = tasks.collect();
         tasks.sort_unstable_by_key(|(key, _)| key.tid);
         tasks.into_iter().unzip()
     }

@@ -239,10 +239,10 @@ impl Stage {
     /// Closes a window; what the world does meanwhile is not the engine's.
     fn close(&mut self, count: fn(&mut dyn FnMut())) {
         let mut wanted = Vec::new();
-        count(&mut || wanted = self.engine.wanted_pages(self.id, 16_384));
+        count(&mut || wanted = self.engine.wanted_places(self.id, 16_384));
         let homes = wanted
             .iter()
-            .map(|&key| (key, self.world.home(self.pid, key.page * PAGE_BYTES)))
+            .map(|wanted| (wanted.page, self.world.home(self.pid, wanted.address)))
             .collect();
         let observation = Observation {
             programs: vec![self.world.observe(self.id, self.pid, homes)],

@@ -222,8 +222,10 @@ fn window(criterion: &mut Criterion) {
                 for _ in 0..times {
                     engine.handle_records(&records);
                     now = now.after(WINDOW);
-                    let homes = engine.wanted_pages(id, 16_384);
-                    let homes = homes.into_iter().map(|page| (page, Some(NodeId(0))));
+                    let homes = engine.wanted_places(id, 16_384);
+                    let homes = homes
+                        .into_iter()
+                        .map(|wanted| (wanted.page, Some(NodeId(0))));
                     let look = observation(id, tasks, now, homes.collect());
                     let begun = Instant::now();
                     engine.handle_observation(now, &look);

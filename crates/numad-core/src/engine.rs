@@ -1,9 +1,9 @@
 //! The engine: folds samples, judges windows, asks policies, guards, orders.
 //!
 //! Order of calls: `handle_attach`, then any number of `handle_record`; when `deadline` has come,
-//! `wanted_pages` tells what to look up, `handle_observation` closes the window, then `poll_action`
-//! or `poll_actions` until there is none, with one `handle_outcome` after each action, in their
-//! order; `poll_event` any time.
+//! `wanted_places` tells what to look up, `handle_observation` closes the window, then
+//! `poll_action` or `poll_actions` until there is none, with one `handle_outcome` after each action,
+//! in their order; `poll_event` any time.
 //!
 //! An observation of a program that is not due only brings its threads up to date. One right after
 //! `handle_attach` lets the first window see how busy threads are; without it the first window
@@ -17,7 +17,7 @@ use topology::{CpuSet, Pid, Tid, Topology};
 use crate::action::{Action, AttachmentId, Outcome};
 use crate::event::{Event, EventKind};
 use crate::observation::{AttachSpec, Observation, ObservedProgram};
-use crate::policy::{PageKey, Policy};
+use crate::policy::Policy;
 use crate::sample::{Lifecycle, Record, Sample, Sent};
 use crate::tables::index::Spot;
 use crate::tables::pages::{PageTable, Tag};
@@ -417,14 +417,6 @@ impl Engine {
     #[must_use]
     pub const fn options(&self) -> &EngineOptions {
         &self.options
-    }
-
-    /// Which process's address space a page key names; none for a page of shared memory, see
-    /// [`Self::wanted_places`], and once the program is gone.
-    #[must_use]
-    pub fn process_of(&self, page: PageKey) -> Option<Pid> {
-        let mut attached = self.attached();
-        attached.find_map(|attachment| attachment.seen.process_of(page.space))
     }
 
     /// The attachment that a process belongs to.

@@ -72,7 +72,7 @@ pub struct ObservedProgram {
     pub attachment: AttachmentId,
     /// Its threads that are alive. None left: the program has ended.
     pub tasks: Vec<ObservedTask>,
-    /// Where pages are that the engine asked about with `Engine::wanted_pages`.
+    /// Where pages are that the engine asked about with `Engine::wanted_places`.
     pub homes: Vec<(PageKey, Option<NodeId>)>,
     /// Those of them, in the same order, that the kernel maps as part of a larger page, as far as it
     /// tells.

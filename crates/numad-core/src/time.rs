@@ -12,10 +12,8 @@ impl Time {
     /// The time that much later.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(wait))
     }
 
     /// How long after `earlier` this is; zero if it is before, as it is when a clock jumped.
@@ -27,11 +25,7 @@ impl Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{:03}s",
-            self.0 / 1_000_000_000,
-            self.0 / 1_000_000 % 1000
-        )
+        let (seconds, millis) = (self.0 / 1_000_000_000, self.0 / 1_000_000 % 1000);
+        write!(f, "{seconds}.{millis:03}s")
     }
 }

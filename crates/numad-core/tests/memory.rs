@@ -229,8 +229,10 @@ impl Stage {
         self.engine.handle_messages(&sent.collect::<Vec<_>>());
         self.now = self.now.after(WINDOW);
         let nodes = self.topology.nodes();
-        let wanted = self.engine.wanted_pages(id, 16_384);
-        let homes = wanted.into_iter().map(|page| (page, Some(nodes[0].id)));
+        let wanted = self.engine.wanted_places(id, 16_384);
+        let homes = wanted
+            .into_iter()
+            .map(|wanted| (wanted.page, Some(nodes[0].id)));
         let observation = Observation {
             programs: vec![ObservedProgram {
                 attachment: id,

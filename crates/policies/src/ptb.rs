@@ -202,9 +202,9 @@ impl PagePhase {
         // what the move costs, the half for the chance that samples mislead.
         let each = weight / samples.max(1.0) * saving_ns;
         let min_acc = within((2.0 * move_ns / each).ceil(), each, of_min_acc);
-        // One, plus the cost of moving all pages as a share of what that could save: where moves are
-        // next to free a small difference is worth following, where they eat the gain only a large
-        // one is.
+        // One, plus the cost of moving all pages as a share of what that could save: where moves
+        // are next to free a small difference is worth following, where they eat the gain only a
+        // large one is.
         let (saving, cost) = (weight * saving_ns, program.pages.len() as f64 * move_ns);
         let c2 = within(1.0 + cost / saving, saving, of_c2);
         Stickiness {

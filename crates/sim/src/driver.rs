@@ -196,12 +196,13 @@ impl<S: Stage> Driver<'_, S> {
 
     fn observe(&mut self, due: &[AttachmentId]) -> Observation {
         let ask = |&id: &AttachmentId| {
-            let pages = self.engine.wanted_pages(id, WANTED_PAGES_MAX).into_iter();
+            let wanted = self.engine.wanted_places(id, WANTED_PAGES_MAX);
             Some(Asked {
                 attachment: id,
                 program: self.position(id)?,
-                pages: pages
-                    .filter_map(|key| Some((key, self.engine.process_of(key)?)))
+                pages: wanted
+                    .iter()
+                    .map(|wanted| (wanted.page, wanted.pid))
                     .collect(),
             })
         };

@@ -78,7 +78,8 @@ pub struct AttachOptions {
     /// Samples below which nothing is done. A window with fewer is joined to the next, up to
     /// eight of them. Not asked of policies that seek no gain (`require_gain`).
     pub samples_min: u64,
-    /// How sure a move must be, see [`crate::evidence`]. Not asked of policies that seek no gain either.
+    /// How sure a move must be, see [`crate::evidence`]. Not asked of policies that seek no gain
+    /// either.
     pub certainty: Certainty,
     /// Share of samples that may be lost, 0 to 1: with more, a window is joined to the next like one with
     /// too few.

@@ -7,8 +7,6 @@
 
 use std::ops::Range;
 
-use topology::Pid;
-
 use super::judgement::rest::Ways;
 use super::options::{AttachOptions, EngineOptions, Totals};
 use crate::event::{NoRoom, WindowSummary};
@@ -435,11 +433,6 @@ impl Seen {
             space,
             page: tag.page(),
         })
-    }
-
-    /// The process that a space of this program is of.
-    pub(super) fn process_of(&self, space: SpaceId) -> Option<Pid> {
-        self.spaces.at(self.spaces.local_of(space)?)?.pid
     }
 
     /// Whether a space is one of this program's still.

@@ -12,9 +12,9 @@ use crate::pressure::Pressure;
 pub(super) struct Traffic {
     /// Learns what controllers can deliver.
     pub model: MachineModel,
-    /// Some controller was never measured, nor told of by firmware: it is no measure for samples. An
-    /// estimate that is half of what it delivers would make every busy program look like one that
-    /// saturates it.
+    /// Some controller was never measured, nor told of by firmware: it is no measure for samples.
+    /// An estimate that is half of what it delivers would make every busy program look like one
+    /// that saturates it.
     is_estimated: bool,
     /// GB/s by position of the node; empty when nothing is measured.
     gbps: Vec<Option<f64>>,

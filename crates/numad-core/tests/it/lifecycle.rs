@@ -109,15 +109,12 @@ fn the_same_address_of_two_processes_is_two_pages() {
     world.window();
     let (_, live, _) = world.engine.matrices(id).unwrap();
     assert_eq!(live.pairs().count(), 0);
-    let pages = world.engine.pages(id, 10);
-    assert_eq!(pages.len(), 2);
-    let owners: Vec<Option<Pid>> = pages
-        .iter()
-        .map(|(page, _)| world.engine.process_of(page.key))
-        .collect();
-    assert!(owners.contains(&Some(Pid(10))) && owners.contains(&Some(Pid(20))));
+    assert_eq!(world.engine.pages(id, 10).len(), 2);
+    let wanted = world.engine.wanted_places(id, 10).into_iter();
+    let owners: Vec<Pid> = wanted.map(|wanted| wanted.pid).collect();
+    assert!(owners.contains(&Pid(10)) && owners.contains(&Pid(20)));
     world.engine.handle_detach(world.now, id);
-    assert_eq!(world.engine.process_of(pages[0].0.key), None);
+    assert!(world.engine.wanted_places(id, 10).is_empty());
 }
 
 #[test]
@@ -198,7 +195,7 @@ fn exec_voids_all_addresses() {
     let mut world = World::new("2x4");
     let (id, _) = world.attach(10, &[0, 1], options());
     world.talk(10, 11, 10);
-    let old = world.engine.wanted_pages(id, 1)[0];
+    let old = world.engine.wanted_places(id, 1)[0].page;
     let name = "other".to_owned();
     let time = world.now;
     world.tell(Lifecycle::Renamed {
@@ -209,16 +206,10 @@ fn exec_voids_all_addresses() {
         exec: true,
     });
     world.touch(10, 1, 3);
-    let new = world.engine.wanted_pages(id, 10);
+    let new = world.engine.wanted_places(id, 10);
     assert_eq!(new.len(), 1, "pages of the old space have no name any more");
-    assert_ne!(new[0].space, old.space);
-    assert_eq!(
-        (
-            world.engine.process_of(old),
-            world.engine.process_of(new[0])
-        ),
-        (None, Some(Pid(10)))
-    );
+    assert_ne!(new[0].page.space, old.space);
+    assert_eq!(new[0].pid, Pid(10));
     world.window();
     assert_eq!(world.engine.matrices(id).unwrap().1.pairs().count(), 0);
 }

@@ -338,11 +338,14 @@ impl Run {
     }
 
     fn homes(&self, id: AttachmentId, wild: &mut Wild) -> Vec<(PageKey, Option<NodeId>)> {
-        let wanted = self.engine.wanted_pages(id, 50);
+        let wanted = self.engine.wanted_places(id, 50);
         let home = |wild: &mut Wild| {
             Some(NodeId(u32::try_from(wild.next(4)).unwrap())).filter(|node| node.0 < 3)
         };
-        wanted.into_iter().map(|page| (page, home(wild))).collect()
+        wanted
+            .into_iter()
+            .map(|wanted| (wanted.page, home(wild)))
+            .collect()
     }
 
     fn carry_out(&mut self, free: &[(NodeId, u64)], allowed: &NodeSet, wild: &mut Wild) {

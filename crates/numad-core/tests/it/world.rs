@@ -337,7 +337,8 @@ impl World {
 
     /// Wanted pages that are part of larger ones.
     fn large_of(&self, id: AttachmentId) -> Vec<PageKey> {
-        let wanted = self.engine.wanted_pages(id, 10_000).into_iter();
+        let wanted = self.engine.wanted_places(id, 10_000).into_iter();
+        let wanted = wanted.map(|wanted| wanted.page);
         let is_large = |page: &PageKey| {
             self.large
                 .as_ref()
@@ -349,11 +350,9 @@ impl World {
     fn homes_of(&self, id: AttachmentId) -> Vec<(PageKey, Option<NodeId>)> {
         let first = self.topology.nodes()[0].id;
         let home = |page: &PageKey| self.homes.get(&page.page).copied().unwrap_or(first);
-        let wanted = self.engine.wanted_pages(id, 10_000);
-        wanted
-            .into_iter()
-            .map(|page| (page, Some(home(&page))))
-            .collect()
+        let wanted = self.engine.wanted_places(id, 10_000).into_iter();
+        let wanted = wanted.map(|wanted| wanted.page);
+        wanted.map(|page| (page, Some(home(&page)))).collect()
     }
 
     /// Lets time pass until a window ends, closes what is due, and carries out what is ordered.

@@ -319,8 +319,8 @@ impl Level {
     }
 }
 
-/// Finds an order of the tasks that depends on who talks to whom, not on how the tasks are numbered:
-/// two names for each, the caller's and ours.
+/// Finds an order of the tasks that depends on who talks to whom, not on how the tasks are
+/// numbered: two names for each, the caller's and ours.
 #[derive(Debug, Default)]
 pub(super) struct Canon {
     /// The caller's name by ours.

@@ -254,7 +254,8 @@ impl Workspace {
         }
     }
 
-    /// Looks for the best mapping of all from any, where tasks are few enough; whether it was found.
+    /// Looks for the best mapping of all from any, where tasks are few enough; whether it was
+    /// found.
     fn settle(&mut self, effort: Effort, steps: &mut Steps) -> bool {
         let tasks = self.canon.order.len();
         if !exact::is_worth_it(tasks, self.machine.nodes()) {

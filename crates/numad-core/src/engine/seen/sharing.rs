@@ -24,10 +24,10 @@ pub(in crate::engine) struct Place {
 }
 
 impl Engine {
-    /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
-    /// which it is not known yet: each
-    /// with a process that has it and its address there. Of shared memory that is a process that used
-    /// the page lately, for another may not have it in its page table.
+    /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest,
+    /// and those of which it is not known yet; each with a process that has it and its address
+    /// there. Of shared memory that is a process that used the page lately, for another may not
+    /// have it in its page table.
     #[must_use]
     pub fn wanted_places(&self, attachment: AttachmentId, max: usize) -> Vec<WantedPage> {
         let Some(seen) = self.seen(attachment) else {

@@ -11,7 +11,7 @@ use crate::engine::{Engine, Totals};
 use crate::evidence::Certainty;
 use crate::matrix::CommMatrix;
 use crate::observation::TaskState;
-use crate::policy::{Page, PageKey};
+use crate::policy::Page;
 use crate::time::Time;
 
 impl Engine {
@@ -48,17 +48,6 @@ impl Engine {
     pub fn next_window(&self, attachment: AttachmentId) -> Option<(Time, Duration)> {
         let attachment = self.attachment(attachment)?;
         Some((attachment.window_end?, attachment.judged.interval()))
-    }
-
-    /// Pages of a program whose place the next decision wants to know, at most `max`: the hottest, and those of
-    /// which it is not known yet.
-    #[must_use]
-    pub fn wanted_pages(&self, attachment: AttachmentId, max: usize) -> Vec<PageKey> {
-        let Some(seen) = self.seen(attachment) else {
-            return Vec::new();
-        };
-        let wanted = seen.pages.to_look_up(max);
-        wanted.into_iter().filter_map(|tag| seen.key(tag)).collect()
     }
 
     /// Threads of a program by ascending thread number, for those who show them; empty when there is

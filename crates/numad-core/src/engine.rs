@@ -2,8 +2,8 @@
 //!
 //! Order of calls: `handle_attach`, then any number of `handle_record`; when `deadline` has come,
 //! `wanted_places` tells what to look up, `handle_observation` closes the window, then
-//! `poll_action` or `poll_actions` until there is none, with one `handle_outcome` after each action,
-//! in their order; `poll_event` any time.
+//! `poll_action` or `poll_actions` until there is none, with one `handle_outcome` after each
+//! action, in their order; `poll_event` any time.
 //!
 //! An observation of a program that is not due only brings its threads up to date. One right after
 //! `handle_attach` lets the first window see how busy threads are; without it the first window

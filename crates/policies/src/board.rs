@@ -29,6 +29,7 @@
 //! keeps the threads of a rank, who share its heap and page tables, near each other.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 
 use numad_core::{CommMatrix, Program, Proposal, Reason, SettingKind, SettingSpec, Task};
 
@@ -321,13 +322,10 @@ impl<'a> Board<'a> {
 
     /// Adds what draws tasks of one process together where there are several.
     fn draw(&mut self, total: f64, links: &mut Vec<(u32, u32, u64)>) {
-        let mut of_process: std::collections::BTreeMap<u32, Vec<u32>> =
-            std::collections::BTreeMap::new();
+        let mut of_process: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (number, &task) in (0_u32..).zip(&self.talkers) {
-            of_process
-                .entry(self.tasks[task].key.pid.0)
-                .or_default()
-                .push(number);
+            let pid = self.tasks[task].key.pid.0;
+            of_process.entry(pid).or_default().push(number);
         }
         if of_process.len() < 2 {
             return;
@@ -597,9 +595,8 @@ fn distances(program: &Program<'_>) -> (Vec<u32>, f64) {
     for one in 0..nodes {
         table.extend((0..nodes).map(|other| distances.between(one, other)));
     }
-    let homes: Vec<usize> = (0..nodes)
-        .filter(|&node| program.capacity[node] > 0)
-        .collect();
+    let homes = (0..nodes).filter(|&node| program.capacity[node] > 0);
+    let homes: Vec<usize> = homes.collect();
     let (mut sum, mut count) = (0.0, 0.0);
     for &one in &homes {
         for &other in homes.iter().filter(|&&other| other != one) {
@@ -633,15 +630,12 @@ fn unseated(plan: &Plan) -> usize {
 /// Seats as kernels have them; a node that is none for one without a seat.
 fn numbers(plan: &Plan) -> Vec<u16> {
     let number = |seat: &Option<usize>| seat.and_then(|node| u16::try_from(node).ok());
-    plan.iter()
-        .map(|seat| number(seat).unwrap_or(u16::MAX))
-        .collect()
+    let numbers = plan.iter().map(|seat| number(seat).unwrap_or(u16::MAX));
+    numbers.collect()
 }
 
 /// The other way round.
 fn seats(mapping: &[u16]) -> Plan {
-    mapping
-        .iter()
-        .map(|&node| Some(usize::from(node)))
-        .collect()
+    let seats = mapping.iter().map(|&node| Some(usize::from(node)));
+    seats.collect()
 }

@@ -101,15 +101,10 @@ impl Bisector {
 
     /// One way down and up.
     fn round(&mut self, room: Room, tuning: Tuning, luck: &mut Luck<'_>) -> Score {
-        let total: u64 = self.levels[0]
-            .size
-            .iter()
-            .map(|&size| u64::from(size))
-            .sum();
-        let most = (total * 3 / 2)
-            .div_ceil(tuning.coarsest.max(1) as u64)
-            .max(1);
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let sizes = self.levels[0].size.iter();
+        let total: u64 = sizes.map(|&size| u64::from(size)).sum();
+        let most = (total * 3 / 2).div_ceil(tuning.coarsest.max(1) as u64);
+        let most = u32::try_from(most.max(1)).unwrap_or(u32::MAX);
         let mut depth = 0;
         while self.levels[depth].count() > tuning.coarsest && self.coarsen(depth, most, luck) {
             depth += 1;

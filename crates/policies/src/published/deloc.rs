@@ -52,10 +52,8 @@ pub(crate) fn on_deloc_map(
     let mut map: Vec<Option<usize>> = vec![None; previous.len()];
     let mut turn = 0;
     for (_, low, high) in pairs {
-        let pending: Vec<usize> = [low, high]
-            .into_iter()
-            .filter(|&task| map[task].is_none())
-            .collect();
+        let pending = [low, high].into_iter().filter(|&task| map[task].is_none());
+        let pending: Vec<usize> = pending.collect();
         let own: Option<Vec<usize>> = pending.iter().map(|&task| previous[task]).collect();
         let open = own.filter(|own| {
             own.iter().enumerate().all(|(place, &node)| {
@@ -97,17 +95,13 @@ pub(crate) fn on_deloc_map(
 impl Policy for OnDeLoc {
     fn propose(&mut self, _: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
         let pairs = program.live.pairs().filter(|pair| pair.2 > 0);
-        let pairs: Vec<Pair> = pairs
-            .map(|(low, high, amount)| (amount, low, high))
-            .collect();
+        let pairs = pairs.map(|(low, high, amount)| (amount, low, high));
+        let pairs: Vec<Pair> = pairs.collect();
         if pairs.is_empty() {
             return;
         }
-        let previous: Vec<Option<usize>> = program
-            .tasks
-            .iter()
-            .map(|task| self.previous.get(&task.key).copied())
-            .collect();
+        let known = |task: &Task| self.previous.get(&task.key).copied();
+        let previous: Vec<Option<usize>> = program.tasks.iter().map(known).collect();
         // Who says nothing has the core that the mapping before gave it.
         let mut free = program.capacity.to_vec();
         let talks = |task: usize| program.live.row_sum(task) > 0;

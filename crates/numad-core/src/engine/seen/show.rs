@@ -27,11 +27,8 @@ impl Engine {
         let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let mut pids: Vec<Pid> = seen
-            .spaces
-            .iter()
-            .filter_map(|(_, space)| space.pid)
-            .collect();
+        let pids = seen.spaces.iter().filter_map(|(_, space)| space.pid);
+        let mut pids: Vec<Pid> = pids.collect();
         pids.sort_unstable();
         pids
     }
@@ -57,22 +54,18 @@ impl Engine {
         let Some(seen) = self.seen(attachment) else {
             return Vec::new();
         };
-        let mut tasks: Vec<TaskState> = seen
-            .tasks
-            .iter()
-            .filter_map(|(_, _, record)| {
-                let placed = record.placed();
-                Some(TaskState {
-                    key: record.key()?,
-                    name: record.name.clone(),
-                    cpu: record.cpu.unwrap_or(CpuId(0)),
-                    placed: placed.map(|node| self.topology.nodes()[node].id),
-                    takes_part: record.takes_part,
-                    busy: record.busy.unwrap_or(0.0),
-                    samples: record.samples_last.into(),
-                })
+        let tasks = seen.tasks.iter().filter_map(|(_, _, record)| {
+            Some(TaskState {
+                key: record.key()?,
+                name: record.name.clone(),
+                cpu: record.cpu.unwrap_or(CpuId(0)),
+                placed: record.placed().map(|node| self.topology.nodes()[node].id),
+                takes_part: record.takes_part,
+                busy: record.busy.unwrap_or(0.0),
+                samples: record.samples_last.into(),
             })
-            .collect();
+        });
+        let mut tasks: Vec<TaskState> = tasks.collect();
         tasks.sort_unstable_by_key(|task| task.key.tid);
         tasks
     }

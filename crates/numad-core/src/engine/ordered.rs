@@ -113,7 +113,7 @@ impl Ordered {
         self.moves.each(|history| history.wanted = None);
         for asked in wishes {
             let node = u16::try_from(asked.wish.node).ok();
-            for pages in asked.all.iter().cloned() {
+            for pages in asked.all().iter().cloned() {
                 self.moves
                     .change(asked.page.space, pages, |history| history.wanted = node);
             }

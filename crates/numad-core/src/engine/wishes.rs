@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::slice;
 
 use super::judgement::ally::Left;
 use super::ordered::Ordered;
@@ -40,10 +41,18 @@ pub(super) struct Asked<'a> {
     pub proposal: usize,
     pub page: PageKey,
     pub wish: PageWish<'a>,
-    /// All pages that it is about.
-    pub all: Vec<Range<u64>>,
+    /// All pages that it is about; none if it is the one.
+    piece: Option<&'a [Range<u64>]>,
+    only: Range<u64>,
     /// Those of them that neither rest nor wait.
     pub ranges: Vec<Range<u64>>,
+}
+
+impl Asked<'_> {
+    /// All pages that it is about.
+    pub(super) fn all(&self) -> &[Range<u64>] {
+        self.piece.unwrap_or(slice::from_ref(&self.only))
+    }
 }
 
 /// What wishes are looked up in.
@@ -133,17 +142,15 @@ impl<'a> Known<'_, 'a> {
     ) -> Asked<'a> {
         let tag = self.seen.tag(page);
         let seen = tag.and_then(|tag| self.as_seen(program.pages, tag));
-        let all = match tag.and_then(|tag| self.pieces.ranges(tag)) {
-            Some(piece) => piece.to_vec(),
-            None => std::iter::once(page.page..page.page.saturating_add(1)).collect(),
-        };
+        let piece = tag.and_then(|tag| self.pieces.ranges(tag));
+        let only = page.page..page.page.saturating_add(1);
         let came = seen.and_then(|seen| self.user_came(program, seen, node));
         let evens = matches!(reason, Reason::Even { .. });
         // Which of the nodes with too little takes such a page says nothing of the page.
         let is_anyones = evens && seen.is_some_and(|page| page.remembered() == 0.0);
         let mut free = Vec::new();
         let (mut held, mut unconfirmed, mut by_kernel) = (false, false, false);
-        for range in &all {
+        for range in piece.unwrap_or(slice::from_ref(&only)) {
             let mut at = range.start;
             for (run, history) in self.ordered.moves(page.space, range.clone()) {
                 let rests = !history.stay.is_over(self.now);
@@ -181,7 +188,8 @@ impl<'a> Known<'_, 'a> {
             proposal: 0,
             page,
             wish,
-            all,
+            piece,
+            only,
             ranges: free,
         }
     }

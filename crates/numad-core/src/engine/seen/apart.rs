@@ -55,19 +55,27 @@ impl Apart {
     }
 }
 
-/// Who uses what is on a node, those most who use it most, with their samples.
-pub(super) fn users_on(
+/// Samples of what is on a node, each with whose it is.
+pub(super) fn samples_on(
     node: usize,
     (points, homes): (&[Point], &[Option<u16>]),
     positions: &Positions,
-) -> Vec<(u32, f64)> {
+) -> impl Iterator<Item = (u32, f64)> {
     let own = points.iter().zip(homes);
-    let own = own.filter(|(_, home)| home.map(usize::from) == Some(node));
-    let own = own.filter_map(|(point, _)| {
+    let own = own.filter(move |(_, home)| home.map(usize::from) == Some(node));
+    own.filter_map(|(point, _)| {
         let samples = f64::from(point.samples()) / f64::from(SAMPLE);
         Some((positions.of(point.seat())?, samples))
-    });
-    let mut users: Vec<(u32, f64)> = own.collect();
+    })
+}
+
+/// Who uses what is on a node, those most who use it most, with their samples.
+pub(super) fn users_on(
+    node: usize,
+    known: (&[Point], &[Option<u16>]),
+    positions: &Positions,
+) -> Vec<(u32, f64)> {
+    let mut users: Vec<(u32, f64)> = samples_on(node, known, positions).collect();
     users.sort_unstable_by_key(|&(task, _)| task);
     users.dedup_by(|one, kept| {
         let same = one.0 == kept.0;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Seen;
-use super::apart::{Apart, is_mixed, users_on};
+use super::apart::{Apart, is_mixed, samples_on, users_on};
 use super::extents::Extents;
 use super::lasting::{Lasting, Nodes};
 use super::program::Positions;
@@ -124,10 +124,12 @@ impl Pieces {
             &points[block.points.clone()],
             &self.homes[block.points.clone()],
         );
-        let there = users_on(moved.0, known, &self.positions);
         let all = &self.users[block.users.clone()];
         // Others say nothing of what is on the node where the block is apart.
-        let users = if block.is_apart { &there } else { all };
+        let alone = block
+            .is_apart
+            .then(|| users_on(moved.0, known, &self.positions));
+        let users = alone.as_deref().unwrap_or(all).iter().copied();
         let mut scale = Scale::default();
         nearer(users, program, moved).for_each(|(samples, by)| scale.put(samples, by));
         let nodes = all
@@ -138,7 +140,8 @@ impl Pieces {
             || certainty.weigh_chosen(&scale, plans).convinces();
         // A block may be of several that the samples do not tell apart yet: what is there must get
         // no farther by its own.
-        let own = nearer(&there, program, moved);
+        let there = samples_on(moved.0, known, &self.positions);
+        let own = nearer(there, program, moved);
         sure && own.map(|(samples, by)| samples * by).sum::<f64>() >= 0.0
     }
 
@@ -160,12 +163,12 @@ impl Pieces {
 /// Samples of those users whose node is known, with how much nearer they get from one node to
 /// another.
 fn nearer(
-    users: &[(u32, f64)],
+    users: impl Iterator<Item = (u32, f64)>,
     program: &Program<'_>,
     (home, node): (usize, usize),
 ) -> impl Iterator<Item = (f64, f64)> {
     let distances = program.topology.distances();
-    users.iter().filter_map(move |&(task, samples)| {
+    users.filter_map(move |(task, samples)| {
         let from = program.tasks.get(task as usize)?.node?;
         let before = f64::from(distances.between(from, home));
         Some((samples, before - f64::from(distances.between(from, node))))

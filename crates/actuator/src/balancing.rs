@@ -37,7 +37,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 None => Balancing::Already,
             });
         }
-        // Ours was switched off again by somebody, whose it is from now on: there is nothing to put back.
+        // Ours was switched off again by somebody, whose it is from now on: there is nothing to put
+        // back.
         if self.journal.records().balancing().is_some() {
             self.forget_balancing();
             return Err(Refusal::ChangedByOther);

@@ -511,8 +511,8 @@ fn every_call_fails_once_and_nothing_is_lost() {
     assert!(calls.len() > 100, "{}", calls.len());
 }
 
-/// The journal still lists what is undone: nothing is changed on top of that, and what somebody set since is what the
-/// next undo gives back.
+/// The journal still lists what is undone: nothing is changed on top of that, and what somebody set
+/// since is what the next undo gives back.
 #[test]
 fn what_is_undone_is_never_the_original_of_a_later_change() {
     let story = Story::new(None);
@@ -573,7 +573,8 @@ fn a_journal_that_lists_what_is_undone_is_tidied_later() {
     assert_eq!(story.start().journal().open_rows(), 1);
 }
 
-/// A journal of another boot, on a disk that is full for a while: the new file begins with the first row that it takes.
+/// A journal of another boot, on a disk that is full for a while: the new file begins with the
+/// first row that it takes.
 #[test]
 fn a_journal_of_another_boot_leaves_nothing_in_front_of_rows() {
     for call in ["rename", "write"] {

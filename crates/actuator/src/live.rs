@@ -39,7 +39,8 @@ pub struct Live<K, C> {
     /// Threads that could not be given their own mask back yet, because their cpuset has none of
     /// it.
     pub(crate) parked: BTreeSet<TaskKey>,
-    /// Undos that have something left to do, the one that waits longest first; none is of everything.
+    /// Undos that have something left to do, the one that waits longest first; none is of
+    /// everything.
     pub(crate) unfinished: Vec<Scope>,
     /// The program that was undone last, and masks of ours that its processes may have handed on.
     pub(crate) undone: Option<(AttachmentId, Heritage)>,
@@ -301,8 +302,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
     }
 
-    /// Notes that a process is part of a program, and which processes are above it. An undo that goes on leaves it to
-    /// the undo of that program.
+    /// Notes that a process is part of a program, and which processes are above it. An undo that
+    /// goes on leaves it to the undo of that program.
     pub(crate) fn join(&mut self, attachment: AttachmentId, process: ProcessKey) {
         self.unfinished.retain_mut(|scope| scope.leave_out(process));
         self.programs.entry(attachment).or_default().insert(process);

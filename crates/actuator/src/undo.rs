@@ -207,7 +207,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         Some(self.undo_breathing(&scope, breathe))
     }
 
-    /// The scope without what will be changed later: of everything, the processes that an undo knows of now.
+    /// The scope without what will be changed later: of everything, the processes that an undo
+    /// knows of now.
     fn as_it_is_now(&self, scope: &Scope, recorded: &BTreeSet<ProcessKey>) -> Scope {
         if *scope != Scope::All {
             return scope.clone();

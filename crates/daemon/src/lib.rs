@@ -2,10 +2,10 @@
 //! changed is changed by `actuator`.
 //!
 //! Two threads. The server's ([`server`]) talks to clients over the socket; the engine thread
-//! ([`steward`]) owns the engine, the source of samples, the host and the journal. Between them there
-//! is one bounded channel of orders with replies, and no lock. Long work that needs nothing of the
-//! engine is done at two desks of the server. Each external policy that runs has a thread of its own
-//! ([`external`]), which nobody waits for.
+//! ([`steward`]) owns the engine, the source of samples, the host and the journal. Between them
+//! there is one bounded channel of orders with replies, and no lock. Long work that needs nothing
+//! of the engine is done at two desks of the server. Each external policy that runs has a thread of
+//! its own ([`external`]), which nobody waits for.
 //!
 //! [`start`] puts it together; [`live`] holds the parts that touch this machine, behind the small
 //! traits of [`steward`], so that tests put others in their place.

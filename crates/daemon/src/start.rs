@@ -111,8 +111,8 @@ fn movers(topology: &Topology) -> usize {
 /// A small share of a machine with many processors; what more of them would move is not known.
 const MOVERS_MAX: usize = 8;
 
-/// Those who ask about memory, each with threads of its own: the hand, which the machine shares, and
-/// whoever reads environments of ranks.
+/// Those who ask about memory, each with threads of its own: the hand, which the machine shares,
+/// and whoever reads environments of ranks.
 #[cfg(test)]
 const ASKERS: usize = 2;
 /// The server, the engine, the rows of MPI programs, and two desks.

@@ -1,7 +1,7 @@
 //! Users that another user may act as: ranges of `/etc/subuid`, which containers use.
 //!
-//! Whoever has such a range would have every limit of one user 65,536 times. So what a user takes is
-//! counted to the owner of the range. What a user may do goes by the user itself.
+//! Whoever has such a range would have every limit of one user 65,536 times. So what a user takes
+//! is counted to the owner of the range. What a user may do goes by the user itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,8 +32,8 @@ impl Subordinates {
         Self::parse(&text)
     }
 
-    /// Lines of an owner's name or number, the first user and how many there are; what makes no sense
-    /// is passed over, as the programs that use it do.
+    /// Lines of an owner's name or number, the first user and how many there are; what makes no
+    /// sense is passed over, as the programs that use it do.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Self(Arc::new(text.lines().filter_map(range).collect()))

@@ -454,7 +454,8 @@ fn privileged_a_program_that_ends_leaves_the_list() {
         let (_, list) = house.ask("GET", "/v1/attachments", "");
         list.as_array().is_some_and(Vec::is_empty)
     });
-    // On a crowded machine records get lost, and then children may have been missed, which is told as well.
+    // On a crowded machine records get lost, and then children may have been missed, which is told
+    // as well.
     let (status, events) = house.ask("GET", &format!("/v1/attachments/{id}/events?last=2"), "");
     let mut told = events.as_array().into_iter().flatten();
     assert!(

@@ -294,8 +294,8 @@ impl Engine {
         each.max().unwrap_or(SAMPLES_KEPT)
     }
 
-    /// Attachments whose window has ended, whether or not it goes on: [`Self::due`] counts what their
-    /// processes sent, and nobody else's.
+    /// Attachments whose window has ended, whether or not it goes on: [`Self::due`] counts what
+    /// their processes sent, and nobody else's.
     pub fn ended(&self, now: Time) -> impl Iterator<Item = AttachmentId> + '_ {
         self.by_id.iter().filter_map(move |(&id, &place)| {
             let attachment = self.places[place as usize].as_ref()?;

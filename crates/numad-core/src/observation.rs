@@ -90,8 +90,8 @@ pub struct ObservedProgram {
 pub struct ObservedSharing {
     /// Shared mappings of the processes whose mappings were read now; the others keep what they had.
     pub maps: Vec<ObservedMaps>,
-    /// Every object that the program may write and no process outside of it maps. Of those that are not here it is not
-    /// known, or somebody does.
+    /// Every object that the program may write and no process outside of it maps. Of those that are
+    /// not here it is not known, or somebody does.
     pub own: Vec<ObjectId>,
     /// Objects through which an MPI library passes messages, and which are for nothing else. Where
     /// messages are counted it is known what is said through them.

@@ -56,8 +56,8 @@ pub const SHARED_MAX: usize = 4096;
 const HOLE_MIN: u64 = 64 << 10;
 
 impl Reader {
-    /// What a process maps that others can map too. What is mapped from one of the devices of `kernel` is memory: those
-    /// that the kernel alone has for memory without a file.
+    /// What a process maps that others can map too. What is mapped from one of the devices of
+    /// `kernel` is memory: those that the kernel alone has for memory without a file.
     ///
     /// A path does not tell what memory is, for a process can mount what it likes anywhere.
     ///
@@ -99,8 +99,8 @@ impl Reader {
 }
 
 impl SharedMaps {
-    /// What a mapping shares with others, if it is memory or a file that others can map: not devices, whose addresses
-    /// are no memory.
+    /// What a mapping shares with others, if it is memory or a file that others can map: not
+    /// devices, whose addresses are no memory.
     #[must_use]
     pub fn kind(&self, mapping: &Mapping) -> Option<SharedKind> {
         if self.kernel.contains(&mapping.device) {
@@ -139,9 +139,9 @@ impl Mapping {
         self.inode != 0 && name.starts_with('/') && (!is_device || name.starts_with("/dev/shm/"))
     }
 
-    /// Whether an MPI library passes messages through it and nothing else, by the names that such libraries give:
-    /// Open MPI 4 and 5, and PSM2. Those of others, MPICH among them, have the same names as memory that ranks share
-    /// by themselves.
+    /// Whether an MPI library passes messages through it and nothing else, by the names that such
+    /// libraries give: Open MPI 4 and 5, and PSM2. Those of others, MPICH among them, have the same
+    /// names as memory that ranks share by themselves.
     #[must_use]
     pub fn carries_messages(&self) -> bool {
         let file = self.name.rsplit('/').next().unwrap_or_default();

@@ -41,8 +41,9 @@ pub struct Journal {
     length: u64,
     /// Whether the file begins with a header of this boot.
     headed: bool,
-    /// Whether the file could not be written anew, so that it may list what is undone, or end in half a line. A row
-    /// that is appended to that would get a wrong original when it is read again, or be lost.
+    /// Whether the file could not be written anew, so that it may list what is undone, or end in
+    /// half a line. A row that is appended to that would get a wrong original when it is read
+    /// again, or be lost.
     outdated: bool,
     records: Records,
     found: Found,
@@ -233,8 +234,8 @@ impl Journal {
         self.records.open_rows()
     }
 
-    /// Whether the file could not be written anew: it may list what is undone. Nothing is recorded until it could;
-    /// [`crate::Live::prune`] tries again.
+    /// Whether the file could not be written anew: it may list what is undone. Nothing is recorded
+    /// until it could; [`crate::Live::prune`] tries again.
     #[must_use]
     pub const fn is_outdated(&self) -> bool {
         self.outdated
@@ -260,7 +261,8 @@ impl Journal {
         self.records.page_runs().saturating_add(runs) <= self.limits.runs_max
     }
 
-    /// Whether the file has to be written anew, or has grown so far beyond what is open that it pays.
+    /// Whether the file has to be written anew, or has grown so far beyond what is open that it
+    /// pays.
     pub(crate) fn wants_rewrite(&self) -> bool {
         self.outdated
             || self.length > REWRITE_BYTES.max(self.records.open_rows().saturating_mul(ROW_BYTES))

@@ -674,7 +674,8 @@ fn who_has_the_number_of_a_listed_process_is_not_touched() {
     assert_eq!(bench.mask(stranger), "0-3");
 }
 
-/// An undo while something in the program makes threads as fast as they are put back. Gives the number of the next.
+/// An undo while something in the program makes threads as fast as they are put back. Gives the
+/// number of the next.
 fn undo_without_end(bench: &Bench, live: &mut Live<Fake, Fake>, scope: &Scope) -> u32 {
     let mut next = 200;
     let report = live.undo_breathing(scope, &mut || {

@@ -143,8 +143,8 @@ impl Pace {
         wait
     }
 
-    /// Lets in a request of a user, once those before it of the same kind have ended and the user has
-    /// made up for them.
+    /// Lets in a request of a user, once those before it of the same kind have ended and the user
+    /// has made up for them.
     ///
     /// # Errors
     /// When that would take too long.

@@ -1,7 +1,7 @@
 //! Answers that wait for their readers: how much of them one user may have, and all.
 //!
-//! A connection may take an hour to read an answer, a byte at a time, and a matrix has 18 MiB. So an
-//! answer that is not short is counted until it is given to the socket, and the next is refused
+//! A connection may take an hour to read an answer, a byte at a time, and a matrix has 18 MiB. So
+//! an answer that is not short is counted until it is given to the socket, and the next is refused
 //! where there is no room.
 
 use std::collections::BTreeMap;

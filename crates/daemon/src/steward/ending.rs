@@ -17,8 +17,9 @@ use crate::peer::Peer;
 /// more that need it.
 const NEWCOMERS_FOR: Duration = Duration::from_secs(2);
 
-/// For how long an undo of everything takes programs one by one. Those that are left then are put back together: the
-/// patience for many programs that go on making processes would hold up the end of the daemon for minutes.
+/// For how long an undo of everything takes programs one by one. Those that are left then are put
+/// back together: the patience for many programs that go on making processes would hold up the end
+/// of the daemon for minutes.
 pub(super) const ONE_BY_ONE_FOR: Duration = Duration::from_secs(20);
 
 /// Programs that have ended and can still be asked about.

@@ -101,7 +101,8 @@ fn a_stop_ends_in_time_with_many_programs() {
     assert!(!world.state().source_open);
 }
 
-/// An undo gave up, for processes were made all the time: it goes on later, with nothing attached too.
+/// An undo gave up, for processes were made all the time: it goes on later, with nothing attached
+/// too.
 #[test]
 fn an_undo_that_gave_up_goes_on_later() {
     let world = World::new();

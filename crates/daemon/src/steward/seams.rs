@@ -249,8 +249,8 @@ pub trait Hand: Host + Send + fmt::Debug {
     /// Forgets what can never be undone because its process has ended. Called now and then.
     fn tidy(&mut self);
 
-    /// Whether tidying has something to do though nothing is attached: to give threads their own mask that wait for it,
-    /// or to write the journal anew without what is undone.
+    /// Whether tidying has something to do though nothing is attached: to give threads their own
+    /// mask that wait for it, or to write the journal anew without what is undone.
     fn waits(&self) -> bool {
         false
     }

@@ -3,8 +3,8 @@
 use super::super::Steward;
 
 impl Steward {
-    /// Ends an experiment when somebody has changed the switch since its arm was entered. Before the arm is left, which
-    /// changes the switch itself.
+    /// Ends an experiment when somebody has changed the switch since its arm was entered. Before
+    /// the arm is left, which changes the switch itself.
     pub(super) fn must_have_been_alike(&mut self, id: u32) {
         let live = self.experiments.live.get(&id);
         let arm = live.and_then(|live| {

@@ -23,6 +23,7 @@ use sampler::counters::{
 use tokio::sync::watch;
 use topology::{CpuId, CpuSet, NodeId, NodeSet, Pid, StartTicks, TaskKey, Tid, Topology};
 
+use crate::clock;
 use crate::log::{Level, Log};
 use crate::scratch::Scratch;
 use crate::server::Gate;
@@ -95,6 +96,8 @@ pub(crate) struct State {
     pub(crate) undone: Vec<Option<Vec<Pid>>>,
     pub(crate) forgotten: Vec<AttachmentId>,
     pub(crate) named: Vec<Pid>,
+    /// How much of a processor it takes to find them.
+    pub(crate) search_takes: Duration,
     /// What processes say of themselves.
     pub(crate) ranks: BTreeMap<Pid, Rank>,
     /// What each of these sends in each window.
@@ -261,7 +264,7 @@ impl World {
     pub(crate) fn steward_with_clock(
         &self,
         settings: &Settings,
-        clock: crate::clock::Clock,
+        clock: clock::Clock,
     ) -> (Steward, watch::Receiver<Gate>) {
         let loaded = settings.load().unwrap();
         let (sender, gate) = watch::channel(gate_of(&loaded.config));
@@ -425,13 +428,17 @@ impl Machine for World {
         let state = self.state();
         let named = state.named.iter();
         let found: Vec<_> = named.filter_map(|&pid| state.found(pid)).collect();
-        let target = target.clone();
-        Box::new(move || match target {
-            Target::Unit(unit) => {
-                let message = format!("there is no control group or unit `{unit}`");
-                Err(Failure::new(ErrorKind::NotFound, message))
+        let (target, takes) = (target.clone(), state.search_takes);
+        Box::new(move || {
+            let began = clock::thread_processor_time();
+            while clock::thread_processor_time().saturating_sub(began) < takes {}
+            match target {
+                Target::Unit(unit) => {
+                    let message = format!("there is no control group or unit `{unit}`");
+                    Err(Failure::new(ErrorKind::NotFound, message))
+                }
+                _ => Ok(found),
             }
-            _ => Ok(found),
         })
     }
 

@@ -9,6 +9,7 @@ mod balanced;
 mod counted;
 mod energy;
 mod limits;
+mod target;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -555,28 +556,6 @@ impl Steward {
             }
             Err(failure) => live.trial.stop(Ending::Failed, failure.message),
         }
-    }
-
-    /// What the target names now. Processes that were named by number must be those of the
-    /// beginning: another may have the number by now. Searched for on the spot, as once in a slice
-    /// it costs little.
-    fn same_processes(
-        &mut self,
-        id: u32,
-        target: &Target,
-    ) -> Result<Option<Vec<ProcessFacts>>, Failure> {
-        if let Some(find) = self.finder(target) {
-            return find().map(Some);
-        }
-        let live = self.experiments.live.get(&id);
-        let starts = live.map(|live| live.starts.clone()).unwrap_or_default();
-        for (pid, start) in starts {
-            let facts = self.parts.machine.process(pid)?;
-            if facts.is_none_or(|facts| facts.start != start) {
-                return Err(super::attach::gone(pid));
-            }
-        }
-        Ok(None)
     }
 
     fn read(&mut self, id: u32, step: Step, printed: Vec<Option<f64>>) {

@@ -106,6 +106,35 @@ fn it_runs_by_itself_and_leaves_every_arm() {
     assert_eq!(steward.experiment(USER, &request(100), None).unwrap().id, 2);
 }
 
+/// As on a machine with very many processes.
+#[test]
+fn a_user_s_program_is_not_searched_for_at_everyone_s_expense() {
+    for (peer, takes_ms, ending) in [
+        (USER, 20, Ending::Complete),
+        (USER, 60, Ending::Failed),
+        (Peer::DAEMON, 60, Ending::Complete),
+    ] {
+        let settings = Settings::new("experiment-search", EAGER);
+        let world = machine();
+        let (mut steward, _gate) = world.steward(&settings);
+        world.state().named = vec![Pid(100)];
+        let asked = ExperimentRequest {
+            target: Target::Command("program".to_owned()),
+            slice_ms: Some(1_000),
+            time_constant_ms: Some(100),
+            ..request(100)
+        };
+        let processes = steward.finder(&asked.target).map(|find| find().unwrap());
+        steward.experiment(peer, &asked, processes).unwrap();
+        world.state().search_takes = Duration::from_millis(takes_ms);
+        pass(&world, &mut steward, LONG);
+        let experiment = found(&steward, 1);
+        assert_eq!(experiment.ending, ending, "{}", experiment.why);
+        let told = experiment.why.contains("`limits.user_share_percent`");
+        assert_eq!(told, ending == Ending::Failed, "{}", experiment.why);
+    }
+}
+
 #[test]
 fn what_a_killed_daemon_leaves_is_told_as_interrupted() {
     let (world, settings) = (machine(), Settings::new("experiment-killed", EAGER));

@@ -131,6 +131,17 @@ fn address(text: &[u8]) -> Option<(u64, &[u8])> {
     (rest.len() < text.len()).then_some((value, rest))
 }
 
+/// Each kind of line; the shared one is made up.
+#[cfg(test)]
+pub(crate) const KINDS: &str = "\
+55b1a6a4f000-55b1a6a7e000 r--p 00000000 fe:00 1312                       /usr/bin/bash
+55b1a6a7e000-55b1a6b3d000 r-xp 0002f000 fe:00 1312                       /usr/bin/bash
+55b1d0f5c000-55b1d1057000 rw-p 00000000 00:00 0                          [heap]
+7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
+7f0e20000000-7f0e20001000 rw-s 00000000 00:01 2066                       /dev/zero (deleted)
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+";
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -146,16 +157,6 @@ mod tests {
                 .any(|map| map.name == "/usr/bin/dash" && map.execute)
         );
     }
-
-    /// Each kind of line; the shared one is made up.
-    const KINDS: &str = "\
-55b1a6a4f000-55b1a6a7e000 r--p 00000000 fe:00 1312                       /usr/bin/bash
-55b1a6a7e000-55b1a6b3d000 r-xp 0002f000 fe:00 1312                       /usr/bin/bash
-55b1d0f5c000-55b1d1057000 rw-p 00000000 00:00 0                          [heap]
-7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
-7f0e20000000-7f0e20001000 rw-s 00000000 00:01 2066                       /dev/zero (deleted)
-ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
-";
 
     #[test]
     fn every_kind_of_line_reads() {

@@ -207,19 +207,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::maps::parse;
+    use crate::maps::{KINDS, parse};
     use crate::tree::Tree;
 
     const KERNEL: [Device; 1] = [(0, 1)];
-    /// Each kind of mapping, the shared one made up.
-    const KINDS: &str = "\
-55b1a6a4f000-55b1a6a7e000 r--p 00000000 fe:00 1312                       /usr/bin/bash
-55b1a6a7e000-55b1a6b3d000 r-xp 0002f000 fe:00 1312                       /usr/bin/bash
-55b1d0f5c000-55b1d1057000 rw-p 00000000 00:00 0                          [heap]
-7f0e1c000000-7f0e1c021000 rw-p 00000000 00:00 0
-7f0e20000000-7f0e20001000 rw-s 00000000 00:01 2066                       /dev/zero (deleted)
-ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
-";
     const MOUNTS: &str = "\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
 23 22 0:25 / /dev/shm rw,nosuid,nodev shared:3 - tmpfs tmpfs rw,inode64

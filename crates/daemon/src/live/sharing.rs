@@ -267,15 +267,14 @@ impl Scan {
         };
         self.blind |= maps.cut;
         for mapping in &maps.mappings {
-            // By whatever path it is mapped, and if only to be read.
-            let object = object(&maps, mapping).map(|object| match object.kind {
-                ObjectKind::File => ObjectId {
-                    kind: ObjectKind::Memory,
-                    ..object
-                },
-                ObjectKind::Memory | ObjectKind::SystemV => object,
-            });
-            if let Some(mappers) = object.and_then(|object| self.round.get_mut(&object)) {
+            // Memory by whatever path it is mapped, and if only to be read.
+            let memory = ObjectId {
+                kind: ObjectKind::Memory,
+                device: mapping.device,
+                inode: mapping.inode,
+            };
+            let segment = object(&maps, mapping).filter(|it| it.kind == ObjectKind::SystemV);
+            if let Some(mappers) = self.round.get_mut(&segment.unwrap_or(memory)) {
                 mappers.insert(pid);
             }
         }
@@ -441,10 +440,12 @@ mod tests {
         machine.maps(7, "1000-2000 rw-s 00000000 00:19 5  /dev/shm/x\n");
         assert_eq!(machine.own(&[7]), 1);
         // He is in other namespaces, may only read it, and tells nothing of his mounts.
-        machine.maps(8, "1000-2000 r--s 00000000 00:19 5  /run/x\n");
-        assert_eq!(machine.own(&[7]), 0);
-        machine.maps(8, PRIVATE);
-        assert_eq!(machine.own(&[7]), 1);
+        for path in ["/run/x", "/dev/x"] {
+            machine.maps(8, &format!("1000-2000 r--s 00000000 00:19 5  {path}\n"));
+            assert_eq!(machine.own(&[7]), 0);
+            machine.maps(8, PRIVATE);
+            assert_eq!(machine.own(&[7]), 1);
+        }
         machine.maps(8, &SHARED.repeat(5_000));
         assert_eq!(
             machine.own(&[7]),

@@ -291,6 +291,7 @@ impl Shares {
             if let Some(object) = self.objects.remove(space) {
                 self.by_id.remove(&object.id);
             }
+            self.told.remove(usize::from(*space));
         }
         unmapped
     }

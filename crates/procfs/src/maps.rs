@@ -147,6 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::shared::parse_shared;
 
     #[test]
     fn a_real_file_reads() {
@@ -197,6 +198,7 @@ mod tests {
             let mut bytes = KINDS.as_bytes().to_vec();
             bytes[at] = byte;
             drop(parse(&bytes[..cut]));
+            drop(parse_shared(&bytes[..cut]));
         }
     }
 }

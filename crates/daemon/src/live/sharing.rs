@@ -178,10 +178,12 @@ impl Program {
             };
             self.debt = read.lines.saturating_sub(whole);
             left = whole.checked_sub(read.lines);
-            self.read.insert(pid, Known::of(process, self.look, &read));
+            let ranges: Vec<(SharedRange, &Mapping)> = ranges(&read).collect();
+            let known = Known::of(process, (self.look, read.lines), &ranges);
+            self.read.insert(pid, known);
             maps.push(ObservedMaps {
                 pid,
-                ranges: ranges(&read).map(|(range, _)| range).collect(),
+                ranges: ranges.iter().map(|(range, _)| *range).collect(),
                 foreign: read.foreign,
             });
         }
@@ -194,15 +196,19 @@ impl Program {
 }
 
 impl Known {
-    fn of(process: Present, look: u64, maps: &SharedMaps) -> Self {
+    fn of(
+        process: Present,
+        (look, lines): (u64, usize),
+        ranges: &[(SharedRange, &Mapping)],
+    ) -> Self {
         let such = |such: fn(&Mapping) -> bool| {
-            let such = ranges(maps).filter(|(_, mapping)| such(mapping));
+            let such = ranges.iter().filter(|(_, mapping)| such(mapping));
             such.map(|(range, _)| range.object).collect()
         };
         Self {
             start: process.start,
             mapped_bytes: process.mapped_bytes,
-            lines: maps.lines,
+            lines,
             look,
             objects: such(|_| true),
             written: such(|mapping| mapping.write),

@@ -46,6 +46,8 @@ pub(super) struct Sharing {
 #[derive(Debug, Default)]
 struct Program {
     read: BTreeMap<Pid, Known>,
+    /// What all of them map.
+    objects: BTreeMap<ObjectId, Use>,
     /// Numbers the looks.
     look: u64,
     /// Lines read beyond what was allowed.
@@ -78,11 +80,16 @@ struct Known {
     mapped_bytes: u64,
     lines: usize,
     look: u64,
-    objects: BTreeSet<ObjectId>,
-    /// Those of them that it may write.
-    written: BTreeSet<ObjectId>,
-    /// Those through which an MPI library passes messages.
-    carriers: BTreeSet<ObjectId>,
+    objects: BTreeMap<ObjectId, Use>,
+}
+
+/// What a process does with an object that it maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Use {
+    /// It may write to it.
+    writes: bool,
+    /// An MPI library passes messages through it.
+    passes_messages: bool,
 }
 
 /// One round after the other through all processes.
@@ -110,20 +117,20 @@ impl Sharing {
         let program = self.programs.entry(attachment).or_default();
         let maps = program.read_some(maps, present);
         let members: BTreeSet<Pid> = present.iter().map(|process| process.pid).collect();
-        let own = |object: &ObjectId| self.scan.is_among(*object, &members);
         // What a program may only read is somebody else's, whether he maps it now or not.
-        let own = program.all(|known| &known.written).into_iter().filter(own);
+        let own = program.such(|used| used.writes);
+        let own = own.filter(|object| self.scan.is_among(*object, &members));
         ObservedSharing {
             maps,
             own: own.collect(),
-            carriers: program.all(|known| &known.carriers).into_iter().collect(),
+            carriers: program.such(|used| used.passes_messages).collect(),
         }
     }
 
     /// Goes on looking through the machine, if any program shares memory that could be moved.
     pub(super) fn scan(&mut self, maps: &Maps) {
         let programs = self.programs.values();
-        let objects = programs.flat_map(|program| program.all(|known| &known.objects));
+        let objects = programs.flat_map(|program| program.objects.keys().copied());
         let memory = objects.filter(|object| object.kind != ObjectKind::File);
         self.scan.go_on(maps, memory.collect());
     }
@@ -134,9 +141,21 @@ impl Sharing {
 }
 
 impl Program {
-    /// Such objects of any of its processes.
-    fn all(&self, such: impl Fn(&Known) -> &BTreeSet<ObjectId>) -> BTreeSet<ObjectId> {
-        self.read.values().flat_map(such).copied().collect()
+    /// Objects that are used in such a way.
+    fn such(&self, such: impl Fn(&Use) -> bool) -> impl Iterator<Item = ObjectId> {
+        let objects = self.objects.iter();
+        objects
+            .filter(move |(_, used)| such(used))
+            .map(|(object, _)| *object)
+    }
+
+    /// Puts together what all processes map; only when that of one is another than before, for a
+    /// thousand ranks may have as many segments each.
+    fn unite(&mut self) {
+        self.objects.clear();
+        for (object, used) in self.read.values().flat_map(|known| &known.objects) {
+            add(&mut self.objects, *object, *used);
+        }
     }
 
     /// Reads maps that may have changed, those first that were not read for the longest time, as
@@ -147,8 +166,10 @@ impl Program {
             .iter()
             .map(|process| (process.pid, process.start))
             .collect();
+        let before = self.read.len();
         self.read
             .retain(|pid, known| starts.get(pid) == Some(&known.start));
+        let mut is_other = self.read.len() < before;
         let mut due: Vec<(u64, Present)> = present
             .iter()
             .filter_map(|&process| match self.read.get(&process.pid) {
@@ -180,12 +201,18 @@ impl Program {
             left = whole.checked_sub(read.lines);
             let ranges: Vec<(SharedRange, &Mapping)> = ranges(&read).collect();
             let known = Known::of(process, (self.look, read.lines), &ranges);
+            let none = BTreeMap::new();
+            let before = self.read.get(&pid).map_or(&none, |known| &known.objects);
+            is_other |= known.objects != *before;
             self.read.insert(pid, known);
             maps.push(ObservedMaps {
                 pid,
                 ranges: ranges.iter().map(|(range, _)| *range).collect(),
                 foreign: read.foreign,
             });
+        }
+        if is_other {
+            self.unite();
         }
         maps
     }
@@ -201,20 +228,28 @@ impl Known {
         (look, lines): (u64, usize),
         ranges: &[(SharedRange, &Mapping)],
     ) -> Self {
-        let such = |such: fn(&Mapping) -> bool| {
-            let such = ranges.iter().filter(|(_, mapping)| such(mapping));
-            such.map(|(range, _)| range.object).collect()
-        };
+        let mut objects = BTreeMap::new();
+        for (range, mapping) in ranges {
+            let used = Use {
+                writes: mapping.write,
+                passes_messages: mapping.carries_messages(),
+            };
+            add(&mut objects, range.object, used);
+        }
         Self {
             start: process.start,
             mapped_bytes: process.mapped_bytes,
             lines,
             look,
-            objects: such(|_| true),
-            written: such(|mapping| mapping.write),
-            carriers: such(Mapping::carries_messages),
+            objects,
         }
     }
+}
+
+fn add(objects: &mut BTreeMap<ObjectId, Use>, object: ObjectId, used: Use) {
+    let known = objects.entry(object).or_default();
+    known.writes |= used.writes;
+    known.passes_messages |= used.passes_messages;
 }
 
 impl Scan {
@@ -498,6 +533,7 @@ mod tests {
         machine.maps(8, &ELSEWHERE.replace("2066", "2067"));
         let seen = machine.of(&[7, 8]);
         assert_eq!(seen.carriers, [seen.maps[0].ranges[0].object]);
+        assert_eq!(machine.of(&[8]).carriers, [], "7 is gone");
     }
 
     #[test]

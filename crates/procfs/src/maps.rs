@@ -198,7 +198,7 @@ mod tests {
             let mut bytes = KINDS.as_bytes().to_vec();
             bytes[at] = byte;
             drop(parse(&bytes[..cut]));
-            drop(parse_shared(&bytes[..cut]));
+            drop(parse_shared(&bytes[..cut], |_| true));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Which of the memory that a process maps others can map too, by `/proc/PID/maps`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::ops::Range;
 
@@ -29,10 +30,8 @@ pub enum SharedKind {
 /// The shared mappings of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedMaps {
-    /// They, ascending; at most [`SHARED_MAX`], the lowest.
+    /// They, ascending, as far as they were asked for.
     pub mappings: Vec<Mapping>,
-    /// Whether there are more.
-    pub cut: bool,
     /// Addresses where no page is the process's alone, in as few ranges as can be, ascending:
     /// shared mappings, files that are only read, as programs and libraries are, and holes: where
     /// nothing is mapped, or nothing that may be used. At most [`SHARED_MAX`].
@@ -47,7 +46,7 @@ pub struct SharedMaps {
     namespace: Option<u32>,
 }
 
-/// Most shared mappings of one process that are kept, and ranges.
+/// Most shared mappings of one process that are kept, the lowest, and ranges.
 pub const SHARED_MAX: usize = 4096;
 
 /// Holes beside memory of the process that are less wide are not told: there is one at each stack
@@ -68,7 +67,33 @@ impl Reader {
         pid: Pid,
         kernel: &[Device],
     ) -> Result<Presence<SharedMaps>, ReadError> {
-        let mut found = match self.parsed(format!("proc/{pid}/maps"), parse_shared)? {
+        let mut left = 0..SHARED_MAX;
+        self.some_shared_maps(pid, kernel, |_| left.next().is_some())
+    }
+
+    /// The same of what has one of these devices and inodes, of each one mapping: however many it
+    /// has, none is left out.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read or understood.
+    pub fn shared_maps_among(
+        &self,
+        pid: Pid,
+        kernel: &[Device],
+        wanted: &BTreeSet<(Device, u64)>,
+    ) -> Result<Presence<SharedMaps>, ReadError> {
+        let mut left = wanted.clone();
+        self.some_shared_maps(pid, kernel, |it| left.remove(&(it.device, it.inode)))
+    }
+
+    fn some_shared_maps(
+        &self,
+        pid: Pid,
+        kernel: &[Device],
+        is_kept: impl FnMut(&Mapping) -> bool,
+    ) -> Result<Presence<SharedMaps>, ReadError> {
+        let parse = |maps: &[u8]| parse_shared(maps, is_kept);
+        let mut found = match self.parsed(format!("proc/{pid}/maps"), parse)? {
             Presence::Here(found) => found,
             Presence::Gone => return Ok(Presence::Gone),
         };
@@ -171,7 +196,10 @@ fn memory_mounts(mounts: &[u8]) -> Vec<Device> {
 }
 
 /// Reads the lines of shared mappings, of others no more than whose memory it is.
-pub(crate) fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
+pub(crate) fn parse_shared(
+    bytes: &[u8],
+    mut is_kept: impl FnMut(&Mapping) -> bool,
+) -> Result<SharedMaps, ParseError> {
     let mut found = SharedMaps::default();
     let mut hole = 0;
     for (line, number) in lines(bytes).zip(1..) {
@@ -186,9 +214,11 @@ pub(crate) fn parse_shared(bytes: &[u8]) -> Result<SharedMaps, ParseError> {
         let ((start, end), rest) = ends(line).ok_or_else(no_range)?;
         let permissions = rest.get(1..5).unwrap_or_default();
         let is_shared = permissions.get(3) == Some(&b's');
-        found.cut |= is_shared && found.mappings.len() == SHARED_MAX;
-        if is_shared && !found.cut {
-            found.mappings.push(parse_line(line, number)?);
+        if is_shared {
+            let mapping = parse_line(line, number)?;
+            if is_kept(&mapping) {
+                found.mappings.push(mapping);
+            }
         }
         if permissions == b"---p" {
             continue;
@@ -289,15 +319,19 @@ damaged - tmpfs
     }
 
     #[test]
-    fn who_maps_more_than_is_kept_is_known_to() {
-        let line = "1000-2000 rw-s 00000000 00:01 7  /dev/zero\n";
-        assert!(
-            !parse_shared(line.repeat(SHARED_MAX).as_bytes())
-                .unwrap()
-                .cut
-        );
-        let found = parse_shared(line.repeat(SHARED_MAX + 1).as_bytes()).unwrap();
-        assert!(found.cut && found.mappings.len() == SHARED_MAX);
+    fn of_more_mappings_than_are_kept_those_that_are_asked_for_are_found() {
+        let tree = Tree::new("shared-many");
+        let lines = |inode: u32| format!("1000-2000 rw-s 0 00:01 {inode}  /dev/zero\n");
+        let maps = lines(7).repeat(SHARED_MAX + 1) + &lines(8).repeat(2);
+        tree.file("proc/7/maps", &maps);
+        let found = tree.reader().shared_maps(Pid(7), &KERNEL).unwrap();
+        assert_eq!(found.here().unwrap().mappings.len(), SHARED_MAX);
+        let wanted = BTreeSet::from([(KERNEL[0], 8), (KERNEL[0], 9), ((0, 2), 7)]);
+        let found = tree.reader().shared_maps_among(Pid(7), &KERNEL, &wanted);
+        let found = found.unwrap().here().unwrap();
+        let inodes: Vec<u64> = found.mappings.iter().map(|each| each.inode).collect();
+        assert_eq!(inodes, [8]);
+        assert_eq!(found.kind(&found.mappings[0]), Some(SharedKind::Memory));
     }
 
     #[test]
@@ -312,7 +346,7 @@ damaged - tmpfs
 
     #[test]
     fn what_is_not_the_process_s_alone_is_told() {
-        let foreign = |text: &str| parse_shared(text.as_bytes()).unwrap().foreign;
+        let foreign = |text: &str| parse_shared(text.as_bytes(), |_| true).unwrap().foreign;
         let heap = 0x55b1_d0f5_c000..0x55b1_d105_7000;
         let mapped = 0x7f0e_1c00_0000..0x7f0e_1c02_1000;
         let [before, between] = [0..heap.start, heap.end..mapped.start];
@@ -333,7 +367,7 @@ damaged - tmpfs
 
     #[test]
     fn only_shared_mappings_are_kept() {
-        let found = parse_shared(KINDS.as_bytes()).unwrap();
+        let found = parse_shared(KINDS.as_bytes(), |_| true).unwrap();
         assert_eq!(found.mappings, [parse(KINDS.as_bytes()).unwrap().remove(4)]);
         assert_eq!(found.lines, 6);
     }

@@ -1,12 +1,15 @@
 //! Reads which memory processes map, with bounded patience: the kernel needs the lock of their
 //! memory maps for it.
 
+use std::collections::BTreeSet;
 use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actuator::{Asker, Errno, QUESTION, Seen};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{fstat, major, minor};
+use numad_core::{ObjectId, ObjectKind};
 use procfs::{Device, Mapping, Presence, ReadError, Reader, SharedMaps};
 use sampler::provoke::{Clock, fault_cost};
 use topology::Pid;
@@ -16,6 +19,9 @@ use crate::subordinate::Subordinates;
 
 /// The error number of a question that nobody answered in time. Reading `/proc` never ends in it.
 pub(super) const UNANSWERED: i32 = Errno::ETIMEDOUT as i32;
+
+/// Inodes of devices.
+pub(super) type Inodes = BTreeSet<(Device, u64)>;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -44,6 +50,29 @@ impl Maps {
     pub(super) fn shared(&self, pid: Pid) -> Seen<SharedMaps> {
         let kernel = self.kernel.clone();
         self.ask(pid, move |reader, pid| reader.shared_maps(pid, &kernel))
+    }
+
+    /// What it maps of some such memory.
+    pub(super) fn shared_among(&self, pid: Pid, wanted: &Arc<Inodes>) -> Seen<SharedMaps> {
+        let (kernel, wanted) = (self.kernel.clone(), Arc::clone(wanted));
+        self.ask(pid, move |reader, pid| {
+            reader.shared_maps_among(pid, &kernel, &wanted)
+        })
+    }
+
+    /// Where mappings of objects show: segments are numbered on any of the kernel's devices.
+    pub(super) fn inodes<'a>(&self, objects: impl Iterator<Item = &'a ObjectId>) -> Inodes {
+        let places = |object: &ObjectId| {
+            let one = [object.device];
+            let devices = match object.kind {
+                ObjectKind::SystemV => &self.kernel[..],
+                ObjectKind::Memory | ObjectKind::File => &one,
+            };
+            let inode = object.inode;
+            let places = devices.iter().map(|device| (*device, inode));
+            places.collect::<Vec<_>>()
+        };
+        objects.flat_map(places).collect()
     }
 
     fn ask<T: Send + 'static>(

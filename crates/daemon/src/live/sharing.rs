@@ -7,13 +7,14 @@
 //! look reads a bounded number of lines, and what it does not come to is read by a later one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use actuator::Seen;
 use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange};
 use procfs::{Mapping, Process, SharedKind, SharedMaps};
 use topology::{Pid, StartTicks};
 
-use super::maps::{Maps, UNANSWERED};
+use super::maps::{Inodes, Maps, UNANSWERED};
 
 /// Lines of maps of one program that a look reads, over time; one file may be longer, and then the
 /// next ones wait. A line takes about half a microsecond, so this is a millisecond of a window of
@@ -99,6 +100,8 @@ struct Scan {
     queue: Vec<Pid>,
     /// Objects that this round looks for, and who has them.
     round: BTreeMap<ObjectId, BTreeSet<Pid>>,
+    /// Where those objects show.
+    inodes: Arc<Inodes>,
     /// What the last whole round found.
     found: BTreeMap<ObjectId, BTreeSet<Pid>>,
     /// A process could not be read in this round, and may have anything.
@@ -273,6 +276,7 @@ impl Scan {
             }
             self.queue = maps.pids();
             self.blind = self.queue.is_empty();
+            self.inodes = Arc::new(maps.inodes(wanted.iter()));
             self.round = wanted
                 .into_iter()
                 .map(|object| (object, BTreeSet::new()))
@@ -298,7 +302,7 @@ impl Scan {
     }
 
     fn read(&mut self, maps: &Maps, pid: Pid) {
-        let maps = match maps.shared(pid) {
+        let maps = match maps.shared_among(pid, &self.inodes) {
             Seen::Here(maps) => maps,
             Seen::Gone => return,
             Seen::Hidden(_) => {
@@ -306,7 +310,6 @@ impl Scan {
                 return;
             }
         };
-        self.blind |= maps.cut;
         for mapping in &maps.mappings {
             // Memory by whatever path it is mapped, and if only to be read.
             let memory = ObjectId {
@@ -487,12 +490,17 @@ mod tests {
             machine.maps(8, PRIVATE);
             assert_eq!(machine.own(&[7]), 1);
         }
-        machine.maps(8, &SHARED.repeat(5_000));
-        assert_eq!(
-            machine.own(&[7]),
-            0,
-            "8 has more than is kept, which may be anything"
-        );
+    }
+
+    #[test]
+    fn who_maps_much_hides_nothing() {
+        let mut machine = Machine::new("sharing-much");
+        machine.maps(7, SHARED);
+        let others = SHARED.replace("2066", "2067").repeat(5_000);
+        machine.maps(8, &others);
+        assert_eq!(machine.own(&[7]), 1);
+        machine.maps(8, &(others + ELSEWHERE));
+        assert_eq!(machine.own(&[7]), 0);
     }
 
     #[test]

@@ -541,6 +541,7 @@ fn what_is_undone_is_never_the_original_of_a_later_change() {
     assert_eq!(bind(&mut live, key, "4-5"), refused);
     assert_eq!(live.balance(), Err(Refusal::Journal));
     story.calls.relent();
+    live.prune();
     assert_eq!(bind(&mut live, key, "4-5"), Outcome::Bound);
     move_first(&mut live, 100, 4, 0);
     live.balance().unwrap();
@@ -566,6 +567,14 @@ fn a_journal_that_lists_what_is_undone_is_tidied_later() {
     story.calls.refuse("rename", 0);
     live.undo(&Scope::of(&[Pid(100)]));
     assert!(live.journal().is_outdated());
+    let writes = || {
+        let plan = story.calls.0.lock().unwrap();
+        plan.made.iter().filter(|call| **call == "write").count()
+    };
+    let (key, before) = (story.world(|world| world.tasks[&Tid(102)].key), writes());
+    let refused = Outcome::Refused(Refusal::Journal);
+    assert_eq!(bind(&mut live, key, "4-5"), refused);
+    assert_eq!(writes(), before, "not for each change");
     story.calls.relent();
     live.prune();
     assert!(!live.journal().is_outdated());
@@ -573,8 +582,8 @@ fn a_journal_that_lists_what_is_undone_is_tidied_later() {
     assert_eq!(story.start().journal().open_rows(), 1);
 }
 
-/// A journal of another boot, on a disk that is full for a while: the new file begins with the
-/// first row that it takes.
+/// A journal of another boot, on a disk that is full for a while: the new file takes rows once it
+/// has begun.
 #[test]
 fn a_journal_of_another_boot_leaves_nothing_in_front_of_rows() {
     for call in ["rename", "write"] {
@@ -597,7 +606,9 @@ fn a_journal_of_another_boot_leaves_nothing_in_front_of_rows() {
         // Of the calls of a start, that which begins the new file.
         story.calls.refuse(call, 1);
         let mut journal = open("boot");
+        journal.record(vec![row(300)]).unwrap_err();
         story.calls.relent();
+        journal.rewrite().unwrap();
         journal.record(vec![row(300)]).unwrap();
         journal.record(vec![row(400)]).unwrap();
         drop(journal);

@@ -139,6 +139,11 @@ impl<K: Kernel, C: Census> Live<K, C> {
     /// Processes that are named and that the journal does not know are looked through for such threads.
     pub fn undo_breathing(&mut self, scope: &Scope, breathe: Breathe<'_>) -> UndoReport {
         self.kernel.insist(true);
+        if self.journal.is_outdated() {
+            // Threads that have to wait for their own mask need rows. When this fails again it is
+            // told at the end.
+            drop(self.journal.rewrite());
+        }
         let mut report = UndoReport::default();
         let whole = match scope {
             Scope::Program(attachment, _) => Some(*attachment),

@@ -41,10 +41,10 @@ pub struct Journal {
     length: u64,
     /// Whether the file begins with a header of this boot.
     headed: bool,
-    /// Whether the file could not be written anew, so that it may list what is undone, or end in
-    /// half a line. A row that is appended to that would get a wrong original when it is read
-    /// again, or be lost.
-    outdated: bool,
+    /// Why the file could not be written anew, so that it may list what is undone, or end in half a
+    /// line. A row that is appended to that would get a wrong original when it is read again, or be
+    /// lost.
+    outdated: Option<io::ErrorKind>,
     records: Records,
     found: Found,
     /// None in a directory that cannot be written, if no daemon ever used it.
@@ -157,7 +157,7 @@ impl Journal {
             file,
             length,
             headed,
-            outdated: false,
+            outdated: None,
             records,
             found,
             lock: Some(lock),
@@ -214,7 +214,7 @@ impl Journal {
             file,
             length: bytes,
             headed: false,
-            outdated: false,
+            outdated: None,
             records,
             found,
             lock,
@@ -238,7 +238,7 @@ impl Journal {
     /// until it could; [`crate::Live::prune`] tries again.
     #[must_use]
     pub const fn is_outdated(&self) -> bool {
-        self.outdated
+        self.outdated.is_some()
     }
 
     /// What is changed and not undone.
@@ -264,15 +264,19 @@ impl Journal {
     /// Whether the file has to be written anew, or has grown so far beyond what is open that it
     /// pays.
     pub(crate) fn wants_rewrite(&self) -> bool {
-        self.outdated
+        self.is_outdated()
             || self.length > REWRITE_BYTES.max(self.records.open_rows().saturating_mul(ROW_BYTES))
     }
 
     /// Writes rows, then takes them for true. When this fails nothing is taken and the file holds, as
     /// before, whole rows alone.
     pub(crate) fn record(&mut self, rows: Vec<Row>) -> Result<(), WriteError> {
-        if self.outdated {
-            self.rewrite()?;
+        // To try it again for each change would write all rows each time, on a disk that is full.
+        if let Some(why) = self.outdated {
+            return Err(WriteError {
+                path: self.directory.join(FILE),
+                source: why.into(),
+            });
         }
         let mut text = String::new();
         for row in &rows {
@@ -332,7 +336,7 @@ impl Journal {
     /// Writes the file anew with what is open alone. When this fails the old file is still there.
     pub(crate) fn rewrite(&mut self) -> Result<(), WriteError> {
         let written = self.try_rewrite();
-        self.outdated = written.is_err();
+        self.outdated = written.as_ref().err().map(|error| error.source.kind());
         written
     }
 

@@ -47,8 +47,9 @@ pub(super) struct Sharing {
 #[derive(Debug, Default)]
 struct Program {
     read: BTreeMap<Pid, Known>,
-    /// What all of them map.
-    objects: BTreeMap<ObjectId, Use>,
+    /// What any of them maps, counted as they are read. To go through all of them with each look
+    /// would take long: 512 processes may share 512 objects.
+    objects: BTreeMap<ObjectId, Mappers>,
     /// Numbers the looks.
     look: u64,
     /// Lines read beyond what was allowed.
@@ -84,13 +85,21 @@ struct Known {
     objects: BTreeMap<ObjectId, Use>,
 }
 
-/// What a process does with an object that it maps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How a process has an object.
+#[derive(Clone, Copy, Debug, Default)]
 struct Use {
-    /// It may write to it.
+    /// It may write it.
     writes: bool,
     /// An MPI library passes messages through it.
-    passes_messages: bool,
+    carries: bool,
+}
+
+/// How many processes of a program have an object, and how.
+#[derive(Debug, Default)]
+struct Mappers {
+    all: usize,
+    writing: usize,
+    carrying: usize,
 }
 
 /// One round after the other through all processes.
@@ -120,20 +129,20 @@ impl Sharing {
         let program = self.programs.entry(attachment).or_default();
         let maps = program.read_some(maps, present);
         let members: BTreeSet<Pid> = present.iter().map(|process| process.pid).collect();
+        let own = |object: &ObjectId| self.scan.is_among(*object, &members);
         // What a program may only read is somebody else's, whether he maps it now or not.
-        let own = program.such(|used| used.writes);
-        let own = own.filter(|object| self.scan.is_among(*object, &members));
+        let written = program.such(|mappers| mappers.writing > 0);
         ObservedSharing {
             maps,
-            own: own.collect(),
-            carriers: program.such(|used| used.passes_messages).collect(),
+            own: written.filter(own).collect(),
+            carriers: program.such(|mappers| mappers.carrying > 0).collect(),
         }
     }
 
     /// Goes on looking through the machine, if any program shares memory that could be moved.
     pub(super) fn scan(&mut self, maps: &Maps) {
         let programs = self.programs.values();
-        let objects = programs.flat_map(|program| program.objects.keys().copied());
+        let objects = programs.flat_map(|program| program.such(|_| true));
         let memory = objects.filter(|object| object.kind != ObjectKind::File);
         self.scan.go_on(maps, memory.collect());
     }
@@ -144,20 +153,34 @@ impl Sharing {
 }
 
 impl Program {
-    /// Objects that are used in such a way.
-    fn such(&self, such: impl Fn(&Use) -> bool) -> impl Iterator<Item = ObjectId> {
+    /// Its objects that are such, ascending.
+    fn such(&self, such: impl Fn(&Mappers) -> bool) -> impl Iterator<Item = ObjectId> {
         let objects = self.objects.iter();
-        objects
-            .filter(move |(_, used)| such(used))
-            .map(|(object, _)| *object)
+        objects.filter_map(move |(&object, mappers)| such(mappers).then_some(object))
     }
 
-    /// Puts together what all processes map; only when that of one is another than before, for a
-    /// thousand ranks may have as many segments each.
-    fn unite(&mut self) {
-        self.objects.clear();
-        for (object, used) in self.read.values().flat_map(|known| &known.objects) {
-            add(&mut self.objects, *object, *used);
+    /// Knows this of a process from now on, or nothing, and not what was known before.
+    fn learn(&mut self, pid: Pid, known: Option<Known>) {
+        for (&object, how) in known.iter().flat_map(|known| &known.objects) {
+            let mappers = self.objects.entry(object).or_default();
+            mappers.all += 1;
+            mappers.writing += usize::from(how.writes);
+            mappers.carrying += usize::from(how.carries);
+        }
+        let before = match known {
+            Some(known) => self.read.insert(pid, known),
+            None => self.read.remove(&pid),
+        };
+        for (object, how) in before.iter().flat_map(|before| &before.objects) {
+            let Some(mappers) = self.objects.get_mut(object) else {
+                continue;
+            };
+            mappers.all -= 1;
+            mappers.writing -= usize::from(how.writes);
+            mappers.carrying -= usize::from(how.carries);
+            if mappers.all == 0 {
+                self.objects.remove(object);
+            }
         }
     }
 
@@ -169,10 +192,10 @@ impl Program {
             .iter()
             .map(|process| (process.pid, process.start))
             .collect();
-        let before = self.read.len();
-        self.read
-            .retain(|pid, known| starts.get(pid) == Some(&known.start));
-        let mut is_other = self.read.len() < before;
+        let is_over =
+            |(pid, known): (&Pid, &Known)| (starts.get(pid) != Some(&known.start)).then_some(*pid);
+        let over: Vec<Pid> = self.read.iter().filter_map(is_over).collect();
+        over.into_iter().for_each(|pid| self.learn(pid, None));
         let mut due: Vec<(u64, Present)> = present
             .iter()
             .filter_map(|&process| match self.read.get(&process.pid) {
@@ -204,18 +227,12 @@ impl Program {
             left = whole.checked_sub(read.lines);
             let ranges: Vec<(SharedRange, &Mapping)> = ranges(&read).collect();
             let known = Known::of(process, (self.look, read.lines), &ranges);
-            let none = BTreeMap::new();
-            let before = self.read.get(&pid).map_or(&none, |known| &known.objects);
-            is_other |= known.objects != *before;
-            self.read.insert(pid, known);
+            self.learn(pid, Some(known));
             maps.push(ObservedMaps {
                 pid,
                 ranges: ranges.iter().map(|(range, _)| *range).collect(),
                 foreign: read.foreign,
             });
-        }
-        if is_other {
-            self.unite();
         }
         maps
     }
@@ -231,13 +248,11 @@ impl Known {
         (look, lines): (u64, usize),
         ranges: &[(SharedRange, &Mapping)],
     ) -> Self {
-        let mut objects = BTreeMap::new();
+        let mut objects: BTreeMap<ObjectId, Use> = BTreeMap::new();
         for (range, mapping) in ranges {
-            let used = Use {
-                writes: mapping.write,
-                passes_messages: mapping.carries_messages(),
-            };
-            add(&mut objects, range.object, used);
+            let how = objects.entry(range.object).or_default();
+            how.writes |= mapping.write;
+            how.carries |= mapping.carries_messages();
         }
         Self {
             start: process.start,
@@ -247,12 +262,6 @@ impl Known {
             objects,
         }
     }
-}
-
-fn add(objects: &mut BTreeMap<ObjectId, Use>, object: ObjectId, used: Use) {
-    let known = objects.entry(object).or_default();
-    known.writes |= used.writes;
-    known.passes_messages |= used.passes_messages;
 }
 
 impl Scan {
@@ -444,6 +453,57 @@ mod tests {
         assert_eq!(seen.maps[1].ranges[0].object.kind, ObjectKind::File);
         machine.sharing.forget(ONE);
         assert!(machine.sharing.programs.is_empty());
+    }
+
+    /// What is counted is as if all that is known were gone through.
+    #[track_caller]
+    fn is_counted(machine: &Machine, all: usize) {
+        let program = &machine.sharing.programs[&ONE];
+        let known = || program.read.values().flat_map(|known| &known.objects);
+        let objects: BTreeSet<ObjectId> = known().map(|(object, _)| *object).collect();
+        assert_eq!(objects.len(), all);
+        assert!(program.such(|_| true).eq(objects.iter().copied()));
+        for object in objects {
+            let uses: Vec<&Use> = known()
+                .filter(|of| *of.0 == object)
+                .map(|of| of.1)
+                .collect();
+            let count = |such: fn(&Use) -> bool| uses.iter().filter(|how| such(how)).count();
+            let counted = [
+                count(|_| true),
+                count(|how| how.writes),
+                count(|how| how.carries),
+            ];
+            let Mappers {
+                all,
+                writing,
+                carrying,
+            } = program.objects[&object];
+            assert_eq!([all, writing, carrying], counted);
+        }
+    }
+
+    #[test]
+    fn what_processes_map_is_counted_as_they_come_change_and_go() {
+        let mut machine = Machine::new("sharing-counts");
+        let readers = SHARED.replace("rw-s", "r--s");
+        let messages = SHARED.replace("/memfd:a", "/dev/shm/sm_segment.a.0.1.0");
+        machine.maps(7, &format!("{SHARED}{readers}{FILES}"));
+        machine.maps(8, &readers);
+        machine.maps(9, &messages);
+        machine.of(&[7, 8]);
+        is_counted(&machine, 2);
+        machine.of(&[7, 8, 9]);
+        machine.maps(8, &ELSEWHERE.replace("2066", "2067"));
+        machine.of(&[7, 8, 9]);
+        is_counted(&machine, 3);
+        machine.maps(7, PRIVATE);
+        machine.of(&[7, 8, 9]);
+        is_counted(&machine, 2);
+        machine.of(&[9]);
+        is_counted(&machine, 1);
+        machine.of(&[]);
+        is_counted(&machine, 0);
     }
 
     #[test]

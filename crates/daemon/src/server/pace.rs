@@ -8,6 +8,7 @@
 //! What a request takes is known when it ends. So a user's requests are let in one after the other:
 //! many at once would all begin before the first is counted.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -106,16 +107,25 @@ impl Account {
     }
 
     /// Does a piece of work and counts its time, on the thread that does it: who asked for it may
-    /// have given it up by then.
+    /// have given it up by then. What is done for others in the midst of it, as in that of an undo,
+    /// is theirs.
     pub(super) fn charge<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = thread_processor_time();
+        let (began, counted) = (thread_processor_time(), COUNTED.get());
         let answer = work();
         let took = thread_processor_time().saturating_sub(began);
+        let of_others = COUNTED.get().saturating_sub(counted);
+        COUNTED.set(counted.saturating_add(took));
         if let Some((pace, uid, limits)) = &self.0 {
+            let took = took.saturating_sub(of_others);
             pace.took(*uid, Instant::now(), took, limits);
         }
         answer
     }
+}
+
+thread_local! {
+    /// What this thread has counted so far, whoever pays for it.
+    static COUNTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 impl Pace {
@@ -356,6 +366,25 @@ mod tests {
         Account::of(Arc::clone(&pace), 7, limits).charge(work);
         assert!(pace.owed(7, Instant::now()) > Duration::from_millis(50));
         assert_eq!(pace.lock().len(), 1);
+    }
+
+    /// An undo takes long, and whoever looks is answered in the midst of it.
+    #[test]
+    fn what_is_done_for_others_meanwhile_is_theirs() {
+        let (pace, limits) = (Arc::new(Pace::default()), limits(20, 5));
+        let of = |uid| Account::of(Arc::clone(&pace), uid, limits);
+        let takes = |time| {
+            let began = thread_processor_time();
+            while thread_processor_time().saturating_sub(began) < time {}
+        };
+        of(7).charge(|| {
+            takes(Duration::from_millis(20));
+            of(8).charge(|| takes(Duration::from_millis(100)));
+            Account::NOBODYS.charge(|| takes(Duration::from_millis(100)));
+        });
+        let [undoes, looks] = [7, 8].map(|uid| pace.owed(uid, Instant::now()));
+        assert!(2 * undoes < looks, "{undoes:?}, {looks:?}");
+        assert!(!undoes.is_zero());
     }
 
     #[test]

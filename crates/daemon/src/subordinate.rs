@@ -1,7 +1,8 @@
 //! Users that another user may act as: ranges of `/etc/subuid`, which containers use.
 //!
 //! Whoever has such a range would have every limit of one user 65,536 times. So what a user takes
-//! is counted to the owner of the range. What a user may do goes by the user itself.
+//! is counted to the owner of the range; of a range of root's, to its first user. What a user may
+//! do goes by the user itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ pub struct Subordinates(Arc<BTreeMap<u32, Range>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     last: u32,
-    owner: u32,
+    payer: u32,
 }
 
 impl Subordinates {
@@ -44,7 +45,7 @@ impl Subordinates {
     pub fn payer(&self, uid: u32) -> u32 {
         let range = self.0.range(..=uid).next_back().map(|(_, range)| range);
         range.map_or(uid, |range| match uid <= range.last {
-            true => range.owner,
+            true => range.payer,
             false => uid,
         })
     }
@@ -60,7 +61,10 @@ fn range(line: &str) -> Option<(u32, Range)> {
     let first: u32 = fields.next()?.parse().ok()?;
     let count: u32 = fields.next()?.parse().ok()?;
     let last = first.saturating_add(count.checked_sub(1)?);
-    Some((first, Range { last, owner }))
+    // Who is in a container of root's, as LXD makes them, does not act for root: what such users
+    // take must not be missing where root's own processes are asked.
+    let payer = if owner == 0 { first } else { owner };
+    Some((first, Range { last, payer }))
 }
 
 #[cfg(test)]
@@ -76,7 +80,15 @@ mod tests {
             7, 8, 500, 99_999, 100_000, 165_535, 165_536, 300_999, 301_000,
         ];
         let payers = payers.map(|uid| subordinates.payer(uid));
-        assert_eq!(payers, [7, 8, 500, 99_999, 7, 7, 165_536, 0, 301_000]);
+        assert_eq!(payers, [7, 8, 500, 99_999, 7, 7, 165_536, 300_000, 301_000]);
         assert_eq!(Subordinates::parse("8:5:4294967295").payer(u32::MAX), 8);
+    }
+
+    /// As LXD has them: for its containers, and for one user whose files are shown in one.
+    #[test]
+    fn users_of_root_s_ranges_are_not_root() {
+        let subordinates = Subordinates::parse("root:1000:1\n0:1000000:1000000000");
+        let payers = [0, 1_000, 1_000_000, 1_000_033].map(|uid| subordinates.payer(uid));
+        assert_eq!(payers, [0, 1_000, 1_000_000, 1_000_000]);
     }
 }

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::subordinate::Subordinates;
+
 /// How a file's name ends; before it are its number and its user, as in `12-1000.jsonl`.
 const SUFFIX: &str = ".jsonl";
 
@@ -147,8 +149,14 @@ impl Shelf {
         Ok(())
     }
 
-    /// Removes files until they fit: of the user who has most the oldest, those aside that are `used`. Gives their numbers.
-    pub fn fit(&mut self, room: Room, used: impl Fn(u32) -> bool) -> Vec<u32> {
+    /// Removes files until they fit: of the user who has most the oldest, those aside that are
+    /// `used`. Files of subordinate users count to the one that pays. Gives their numbers.
+    pub fn fit(
+        &mut self,
+        room: Room,
+        subordinates: &Subordinates,
+        used: impl Fn(u32) -> bool,
+    ) -> Vec<u32> {
         let mut removed = Vec::new();
         loop {
             let bytes: u64 = self.files.values().map(|kept| kept.bytes).sum();
@@ -157,15 +165,16 @@ impl Shelf {
             }
             let mut of_users: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
             for (&id, kept) in self.files.iter().filter(|(id, _)| !used(**id)) {
-                let (count, oldest) = of_users.entry(kept.uid).or_insert((0, id));
+                let payer = subordinates.payer(kept.uid);
+                let (count, oldest) = of_users.entry(payer).or_insert((0, id));
                 (*count, *oldest) = (*count + 1, (*oldest).min(id));
             }
             let most = of_users.into_iter().max_by_key(|(_, (count, _))| *count);
-            let Some((uid, (_, id))) = most else {
+            let Some((_, (_, id))) = most else {
                 return removed;
             };
             // One that is gone already is as good; one that stays is not counted any more.
-            drop(fs::remove_file(path(&self.directory, id, uid)));
+            drop(self.path(id).map(fs::remove_file));
             self.files.remove(&id);
             removed.push(id);
         }
@@ -222,13 +231,27 @@ mod tests {
         for (id, uid) in [(1, 8), (2, 7), (3, 7), (4, 7), (5, 7)] {
             shelf.create(id, uid, "ten bytes\n").unwrap();
         }
-        assert_eq!(shelf.fit(ROOM, |id| id == 2), [3]);
+        let nobody = Subordinates::default();
+        assert_eq!(shelf.fit(ROOM, &nobody, |id| id == 2), [3]);
         shelf.append(4, &"x".repeat(80)).unwrap();
-        assert_eq!(shelf.fit(ROOM, |_| false), [2, 4]);
+        assert_eq!(shelf.fit(ROOM, &nobody, |_| false), [2, 4]);
         assert_eq!(ids(&shelf), [1, 5]);
         // What is used stays, whatever the room.
         let none = Room { files: 0, bytes: 0 };
-        assert_eq!(shelf.fit(none, |id| id == 5), [1]);
+        assert_eq!(shelf.fit(none, &nobody, |id| id == 5), [1]);
         assert_eq!(shelf.last(), 5);
+    }
+
+    /// Each has one file, and the user to whom they belong has most.
+    #[test]
+    fn subordinate_users_make_room_for_their_owner() {
+        let scratch = Scratch::new("shelf-subordinates");
+        let mut shelf = Shelf::open(scratch.path().join("kept")).unwrap();
+        for (id, uid) in [(1, 8), (2, 8), (3, 100_001), (4, 100_002), (5, 100_003)] {
+            shelf.create(id, uid, "ten bytes\n").unwrap();
+        }
+        let subordinates = Subordinates::parse("7:100000:65536");
+        assert_eq!(shelf.fit(ROOM, &subordinates, |_| false), [3]);
+        assert!(!shelf.directory.join("3-100001.jsonl").exists());
     }
 }

@@ -683,7 +683,8 @@ impl Steward {
         let room = Room::of(&self.parts.config);
         // The last one is shown to whoever waits for its end.
         let used = |other| other == id || live.contains_key(&other);
-        for gone in experiments.shelf.fit(room, used) {
+        let subordinates = self.parts.gate.borrow().access.subordinates.clone();
+        for gone in experiments.shelf.fit(room, &subordinates, used) {
             experiments.over.remove(&gone);
         }
     }

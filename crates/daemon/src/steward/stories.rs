@@ -196,7 +196,9 @@ impl Steward {
         let id = row.id;
         stories.rows.insert(id, row);
         let room = Room::of(&self.parts.config);
-        for gone in stories.shelf.fit(room, |other| other == id) {
+        let subordinates = self.parts.gate.borrow().access.subordinates.clone();
+        let gone = stories.shelf.fit(room, &subordinates, |other| other == id);
+        for gone in gone {
             stories.rows.remove(&gone);
         }
     }

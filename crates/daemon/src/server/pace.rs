@@ -84,6 +84,8 @@ pub(super) enum Kind {
     Look,
     /// Anything else.
     Change,
+    /// A change that puts back what was changed: it waits for as long as it takes.
+    Undo,
 }
 
 /// While this is held no other request of its user and kind is let in.
@@ -164,6 +166,9 @@ impl Pace {
         kind: Kind,
         limits: &config::Limits,
     ) -> Result<Entered, TooMuch> {
+        if kind == Kind::Undo {
+            return Ok(self.enter_to_undo(uid, limits).await);
+        }
         // Who owes too much need not queue to hear it.
         if self.owed(uid, now()) > BURST + WAIT_MAX {
             self.paced(uid, limits).await?;
@@ -176,6 +181,15 @@ impl Pace {
         }
         self.paced(uid, limits).await?;
         Ok(entered)
+    }
+
+    /// Lets in an undo after the changes before it, however long they take: whoever has two large
+    /// programs put back at once would hear of the second that this is too much to ask.
+    async fn enter_to_undo(&self, uid: u32, limits: &config::Limits) -> Entered {
+        let entered = self.entrance(uid, Kind::Change).lock_owned().await;
+        let wait = self.request(uid, now(), limits);
+        tokio::time::sleep(wait).await;
+        entered
     }
 
     /// Counts a request of a user, and holds it back for as long as it has to wait.
@@ -353,6 +367,33 @@ mod tests {
         drop(pace.enter(7, Kind::Look, &limits).await.unwrap());
         drop(pace.enter(8, Kind::Change, &limits).await.unwrap());
         assert_eq!(now(), began);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_undo_waits_for_those_before_it() {
+        const LONG: Duration = Duration::from_secs(600);
+        let (pace, limits) = (Arc::new(Pace::default()), limits(20, 5));
+        let began = now();
+        let mut undos = Vec::new();
+        for _ in 0..3 {
+            let pace = Arc::clone(&pace);
+            undos.push(tokio::spawn(async move {
+                let _entered = pace.enter(7, Kind::Undo, &limits).await.unwrap();
+                tokio::time::sleep(LONG).await;
+                pace.took(7, now(), Duration::from_secs(10), &limits);
+            }));
+        }
+        tokio::task::yield_now().await;
+        pace.enter(7, Kind::Change, &limits).await.unwrap_err();
+        for undo in undos {
+            undo.await.unwrap();
+        }
+        let took = now() - began;
+        assert!(
+            (3 * LONG..3 * LONG + 3 * OWED_MAX).contains(&took),
+            "{took:?}"
+        );
+        assert!(pace.entrances.lock().unwrap().len() <= 1);
     }
 
     #[test]

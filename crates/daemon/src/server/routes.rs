@@ -620,6 +620,7 @@ fn kind(request: &Request) -> Option<Kind> {
     }
     Some(match request.method().is_safe() {
         true => Kind::Look,
+        false if undoes(request) => Kind::Undo,
         false => Kind::Change,
     })
 }

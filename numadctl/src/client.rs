@@ -171,9 +171,14 @@ impl Client {
                 if let Ok(answer) = timeout(self.limits.told_after, answer.as_mut()).await {
                     return self.understood(answer?);
                 }
-                let status: Status = self
-                    .called(&Method::GET, "/v1/status", &Bytes::new())
+                let said = self
+                    .answered(&Method::GET, "/v1/status", &Bytes::new())
                     .await?;
+                // Who has asked too much is told nothing for a while, and the undo goes on.
+                if said.0 == StatusCode::SERVICE_UNAVAILABLE {
+                    continue;
+                }
+                let status: Status = self.understood(said)?;
                 if told.replace(status.journal_open) != Some(status.journal_open) {
                     left(status.journal_open).map_err(CallError::Failed)?;
                 }
@@ -208,8 +213,18 @@ impl Client {
         path: &str,
         body: &Bytes,
     ) -> Result<T, CallError> {
+        self.understood(self.answered(method, path, body).await?)
+    }
+
+    /// The daemon's answer, whatever it says.
+    async fn answered(
+        &self,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> Result<(StatusCode, Bytes), CallError> {
         let answer = timeout(self.limits.answer, self.patiently(method, path, body)).await;
-        self.understood(answer.unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))?)
+        answer.unwrap_or_else(|_elapsed| Err(CallError::Failed(self.too_slow())))
     }
 
     fn understood<T: DeserializeOwned>(
@@ -490,13 +505,18 @@ mod tests {
         let socket = std::env::temp_dir().join(name);
         let listener = UnixListener::bind(&socket).unwrap();
         let waiting = std::thread::spawn(move || {
-            // The undo's own connection is held until three others have been answered.
+            // The undo's own connection is held until four others have been answered.
             let (mut undo, _) = listener.accept().unwrap();
             for left in ["42", "42", "7"] {
                 let (mut stream, _) = listener.accept().unwrap();
                 assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
                 stream.write_all(&ok(&STATUS.replace("42", left))).unwrap();
             }
+            // As it says to one who has asked too much.
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            let refused = CROWDED.replace("retry-after: 1\r\n", "");
+            stream.write_all(refused.as_bytes()).unwrap();
             assert!(undo.read(&mut [0; 4096]).unwrap() > 0);
             undo.write_all(&ok(REPORT)).unwrap();
             // And once more, for one that hears nothing of the daemon.

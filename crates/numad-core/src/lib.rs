@@ -50,4 +50,5 @@ pub use recorder::Recorder;
 pub use sample::{AccessKind, Lifecycle, Record, Sample, Sent, ServedBy};
 pub use setting::{SettingKind, SettingSpec, SettingValue, Settings, SettingsError};
 pub use support::Support;
+pub use tables::shares::OBJECTS_MAX;
 pub use time::Time;

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actuator::Seen;
-use numad_core::{AttachmentId, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange};
+use numad_core::{
+    AttachmentId, OBJECTS_MAX, ObjectId, ObjectKind, ObservedMaps, ObservedSharing, SharedRange,
+};
 use procfs::{Mapping, Process, SharedKind, SharedMaps};
 use topology::{Pid, StartTicks};
 
@@ -159,18 +161,10 @@ impl Program {
         objects.filter_map(move |(&object, mappers)| such(mappers).then_some(object))
     }
 
-    /// Knows this of a process from now on, or nothing, and not what was known before.
+    /// Knows this of a process from now on, or nothing, and not what was known before. Of objects
+    /// as many as the engine keeps: each of a thousand processes may have thousands of its own.
     fn learn(&mut self, pid: Pid, known: Option<Known>) {
-        for (&object, how) in known.iter().flat_map(|known| &known.objects) {
-            let mappers = self.objects.entry(object).or_default();
-            mappers.all += 1;
-            mappers.writing += usize::from(how.writes);
-            mappers.carrying += usize::from(how.carries);
-        }
-        let before = match known {
-            Some(known) => self.read.insert(pid, known),
-            None => self.read.remove(&pid),
-        };
+        let before = self.read.remove(&pid);
         for (object, how) in before.iter().flat_map(|before| &before.objects) {
             let Some(mappers) = self.objects.get_mut(object) else {
                 continue;
@@ -182,6 +176,21 @@ impl Program {
                 self.objects.remove(object);
             }
         }
+        let Some(mut known) = known else {
+            return;
+        };
+        known.objects.retain(|&object, how| {
+            let has_room = self.objects.len() < OBJECTS_MAX;
+            if !has_room && !self.objects.contains_key(&object) {
+                return false;
+            }
+            let mappers = self.objects.entry(object).or_default();
+            mappers.all += 1;
+            mappers.writing += usize::from(how.writes);
+            mappers.carrying += usize::from(how.carries);
+            true
+        });
+        self.read.insert(pid, known);
     }
 
     /// Reads maps that may have changed, those first that were not read for the longest time, as
@@ -504,6 +513,21 @@ mod tests {
         is_counted(&machine, 1);
         machine.of(&[]);
         is_counted(&machine, 0);
+    }
+
+    #[test]
+    fn of_very_many_objects_as_many_are_known_as_the_engine_keeps() {
+        let mut machine = Machine::new("sharing-many");
+        for pid in [7, 8, 9] {
+            let each = (0..500).map(|number| SHARED.replace("2066", &format!("{pid}{number:03}")));
+            machine.maps(pid, &each.collect::<String>());
+        }
+        (0..3).for_each(|_| drop(machine.of(&[7, 8, 9])));
+        is_counted(&machine, OBJECTS_MAX);
+        // Who goes makes room.
+        machine.of(&[9]);
+        machine.of(&[9]);
+        is_counted(&machine, 500);
     }
 
     #[test]

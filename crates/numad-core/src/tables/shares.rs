@@ -18,7 +18,7 @@ pub(crate) const RANGES_MAX: usize = 1024;
 /// Ranges of one program, of either kind.
 pub(crate) const RANGES_OF_ALL_MAX: usize = 12 * RANGES_MAX;
 /// Objects of one program, so that three of four spaces are left for processes.
-pub(crate) const OBJECTS_MAX: usize = 1024;
+pub const OBJECTS_MAX: usize = 1024;
 
 /// An object that the program maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

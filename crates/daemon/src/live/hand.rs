@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actuator::{
     Asker, Balancing, Bounded, Breathe, Journal, JournalLimits, Live, OpenError, ProcessKey,
@@ -29,8 +29,9 @@ pub struct LiveHand {
     asker: Asker,
     directory: PathBuf,
     log: Log,
-    /// Changes refused because the journal could not be written; told once.
+    /// Changes refused because the journal could not be written, and when that was last told.
     unwritten: u64,
+    told: Option<Instant>,
     /// Descriptors that an undo needs when clients have taken all others.
     spare: Vec<File>,
 }
@@ -40,6 +41,10 @@ fn spare() -> Vec<File> {
     let open = || File::open("/dev/null").ok();
     std::iter::repeat_with(open).take(SPARE).flatten().collect()
 }
+
+/// How long it is not told again that the journal cannot be written, for each change says so: a disk
+/// may be full twice while the daemon runs.
+const TOLD_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// A directory, a file in it, a held process, and the journal with its directory, twice over.
 const SPARE: usize = 10;
@@ -103,6 +108,7 @@ impl LiveHand {
             directory: directory.to_owned(),
             log: log.clone(),
             unwritten: 0,
+            told: None,
             spare: spare(),
         })
     }
@@ -181,7 +187,8 @@ impl LiveHand {
         let Some(error) = self.live.take_write_error() else {
             return;
         };
-        if self.unwritten == 0 {
+        if self.told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN) {
+            self.told = Some(Instant::now());
             let error = told(&error);
             self.log.error(format_args!(
                 "{error}; nothing is changed until that is possible"

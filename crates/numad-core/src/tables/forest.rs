@@ -47,7 +47,7 @@ const STRAY: u64 = 8;
 const AROUND: usize = 8;
 
 /// Pages times threads that are remembered; of more, those whose samples have faded most are
-/// dropped. Twice what a window brings.
+/// dropped, and where none has faded some by chance. Twice what a window brings.
 const POINTS_MAX: usize = 1 << 14;
 
 /// Samples of one thread on one page, in parts of [`SAMPLE`].
@@ -336,21 +336,34 @@ impl Forest {
         merged.extend_from_slice(&old[at..]);
         self.fresh.clear();
         if merged.len() > POINTS_MAX {
-            // Those go that have no more samples than 1, 2, 4, and so on, until it is enough.
-            let rank = |point: &Point| u32::BITS - (point.samples().max(1) - 1).leading_zeros();
-            let mut counts = [0; 1 + u32::BITS as usize];
-            merged
-                .iter()
-                .for_each(|point| counts[rank(point) as usize] += 1);
-            let (mut least, mut left) = (0_u32, merged.len());
-            while left > POINTS_MAX {
-                left -= counts[least as usize];
-                least += 1;
-            }
-            let enough = 1 << least >> 1;
-            merged.retain(|point| point.samples() > enough);
+            make_way(&mut merged);
         }
         self.points = merged;
+    }
+}
+
+/// Leaves no more points than are remembered.
+fn make_way(points: &mut Vec<Point>) {
+    // Those go that have no more samples than 1, 2, 4, and so on, until it is enough.
+    let rank = |point: &Point| u32::BITS - (point.samples().max(1) - 1).leading_zeros();
+    let mut counts = [0; 1 + u32::BITS as usize];
+    points
+        .iter()
+        .for_each(|point| counts[rank(point) as usize] += 1);
+    let (mut least, mut left) = (0_u32, points.len());
+    while left > POINTS_MAX && least < SAMPLE.ilog2() {
+        left -= counts[least as usize];
+        least += 1;
+    }
+    let enough = 1 << least >> 1;
+    points.retain(|point| point.samples() > enough);
+    if points.len() > POINTS_MAX {
+        // Windows that were joined have more without any that has faded. All of it would go at
+        // once, so chance says which stay: the same for as long as they are joined.
+        let chance = |point: &Point| Tag::from_word(point.tag ^ u64::from(point.seat)).spread();
+        points.select_nth_unstable_by_key(POINTS_MAX, chance);
+        points.truncate(POINTS_MAX);
+        points.sort_unstable_by_key(|point| (point.tag, point.seat));
     }
 }
 

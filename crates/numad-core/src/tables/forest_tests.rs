@@ -382,6 +382,29 @@ fn what_has_faded_most_makes_room() {
 }
 
 #[test]
+fn of_windows_that_were_joined_there_are_no_fewer_samples_than_of_one() {
+    let mut forest = Forest::default();
+    // Two threads in turns on pages of their own, and in no window more than there is room for.
+    for window in 0..5_u64 {
+        for page in 0..POINTS_MAX as u64 / 2 {
+            forest.note(tag(window << 20 | page), (page % 2) as Seat);
+        }
+        forest.blocks(2);
+        let least = POINTS_MAX.min((window as usize + 1) * POINTS_MAX / 2);
+        assert_eq!(forest.points().len(), least, "window {window}");
+    }
+    // Each is kept with the same chance, whose it is and when it came.
+    let of = |is: &dyn Fn(&Point) -> bool| forest.points().iter().filter(|one| is(one)).count();
+    let (one, early) = (
+        of(&|one| one.seat == 0),
+        of(&|one| one.tag().page() < 1 << 20),
+    );
+    assert!(one.abs_diff(POINTS_MAX / 2) < POINTS_MAX / 20, "{one}");
+    assert!(early.abs_diff(POINTS_MAX / 5) < POINTS_MAX / 20, "{early}");
+    assert!(forest.points().is_sorted_by_key(|one| (one.tag, one.seat)));
+}
+
+#[test]
 fn of_samples_that_are_too_many_those_stay_that_are_wanted() {
     let mut forest = Forest::default();
     (0..100).for_each(|page| forest.note(tag(page), 0));

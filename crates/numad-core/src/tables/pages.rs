@@ -50,7 +50,7 @@ impl Tag {
 
     /// A number whose upper bits depend on every bit of the tag, so that pages at equal offsets of
     /// large arrays, as threads use them, are not alike.
-    const fn spread(self) -> u64 {
+    pub(super) const fn spread(self) -> u64 {
         (self.0 ^ self.0 >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::judgement::rest::Ways;
 use super::options::{AttachOptions, EngineOptions, Totals};
 use crate::event::{NoRoom, WindowSummary};
-use crate::figures::rounded;
+use crate::figures::whole;
 use crate::likeness::Said;
 use crate::policy::{PageKey, SpaceId};
 use crate::published::Method;
@@ -480,7 +480,7 @@ impl Seen {
                     // As often as one uses it after the other, where they do in random order.
                     let (uses, others) = (f64::from(uses), f64::from(others));
                     let turns = 2.0 * uses * others / (uses + others);
-                    comm.add(one, other, rounded(turns * each).into());
+                    comm.add(one, other, whole(turns * each + 0.5));
                 }
             }
         }

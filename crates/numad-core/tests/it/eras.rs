@@ -1,6 +1,6 @@
 //! What is known of a program that begins to do something else.
 
-use numad_core::{AttachOptions, AttachmentId};
+use numad_core::{AttachOptions, AttachmentId, Sample};
 
 use crate::world::{World, options};
 
@@ -30,6 +30,28 @@ fn four_threads() -> (World, AttachmentId) {
     };
     let (id, _) = world.attach(10, &[0, 1, 2, 3], gain);
     (world, id)
+}
+
+/// Samples of hardware stand for a million accesses each.
+#[test]
+fn who_shares_thrice_as_much_memory_says_thrice_as_much_whatever_samples_stand_for() {
+    for period in [1, 1 << 28] {
+        let (mut world, id) = four_threads();
+        for (first, pages, pair) in [(0, 3 * PAGES, [10, 11]), (1000, PAGES, [12, 13])] {
+            for page in first..first + pages {
+                let tid = pair[usize::from(page * 7 % 13 < 6)];
+                let sample = world.sample(tid, page);
+                world.feed(Sample { period, ..sample });
+            }
+        }
+        world.window();
+        let (_, live, _) = world.engine.matrices(id).unwrap();
+        let [many, few] = [live.between(0, 1), live.between(2, 3)].map(|said| said as f64);
+        assert!(
+            (2.5..3.5).contains(&(many / few)),
+            "{period}: {many}, {few}"
+        );
+    }
 }
 
 /// Partners change, and who used a page before is not taken for who shares it now.

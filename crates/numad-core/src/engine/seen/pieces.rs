@@ -18,7 +18,7 @@ use super::program::Positions;
 use super::thin::PIECE_SAMPLES;
 use crate::engine::ordered::Placed;
 use crate::evidence::{self, Certainty, Scale};
-use crate::figures::rounded;
+use crate::figures::{rounded, whole};
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
@@ -638,8 +638,7 @@ fn infer_talk(
         for other in &block.users[..index] {
             let live = u64::from(one.live) * u64::from(other.all)
                 + u64::from(other.live) * u64::from(one.all);
-            let amount = u64::from(rounded(live as f64 * each));
-            comm.infer(one.seat, other.seat, amount);
+            comm.infer(one.seat, other.seat, whole(live as f64 * each + 0.5));
         }
     }
 }

@@ -116,7 +116,9 @@ impl Attachment {
         self.seen.fill(context, self.ordered.placed(), scratch);
         let lost = self.seen.lost_share(context.stream);
         let known = lost <= self.options.lost_max;
-        let confident = known && scratch.samples >= self.options.samples_min;
+        // One in which nothing was seen adds nothing to what was known before it.
+        let sees = self.seen.samples() > 0 || self.follows;
+        let confident = known && sees && scratch.samples >= self.options.samples_min.max(1);
         let evidence = confident || !self.options.require_gain;
         let sample = self.seen.weight_per_sample();
         let program = scratch.program(context, self.options.prices);
@@ -157,8 +159,7 @@ impl Attachment {
         // What too few samples said for so long is old.
         let waited = now.since(self.seen.since()) >= self.window * WAIT_MOST;
         // So is what says enough, but for a plan that a few samples more may make sure.
-        let tells = confident && scratch.samples > 0;
-        let says_enough = tells && !(decision.plan_is_open && self.seen.more_tells());
+        let says_enough = confident && !(decision.plan_is_open && self.seen.more_tells());
         let fades = !self.follows && (says_enough || waited);
         if self.seen.turn_over(now, stream, &scratch.slots, fades) {
             self.ordered.forget(|space| self.seen.has(space));

@@ -81,6 +81,28 @@ fn a_plan_that_could_be_chance_is_not_done_and_everyone_stays_in_place() {
 }
 
 #[test]
+fn a_window_without_samples_answers_nothing_for_those_after_it() {
+    let (mut world, script) = exchange(45, gain());
+    script.lock().unwrap().stands = true;
+    let wanted = |world: &mut World| {
+        let vetoes = world.window().vetoes();
+        vetoes
+            .iter()
+            .filter(|(_, veto)| *veto == Veto::Evidence)
+            .count()
+    };
+    assert_eq!(wanted(&mut world), 2);
+    for _ in 0..3 {
+        talk(&mut world, 50);
+        assert_eq!(wanted(&mut world), 2);
+    }
+    // What the windows before told is kept until more is seen.
+    assert_eq!(wanted(&mut world), 0);
+    talk(&mut world, 50);
+    assert_eq!(wanted(&mut world), 2);
+}
+
+#[test]
 fn a_plan_must_save_more_than_threads_lose_until_their_pages_have_followed() {
     let mut options = gain();
     options.prices.horizon_ns = 5e9;

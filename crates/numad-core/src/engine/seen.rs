@@ -462,7 +462,11 @@ impl Seen {
     /// is forgotten who used it before, and so is what was said. Else who comes to a page would
     /// share it with those who left it.
     pub(super) fn begin_era(&mut self, threads: usize) {
-        let each = self.weight_per_sample() / f64::from(SAMPLE);
+        let mut each = self.weight_per_sample() / f64::from(SAMPLE);
+        if !self.by_blocks {
+            // All samples count there, and the forest has some of them.
+            each *= f64::from(self.thin.stands_for());
+        }
         let changed = self.forest.begin_anew(threads);
         let (forest, shares, comm) = (&self.forest, &self.shares, &mut self.comm);
         self.pages.retain_accessors(|tag, seat| {

@@ -23,9 +23,15 @@ fn talkers(world: &World, id: AttachmentId) -> Vec<(usize, usize)> {
 }
 
 fn four_threads() -> (World, AttachmentId) {
+    four_threads_with(true)
+}
+
+/// The same decided about by blocks, or by single pages alone.
+fn four_threads_with(by_blocks: bool) -> (World, AttachmentId) {
     let mut world = World::new("2x4@10,20");
     let gain = AttachOptions {
         require_gain: true,
+        by_blocks,
         ..options()
     };
     let (id, _) = world.attach(10, &[0, 1, 2, 3], gain);
@@ -90,5 +96,23 @@ fn who_is_not_seen_is_taken_to_go_on() {
             let (ones, others) = (decayed.between(0, 1), decayed.between(2, 3));
             assert!(ones > 0 && others > 0, "{window}: {ones} and {others}");
         }
+    }
+}
+
+/// Of so many samples some are kept for blocks, and stand for all.
+#[test]
+fn what_is_said_as_an_era_begins_is_what_all_samples_say() {
+    for by_blocks in [true, false] {
+        let (mut world, id) = four_threads_with(by_blocks);
+        let mut said = 0;
+        for [one, other, third, last] in [[10, 11, 12, 13], [10, 11, 12, 13], [10, 12, 11, 13]] {
+            world.talk(one, other, 20_000);
+            world.talk(third, last, 20_000);
+            world.window();
+            let (_, live, _) = world.engine.matrices(id).unwrap();
+            said = live.between(0, (other - one) as usize);
+        }
+        // Of two who use a page in random order every second sample follows one of the other.
+        assert!(said.abs_diff(20_000) < 2_000, "{by_blocks}: {said}");
     }
 }

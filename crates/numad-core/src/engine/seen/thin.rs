@@ -62,7 +62,12 @@ impl Thin {
             return None;
         }
         self.kept += 1;
-        Some(1 << self.halvings)
+        Some(self.stands_for())
+    }
+
+    /// How many samples one that is kept now stands for.
+    pub(super) const fn stands_for(&self) -> u32 {
+        1 << self.halvings
     }
 
     /// Whether there are so many that half of those that were kept are to go.

@@ -60,8 +60,9 @@ struct Maps {
 pub(crate) struct Shares {
     /// By the local number of the process.
     maps: Vec<Maps>,
-    /// Whether there is any range.
-    any: bool,
+    /// Ranges of all processes, of either kind.
+    ranges: usize,
+    foreign: usize,
     objects: BTreeMap<LocalSpace, Object>,
     by_id: BTreeMap<ObjectId, LocalSpace>,
     /// Spaces of objects through which messages pass that are counted.
@@ -72,7 +73,7 @@ impl Shares {
     /// What a page of a process is called: itself, or a page of an object.
     #[inline]
     pub(crate) fn translate(&self, process: LocalSpace, page: u64) -> (LocalSpace, u64) {
-        if !self.any {
+        if self.ranges == 0 {
             return (process, page);
         }
         self.find(process, page).unwrap_or((process, page))
@@ -221,21 +222,38 @@ impl Shares {
 
     /// A process is gone, or runs another program.
     pub(crate) fn clear(&mut self, process: LocalSpace) {
-        if let Some(maps) = self.maps.get_mut(usize::from(process)) {
-            *maps = Maps::default();
+        let Some(maps) = self.maps.get_mut(usize::from(process)) else {
+            return;
+        };
+        let gone = std::mem::take(maps);
+        self.ranges -= gone.ranges.len();
+        self.foreign -= gone.foreign.len();
+        self.count(&gone, |mappers| mappers - 1);
+    }
+
+    /// Changes how many map the objects that a process does.
+    fn count(&mut self, maps: &Maps, change: fn(u32) -> u32) {
+        let mut mapped: Vec<LocalSpace> = maps.ranges.iter().map(|range| range.object).collect();
+        mapped.sort_unstable();
+        mapped.dedup();
+        for object in mapped {
+            if let Some(object) = self.objects.get_mut(&object) {
+                object.mappers = change(object.mappers);
+            }
         }
     }
 
     /// Replaces what is known of a process, as far as there is room beside that of the others.
     fn put(&mut self, process: LocalSpace, mut maps: Maps) {
         self.clear(process);
-        let ranges = self.maps.iter().map(|maps| maps.ranges.len()).sum();
-        let foreign = self.maps.iter().map(|maps| maps.foreign.len()).sum();
         // Where there is no room for all the widest say most.
         let width = |range: &ops::Range<u64>| range.end - range.start;
         maps.foreign.sort_by_key(|range| Reverse(width(range)));
-        maps.left_out = fit(&mut maps.ranges, ranges) + fit(&mut maps.foreign, foreign);
+        maps.left_out = fit(&mut maps.ranges, self.ranges) + fit(&mut maps.foreign, self.foreign);
         maps.foreign.sort_by_key(|range| range.start);
+        self.ranges += maps.ranges.len();
+        self.foreign += maps.foreign.len();
+        self.count(&maps, |mappers| mappers + 1);
         let at = usize::from(process);
         if self.maps.len() <= at {
             self.maps.resize_with(at + 1, Maps::default);
@@ -264,24 +282,8 @@ impl Shares {
         self.told.contains(usize::from(space))
     }
 
-    /// Counts who maps what, and gives the spaces of objects that nobody maps any more.
-    pub(crate) fn recount(&mut self) -> Vec<LocalSpace> {
-        for object in self.objects.values_mut() {
-            object.mappers = 0;
-        }
-        self.any = false;
-        for maps in &self.maps {
-            let mut mapped: Vec<LocalSpace> =
-                maps.ranges.iter().map(|range| range.object).collect();
-            mapped.sort_unstable();
-            mapped.dedup();
-            self.any |= !mapped.is_empty();
-            for object in mapped {
-                if let Some(object) = self.objects.get_mut(&object) {
-                    object.mappers += 1;
-                }
-            }
-        }
+    /// Forgets objects that nobody maps any more, and gives their spaces.
+    pub(crate) fn take_unmapped(&mut self) -> Vec<LocalSpace> {
         let unmapped = self
             .objects
             .iter()
@@ -362,7 +364,7 @@ mod tests {
         for (process, ranges) in of {
             shares.set(*process, &maps(ranges), PAGE_SHIFT);
         }
-        shares.recount();
+        shares.take_unmapped();
         shares
     }
 
@@ -396,18 +398,18 @@ mod tests {
             (Some(100), None)
         );
         shares.inherit(1, 9);
-        assert_eq!(shares.recount(), []);
+        assert_eq!(shares.take_unmapped(), []);
         assert_eq!(shares.object(100).unwrap().mappers, 2);
         shares.clear(1);
-        assert_eq!(shares.recount(), []);
+        assert_eq!(shares.take_unmapped(), []);
         assert_eq!(shares.translate(1, 14), (1, 14));
         assert_eq!(shares.translate(9, 14), (100, 4));
         assert_eq!(shares.foreign(1), []);
         assert_eq!(shares.foreign(9).first(), Some(&(10..20)));
         shares.set(9, &maps(&[]), PAGE_SHIFT);
-        assert_eq!(shares.recount(), [100]);
+        assert_eq!(shares.take_unmapped(), [100]);
         assert_eq!(shares.translate(9, 14), (9, 14));
-        assert!(!shares.any);
+        assert!(shares.ranges == 0);
     }
 
     #[test]
@@ -426,7 +428,7 @@ mod tests {
             ..range(2, 9, 1, 0)
         };
         let mut own = shares(&[(1, &[odd, high, far, range(7, 7, 1, 0), range(9, 3, 1, 0)])]);
-        assert!(!own.any);
+        assert!(own.ranges == 0);
         own.note_own(&[id(9)]);
     }
 
@@ -453,6 +455,38 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn who_maps_what_is_as_it_is_when_all_is_gone_through(
+            steps in prop::collection::vec((1u16..5, 0u8..4, prop::collection::vec((0u64..9, 1u64..4), 0..4)), 0..20),
+        ) {
+            let mut shares = Shares::default();
+            for (at, (process, what, drawn)) in (200..).zip(steps) {
+                match what {
+                    0 => shares.clear(process),
+                    1 => shares.inherit(5 - process, process),
+                    _ => {
+                        for (free, inode) in (at * 10..).zip(1..4) {
+                            if shares.space_of(id(inode)).is_none() {
+                                shares.add(free, id(inode));
+                            }
+                        }
+                        let ranges = drawn.iter().map(|&(at, inode)| range(at, at + 1, inode, at));
+                        shares.set(process, &maps(&ranges.collect::<Vec<_>>()), PAGE_SHIFT);
+                    }
+                }
+                let count = |of: fn(&Maps) -> usize| shares.maps.iter().map(of).sum::<usize>();
+                prop_assert_eq!(shares.ranges, count(|maps| maps.ranges.len()));
+                prop_assert_eq!(shares.foreign, count(|maps| maps.foreign.len()));
+                for (space, object) in &shares.objects {
+                    let has = |maps: &&Maps| maps.ranges.iter().any(|range| range.object == *space);
+                    let mappers = shares.maps.iter().filter(has).count();
+                    prop_assert_eq!(object.mappers as usize, mappers);
+                }
+                shares.take_unmapped();
+                prop_assert!(shares.objects.values().all(|object| object.mappers > 0));
+            }
+        }
+
         #[test]
         fn translation_agrees_with_looking_through_the_list(
             drawn in prop::collection::vec((0u64..60, 0u64..9, 1u64..3, 0u64..50), 0..12),

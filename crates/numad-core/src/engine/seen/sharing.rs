@@ -85,14 +85,12 @@ impl Seen {
     pub(in crate::engine) fn inherit(&mut self, parent: u32, child: LocalSpace) {
         if let Ok(parent) = LocalSpace::try_from(parent) {
             self.shares.inherit(parent, child);
-            let unmapped = self.shares.recount();
-            assert!(unmapped.is_empty(), "one more maps what was mapped");
         }
     }
 
     /// Gives up the spaces of objects that no process maps any more.
     pub(super) fn drop_unmapped(&mut self) {
-        for local in self.shares.recount() {
+        for local in self.shares.take_unmapped() {
             self.spaces.remove(local);
         }
     }

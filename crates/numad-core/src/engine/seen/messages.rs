@@ -87,10 +87,15 @@ impl Seen {
             return;
         }
         let mut sent = std::mem::take(&mut self.messages.sent);
+        let mut slots: BTreeMap<Pid, Vec<u32>> = BTreeMap::new();
+        for (slot, hot, _) in self.tasks.iter() {
+            slots.entry(hot.pid).or_default().push(slot);
+        }
         let mut seats = BTreeMap::new();
         for &(one, other) in sent.keys() {
             for pid in [one, other] {
-                seats.entry(pid).or_insert_with(|| self.seats_in(pid));
+                let slots = slots.get(&pid).map(Vec::as_slice).unwrap_or_default();
+                seats.entry(pid).or_insert_with(|| self.seats_in(slots));
             }
         }
         let pairs = |(one, other): &(Pid, Pid)| (seats[one].len() * seats[other].len()) as f64;
@@ -151,10 +156,10 @@ impl Seen {
         self.window.kept = self.window.kept.saturating_add(samples);
     }
 
-    /// Slots and seats of the threads of a process that take part, or may.
-    fn seats_in(&mut self, pid: Pid) -> Vec<(u32, Seat)> {
+    /// Of a process's threads those that take part, or may, with their seats.
+    fn seats_in(&mut self, slots: &[u32]) -> Vec<(u32, Seat)> {
         let mut found = Vec::new();
-        for slot in self.slots_where(|record| record.pid == pid) {
+        for &slot in slots {
             let hot = &mut self.tasks.hot[slot as usize];
             if hot.seat.is_none() && hot.may_sit {
                 hot.seat = self.seats.take();

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use numad_core::{
-    Action, AttachOptions, Certainty, Fate, NodeTraffic, ObservedMaps, Outcome, PageOutcome,
-    Refusal, Veto,
+    Action, AttachOptions, Certainty, Fate, Lifecycle, NodeTraffic, ObservedMaps, Outcome,
+    PageOutcome, Refusal, Veto,
 };
-use topology::{NodeId, Pid};
+use topology::{NodeId, Pid, Tid};
 
 use crate::world::{PAGE, Script, WINDOW, World, options};
 
@@ -592,4 +592,35 @@ fn policies_know_of_memory_what_was_counted() {
     let (gives, others) = counted[0];
     assert!((gives - 80.0).abs() < 1e-6 && others > 40.0, "{counted:?}");
     assert_eq!(counted[1], estimated[1]);
+}
+
+/// A program that starts another has not shown what that one gets.
+#[test]
+fn no_more_memory_was_shown_than_there_is() {
+    let mut options = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    options.prices.accesses_per_busy_second = 1e6;
+    let mut world = World::new("2x4@10,20");
+    world.attach(10, &[0, 4], options);
+    let mut unseen = |pages: u64, resident: u64| {
+        (0..pages).for_each(|page| world.touch(10, page, 1));
+        world.resident_bytes = resident * PAGE;
+        let unseen = world.window().summary().unseen_permille;
+        world.tell(Lifecycle::Renamed {
+            time: world.now,
+            pid: Pid(10),
+            tid: Tid(10),
+            name: "another".to_owned(),
+            exec: pages == 1000,
+        });
+        unseen
+    };
+    assert_eq!(unseen(1000, 1000), Some(0));
+    assert_eq!(unseen(100, 100), Some(0));
+    // What came since the last window nobody can have seen.
+    assert_eq!(unseen(100, 1000), Some(0));
+    let share = unseen(100, 1000).unwrap();
+    assert!((850..=900).contains(&share), "{share}");
 }

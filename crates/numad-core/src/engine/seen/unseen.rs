@@ -39,13 +39,19 @@ impl Unseen {
 
 impl Seen {
     /// Takes how much memory the program has.
-    pub(super) const fn note_resident(&mut self, bytes: u64) {
+    pub(super) fn note_resident(&mut self, bytes: u64) {
         self.unseen.resident = bytes >> self.page_shift;
+        self.note_shown(0);
     }
 
-    /// Takes how many pages are known to be in use in the window that ends.
+    /// Takes how many pages are known to be in use in the window that ends. Never are more shown
+    /// than there are: of what a program gave back, or had before it began another, none is left.
     pub(super) fn note_shown(&mut self, pages: u64) {
-        self.unseen.shown = self.unseen.shown.max(pages);
+        let shown = self.unseen.shown.max(pages);
+        self.unseen.shown = match self.unseen.resident {
+            0 => shown,
+            resident => shown.min(resident),
+        };
     }
 
     /// The next window begins.

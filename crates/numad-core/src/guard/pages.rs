@@ -290,7 +290,9 @@ impl PageCase<'_> {
     /// The page of a wish that could be granted if it pays, and its home.
     fn possible<'b>(&self, wish: &PageWish<'b>) -> Result<(&'b Page, usize), Veto> {
         let page = wish.page.ok_or(Veto::Gone)?;
-        if !self.options.move_pages || self.allowed.get(wish.node) != Some(&true) {
+        // Where no page may go in any window nothing waits for the next one.
+        let may_move = self.options.move_pages && self.moves_max > 0;
+        if !may_move || self.allowed.get(wish.node) != Some(&true) {
             return Err(Veto::NotAllowed);
         }
         // A page whose place is not known may be gone, or shared: nothing to decide by.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use numad_core::{
-    Action, AttachOptions, Certainty, Fate, Lifecycle, NodeTraffic, ObservedMaps, Outcome,
-    PageOutcome, Refusal, Veto,
+    Action, AttachOptions, Certainty, Fate, IntervalLaw, Lifecycle, NodeTraffic, ObservedMaps,
+    Outcome, PageOutcome, Refusal, Veto,
 };
 use topology::{NodeId, Pid, Tid};
 
@@ -623,4 +623,34 @@ fn no_more_memory_was_shown_than_there_is() {
     assert_eq!(unseen(100, 1000), Some(0));
     let share = unseen(100, 1000).unwrap();
     assert!((850..=900).contains(&share), "{share}");
+}
+
+/// Nothing is left for the next window where no page may ever go, so that windows need not be short.
+#[test]
+fn where_no_page_may_go_windows_get_longer() {
+    let lasts = |page_moves_max| {
+        let mut world = World::new("2x4@10,20");
+        let interval = IntervalLaw::Calm {
+            min: WINDOW,
+            max: WINDOW * 8,
+        };
+        let options = AttachOptions {
+            require_gain: true,
+            interval,
+            page_moves_max,
+            ..options()
+        };
+        let (id, script) = world.attach(10, &[0, 4], options);
+        script.lock().unwrap().pages = vec![(900, 1)];
+        let mut vetoes = Vec::new();
+        for _ in 0..60 {
+            world.touch(11, 900, 20);
+            vetoes = world.window().vetoes();
+        }
+        (world.engine.next_window(id).unwrap().1, vetoes)
+    };
+    let veto = |veto| vec![("1 pages".to_owned(), veto)];
+    let (some, none) = (lasts(1), lasts(0));
+    assert_eq!(some.1, veto(Veto::AlreadyThere));
+    assert_eq!((none.0, &none.1), (some.0, &veto(Veto::NotAllowed)));
 }

@@ -296,6 +296,7 @@ impl Judgement {
         if !limits.evidence {
             return None;
         }
+        trial.forget(program.tasks.iter().map(|task| task.key));
         let mut old = program.nodes();
         let mut remedy = Vec::new();
         for (position, task) in program.tasks.iter().enumerate() {

@@ -1,11 +1,12 @@
 //! Whether the last placement of threads made things better, and putting it back when not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use topology::TaskKey;
 
 use super::pace::Before;
 use crate::policy::Program;
+use crate::tables::tasks::THREADS_MAX;
 
 /// How far what belongs together is apart in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -132,6 +133,15 @@ impl Trial {
         }
         self.windows = 0;
         self.slow = 0;
+    }
+
+    /// Once there are more tasks than can be, those that are not here have ended, some at least:
+    /// where threads come and go a trial may last as long as their program.
+    pub(super) fn forget(&mut self, here: impl Iterator<Item = TaskKey>) {
+        if self.old.len() > THREADS_MAX {
+            let here: BTreeSet<TaskKey> = here.collect();
+            self.old.retain(|task, _| here.contains(task));
+        }
     }
 
     /// Pages are following the threads: the verdict waits for them, but not for ever.
@@ -297,13 +307,29 @@ mod tests {
         check(Some(1500.0), None, Verdict::Keep);
     }
 
-    #[test]
-    fn more_moves_begin_the_wait_anew_and_keep_the_first_place() {
-        let key = |tid| TaskKey {
+    fn key(tid: u32) -> TaskKey {
+        TaskKey {
             pid: topology::Pid(1),
             tid: topology::Tid(tid),
             start: topology::StartTicks(0),
-        };
+        }
+    }
+
+    #[test]
+    fn of_threads_that_come_and_go_no_more_are_known_than_can_be() {
+        let mut trial = Trial::new(talk(1000.0), None, [(key(1), 0)].into()).unwrap();
+        for window in 0..100 {
+            let first = 1000 * (1 + window);
+            trial.extend((first..first + 100).map(|tid| (key(tid), 1)).collect());
+            trial.forget([1].into_iter().chain(first..first + 100).map(key));
+            assert_eq!(trial.judge(&talk(None), &talk(None), None), Verdict::Wait);
+            assert!(trial.old.len() <= THREADS_MAX, "{window}");
+        }
+        assert_eq!(trial.old[&key(1)], 0, "it is still there");
+    }
+
+    #[test]
+    fn more_moves_begin_the_wait_anew_and_keep_the_first_place() {
         let mut trial = Trial::new(talk(1000.0), None, [(key(1), 0)].into()).unwrap();
         trial.judge(&talk(None), &talk(None), None);
         trial.extend([(key(1), 1), (key(2), 1)].into());

@@ -84,9 +84,14 @@ impl Ordered {
         &self.masks
     }
 
-    /// Remembers an affinity of ours and what it replaced.
+    /// Remembers an affinity of ours and what it replaced. Where that was several, whoever inherits
+    /// ours may be of any of them: it is what all had.
     pub(super) fn remember_mask(&mut self, ours: &CpuSet, original: &CpuSet) {
-        if self.masks.iter().any(|(known, _)| known == ours) {
+        if let Some((_, before)) = self.masks.iter_mut().find(|(known, _)| known == ours) {
+            let both = before.intersection(original);
+            if ours.is_subset(&both) {
+                *before = both;
+            }
             return;
         }
         if self.masks.len() >= MASKS_MAX {

@@ -118,6 +118,24 @@ fn other_refusals_only_delay() {
     assert_eq!(world.window().orders(), "10>1");
 }
 
+/// Both get the same mask, and a thread that one of them makes goes nowhere that either may not.
+#[test]
+fn who_inherits_an_affinity_of_ours_is_bound_by_what_any_had_before_it() {
+    let mut world = World::new("3x2@10,20");
+    let (id, script) = world.attach(10, &[0, 1], options());
+    world.thread(11).affinity = cpus("0-3");
+    script.lock().unwrap().threads = vec![(10, 0), (11, 0)];
+    assert_eq!(world.window().orders(), "10>0 11>0");
+    world.add_thread(id, 10, 12, 0);
+    world.thread(12).affinity = world.thread(11).affinity.clone();
+    script.lock().unwrap().threads = vec![(12, 2)];
+    world.window();
+    let seen = world.window();
+    assert_eq!(seen.vetoes(), [("12".to_owned(), Veto::NotAllowed)]);
+    script.lock().unwrap().threads = vec![(12, 1)];
+    assert_eq!(world.window().orders(), "12>1");
+}
+
 #[test]
 fn threads_that_inherit_our_affinity_are_not_taken_for_pinned() {
     let (mut world, script) = bound();

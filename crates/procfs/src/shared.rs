@@ -82,8 +82,11 @@ impl Reader {
         kernel: &[Device],
         wanted: &BTreeSet<(Device, u64)>,
     ) -> Result<Presence<SharedMaps>, ReadError> {
-        let mut left = wanted.clone();
-        self.some_shared_maps(pid, kernel, |it| left.remove(&(it.device, it.inode)))
+        let mut found = BTreeSet::new();
+        self.some_shared_maps(pid, kernel, |mapping| {
+            let place = (mapping.device, mapping.inode);
+            wanted.contains(&place) && found.insert(place)
+        })
     }
 
     fn some_shared_maps(

@@ -34,6 +34,9 @@ use crate::output::Output;
 /// Answers go to `out`, everything else to `err`. `run` replaces the process when all goes well.
 pub fn run(arguments: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let (mut out, mut err) = (Output::new(out), Output::new(err));
+    if let Some(code) = stopped::become_one(arguments, &mut err) {
+        return code;
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return explain_usage(&error, arguments, &mut out, &mut err),

@@ -1,30 +1,56 @@
 //! A program that stands still before its first instruction, so that it can be attached.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use control::{ErrorKind, Failure};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use crate::output::Output;
 use crate::trial::command::interrupted;
 use crate::waiting::Waiting;
 
-/// The shell stops itself, is attached, and becomes the command when it is let go: same process, same start time. So a
-/// run is under its policy from its first instruction, and time before that is not counted.
-const STOPPED: &str = "kill -STOP \"$$\"; exec \"$0\" \"$@\"";
+/// The word by which `numadctl` is told to stand still and then become what follows. A shell could do that, but would
+/// leave variables out that it cannot name, such as `a.b` and functions that bash exports.
+const STAND_STILL: &str = "--stand-still";
 
-/// How long the shell may take to stop itself.
+/// How long it may take until it stands still.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
 /// The command that becomes this program when it is let go.
 pub(crate) fn command(program: &Path, arguments: &[impl AsRef<OsStr>]) -> Command {
-    let mut command = Command::new("/bin/sh");
-    command.arg("-c").arg(STOPPED).arg(program).args(arguments);
+    // This very program, even where another has taken its place meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(STAND_STILL).arg(program).args(arguments);
     command
+}
+
+/// Stops itself, is attached, and becomes the program when it is let go: same process, same start time. So a run is
+/// under its policy from its first instruction, and time before that is not counted. Comes back with an exit code, as a
+/// shell would give it, where there is no such program; nothing if the arguments are no such order.
+pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option<u8> {
+    let [_, word, program, rest @ ..] = arguments else {
+        return None;
+    };
+    if word != STAND_STILL {
+        return None;
+    }
+    let failed = match raise(Signal::SIGSTOP) {
+        Ok(()) => Command::new(program).args(rest).exec(),
+        Err(error) => error.into(),
+    };
+    let program = program.display();
+    drop(err.text(&format!("numadctl: cannot start `{program}`: {failed}\n")));
+    Some(match failed.kind() {
+        io::ErrorKind::NotFound => 127,
+        _ => 126,
+    })
 }
 
 /// Waits until the program stands still.
@@ -46,7 +72,7 @@ pub(crate) fn wait(pid: Pid, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
     }
     Err(Failure::new(
         ErrorKind::Kernel,
-        "`/bin/sh` did not stop before the program's start",
+        "it did not stand still before the program's start",
     ))
 }
 

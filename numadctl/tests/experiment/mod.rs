@@ -214,6 +214,27 @@ fn runs_are_counted_kept_and_not_begun_twice() {
     assert!(told.contains("is over"), "{told}");
 }
 
+/// Shells drop variables that they cannot name; batch systems export functions of bash in such.
+#[test]
+fn a_run_has_every_variable_of_its_environment() {
+    let fake = Fake::absent();
+    let file = fake.folder().join("environ");
+    let words = words(
+        "compare -n 6 --policies off,off --warm-up 0 -- cp /proc/self/environ FILE",
+        &file,
+    );
+    let mut command = fake.command();
+    command.args(words.split_whitespace());
+    command.env("a.b", "c d").env("BASH_FUNC_f%%", "() { :; }");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let environ = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+    for variable in ["a.b=c d", "BASH_FUNC_f%%=() { :; }"] {
+        let count = environ.split('\0').filter(|it| *it == variable).count();
+        assert_eq!(count, 1, "{variable}: {environ:?}");
+    }
+}
+
 #[test]
 fn what_stopped_goes_on() {
     let fake = Fake::absent();

@@ -14,7 +14,8 @@ const COMMAND: &str = "./PROGRAM";
 
 /// A placement.
 struct Placed<'a> {
-    command: &'a str,
+    /// As a word of a shell.
+    command: String,
     /// Nodes of all threads that take part.
     nodes: BTreeSet<NodeId>,
     /// Processors of all of them.
@@ -170,7 +171,7 @@ impl<'a> Placed<'a> {
             }
         };
         Ok(Self {
-            command: &detail.attachment.command,
+            command: word(&detail.attachment.command),
             cpus: cpus_of(topology, &nodes),
             nodes,
             machines: Vec::new(),
@@ -190,7 +191,7 @@ impl<'a> Placed<'a> {
             })
             .collect();
         Self {
-            command: COMMAND,
+            command: COMMAND.to_owned(),
             nodes: plan.places.iter().map(|place| NodeId(place.node)).collect(),
             cpus: ranks
                 .iter()
@@ -210,7 +211,7 @@ impl<'a> Placed<'a> {
                 "# numactl places whole programs: which thread goes to which node is not in it.\n",
             ),
         };
-        let command = self.command;
+        let command = &self.command;
         format!("{note}numactl --cpunodebind={nodes} {memory} -- {command}\n")
     }
 
@@ -219,7 +220,7 @@ impl<'a> Placed<'a> {
             1 => "",
             _ => "# taskset places whole programs: which thread goes to which node is not in it.\n",
         };
-        let (cpus, command) = (&self.cpus, self.command);
+        let (cpus, command) = (&self.cpus, &self.command);
         format!("{note}taskset -c {cpus} {command}\n")
     }
 
@@ -410,6 +411,16 @@ impl<'a> Placed<'a> {
     }
 }
 
+/// The name of a program as one word of a shell: anyone chooses it, and the line is there to be run.
+fn word(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/+:,@%".contains(c);
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    let name = name.replace(char::is_control, "?");
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
 /// What `run --plan` gives hydra behind `-bind-to`.
 pub(crate) fn user_binding(plan: &Plan) -> String {
     format!("user:{}", Placed::of_plan(plan).user_binding())
@@ -541,6 +552,23 @@ mod tests {
 
     const BOTH: &[(u32, Option<u32>)] = &[(1, Some(1)), (1, Some(0)), (2, Some(0))];
     const ONE: &[(u32, Option<u32>)] = &[(1, Some(1)), (1, Some(1))];
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        for (name, expected) in [
+            ("solver", "solver"),
+            ("a;reboot", "'a;reboot'"),
+            ("$(x) it's", "'$(x) it'\\''s'"),
+            ("a\nreboot", "'a?reboot'"),
+            ("", "''"),
+        ] {
+            let mut detail = detail(ONE);
+            name.clone_into(&mut detail.attachment.command);
+            let topology = topology::synthetic::parse("2x4@10,21").unwrap();
+            let told = text(&detail, &topology, Recipe::Taskset).unwrap();
+            assert_eq!(told, format!("taskset -c 4-7 {expected}\n"));
+        }
+    }
 
     #[test]
     fn programs_on_one_node_need_no_note() {

@@ -3,6 +3,7 @@
 use control::rows::{Attachment, Moving, UndoReport};
 
 use super::units::{bytes, count, seconds};
+use super::wrap::on_one_line;
 
 /// How commands name a program: its only process, else the number it has in `status`.
 pub(crate) fn handle(row: &Attachment) -> String {
@@ -44,7 +45,7 @@ pub fn attached(row: &Attachment) -> String {
     let in_vain = in_vain.map_or_else(String::new, |why| format!("warning: {why}\n"));
     format!(
         "attached {processes} ({}) under policy {}{dry}\n{in_vain}see `numadctl explain {}`\n",
-        row.command,
+        on_one_line(&row.command),
         row.policy,
         handle(row)
     )

@@ -1,5 +1,7 @@
 //! Plain tables: columns as wide as their widest cell.
 
+use super::wrap::on_one_line;
+
 /// Where the text of a column stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -39,6 +41,8 @@ pub fn fitting(columns: &[(&str, Side, u8)], rows: &[Vec<String>], width: usize)
 /// A table with a head line; every row has as many cells as there are columns.
 #[must_use]
 pub fn table(head: &[(&str, Side)], rows: &[Vec<String>]) -> String {
+    let of_lines = |row: &Vec<String>| row.iter().map(|cell| on_one_line(cell)).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(of_lines).collect();
     let widths: Vec<usize> = head
         .iter()
         .enumerate()
@@ -53,7 +57,7 @@ pub fn table(head: &[(&str, Side)], rows: &[Vec<String>]) -> String {
         .collect();
     let names: Vec<String> = head.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut text = String::new();
-    for row in std::iter::once(&names).chain(rows) {
+    for row in std::iter::once(&names).chain(&rows) {
         let cells = row.iter().zip(&widths).zip(head);
         let line: Vec<String> = cells
             .map(|((cell, &width), (_, side))| match side {
@@ -70,6 +74,13 @@ pub fn table(head: &[(&str, Side)], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_two_lines_makes_no_row() {
+        let columns = [("NAME", Side::Left), ("CPU", Side::Right)];
+        let rows = [vec!["a\nb\tc".to_owned(), "1".to_owned()]];
+        assert_eq!(table(&columns, &rows), "NAME   CPU\na?b?c    1\n");
+    }
 
     #[test]
     fn what_does_not_fit_is_left_out_by_rank() {

@@ -8,10 +8,16 @@ const UNITS: [&str; 11] = [
     "%", "s", "ms", "us", "ns", "min", "B", "KiB", "MiB", "GiB", "GB/s",
 ];
 
+/// Text without line breaks: names of threads and processes are chosen by anyone, and one of two lines could look like a
+/// line of ours.
+pub(super) fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\t'], "?")
+}
+
 /// Words, a number and its unit being one.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    for word in text.split(' ') {
+    for word in on_one_line(text).split(' ') {
         let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
         match words.last_mut() {
             Some(number) if unit && number.ends_with(|last: char| last.is_ascii_digit()) => {
@@ -79,6 +85,11 @@ pub fn beside(label: &str, text: &str, margin: usize, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_two_lines_makes_none() {
+        assert_eq!(paragraph("of a\nb\tc, under", 80), "of a?b?c, under\n");
+    }
 
     #[test]
     fn a_number_keeps_its_unit() {

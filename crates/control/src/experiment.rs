@@ -10,7 +10,8 @@ use crate::rows::{Matrix, NodeAccesses, Target};
 /// Version of the format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// Most arms, metrics and slices that a file may have.
+/// Most blocks, arms, metrics and slices that a file may have.
+const BLOCKS_MAX: u32 = 500;
 const ARMS_MAX: usize = 16;
 const METRICS_MAX: usize = 16;
 const SLICES_MAX: usize = 8_000;
@@ -547,6 +548,10 @@ fn check(experiment: &Experiment) -> Result<(), &'static str> {
         slices,
         ..
     } = experiment;
+    // Results look at every block, whether it has slices or not.
+    if !(1..=BLOCKS_MAX).contains(&experiment.blocks) {
+        return Err("it has not 1 to 500 blocks");
+    }
     if !(2..=ARMS_MAX).contains(&arms.len()) {
         return Err("it has not 2 to 16 arms");
     }
@@ -681,6 +686,7 @@ mod tests {
         refused(b"{\"format\":1}", "missing field");
         refused(b"[1]", "no `format`");
         refused(&bytes(|it| it.format = 2), "format 2, this program reads 1");
+        refused(&bytes(|it| it.blocks = u32::MAX), "1 to 500 blocks");
         refused(&bytes(|it| it.arms.truncate(1)), "2 to 16 arms");
         refused(&bytes(|it| it.metrics.clear()), "1 to 16 metrics");
         refused(&bytes(|it| it.margin = 0.0), "margin");

@@ -175,6 +175,36 @@ fn settings_that_were_changed_stay() {
     );
 }
 
+/// An earlier version had other files, and other settings as shipped.
+#[test]
+fn what_an_earlier_version_installed_can_be_uninstalled() {
+    let place = Place::new("earlier");
+    place.done(&[], &[]);
+    let list = place.root().join("usr/share/doc/numad/installed");
+    let settings = place.root().join("etc/numad/numad.toml");
+    let gone = place.root().join("usr/share/doc/numad/docs/gone.md");
+    let shipped = fs::read_to_string(&settings).expect("settings");
+    fs::write(&settings, "# earlier\n").expect("a file");
+    fs::write(&gone, "# earlier\n").expect("a file");
+    let sum = Command::new("sha256sum")
+        .arg(&gone)
+        .output()
+        .expect("a sum");
+    let sum = String::from_utf8_lossy(&sum.stdout)[..64].to_owned();
+    let lines = fs::read_to_string(&list).expect("a list");
+    let others = lines.lines().filter(|line| !line.ends_with("numad.toml"));
+    let mut lines: Vec<String> = others.map(str::to_owned).collect();
+    lines.push(format!("{sum} /usr/share/doc/numad/docs/gone.md"));
+    lines.push(format!("{sum} /etc/numad/numad.toml\n"));
+    fs::write(&list, lines.join("\n")).expect("a list");
+    place.done(&[], &[]);
+    let now = fs::read_to_string(&settings).expect("settings");
+    assert_eq!(now, shipped, "nobody had changed them");
+    let told = place.done(&["--uninstall"], &[]);
+    assert!(!told.contains("kept"), "{told}");
+    assert!(place.content().is_empty(), "{:?}", place.content());
+}
+
 #[test]
 fn nothing_is_done_where_a_package_or_a_folder_is_in_the_way() {
     let place = Place::new("owned");

@@ -277,7 +277,7 @@ impl Client {
             let crowded = error.kind() == io::ErrorKind::WouldBlock;
             Attempt::of(self.no_connection(&error), crowded)
         })?;
-        if *method == Method::POST && is_elsewhere(&stream) {
+        if *method != Method::GET && is_elsewhere(&stream) {
             return Err(Attempt::Ended(CallError::Failed(self.other_numbers())));
         }
         // A daemon that needs the seat for someone else hangs up before it answers.

@@ -130,9 +130,16 @@ fn privileged_who_counts_processes_otherwise_is_refused() {
             .args(house.ctl_arguments(arguments));
         command.output().expect("unshare runs")
     };
+    let program = Program::start(&["pairs", "--threads", "2"]);
+    let pid = program.pid();
+    house.ok(&["attach", &pid, "--policy", "none"]);
+    let file = house.folder.join("apart.rec");
+    let file = file.to_str().expect("a path in ASCII");
     for typed in [
         &["attach", "1", "--policy", "none"][..],
         &["run", "--", "true"],
+        &["record", "1", "-o", file, "--for", "100ms"],
+        &["detach", &pid],
     ] {
         let output = apart(typed);
         let told = String::from_utf8_lossy(&output.stderr);

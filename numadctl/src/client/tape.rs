@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
-use super::Client;
+use super::{Client, is_elsewhere};
 use crate::waiting::Interrupts;
 
 /// How long nothing may come. The daemon sends something every second.
@@ -70,6 +70,9 @@ impl Client {
             .connect()
             .await
             .map_err(|error| Failure::from(self.no_connection(&error)))?;
+        if is_elsewhere(&stream) {
+            return Err(self.other_numbers());
+        }
         let failed = |error: hyper::Error| self.broken(&error);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await

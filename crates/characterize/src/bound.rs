@@ -3,8 +3,6 @@
 use std::thread;
 
 use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use topology::{CpuId, NodeId};
 
 use crate::run::RunError;
@@ -12,11 +10,7 @@ use crate::sys;
 
 /// Binds the calling thread to one processor.
 pub(crate) fn to_cpu(cpu: CpuId) -> Result<(), RunError> {
-    let mut set = CpuSet::new();
-    let bound = set
-        .set(cpu.index())
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    bound.map_err(|errno| RunError::Processor { cpu, errno })
+    sys::run_on(cpu).map_err(|errno| RunError::Processor { cpu, errno })
 }
 
 /// Makes something in a thread whose memory comes from one node. Blocks above 32 MiB are mapped fresh by

@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 
 use characterize::{Effort, Observer, Plan, PlanError, Progress, Run, RunError};
 use control::{ErrorKind, Failure};
-use nix::sched::sched_getaffinity;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
-use nix::unistd::Pid;
 use procfs::{ProcessorTime, ReadError, Reader};
 use serde_json::json;
-use topology::{CpuSet, Measured, NodeId, Topology};
+use topology::{CpuSet, Measured, NodeId, Pid, Tid, Topology};
 
 use super::state_directory;
 use crate::cli::Characterize;
@@ -117,15 +115,8 @@ fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
             }
         })
     };
-    let mask = sched_getaffinity(Pid::from_raw(0)).map_err(|errno| {
-        let text = format!("own processors are not known: {}", errno.desc());
-        Failure::new(ErrorKind::Kernel, text)
-    })?;
-    let online = topology.online();
-    let allowed: CpuSet = online
-        .iter()
-        .filter(|cpu| mask.is_set(cpu.index()).unwrap_or(false))
-        .collect();
+    let mask = own_processors(watch.reader, std::process::id())?;
+    let allowed = topology.online().intersection(&mask);
     Plan::new(topology, &allowed, free_of, Effort::default()).map_err(|error| {
         let (kind, remedy) = match error {
             PlanError::NoProcessor => (ErrorKind::Prerequisite, "run it outside of the cpuset"),
@@ -133,6 +124,14 @@ fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
         };
         Failure::new(kind, error.to_string()).remedy(remedy)
     })
+}
+
+/// Processors that this process may use, as /proc tells them: the sets of glibc and nix end at 1,024, and
+/// the kernel of a machine with more fills none.
+fn own_processors(reader: &Reader, own: u32) -> Result<CpuSet, Failure> {
+    let mask = reader.affinity(Pid(own), Tid(own));
+    let mask = mask.map_err(|error| unreadable(&error))?;
+    Ok(mask.here().unwrap_or_default())
 }
 
 /// Begins the file, in a directory that is made if need be as the daemon makes it. What that lies
@@ -447,4 +446,20 @@ fn busy_machine(busy: f64) -> Failure {
     );
     Failure::new(ErrorKind::Busy, text)
         .remedy("try again when it is quiet, or measure worse figures all the same with `--force`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_1024_processors_are_known() {
+        let root = std::env::temp_dir().join(format!("numadctl-cpus-{}", std::process::id()));
+        let task = root.join("proc/7/task/7");
+        std::fs::create_dir_all(&task).unwrap();
+        std::fs::write(task.join("status"), "Cpus_allowed_list:\t0-2047\n").unwrap();
+        let cpus = own_processors(&Reader::new(&root), 7);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(cpus.unwrap().to_string(), "0-2047");
+    }
 }

@@ -2,7 +2,7 @@
 
 use control::experiment::{Ending, Experiment, ExperimentRequest, FORMAT, Kind};
 use control::rows::Target;
-use control::{ErrorKind, Failure};
+use control::{ErrorKind, Failure, changes_display};
 
 use crate::metric::{self, Source};
 use crate::{Design, Timing, pairs_min, results};
@@ -53,6 +53,9 @@ pub fn slices(
             return Err(usage(text).remedy("name a cmd: metric, or `none` in place of `off`"));
         }
         metrics.push(metric);
+    }
+    if !(request.max_harm > 0.0 && request.max_harm < 1.0) {
+        return Err(usage("`max_harm` is not between 0 and 1".to_owned()));
     }
     let timing = match request.time_constant_ms {
         Some(constant) => Some(timing(request.slice_ms, constant)?),
@@ -139,6 +142,12 @@ pub fn check(experiment: &Experiment, pieces: &str) -> Result<(), Failure> {
     if let Some(pair) = arms.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(usage(format!("two arms are called `{}`", pair[0])));
     }
+    // Readers of the file refuse such a name.
+    if arms.iter().any(|name| name.contains(changes_display)) {
+        return Err(usage(
+            "the name of an arm has a line break or another control character".to_owned(),
+        ));
+    }
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(usage(format!("metric `{}` is given twice", pair[0]))),
         None if !(1..=16).contains(&names.len()) => {
@@ -220,6 +229,9 @@ pub(crate) mod tests {
         refused(|it| it.slice_ms = Some(499), "at least 500 ms");
         refused(|it| it.slice_ms = Some(u64::MAX), "24 h");
         refused(|it| it.margin = f64::NAN, "margin");
+        refused(|it| it.max_harm = -5.0, "max_harm");
+        refused(|it| it.max_harm = f64::NAN, "max_harm");
+        refused(|it| it.arms[1].name = "a\nb".to_owned(), "line break");
     }
 
     #[test]

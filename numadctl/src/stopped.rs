@@ -70,6 +70,10 @@ pub(crate) fn wait(pid: Pid, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
             return Err(interrupted());
         }
     }
+    // Ctrl-C of a terminal ends the shell too.
+    if waiting.interrupted() {
+        return Err(interrupted());
+    }
     Err(Failure::new(
         ErrorKind::Kernel,
         "it did not stand still before the program's start",

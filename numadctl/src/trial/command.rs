@@ -57,6 +57,10 @@ pub(crate) fn ask(command: &str, waiting: &mut Waiting<'_>) -> Result<f64, Failu
         });
     };
     if !status.success() {
+        // Ctrl-C reaches the command too, if it comes before that has a group of its own.
+        if waiting.interrupted() {
+            return Err(interrupted());
+        }
         return Err(wrong(&format!("ended with {status}")));
     }
     let mut text = Vec::new();

@@ -214,6 +214,23 @@ fn runs_are_counted_kept_and_not_begun_twice() {
     assert!(told.contains("is over"), "{told}");
 }
 
+/// In a terminal Ctrl-C reaches both at once now and then. Here numadctl stands still until both are true, and which of
+/// them it sees first is chance, so it is tried again.
+#[test]
+fn an_interrupt_that_ends_a_metrics_command_too_is_one() {
+    let metric =
+        "cmd:kill -STOP $PPID; kill -INT $PPID; { sleep 0.1; kill -CONT $PPID; } & kill -INT $$";
+    let fake = Fake::absent();
+    for _ in 0..8 {
+        let mut command = fake.command();
+        command.args(["compare", "-n", "6", "--policies", "off,off"]);
+        command.args(["--warm-up", "0", "--metric", metric, "--", "true"]);
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(9), "{told}");
+    }
+}
+
 /// Shells drop variables that they cannot name; batch systems export functions of bash in such.
 #[test]
 fn a_run_has_every_variable_of_its_environment() {

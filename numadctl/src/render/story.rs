@@ -7,7 +7,7 @@ use picture::page::{verbatim, whole};
 
 use super::table::{Side, fitting};
 use super::units::{count, date, seconds, share};
-use super::wrap::wrapped;
+use super::wrap::{on_one_line, wrapped};
 use super::{attachment, explain, sight};
 
 /// The list, oldest first, in lines of at most `width` where that leaves anything.
@@ -67,7 +67,7 @@ pub fn gained(row: &StoryRow) -> String {
     };
     format!(
         "{} under {} for {}: {done}, {local}",
-        row.command,
+        on_one_line(&row.command),
         row.policy,
         seconds(row.lasted_s)
     )

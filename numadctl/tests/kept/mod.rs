@@ -25,7 +25,7 @@ fn story() -> Story {
             format: FORMAT,
             id: 7,
             uid: 0,
-            command: "solver".to_owned(),
+            command: "sol\nver".to_owned(),
             policy: "deloc".to_owned(),
             dry_run: false,
             ended_unix_s: 1_700_000_000,

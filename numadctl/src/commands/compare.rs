@@ -39,6 +39,8 @@ struct Runs<'a, 'o, 'w> {
     waiting: Waiting<'a>,
     experiment: Experiment,
     file: Option<PathBuf>,
+    /// Whether the file has all that there is.
+    saved: bool,
     ignore_failure: bool,
     /// Digest of the first output.
     output: Option<String>,
@@ -103,6 +105,7 @@ pub(super) fn compare(
             .and_then(|slice| slice.output.clone()),
         experiment,
         file,
+        saved: true,
         ignore_failure: arguments.ignore_failure,
         before: Duration::try_from_secs_f64(last).unwrap_or_default(),
         begun: Instant::now(),
@@ -111,16 +114,19 @@ pub(super) fn compare(
     };
     let failed = runs.all(arguments.warm_up).err();
     let Runs {
-        experiment, file, ..
+        experiment,
+        file,
+        saved,
+        ..
     } = runs;
     if arguments.plain.json {
         out.json(&experiment)?;
     } else if !experiment.slices.is_empty() {
         out.text(&render::experiment::text(&experiment, terminal::prose()))?;
-        if let Some(file) = &file {
+        if let Some(file) = file.as_ref().filter(|_| saved) {
+            let file = file.display();
             out.text(&format!(
-                "\nkept in `{}`; `numadctl report` shows it\n",
-                file.display()
+                "\nkept in `{file}`; `numadctl report {file}` shows it\n"
             ))?;
         }
     }
@@ -463,11 +469,13 @@ impl Runs<'_, '_, '_> {
         }
     }
 
-    fn save(&self) -> Result<(), Failure> {
-        match &self.file {
-            Some(file) => trial::save(&self.experiment, file),
-            None => Ok(()),
-        }
+    fn save(&mut self) -> Result<(), Failure> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        let saved = trial::save(&self.experiment, file);
+        self.saved = saved.is_ok();
+        saved
     }
 
     fn say(&mut self, what: &str) -> Result<(), Failure> {

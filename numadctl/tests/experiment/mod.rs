@@ -253,6 +253,22 @@ fn a_run_has_every_variable_of_its_environment() {
 }
 
 #[test]
+fn what_cannot_be_kept_is_not_said_to_be() {
+    let fake = Fake::absent();
+    let file = fake.folder().join("runs.json");
+    let shown = file.display();
+    let mut command = fake.command();
+    command.args(["compare", "-n", "6", "--policies", "off,off"]);
+    command.args(["--warm-up", "0", "-o"]).arg(&file);
+    command.args(["--", "sh", "-c", &format!("rm {shown} && mkdir {shown}")]);
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert!(told.contains("1 of 12 runs"), "{told}");
+    assert!(!told.contains("kept in"), "{told}");
+}
+
+#[test]
 fn what_stopped_goes_on() {
     let fake = Fake::absent();
     let mut half = experiment(6, "x");

@@ -70,7 +70,7 @@ pub(crate) fn wait(pid: Pid, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
             return Err(interrupted());
         }
     }
-    // Ctrl-C of a terminal ends the shell too.
+    // Ctrl-C of a terminal ends it too.
     if waiting.interrupted() {
         return Err(interrupted());
     }

@@ -97,6 +97,8 @@ pub struct ClearLaw {
     /// Nobody is cleared before this.
     rest_until: Time,
     page_cost_ps: u64,
+    /// When that was measured last.
+    measured: Time,
     fault_cost: Duration,
     /// Whether somebody was cleared later than the interval says, since it was last judged.
     eased: bool,
@@ -157,6 +159,7 @@ impl ClearLaw {
             interval: options.interval_min,
             rest_until: Time(0),
             page_cost_ps: PAGE_COST_START_PS,
+            measured: Time(0),
             fault_cost: FAULT_COST,
             eased: false,
             spent: Duration::ZERO,
@@ -246,6 +249,11 @@ impl ClearLaw {
             self.begin_anew(now);
             self.pages_most = pages.max(PAGES_TELLING_MIN).saturating_mul(2);
         }
+        // Who is passed over is not measured, so that one clear that waited for a processor would
+        // hold for ever.
+        if now.since(self.measured) > PASSED_OVER_FIRST {
+            self.page_cost_ps = self.page_cost_ps.min(PAGE_COST_START_PS);
+        }
         let most = nanoseconds(self.options.pause_max).saturating_mul(1_000);
         let fits = pages.saturating_mul(self.page_cost_ps) <= most;
         let next = now.after(self.interval);
@@ -279,6 +287,7 @@ impl ClearLaw {
         if pages >= PAGES_TELLING_MIN {
             let measured = nanoseconds(took).saturating_mul(1_000) / pages;
             self.page_cost_ps = (self.page_cost_ps.saturating_mul(3)).saturating_add(measured) / 4;
+            self.measured = now;
         }
         self.eased |= eased;
         let rest = self.rest_after(took);
@@ -578,6 +587,39 @@ mod tests {
             !law.admit(at(9_000), Pid(8), 1),
             "who has no turn is not cleared"
         );
+    }
+
+    /// One clear waits for a processor for 45 ms; all others take what they usually do. `held_up` ends
+    /// then, or is the one that is looked at.
+    #[track_caller]
+    fn check_chance(held_up: u64, ends: bool) {
+        let mut law = ClearLaw::new(ClearOptions::default());
+        law.add(at(0), Pid(7));
+        law.add(at(0), Pid(8));
+        let mut after = 0;
+        for now in (0..60_000).step_by(10) {
+            if now == 3_000 {
+                law.cleared(at(now), Pid(7), held_up, Duration::from_millis(45));
+                if ends {
+                    law.remove(Pid(7));
+                }
+            }
+            for (pid, pages) in [(Pid(7), held_up), (Pid(8), 50_000)] {
+                law.stirred(at(now), pid);
+                if law.due(at(now)) == Some(pid) && law.admit(at(now), pid, pages) {
+                    law.cleared(at(now), pid, pages, Duration::from_nanos(25 * pages));
+                    after += u64::from(now >= 20_000 && pid == Pid(8));
+                }
+            }
+        }
+        assert!(after >= 20, "{after}");
+    }
+
+    #[test]
+    fn one_clear_that_came_late_keeps_nobody_unseen_for_good() {
+        check_chance(50_000, false);
+        check_chance(50_000, true);
+        check_chance(2_000, true);
     }
 
     /// All clears of so many pages take too long; those of fewer, in between, do not.

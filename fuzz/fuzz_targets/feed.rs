@@ -26,7 +26,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (mut stream, mut gate) = (Stream::new(), Gate::default());
     gate.follow(Pid(7));
     for piece in bytes.chunks(usize::from(first & 0x3f) + 1) {
-        let taken = stream.take(piece, &mut |entry| {
+        let taken = stream.take(piece, &mut |_, entry| {
             gate.pass(entry, Time(1_000), &mut |record| {
                 if let Record::Sample(sample) = record {
                     assert!(sample.pid == Pid(7) && sample.period > 0 && sample.time <= Time(1_000));

@@ -44,14 +44,15 @@ impl Stream {
         !self.buffer.is_empty()
     }
 
-    /// Takes bytes, and hands on the entries of every block that they complete.
+    /// Takes bytes, and hands on the entries of every block that they complete, with the header that
+    /// they are of.
     ///
     /// # Errors
     /// When they are no recording, of another version, or damaged. Blocks before that were handed on.
     pub fn take(
         &mut self,
         mut bytes: &[u8],
-        out: &mut dyn FnMut(Entry),
+        out: &mut dyn FnMut(&Header, Entry),
     ) -> Result<(), RecordingError> {
         loop {
             let header = self.header.as_ref().filter(|_| !self.expects_header());
@@ -97,14 +98,22 @@ impl Stream {
         self.buffer.shrink_to(1 << 16);
     }
 
-    fn finish(&mut self, block: Block, out: &mut dyn FnMut(Entry)) -> Result<(), RecordingError> {
+    fn finish(
+        &mut self,
+        block: Block,
+        out: &mut dyn FnMut(&Header, Entry),
+    ) -> Result<(), RecordingError> {
         match block {
             Block::Data { entries } => self.count += u64::from(entries),
             Block::End { entries } if entries == self.count => self.ended = true,
             Block::End { .. } => return Err(self.damaged(WRONG_END)),
         }
         self.pass();
-        self.entries.drain(..).for_each(out);
+        for entry in self.entries.drain(..) {
+            if let Some(header) = &self.header {
+                out(header, entry);
+            }
+        }
         self.entries.shrink_to(ENTRIES_KEPT);
         Ok(())
     }

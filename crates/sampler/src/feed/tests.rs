@@ -324,6 +324,24 @@ fn what_a_writer_says_first_is_judged_at_once() {
 }
 
 #[test]
+fn samples_of_another_clock_are_not_taken_with_their_header() {
+    let place = Place::new("other-clock");
+    place.fifo();
+    let mut feed = place.open().unwrap();
+    feed.attach(Pid(7)).unwrap();
+    let perf = Header {
+        clock: "perf".to_owned(),
+        ..header()
+    };
+    let mut writer = place.writer();
+    writer
+        .write_all(&recording(&perf, &samples(1..30), true))
+        .unwrap();
+    assert_eq!(drained(&mut feed), []);
+    assert!(notes(&feed).contains("clock `perf`"), "{}", notes(&feed));
+}
+
+#[test]
 fn messages_are_handed_on_between_processes_that_are_followed() {
     let mut gate = Gate::default();
     assert!(gate.follow(Pid(7)) && gate.follow(Pid(9)));
@@ -422,7 +440,7 @@ fn the_fuzz_corpus_is_survived() {
         let (first, rest) = bytes.split_first().unwrap();
         let mut stream = Stream::new();
         for piece in rest.chunks(usize::from(first & 0x3f) + 1) {
-            if stream.take(piece, &mut |_| entries += 1).is_err() {
+            if stream.take(piece, &mut |_, _| entries += 1).is_err() {
                 break;
             }
         }
@@ -440,10 +458,10 @@ proptest! {
         let mut rest = two.as_slice();
         for cut in cuts {
             let (piece, after) = rest.split_at(cut.min(rest.len()));
-            stream.take(piece, &mut |entry| entries.push(entry)).unwrap();
+            stream.take(piece, &mut |_, entry| entries.push(entry)).unwrap();
             rest = after;
         }
-        stream.take(rest, &mut |entry| entries.push(entry)).unwrap();
+        stream.take(rest, &mut |_, entry| entries.push(entry)).unwrap();
         prop_assert_eq!(entries.len(), 58);
         prop_assert!(!stream.is_within());
     }
@@ -454,7 +472,7 @@ proptest! {
         let good = recording(&header(), &samples(1..30), false);
         let mut forged = good[..keep.min(good.len())].to_vec();
         forged.extend(bytes);
-        if let Err(error) = stream.take(&forged, &mut |_| {}) {
+        if let Err(error) = stream.take(&forged, &mut |_, _| {}) {
             let of_reading = matches!(error, RecordingError::Read { .. });
             prop_assert!(!of_reading, "{error}");
         }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use topology::{CpuId, CpuSet};
 
+use crate::recording::HEADER_BYTES_MAX;
+
 /// What a file tells of its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Machine {
@@ -38,7 +40,7 @@ impl Machine {
         let mut all = CpuSet::new();
         for node in &self.nodes {
             let cpus = set(&node.cpus)?;
-            objects.add("NUMANode", node.id, &cpus, node.memory_bytes);
+            objects.add("NUMANode", node.id, &cpus, node.memory_bytes)?;
             all = all.union(&cpus);
         }
         for (kind, lists) in [("Package", &self.packages), ("Core", &self.cores)] {
@@ -46,12 +48,12 @@ impl Machine {
                 // perf names processors that are offline by what they were; they are in no node.
                 let cpus = set(list)?.intersection(&all);
                 if !cpus.is_empty() {
-                    objects.add(kind, u32::try_from(index).ok()?, &cpus, 0);
+                    objects.add(kind, u32::try_from(index).ok()?, &cpus, 0)?;
                 }
             }
         }
         for cpu in all.iter() {
-            objects.add("PU", cpu.0, &[cpu].into_iter().collect(), 0);
+            objects.add("PU", cpu.0, &[cpu].into_iter().collect(), 0)?;
         }
         let text = format!(
             "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"{}\">{}</object></topology>",
@@ -75,7 +77,9 @@ struct Objects {
 }
 
 impl Objects {
-    fn add(&mut self, kind: &str, index: u32, cpus: &CpuSet, memory_bytes: u64) {
+    /// None where the text has become longer than a recording takes: a few bytes of a file can name
+    /// thousands of processors, each of which has a mask of its own.
+    fn add(&mut self, kind: &str, index: u32, cpus: &CpuSet, memory_bytes: u64) -> Option<()> {
         self.count += 1;
         let memory = if memory_bytes > 0 {
             format!(" local_memory=\"{memory_bytes}\"")
@@ -89,8 +93,12 @@ impl Objects {
             self.count
         );
         written.expect("a string takes all text");
+        (self.text.len() < TEXT_BYTES_MAX).then_some(())
     }
 }
+
+/// What is around it, and the names of events, have room beside it.
+const TEXT_BYTES_MAX: usize = HEADER_BYTES_MAX as usize - (64 << 10);
 
 /// A list of processors as the kernel writes it; empty for none.
 fn set(list: &str) -> Option<CpuSet> {

@@ -474,6 +474,23 @@ fn the_machine_is_in_the_recording() {
     }
 }
 
+/// Their masks are longer than the header of a recording.
+#[test]
+fn a_machine_of_thousands_of_processors_is_left_out() {
+    let mut writer = Writer::new(Order::Little);
+    mem_sample(&mut writer, (1, 2), 3, 4);
+    let file = File {
+        events: vec![(mem_event(), vec![5])],
+        nodes: vec![(0, 1 << 20, "0-8191")],
+        name: "cpu/mem-loads/P",
+        ..File::default()
+    };
+    let bytes = file.finish(Form::File, &writer);
+    let (header, entries, summary) = imported(&bytes, ImportOptions::default());
+    assert!(!summary.machine && header.topology.is_empty());
+    assert_eq!((entries.len(), summary.samples), (2, 1));
+}
+
 #[test]
 fn a_file_that_perf_could_not_finish_is_read_as_far_as_it_goes() {
     let mut bytes = small_file(Order::Little, Form::File);

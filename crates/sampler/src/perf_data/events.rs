@@ -16,6 +16,8 @@ pub(super) struct Events {
     pub(super) list: Vec<Event>,
     /// Position of the event of each id.
     by_id: BTreeMap<u64, usize>,
+    /// Ids that events were given, the same ones each time they were.
+    given: usize,
     /// Processor that an id counts on, where it counts on one.
     cpus: BTreeMap<u64, u32>,
     /// Where in a record the id is; worked out again with each new event.
@@ -62,9 +64,11 @@ impl Events {
     /// Gives an event another id; false if there are too many.
     #[must_use]
     pub(super) fn identify(&mut self, id: u64, event: usize) -> bool {
-        if self.by_id.len() == IDS_MAX {
+        // One id may be given to thousands of events a million times, which takes no memory, but hours.
+        if self.given == IDS_MAX {
             return false;
         }
+        self.given += 1;
         self.by_id.insert(id, event);
         true
     }
@@ -173,5 +177,17 @@ impl Place {
             first: words(attr::IP | attr::TID | attr::TIME | attr::ADDR),
             last: 1 + words(attr::STREAM_ID | attr::CPU),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_given_again_count_as_well() {
+        let mut events = Events::default();
+        assert!((0..IDS_MAX).all(|number| events.identify(7, number % 2)));
+        assert!(!events.identify(7, 0));
     }
 }

@@ -203,6 +203,12 @@ impl ClearLaw {
         true
     }
 
+    /// How many more processes may have turns.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        PROCESSES_MAX.saturating_sub(self.processes.len())
+    }
+
     /// Gives a process no more turns.
     pub fn remove(&mut self, pid: Pid) {
         self.processes.retain(|turn| turn.pid != pid);

@@ -231,9 +231,8 @@ impl Clear for LiveClear {
 pub struct Provoker {
     law: ClearLaw,
     clear: Box<dyn Clear>,
-    /// Processes that wanted turns and got none: too many, or not ours to clear.
-    unprovoked: usize,
-    denied: Option<i32>,
+    /// Processes that want turns and have none: too many, or not ours to clear, by error number.
+    waiting: BTreeMap<Pid, Option<i32>>,
 }
 
 impl Provoker {
@@ -243,29 +242,29 @@ impl Provoker {
         Self {
             law: ClearLaw::new(options),
             clear,
-            unprovoked: 0,
-            denied: None,
+            waiting: BTreeMap::new(),
         }
     }
 
     /// Gives a process turns.
     pub fn add(&mut self, now: Time, pid: Pid) {
+        self.waiting.remove(&pid);
         match self.clear.watch(pid) {
             Ok(()) if self.law.add(now, pid) => {}
             Ok(()) => {
                 self.clear.forget(pid);
-                self.unprovoked += 1;
+                self.waiting.insert(pid, None);
             }
             Err(error) if is_gone(&error) => {}
             Err(error) => {
-                self.denied = error.raw_os_error();
-                self.unprovoked += 1;
+                self.waiting.insert(pid, error.raw_os_error());
             }
         }
     }
 
     /// Gives a process no more turns.
     pub fn remove(&mut self, pid: Pid) {
+        self.waiting.remove(&pid);
         self.law.remove(pid);
         self.clear.forget(pid);
     }
@@ -287,6 +286,7 @@ impl Provoker {
 
     /// Clears one process if it is its turn, and tells before of how many pages that is; says when the next turn is.
     pub fn poll(&mut self, now: Time, before: &mut dyn FnMut(u64)) -> Option<Time> {
+        self.let_in(now);
         if let Some(pid) = self.law.due(now) {
             match self.clear.resident_pages(pid) {
                 None => self.remove(pid),
@@ -300,6 +300,14 @@ impl Provoker {
         self.law.deadline()
     }
 
+    /// Gives turns to who waits for room, as far as others have left.
+    fn let_in(&mut self, now: Time) {
+        let room = self.law.room();
+        let waits = |(pid, why): (&Pid, &Option<i32>)| why.is_none().then_some(*pid);
+        let next: Vec<Pid> = self.waiting.iter().filter_map(waits).take(room).collect();
+        next.into_iter().for_each(|pid| self.add(now, pid));
+    }
+
     fn clear(&mut self, now: Time, pid: Pid, pages: u64) {
         match self.clear.clear(pid) {
             Ok(took) => self.law.cleared(now, pid, pages, took),
@@ -307,11 +315,10 @@ impl Provoker {
                 self.law.given_up(now, pid);
             }
             Err(error) => {
-                if !is_gone(&error) {
-                    self.denied = error.raw_os_error();
-                    self.unprovoked += 1;
-                }
                 self.remove(pid);
+                if !is_gone(&error) {
+                    self.waiting.insert(pid, error.raw_os_error());
+                }
             }
         }
     }
@@ -327,8 +334,9 @@ impl Provoker {
                 processes_are(self.law.skipped())
             ));
         }
-        if self.unprovoked > 0 {
-            let why = self.denied.map_or_else(
+        if !self.waiting.is_empty() {
+            let denied = self.waiting.values().find_map(|why| *why);
+            let why = denied.map_or_else(
                 || format!("at most {} are at a time", crate::law::PROCESSES_MAX),
                 |errno| {
                     format!(
@@ -337,7 +345,7 @@ impl Provoker {
                     )
                 },
             );
-            let processes_are = processes_are(self.unprovoked);
+            let processes_are = processes_are(self.waiting.len());
             notes.push(format!("{processes_are} not provoked: {why}"));
         }
         notes

@@ -119,6 +119,35 @@ fn processes_take_turns_until_they_are_gone() {
 }
 
 #[test]
+fn who_waits_for_room_has_turns_when_others_have_left() {
+    let fake = FakeProcesses::default();
+    let (alive, cleared) = (fake.alive.clone(), fake.cleared.clone());
+    let last = u32::try_from(crate::law::PROCESSES_MAX).unwrap() + 3;
+    let mut provoker = Provoker::new(ClearOptions::default(), Box::new(fake));
+    for pid in (1..=last).map(Pid) {
+        alive.lock().unwrap().insert(pid, 100);
+        provoker.add(seconds(0), pid);
+    }
+    let notes = |provoker: &Provoker| provoker.notes().join(" ");
+    let said = notes(&provoker);
+    assert!(
+        said.contains("3 processes are not provoked: at most 256"),
+        "{said}"
+    );
+    // One that waits ends, and all but one that have turns.
+    for pid in (2..last).map(Pid) {
+        alive.lock().unwrap().remove(&pid);
+        provoker.remove(pid);
+    }
+    let mut at = seconds(1);
+    for _ in 0..4 {
+        at = provoker.poll(at, &mut |_| {}).unwrap();
+    }
+    assert!(cleared.lock().unwrap().contains(&Pid(last)));
+    assert_eq!(notes(&provoker), "");
+}
+
+#[test]
 fn who_was_given_up_keeps_its_turns_and_delays_nobody() {
     let fake = FakeProcesses {
         hanging: [Pid(7)].into(),

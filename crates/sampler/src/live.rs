@@ -366,6 +366,8 @@ impl<R: Reading> Live<R> {
         for listener in &mut self.listeners {
             listener.retiring |= !online.contains(listener.events.cpu);
         }
+        // Of a processor that is gone nothing more is wanted, and when it is back it is asked anew.
+        self.refused.retain(|refused| online.contains(refused.cpu));
         self.check_some();
         let refusals = self.listen(online);
         let news: Vec<OpenError> = refusals

@@ -337,6 +337,23 @@ fn a_driver_that_goes_is_told_once() {
 }
 
 #[test]
+fn what_was_refused_on_a_processor_goes_with_it() {
+    let (kernel, pebs) = open(|_, _| None);
+    let mut pebs = pebs.unwrap();
+    let [one, both] =
+        [&[0][..], &[0, 3]].map(|cpus| cpus.iter().copied().map(CpuId).collect::<CpuSet>());
+    assert_eq!(pebs.refresh(&one), []);
+    drained(&mut pebs);
+    kernel.state().refuses = |_, cpu| (cpu.0 == 3).then_some(libc::EMFILE);
+    for _ in 0..2 {
+        assert_eq!(pebs.refresh(&both).len(), 1, "told each time that it comes");
+        assert!(pebs.describe().notes[0].contains("too many open files"));
+        assert_eq!(pebs.refresh(&one), []);
+        assert_eq!(pebs.describe().notes, [""; 0]);
+    }
+}
+
+#[test]
 fn a_ring_that_stays_full_is_followed_by_a_larger_one() {
     let (kernel, pebs) = open(|_, _| None);
     let mut pebs = pebs.unwrap();

@@ -54,7 +54,10 @@ impl Heritage {
         let mut shown = Shown::default();
         for (mask, shares) in &self.of_mask {
             let mask = CpuSet::from_words(mask);
-            for appearance in [&clipped(&mask, allowed), &mask] {
+            let clipped = clipped(&mask, allowed);
+            // Where both are the same the threads are counted once, or they would outweigh others.
+            let whole = Some(&mask).filter(|mask| **mask != clipped);
+            for appearance in [Some(&clipped), whole].into_iter().flatten() {
                 let appearance = appearance.words().to_vec();
                 join(shown.of_mask.entry(appearance).or_default(), shares);
             }
@@ -138,6 +141,23 @@ mod tests {
         assert_eq!(passed(&heritage, 10, "0-1").as_deref(), Some("0-2"));
         heritage.add(&origin(Kind::Unset, "0-3"), StartTicks(9), &set("0-1"));
         assert_eq!(passed(&heritage, 10, "0-1").as_deref(), Some("0-3"));
+    }
+
+    #[test]
+    fn threads_count_alike_whether_the_cpuset_clips_their_mask_or_not() {
+        let mut heritage = Heritage::default();
+        for (origin_mask, set_mask, threads) in [("0-2", "0-1", 2), ("1-2", "0-3", 3)] {
+            for _ in 0..threads {
+                heritage.add(
+                    &origin(Kind::User, origin_mask),
+                    StartTicks(9),
+                    &set(set_mask),
+                );
+            }
+        }
+        let shown = heritage.shown_in(&set("0-1"));
+        let most = shown.origin_for(StartTicks(10), &set("0-1")).unwrap();
+        assert_eq!(most.mask, set("1-2"));
     }
 
     #[test]

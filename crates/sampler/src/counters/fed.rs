@@ -90,7 +90,7 @@ impl Counter for Fed {
         File::open(&self.path)?
             .take(FILE_BYTES_MAX)
             .read_to_string(&mut text)?;
-        let value = find(&text, self.task, self.column)?;
+        let value = find(whole_lines(&text), self.task, self.column)?;
         // It is counted all the time; how long that is, nobody asks where nothing takes turns.
         Ok(Reading {
             value,
@@ -98,6 +98,13 @@ impl Counter for Fed {
             running_ns: value,
         })
     }
+}
+
+/// What was read, without a last line that was cut: half a number is another number.
+fn whole_lines(text: &str) -> &str {
+    let is_cut = u64::try_from(text.len()).is_ok_and(|length| length >= FILE_BYTES_MAX);
+    let end = text.rfind('\n').filter(|_| is_cut);
+    end.map_or(text, |end| &text[..end])
 }
 
 /// The number behind a word on the line of a process; 0 where the process has no line.
@@ -138,6 +145,22 @@ mod tests {
         assert_eq!(find("", Tid(7), "cycles").unwrap(), 0);
         find(TEXT, Tid(8), "instructions").unwrap_err();
         find(TEXT, Tid(9), "instructions").unwrap_err();
+    }
+
+    #[test]
+    fn half_a_number_at_the_end_of_a_long_file_is_not_read() {
+        let path = std::env::temp_dir().join(format!("numad-fed-long-{}", std::process::id()));
+        let last = "process 7 instructions 12";
+        let before = usize::try_from(FILE_BYTES_MAX).unwrap() - last.len() - 1;
+        fs::write(&path, "x".repeat(before) + "\n" + last + "3456 cycles 9\n").unwrap();
+        let mut counter = Fed {
+            path: path.clone(),
+            column: "instructions",
+            task: Tid(7),
+        };
+        let read = counter.read();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap().value, 0, "as of one that has no line");
     }
 
     #[test]

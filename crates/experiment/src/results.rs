@@ -132,7 +132,8 @@ pub fn differences(experiment: &Experiment, arm: usize, metric: usize) -> Vec<(u
     };
     let difference = |block| {
         let exact: f64 = sign * (value(block, arm)? - value(block, 0)?);
-        Some((block, (exact * PARTS).round() / PARTS))
+        // No difference has no sign: adding 0 makes one of -0.
+        Some((block, (exact * PARTS).round() / PARTS + 0.0))
     };
     (0..usize::try_from(experiment.blocks).unwrap_or_default())
         .filter_map(difference)

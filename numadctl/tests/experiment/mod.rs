@@ -253,6 +253,19 @@ fn a_run_has_every_variable_of_its_environment() {
 }
 
 #[test]
+fn no_difference_has_no_sign() {
+    let fake = Fake::absent();
+    let mut even = experiment(6, "x");
+    for slice in &mut even.slices {
+        slice.values = vec![Some(2.0)];
+    }
+    let file = kept(&fake, "even.json", &even);
+    let told = fake.ok(&words("report FILE", &file));
+    assert!(told.contains("+0.0 % to +0.0 %"), "{told}");
+    assert!(!told.contains("-0.0"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_kept_is_not_said_to_be() {
     let fake = Fake::absent();
     let file = fake.folder().join("runs.json");

@@ -35,14 +35,8 @@ pub(crate) fn run_on(cpu: CpuId) -> Result<(), Errno> {
     let mask = mask_of(cpu);
     // SAFETY: the kernel only reads, at most the given number of bytes, and that is the size of the
     // vector the pointer comes from, which lives until the call is over; 0 is the caller.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setaffinity,
-            0,
-            size_of_val(&mask[..]),
-            mask.as_ptr(),
-        )
-    };
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of_val(&mask[..]), mask.as_ptr().cast()) };
     Errno::result(result).map(drop)
 }
 

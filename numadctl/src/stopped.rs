@@ -16,8 +16,9 @@ use crate::output::Output;
 use crate::trial::command::interrupted;
 use crate::waiting::Waiting;
 
-/// The word by which `numadctl` is told to stand still and then become what follows. A shell could do that, but would
-/// leave variables out that it cannot name, such as `a.b` and functions that bash exports.
+/// The word by which `numadctl` is told to stand still and then become what follows. A shell could
+/// do that, but would leave variables out that it cannot name, such as `a.b` and functions that
+/// bash exports.
 const STAND_STILL: &str = "--stand-still";
 
 /// How long it may take until it stands still.
@@ -31,9 +32,10 @@ pub(crate) fn command(program: &Path, arguments: &[impl AsRef<OsStr>]) -> Comman
     command
 }
 
-/// Stops itself, is attached, and becomes the program when it is let go: same process, same start time. So a run is
-/// under its policy from its first instruction, and time before that is not counted. Comes back with an exit code, as a
-/// shell would give it, where there is no such program; nothing if the arguments are no such order.
+/// Stops itself, is attached, and becomes the program when it is let go: same process, same start
+/// time. So a run is under its policy from its first instruction, and time before that is not
+/// counted. Comes back with an exit code, as a shell would give it, where there is no such program;
+/// nothing if the arguments are no such order.
 pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option<u8> {
     let [_, word, program, rest @ ..] = arguments else {
         return None;

@@ -1,5 +1,5 @@
-//! The room for raw system calls: where the calling thread runs and its new memory goes, and that it runs
-//! only when nobody else wants to.
+//! The room for raw system calls: where the calling thread runs and its new memory goes, and that
+//! it runs only when nobody else wants to.
 
 use libc::{c_int, c_ulong};
 use nix::errno::Errno;

@@ -275,7 +275,8 @@ impl Trial {
             .stopped
             .clone()
             .unwrap_or((Ending::Complete, String::new()));
-        // Results take up to a tenth of a second for each question, and whoever reads it computes them anew.
+        // Results take up to a tenth of a second for each question, and whoever reads it computes
+        // them anew.
         (self.experiment.ending, self.experiment.why) = (ending, why);
     }
 

@@ -173,7 +173,8 @@ impl Rules {
     /// Pairs that an effect as large as the margin would take, less those there are.
     fn more_pairs(&self, differences: &[f64]) -> Option<usize> {
         let deviation = student::deviation(differences)?;
-        // By the share of false alarms that this arm has; the last summand is for few pairs (Guenther).
+        // By the share of false alarms that this arm has; the last summand is for few pairs
+        // (Guenther).
         let sure = student::quantile(self.alpha(Ended::AsPlanned), MANY);
         let pairs = ((sure + POWER) * deviation / self.margin).powi(2);
         let wanted = (pairs * RANKS + sure * sure / 2.0).ceil();
@@ -227,8 +228,8 @@ mod tests {
         verdict(&[0.1], Verdict::Undecided { more_pairs: None });
     }
 
-    /// With as many pairs as are said, an effect as large as the margin is found in 80 of 100 cases, however many
-    /// policies there are.
+    /// With as many pairs as are said, an effect as large as the margin is found in 80 of 100
+    /// cases, however many policies there are.
     #[test]
     fn undecided_tells_how_many_more() {
         let mut chance = crate::Chance::new(1);

@@ -595,8 +595,8 @@ mod tests {
         );
     }
 
-    /// One clear waits for a processor for 45 ms; all others take what they usually do. `held_up` ends
-    /// then, or is the one that is looked at.
+    /// One clear waits for a processor for 45 ms; all others take what they usually do. `held_up`
+    /// ends then, or is the one that is looked at.
     #[track_caller]
     fn check_chance(held_up: u64, ends: bool) {
         let mut law = ClearLaw::new(ClearOptions::default());

@@ -126,8 +126,8 @@ fn plan(topology: &Topology, watch: &Watch<'_, '_>) -> Result<Plan, Failure> {
     })
 }
 
-/// Processors that this process may use, as /proc tells them: the sets of glibc and nix end at 1,024, and
-/// the kernel of a machine with more fills none.
+/// Processors that this process may use, as /proc tells them: the sets of glibc and nix end at
+/// 1,024, and the kernel of a machine with more fills none.
 fn own_processors(reader: &Reader, own: u32) -> Result<CpuSet, Failure> {
     let mask = reader.affinity(Pid(own), Tid(own));
     let mask = mask.map_err(|error| unreadable(&error))?;

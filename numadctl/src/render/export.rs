@@ -411,7 +411,8 @@ impl<'a> Placed<'a> {
     }
 }
 
-/// The name of a program as one word of a shell: anyone chooses it, and the line is there to be run.
+/// The name of a program as one word of a shell: anyone chooses it, and the line is there to be
+/// run.
 fn word(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._/+:,@%".contains(c);
     if !name.is_empty() && name.chars().all(plain) {

@@ -8,8 +8,8 @@ const UNITS: [&str; 11] = [
     "%", "s", "ms", "us", "ns", "min", "B", "KiB", "MiB", "GiB", "GB/s",
 ];
 
-/// Text without line breaks: names of threads and processes are chosen by anyone, and one of two lines could look like a
-/// line of ours.
+/// Text without line breaks: names of threads and processes are chosen by anyone, and one of two
+/// lines could look like a line of ours.
 pub(super) fn on_one_line(text: &str) -> String {
     text.replace(['\n', '\t'], "?")
 }

@@ -214,8 +214,8 @@ fn runs_are_counted_kept_and_not_begun_twice() {
     assert!(told.contains("is over"), "{told}");
 }
 
-/// In a terminal Ctrl-C reaches both at once now and then. Here numadctl stands still until both are true, and which of
-/// them it sees first is chance, so it is tried again.
+/// In a terminal Ctrl-C reaches both at once now and then. Here numadctl stands still until both
+/// are true, and which of them it sees first is chance, so it is tried again.
 #[test]
 fn an_interrupt_that_ends_a_metrics_command_too_is_one() {
     let metric =

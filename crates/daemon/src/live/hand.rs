@@ -42,8 +42,8 @@ fn spare() -> Vec<File> {
     std::iter::repeat_with(open).take(SPARE).flatten().collect()
 }
 
-/// How long it is not told again that the journal cannot be written, for each change says so: a disk
-/// may be full twice while the daemon runs.
+/// How long it is not told again that the journal cannot be written, for each change says so: a
+/// disk may be full twice while the daemon runs.
 const TOLD_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// A directory, a file in it, a held process, and the journal with its directory, twice over.

@@ -625,7 +625,8 @@ fn no_more_memory_was_shown_than_there_is() {
     assert!((850..=900).contains(&share), "{share}");
 }
 
-/// Nothing is left for the next window where no page may ever go, so that windows need not be short.
+/// Nothing is left for the next window where no page may ever go, so that windows need not be
+/// short.
 #[test]
 fn where_no_page_may_go_windows_get_longer() {
     let lasts = |page_moves_max| {

@@ -44,8 +44,8 @@ impl Stream {
         !self.buffer.is_empty()
     }
 
-    /// Takes bytes, and hands on the entries of every block that they complete, with the header that
-    /// they are of.
+    /// Takes bytes, and hands on the entries of every block that they complete, with the header
+    /// that they are of.
     ///
     /// # Errors
     /// When they are no recording, of another version, or damaged. Blocks before that were handed on.

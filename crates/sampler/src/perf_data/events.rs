@@ -64,7 +64,8 @@ impl Events {
     /// Gives an event another id; false if there are too many.
     #[must_use]
     pub(super) fn identify(&mut self, id: u64, event: usize) -> bool {
-        // One id may be given to thousands of events a million times, which takes no memory, but hours.
+        // One id may be given to thousands of events a million times, which takes no memory, but
+        // hours.
         if self.given == IDS_MAX {
             return false;
         }

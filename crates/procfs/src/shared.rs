@@ -71,8 +71,8 @@ impl Reader {
         self.some_shared_maps(pid, kernel, |_| left.next().is_some())
     }
 
-    /// The same of what has one of these devices and inodes, of each one mapping: however many it
-    /// has, none is left out.
+    /// The same of what has one of these devices and inodes, of each object one mapping: however many
+    /// it has, none is left out.
     ///
     /// # Errors
     /// When it exists and cannot be read or understood.
@@ -85,7 +85,8 @@ impl Reader {
         let mut found = BTreeSet::new();
         self.some_shared_maps(pid, kernel, |mapping| {
             let place = (mapping.device, mapping.inode);
-            wanted.contains(&place) && found.insert(place)
+            // A segment and other memory of the kernel's may have one number.
+            wanted.contains(&place) && found.insert((place, is_system_v(mapping)))
         })
     }
 
@@ -325,7 +326,8 @@ damaged - tmpfs
     fn of_more_mappings_than_are_kept_those_that_are_asked_for_are_found() {
         let tree = Tree::new("shared-many");
         let lines = |inode: u32| format!("1000-2000 rw-s 0 00:01 {inode}  /dev/zero\n");
-        let maps = lines(7).repeat(SHARED_MAX + 1) + &lines(8).repeat(2);
+        let segment = "3000-4000 rw-s 0 00:01 8  /SYSV00000000 (deleted)\n";
+        let maps = lines(7).repeat(SHARED_MAX + 1) + &lines(8).repeat(2) + segment;
         tree.file("proc/7/maps", &maps);
         let found = tree.reader().shared_maps(Pid(7), &KERNEL).unwrap();
         assert_eq!(found.here().unwrap().mappings.len(), SHARED_MAX);
@@ -333,8 +335,9 @@ damaged - tmpfs
         let found = tree.reader().shared_maps_among(Pid(7), &KERNEL, &wanted);
         let found = found.unwrap().here().unwrap();
         let inodes: Vec<u64> = found.mappings.iter().map(|each| each.inode).collect();
-        assert_eq!(inodes, [8]);
+        assert_eq!(inodes, [8, 8]);
         assert_eq!(found.kind(&found.mappings[0]), Some(SharedKind::Memory));
+        assert_eq!(found.mappings[1].start, 0x3000, "another object");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A program that stands still before its first instruction, so that it can be attached.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use control::{ErrorKind, Failure};
 use nix::sys::signal::{Signal, kill, raise};
@@ -42,6 +42,10 @@ pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option
     };
     if word != STAND_STILL {
         return None;
+    }
+    // Under the program's name from now on, for one that ends soon is not looked at again.
+    if let Some(name) = Path::new(program).file_name() {
+        drop(fs::write("/proc/self/comm", name.as_encoded_bytes()));
     }
     let failed = match raise(Signal::SIGSTOP) {
         Ok(()) => Command::new(program).args(rest).exec(),

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use control::experiment::{
     Arm, Ending, Experiment, ExperimentRow, FORMAT, Kind, Metric, Sight, Slice, Verdict,
@@ -263,6 +265,25 @@ fn no_difference_has_no_sign() {
     let told = fake.ok(&words("report FILE", &file));
     assert!(told.contains("+0.0 % to +0.0 %"), "{told}");
     assert!(!told.contains("-0.0"), "{told}");
+}
+
+/// What ends soon is told of under the name that it had when it was attached.
+#[test]
+fn what_stands_still_has_the_name_of_its_program() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_numadctl"));
+    let mut child = command
+        .args(["--stand-still", "/bin/true"])
+        .spawn()
+        .unwrap();
+    let path = format!("/proc/{}/stat", child.id());
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut stat = String::new();
+    while !stat.contains(") T ") && Instant::now() < until {
+        stat = fs::read_to_string(&path).unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(stat.contains("(true) T "), "{stat}");
 }
 
 #[test]

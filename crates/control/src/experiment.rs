@@ -10,8 +10,9 @@ use crate::rows::{Matrix, NodeAccesses, Target};
 /// Version of the format that this program writes.
 pub const FORMAT: u32 = 1;
 
-/// Most blocks, arms, metrics and slices that a file may have.
-const BLOCKS_MAX: u32 = 500;
+/// Most blocks that an experiment may have.
+pub const BLOCKS_MAX: u32 = 500;
+/// Most arms, metrics and slices that a file may have.
 const ARMS_MAX: usize = 16;
 const METRICS_MAX: usize = 16;
 const SLICES_MAX: usize = 8_000;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::chance::Chance;
 
 /// Most blocks of an experiment. The exact test costs the cube of it: at 500, a tenth of a second.
-pub const BLOCKS_MAX: usize = 500;
+pub const BLOCKS_MAX: usize = control::experiment::BLOCKS_MAX as usize;
 
 /// Most arms of an experiment.
 const ARMS_MAX: usize = 16;

@@ -275,8 +275,7 @@ impl Trial {
             .stopped
             .clone()
             .unwrap_or((Ending::Complete, String::new()));
-        // Results take up to a tenth of a second for each question, and whoever reads it computes
-        // them anew.
+        // Results of a large experiment take long, and whoever reads it computes them anew.
         (self.experiment.ending, self.experiment.why) = (ending, why);
     }
 

@@ -10,11 +10,11 @@ const ALPHA: f64 = 0.05;
 /// The part of it that looks after every block take; the test at the end has the rest.
 const ALPHA_LOOKS: f64 = 0.01;
 
-/// Normal quantiles of 97.5 % and 80 %: an effect as large as the margin is to be found with that probability.
-const QUANTILES: f64 = 1.96 + 0.8416;
-
-/// The normal quantile of 80 % alone.
+/// The normal quantile of 80 %: with that probability an effect as large as the margin is to be found.
 const POWER: f64 = 0.8416;
+
+/// That and the one of 97.5 %.
+const QUANTILES: f64 = 1.96 + POWER;
 
 /// Pairs that signed ranks take where Student's test takes one, if differences are normal: pi / 3.
 const RANKS: f64 = std::f64::consts::FRAC_PI_3;

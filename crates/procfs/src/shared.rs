@@ -71,8 +71,8 @@ impl Reader {
         self.some_shared_maps(pid, kernel, |_| left.next().is_some())
     }
 
-    /// The same of what has one of these devices and inodes, of each object one mapping: however many
-    /// it has, none is left out.
+    /// The same of what has one of these devices and inodes, of each object one mapping: however
+    /// many it has, none is left out.
     ///
     /// # Errors
     /// When it exists and cannot be read or understood.

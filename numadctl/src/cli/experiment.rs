@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use control::experiment::BLOCKS_MAX;
 
 use super::{Plain, TargetArgs, key_and_value, milliseconds};
 
@@ -49,7 +50,7 @@ pub struct Compare {
         short = 'n',
         value_name = "RUNS",
         default_value_t = 10,
-        value_parser = clap::value_parser!(u32).range(1..=500),
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCKS_MAX)),
     )]
     pub runs: u32,
     /// What is compared, and how.
@@ -105,7 +106,7 @@ pub struct Ab {
         short = 'n',
         value_name = "SLICES",
         default_value_t = 20,
-        value_parser = clap::value_parser!(u32).range(1..=500),
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCKS_MAX)),
     )]
     pub pairs: u32,
     /// What is compared, and how.

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,23 +54,31 @@ impl Arrays {
         length: Duration,
     ) -> Result<Vec<f64>, RunError> {
         let count = groups.iter().map(|group| group.len()).sum();
-        let start = Barrier::new(count + 1);
+        let (gate, ready) = (RwLock::new(()), AtomicUsize::new(0));
         let stop = AtomicBool::new(false);
         let threads = NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
         let rates = thread::scope(|scope| {
+            let closed = gate.write();
             let mut workers = Vec::with_capacity(count);
             for (place, &cpu) in groups.iter().flat_map(|group| group.iter()).enumerate() {
-                let (start, stop) = (&start, &stop);
+                let (gate, ready, stop) = (&gate, &ready, &stop);
                 let part = self.a.len() / threads * place;
                 let work = move || {
-                    // All of them come to the barrier, bound or not.
+                    // All of them come to the gate, bound or not.
                     let bound = bound::to_cpu(cpu);
-                    start.wait();
+                    ready.fetch_add(1, Ordering::Relaxed);
+                    drop(gate.read());
                     bound.map(|()| self.work(part, stop))
                 };
-                workers.push(scope.spawn(work));
+                // Where there are not enough threads, those that are there must not begin.
+                let worker = bound::thread(scope, work)
+                    .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+                workers.push(worker);
             }
-            start.wait();
+            while ready.load(Ordering::Relaxed) < count {
+                thread::sleep(Duration::from_millis(1));
+            }
+            drop(closed);
             thread::sleep(length);
             stop.store(true, Ordering::Relaxed);
             let ended = workers.into_iter();

@@ -36,7 +36,7 @@ impl Chase {
     /// Nanoseconds of one access by a processor.
     pub(crate) fn measure(&self, cpu: CpuId, length: Duration) -> Result<f64, RunError> {
         thread::scope(|scope| {
-            let walker = scope.spawn(|| bound::to_cpu(cpu).map(|()| self.walk(length)));
+            let walker = bound::thread(scope, || bound::to_cpu(cpu).map(|()| self.walk(length)))?;
             walker.join().unwrap_or(Err(RunError::Broken))
         })
     }

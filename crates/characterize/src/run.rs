@@ -99,6 +99,8 @@ pub enum RunError {
         /// What the kernel says.
         errno: Errno,
     },
+    /// The kernel gives no more threads.
+    NoThread,
     /// A thread of ours ended early: a mistake of ours.
     Broken,
 }
@@ -115,6 +117,7 @@ impl fmt::Display for RunError {
                 let why = errno.desc().to_lowercase();
                 write!(f, "memory of node `{node}` cannot be used: {why}")
             }
+            Self::NoThread => f.write_str("there are not enough threads to be had"),
             Self::Broken => f.write_str("a measuring thread ended early"),
         }
     }

@@ -403,6 +403,10 @@ impl<'a, 'b> Watch<'a, 'b> {
                 ErrorKind::Internal,
                 "say so with the output of `numadctl topo`",
             ),
+            RunError::NoThread => (
+                ErrorKind::Kernel,
+                "raise pids.max of its cgroup, or what `ulimit` allows",
+            ),
             RunError::Processor { .. } | RunError::Memory { .. } => (
                 ErrorKind::Kernel,
                 "run it as root, outside of containers and cpusets",

@@ -490,7 +490,7 @@ const SAMPLING: Section = Section {
             spec: text(
                 "counters_feed",
                 "/run/numad/counters",
-                "Path of the file in which another program tells instructions and cycles, one line `process PID instructions NUMBER cycles NUMBER` for each process; only root or the daemon's own user may be able to write there.",
+                "Path of the file in which another program tells instructions and cycles, one line `process PID instructions NUMBER cycles NUMBER` for each process, 256 KiB at most; only root or the daemon's own user may be able to write there.",
             ),
             effect: Effect::Restart,
             rule: Rule::AbsolutePath,

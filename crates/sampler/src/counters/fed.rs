@@ -20,7 +20,7 @@ use super::open::{Counter, CounterOpener, CounterRefused, CounterSpec, EventCode
 use super::reading::Reading;
 use crate::feed;
 
-/// Most bytes of the file that are read: some thousand processes.
+/// Most bytes of the file: some thousand processes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// Opens what the file tells, and the rest by another opener.
@@ -88,9 +88,13 @@ impl Counter for Fed {
     fn read(&mut self) -> io::Result<Reading> {
         let mut text = String::new();
         File::open(&self.path)?
-            .take(FILE_BYTES_MAX)
+            .take(FILE_BYTES_MAX + 1)
             .read_to_string(&mut text)?;
-        let value = find(whole_lines(&text), self.task, self.column)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            // The process's line may be behind, and half a number is another number.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let value = find(&text, self.task, self.column)?;
         // It is counted all the time; how long that is, nobody asks where nothing takes turns.
         Ok(Reading {
             value,
@@ -98,13 +102,6 @@ impl Counter for Fed {
             running_ns: value,
         })
     }
-}
-
-/// What was read, without a last line that was cut: half a number is another number.
-fn whole_lines(text: &str) -> &str {
-    let is_cut = u64::try_from(text.len()).is_ok_and(|length| length >= FILE_BYTES_MAX);
-    let end = text.rfind('\n').filter(|_| is_cut);
-    end.map_or(text, |end| &text[..end])
 }
 
 /// The number behind a word on the line of a process; 0 where the process has no line.
@@ -148,19 +145,23 @@ mod tests {
     }
 
     #[test]
-    fn half_a_number_at_the_end_of_a_long_file_is_not_read() {
+    fn a_file_that_is_too_long_tells_nothing() {
         let path = std::env::temp_dir().join(format!("numad-fed-long-{}", std::process::id()));
-        let last = "process 7 instructions 12";
+        let last = "process 7 instructions 123456\n";
         let before = usize::try_from(FILE_BYTES_MAX).unwrap() - last.len() - 1;
-        fs::write(&path, "x".repeat(before) + "\n" + last + "3456 cycles 9\n").unwrap();
+        let mut text = "x".repeat(before) + "\n" + last;
         let mut counter = Fed {
             path: path.clone(),
             column: "instructions",
             task: Tid(7),
         };
+        fs::write(&path, &text).unwrap();
+        assert_eq!(counter.read().unwrap().value, 123_456);
+        text.push('\n');
+        fs::write(&path, &text).unwrap();
         let read = counter.read();
         fs::remove_file(&path).unwrap();
-        assert_eq!(read.unwrap().value, 0, "as of one that has no line");
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

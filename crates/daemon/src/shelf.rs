@@ -149,8 +149,9 @@ impl Shelf {
         Ok(())
     }
 
-    /// Removes files until they fit: of the user who has most the oldest, those aside that are
-    /// `used`. Files of subordinate users count to the one that pays. Gives their numbers.
+    /// Removes files until they fit: of the user who has most of what is too much, files or bytes,
+    /// the oldest, those aside that are `used`. Files of subordinate users count to the one that
+    /// pays. Gives their numbers.
     pub fn fit(
         &mut self,
         room: Room,
@@ -160,16 +161,17 @@ impl Shelf {
         let mut removed = Vec::new();
         loop {
             let bytes: u64 = self.files.values().map(|kept| kept.bytes).sum();
-            if self.files.len() <= room.files && bytes <= room.bytes {
+            let too_many = self.files.len() > room.files;
+            if !too_many && bytes <= room.bytes {
                 return removed;
             }
-            let mut of_users: BTreeMap<u32, (usize, u32)> = BTreeMap::new();
+            let mut of_users: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
             for (&id, kept) in self.files.iter().filter(|(id, _)| !used(**id)) {
                 let payer = subordinates.payer(kept.uid);
-                let (count, oldest) = of_users.entry(payer).or_insert((0, id));
-                (*count, *oldest) = (*count + 1, (*oldest).min(id));
+                let (much, _oldest) = of_users.entry(payer).or_insert((0, id));
+                *much += if too_many { 1 } else { kept.bytes };
             }
-            let most = of_users.into_iter().max_by_key(|(_, (count, _))| *count);
+            let most = of_users.into_iter().max_by_key(|(_, (much, _))| *much);
             let Some((_, (_, id))) = most else {
                 return removed;
             };
@@ -233,12 +235,13 @@ mod tests {
         }
         let nobody = Subordinates::default();
         assert_eq!(shelf.fit(ROOM, &nobody, |id| id == 2), [3]);
-        shelf.append(4, &"x".repeat(80)).unwrap();
-        assert_eq!(shelf.fit(ROOM, &nobody, |_| false), [2, 4]);
-        assert_eq!(ids(&shelf), [1, 5]);
+        // Who has many small files does not pay for another's large one.
+        shelf.append(1, &"x".repeat(80)).unwrap();
+        assert_eq!(shelf.fit(ROOM, &nobody, |_| false), [1]);
+        assert_eq!(ids(&shelf), [2, 4, 5]);
         // What is used stays, whatever the room.
         let none = Room { files: 0, bytes: 0 };
-        assert_eq!(shelf.fit(none, &nobody, |id| id == 5), [1]);
+        assert_eq!(shelf.fit(none, &nobody, |id| id == 5), [2, 4]);
         assert_eq!(shelf.last(), 5);
     }
 

@@ -11,8 +11,9 @@
 //!
 //! Trials move threads against all advice, that is what they are for; so the engine is not asked to want a
 //! gain of each move. A placement that is not in effect after [`PATIENCE`] windows, because the
-//! engine lets threads rest or somebody else moves them, is passed over. A new round begins when tasks come or
-//! go, or when they may be elsewhere than before.
+//! engine lets threads rest or somebody else moves them, is passed over, and so is one in which nothing
+//! is counted any more. A new round begins when tasks come or go, or when they may be elsewhere than
+//! before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -265,23 +266,24 @@ impl Trials {
         let Some(places) = self.places.get(self.paces.len()) else {
             return;
         };
-        if !places.are_taken(program) {
+        let in_effect = places.are_taken(program);
+        if !in_effect {
             self.trial.since = None;
+        }
+        let Some(ipc) = program.ipc.filter(|_| in_effect) else {
             self.trial.waited += 1;
             if self.trial.waited > PATIENCE {
                 self.next(None);
             }
             return;
-        }
+        };
         let since = *self.trial.since.get_or_insert(now);
         // The window must have begun after the warm-up.
         if now.since(since) < warm_up + program.window {
             return;
         }
-        if let Some(ipc) = program.ipc {
-            self.trial.sum += ipc * program.window.as_secs_f64();
-            self.trial.length += program.window;
-        }
+        self.trial.sum += ipc * program.window.as_secs_f64();
+        self.trial.length += program.window;
         if self.trial.length >= measure {
             self.next(Some(self.trial.sum / self.trial.length.as_secs_f64()));
         }
@@ -446,6 +448,20 @@ mod tests {
         scene.apply(&out);
         let nodes = scene.placement();
         assert!(nodes[0] == nodes[1] && nodes[2] == nodes[3], "{nodes:?}");
+    }
+
+    #[test]
+    fn nothing_is_waited_for_when_counting_has_stopped() {
+        let mut scene = crossed();
+        let first = scene.placement();
+        let mut policy = build("autopin", &[]);
+        for window in 0..80 {
+            scene.ipc = (scene.placement() == first).then_some(1.0);
+            let mut out: Vec<Proposal> = Vec::new();
+            policy.propose(Time(window * 500_000_000), &scene.as_program(), &mut out);
+            scene.apply(&out);
+        }
+        assert_eq!(scene.placement(), first);
     }
 
     #[test]

@@ -420,8 +420,9 @@ mod tests {
         };
         of(7).charge(|| {
             takes(Duration::from_millis(20));
-            of(8).charge(|| takes(Duration::from_millis(100)));
             Account::NOBODYS.charge(|| takes(Duration::from_millis(100)));
+            // The last, for what is owed gets less with time.
+            of(8).charge(|| takes(Duration::from_millis(100)));
         });
         let [undoes, looks] = [7, 8].map(|uid| pace.owed(uid, Instant::now()));
         assert!(2 * undoes < looks, "{undoes:?}, {looks:?}");

@@ -401,7 +401,7 @@ mod tests {
         let (pace, limits) = (Arc::new(Pace::default()), limits(20, 5));
         let work = || {
             let began = thread_processor_time();
-            while thread_processor_time().saturating_sub(began) < Duration::from_millis(5) {}
+            while thread_processor_time().saturating_sub(began) < Duration::from_millis(25) {}
         };
         Account::NOBODYS.charge(work);
         Account::of(Arc::clone(&pace), 7, limits).charge(work);

@@ -529,40 +529,81 @@ fn privileged_without_a_daemon_the_program_runs() {
     );
 }
 
-/// What the preloaded library says of an MPI library of this name that is built with these words; no daemon is there.
-fn told_of(house: &House, name: &str, words: &[&str]) -> String {
-    let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi"));
-    let folder = house
-        .folder
-        .join(format!("{name}-{}", words.concat().len()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let cc = |output: &str, source: &str, words: &[&str]| {
+/// A program with a made-up MPI library, in a folder of its own.
+struct Fake {
+    folder: PathBuf,
+}
+
+impl Fake {
+    fn new(house: &House, folder: &str) -> Self {
+        let folder = house.folder.join(folder);
+        fs::create_dir_all(&folder).expect("a folder");
+        Self { folder }
+    }
+
+    fn cc(&self, output: &str, source: &str, words: &[&str]) {
+        let fixtures = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mpi"));
         let built = Command::new("cc")
             .args(["-fPIC", "-o", output])
             .arg(fixtures.join(source))
             .args(words)
-            .current_dir(&folder)
+            .current_dir(&self.folder)
             .output()
             .expect("a compiler");
         assert!(built.status.success(), "{built:?}");
-    };
-    let soname = format!("-Wl,-soname,{name}");
-    cc(name, "fake.c", &[&["-shared", &soname], words].concat());
-    cc(
-        "begin",
-        "begin.c",
-        &[&format!("./{name}"), "-Wl,-rpath,$ORIGIN"],
-    );
-    let output = Command::new(folder.join("begin"))
-        .env("LD_PRELOAD", binary("libnumad_mpi.so"))
-        .env("NUMAD_MPI_SOCKET", folder.join("nobody"))
-        .env("NUMAD_MPI_VERBOSE", "1")
-        .output()
-        .expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    let told = told.trim_end().rsplit(": ").next().unwrap_or_default();
-    told.to_owned()
+    }
+
+    /// The MPI library, and what a program needs to be linked with it.
+    fn library(&self, name: &str, words: &[&str]) -> [String; 2] {
+        let soname = format!("-Wl,-soname,{name}");
+        self.cc(name, "fake.c", &[&["-shared", &soname], words].concat());
+        [format!("./{name}"), "-Wl,-rpath,$ORIGIN".to_owned()]
+    }
+
+    /// What the preloaded library says of it; no daemon is there.
+    fn told(&self, program: &str) -> String {
+        let output = Command::new(self.folder.join(program))
+            .current_dir(&self.folder)
+            .env("LD_PRELOAD", binary("libnumad_mpi.so"))
+            .env("NUMAD_MPI_SOCKET", self.folder.join("nobody"))
+            .env("NUMAD_MPI_VERBOSE", "1")
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let told = told.trim_end().rsplit(": ").next().unwrap_or_default();
+        told.to_owned()
+    }
+}
+
+/// What the preloaded library says of an MPI library of this name that is built with these words.
+fn told_of(house: &House, name: &str, words: &[&str]) -> String {
+    let fake = Fake::new(house, &format!("{name}-{}", words.concat().len()));
+    let [library, path] = fake.library(name, words);
+    fake.cc("begin", "begin.c", &[&library, &path]);
+    fake.told("begin")
+}
+
+/// As for Python: the program itself knows of no MPI, and its module is loaded for itself.
+#[test]
+fn a_library_that_comes_with_a_module_is_found() {
+    let house = House::with_settings("");
+    for words in [
+        [
+            "-DWORLD=0x44000000",
+            "-DVERSION=\"MPICH Version: 4.0.2\"",
+            "",
+        ],
+        ["-DWORLD=0", "-DVERSION=\"Open MPI v4.1.4\"", "-DOPEN"],
+    ] {
+        let fake = Fake::new(&house, &format!("apart{}", words[2]));
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let [library, path] = fake.library("libmpi.so.12", &words);
+        let module = ["-shared", "-Dmain=begin", &library, &path];
+        fake.cc("module.so", "begin.c", &module);
+        fake.cc("apart", "apart.c", &["-ldl"]);
+        assert_eq!(fake.told("apart"), "no daemon listens for MPI programs");
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The MPI library behind us: which one it is, and its functions.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_void};
 
 /// A handle of MPI, whatever it is: a pointer or a number in a register.
 pub(crate) type Handle = usize;
@@ -29,10 +30,70 @@ fn look_up(kept: &AtomicUsize, name: &CStr) -> Option<usize> {
     found
 }
 
-fn symbol(from: *mut libc::c_void, name: &CStr) -> Option<usize> {
+fn symbol(from: *mut c_void, name: &CStr) -> Option<usize> {
+    symbol_in(from, name).or_else(|| symbol_in(apart()?, name))
+}
+
+fn symbol_in(from: *mut c_void, name: &CStr) -> Option<usize> {
     // SAFETY: the name ends with a zero.
     let found = unsafe { libc::dlsym(from, name.as_ptr()) };
     (!found.is_null()).then_some(found.addr())
+}
+
+/// Where MPI is if it came with a module that was loaded for itself, as Python does: such a library is
+/// next to none.
+fn apart() -> Option<*mut c_void> {
+    /// What MPI has, and we have not.
+    const MARK: &CStr = c"PMPI_Type_size";
+    static KEPT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let kept = KEPT.load(Ordering::Relaxed);
+    if !kept.is_null() {
+        return Some(kept);
+    }
+    if symbol_in(libc::RTLD_NEXT, MARK).is_some() {
+        return None;
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: `note` takes a list of names, and the list outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
+    let found = names.iter().find_map(|name| {
+        // SAFETY: the name ends with a zero, and nothing is loaded that was not.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if library.is_null() {
+            return None;
+        }
+        let has = symbol_in(library, MARK).is_some();
+        if !has {
+            // SAFETY: it was opened above, and stays loaded for whoever loaded it.
+            unsafe { libc::dlclose(library) };
+        }
+        has.then_some(library)
+    })?;
+    KEPT.store(found, Ordering::Relaxed);
+    Some(found)
+}
+
+/// Notes the name of a library, but not of the program, which has none.
+///
+/// # Safety
+/// `names` must be a list of names, and `info` what the dynamic linker says.
+unsafe extern "C" fn note(
+    info: *mut libc::dl_phdr_info,
+    _bytes: libc::size_t,
+    names: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller says so.
+    let info = unsafe { &*info };
+    // SAFETY: as before.
+    let names = unsafe { &mut *names.cast::<Vec<CString>>() };
+    if !info.dlpi_name.is_null() {
+        // SAFETY: a name ends with a zero.
+        let name = unsafe { CStr::from_ptr(info.dlpi_name) };
+        if !name.is_empty() {
+            names.push(name.to_owned());
+        }
+    }
+    0
 }
 
 /// An MPI library that we know.
@@ -354,15 +415,15 @@ fn world() -> Result<(Handle, usize), &'static str> {
 /// Whether the library is one with the ABI of the standard, whose name is part of it.
 fn is_standard() -> bool {
     let mut found: libc::Dl_info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
     };
     let Some(init) = symbol(libc::RTLD_NEXT, c"PMPI_Init") else {
         return false;
     };
-    let init = std::ptr::without_provenance(init);
+    let init = ptr::without_provenance(init);
     // SAFETY: any address may be asked for, and `found` is a place for the answer.
     let known = unsafe { libc::dladdr(init, &raw mut found) } != 0;
     if !known || found.dli_fname.is_null() {

@@ -1,10 +1,16 @@
 //! MPI programs of C and Fortran, whose messages are known, under the real library and the real daemon.
 
 use std::fs;
+use std::io::IoSlice;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{self, Signal};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use nix::unistd::Pid;
 use serde_json::Value;
 
@@ -560,19 +566,53 @@ impl Fake {
         [format!("./{name}"), "-Wl,-rpath,$ORIGIN".to_owned()]
     }
 
-    /// What the preloaded library says of it; no daemon is there.
-    fn told(&self, program: &str) -> String {
-        let output = Command::new(self.folder.join(program))
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.folder.join(program));
+        command
             .current_dir(&self.folder)
             .env("LD_PRELOAD", binary("libnumad_mpi.so"))
-            .env("NUMAD_MPI_SOCKET", self.folder.join("nobody"))
-            .env("NUMAD_MPI_VERBOSE", "1")
-            .output()
-            .expect("it runs");
+            .env("NUMAD_MPI_SOCKET", self.folder.join("socket"))
+            .env("NUMAD_MPI_VERBOSE", "1");
+        command
+    }
+
+    /// What the preloaded library says of it; no daemon is there.
+    fn told(&self, program: &str) -> String {
+        let output = self.command(program).output().expect("it runs");
         assert!(output.status.success(), "{output:?}");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         let told = told.trim_end().rsplit(": ").next().unwrap_or_default();
         told.to_owned()
+    }
+
+    /// What rank 0 of two has in its row for rank 1 when it has ended.
+    #[track_caller]
+    fn row(&self, program: &str) -> [u64; 4] {
+        let listener = UnixListener::bind(self.folder.join("socket")).expect("a socket");
+        listener.set_nonblocking(true).expect("it is ours");
+        let row = memfd_create(c"row", MFdFlags::empty()).expect("memory");
+        let row = fs::File::from(row);
+        let head = [u64::from_le_bytes(*b"numadmp1"), 0, 2];
+        let head: Vec<u8> = head.into_iter().flat_map(u64::to_ne_bytes).collect();
+        row.write_all_at(&head, 0).expect("memory");
+        row.set_len((16 + 2 * 4) * 8).expect("memory");
+        let child = self.command(program).stderr(Stdio::piped()).spawn();
+        let child = child.expect("it runs");
+        wait_until("it connects", || {
+            let Ok((stream, _)) = listener.accept() else {
+                return false;
+            };
+            let (byte, files) = ([IoSlice::new(&[1])], [row.as_raw_fd()]);
+            let rights = [ControlMessage::ScmRights(&files)];
+            let flags = MsgFlags::MSG_NOSIGNAL;
+            sendmsg::<UnixAddr>(stream.as_raw_fd(), &byte, &rights, flags, None).is_ok()
+        });
+        let output = child.wait_with_output().expect("it is our child");
+        assert!(output.status.success(), "{output:?}");
+        let mut words = [0; 4 * 8];
+        row.read_exact_at(&mut words, (16 + 4) * 8).expect("a row");
+        let (words, _) = words.as_chunks::<8>();
+        std::array::from_fn(|at| u64::from_ne_bytes(words[at]))
     }
 }
 
@@ -582,6 +622,16 @@ fn told_of(house: &House, name: &str, words: &[&str]) -> String {
     let [library, path] = fake.library(name, words);
     fake.cc("begin", "begin.c", &[&library, &path]);
     fake.told("begin")
+}
+
+#[test]
+fn nobody_is_asked_about_no_type() {
+    let house = House::with_settings("");
+    let fake = Fake::new(&house, "few");
+    let words = ["-DWORLD=0x44000000", "-DVERSION=\"MPICH Version: 4.0.2\""];
+    let [library, path] = fake.library("libmpi.so.12", &words);
+    fake.cc("few", "few.c", &[&library, &path]);
+    assert_eq!(fake.row("few"), [24, 2, 0, 0]);
 }
 
 /// As for Python: the program itself knows of no MPI, and its module is loaded for itself.

@@ -133,10 +133,13 @@ const fn place(handle: Handle) -> usize {
 }
 
 impl State {
-    /// Bytes of so many elements of a type.
+    /// Bytes of so many elements of a type, which need be none where there are none of it.
     #[inline]
     pub(crate) fn bytes(&mut self, count: i64, kind: usize) -> Option<u64> {
         let count = u64::try_from(count).ok()?;
+        if count == 0 {
+            return Some(0);
+        }
         let kind = self.library.handle(kind);
         let there = self.sizes.get_mut(place(kind))?;
         let size = match *there {

@@ -634,6 +634,20 @@ fn nobody_is_asked_about_no_type() {
     assert_eq!(fake.row("few"), [24, 2, 0, 0]);
 }
 
+#[test]
+fn who_waits_for_another_thread_leaves_the_processor_to_it() {
+    let house = House::with_settings("");
+    let fake = Fake::new(&house, "turns");
+    let words = [
+        "-DWORLD=0x44000000",
+        "-DVERSION=\"MPICH Version: 4.0.2\"",
+        "-DSLOW=900000",
+    ];
+    let [library, path] = fake.library("libmpi.so.12", &words);
+    fake.cc("turns", "turns.c", &[&library, &path, "-pthread"]);
+    assert_eq!(fake.row("turns"), [48, 2, 0, 0]);
+}
+
 /// As for Python: the program itself knows of no MPI, and its module is loaded for itself.
 #[test]
 fn a_library_that_comes_with_a_module_is_found() {

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
 
@@ -104,22 +103,15 @@ pub(crate) fn forget() {
     }
 }
 
+#[inline]
 fn locked() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts, if somebody else is not just at it: then a moment later.
+/// Counts, when nobody else is at it.
 #[inline]
 pub(crate) fn count(what: impl FnOnce(&mut State) -> Option<()>) {
-    let mut state = loop {
-        match STATE.try_lock() {
-            Ok(state) => break state,
-            Err(TryLockError::Poisoned(state)) => break state.into_inner(),
-            // Held for some ten instructions.
-            Err(TryLockError::WouldBlock) => hint::spin_loop(),
-        }
-    };
-    if let Some(state) = &mut *state
+    if let Some(state) = &mut *locked()
         && what(state).is_none()
     {
         state.row.note(Note::NotSeen);

@@ -588,6 +588,12 @@ impl Fake {
     /// What rank 0 of two has in its row for rank 1 when it has ended.
     #[track_caller]
     fn row(&self, program: &str) -> [u64; 4] {
+        self.row_and_code(program, 0)
+    }
+
+    /// The same of a program that ends with this exit code.
+    #[track_caller]
+    fn row_and_code(&self, program: &str, code: i32) -> [u64; 4] {
         let listener = UnixListener::bind(self.folder.join("socket")).expect("a socket");
         listener.set_nonblocking(true).expect("it is ours");
         let row = memfd_create(c"row", MFdFlags::empty()).expect("memory");
@@ -608,7 +614,7 @@ impl Fake {
             sendmsg::<UnixAddr>(stream.as_raw_fd(), &byte, &rights, flags, None).is_ok()
         });
         let output = child.wait_with_output().expect("it is our child");
-        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
         let mut words = [0; 4 * 8];
         row.read_exact_at(&mut words, (16 + 4) * 8).expect("a row");
         let (words, _) = words.as_chunks::<8>();
@@ -646,6 +652,23 @@ fn who_waits_for_another_thread_leaves_the_processor_to_it() {
     let [library, path] = fake.library("libmpi.so.12", &words);
     fake.cc("turns", "turns.c", &[&library, &path, "-pthread"]);
     assert_eq!(fake.row("turns"), [48, 2, 0, 0]);
+}
+
+/// To translate ranks takes some libraries the square of their number.
+#[track_caller]
+fn check_translations(words: &[&str], times: i32, messages: u64) {
+    let house = House::with_settings("");
+    let fake = Fake::new(&house, "comms");
+    let kind = ["-DWORLD=0x44000000", "-DVERSION=\"MPICH Version: 4.0.2\""];
+    let [library, path] = fake.library("libmpi.so.12", &kind);
+    fake.cc("comms", "comms.c", &[words, &[&library, &path]].concat());
+    let row = fake.row_and_code("comms", times);
+    assert_eq!(row, [24 * messages, messages, 0, 0]);
+}
+
+#[test]
+fn ranks_are_not_translated_anew_when_types_and_windows_are_freed() {
+    check_translations(&["-DFREES"], 1, 10);
 }
 
 /// As for Python: the program itself knows of no MPI, and its module is loaded for itself.

@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicUsize;
 
 use libc::c_int;
 
-use crate::counts::{State, begin, count, end, enter, enter_first, forget};
+use crate::counts::{
+    State, begin, count, end, enter, enter_first, forget_comms, forget_types, forget_windows,
+};
 use crate::model::Shape;
 use crate::real::{Handle, next};
 
@@ -85,10 +87,10 @@ watched! {
     MPI_Init PMPI_Init (count: usize, words: usize) nothing, begin;
     MPI_Init_thread PMPI_Init_thread (count: usize, words: usize, wanted: c_int, given: usize) nothing, begin;
     MPI_Finalize PMPI_Finalize () end, nothing;
-    MPI_Comm_free PMPI_Comm_free (comm: usize) nothing, forget;
-    MPI_Comm_disconnect PMPI_Comm_disconnect (comm: usize) nothing, forget;
-    MPI_Type_free PMPI_Type_free (kind: usize) nothing, forget;
-    MPI_Win_free PMPI_Win_free (window: usize) nothing, forget;
+    MPI_Comm_free PMPI_Comm_free (comm: usize) nothing, forget_comms;
+    MPI_Comm_disconnect PMPI_Comm_disconnect (comm: usize) nothing, forget_comms;
+    MPI_Type_free PMPI_Type_free (kind: usize) nothing, forget_types;
+    MPI_Win_free PMPI_Win_free (window: usize) nothing, forget_windows;
 }
 
 /// A function that sends a message, and the one with a request behind.

@@ -94,12 +94,24 @@ pub(crate) fn end() {
 }
 
 /// What was freed may come again as something else.
-pub(crate) fn forget() {
+pub(crate) fn forget_types() {
     if let Some(state) = &mut *locked() {
         state.sizes = [None; PLACES];
+    }
+}
+
+/// The same of communicators.
+pub(crate) fn forget_comms() {
+    if let Some(state) = &mut *locked() {
         state.comms = [const { None }; PLACES];
-        state.windows = [const { None }; PLACES];
         state.neighbours = [const { None }; PLACES];
+    }
+}
+
+/// The same of windows.
+pub(crate) fn forget_windows() {
+    if let Some(state) = &mut *locked() {
+        state.windows = [const { None }; PLACES];
     }
 }
 

@@ -671,6 +671,11 @@ fn ranks_are_not_translated_anew_when_types_and_windows_are_freed() {
     check_translations(&["-DFREES"], 1, 10);
 }
 
+#[test]
+fn communicators_that_would_have_one_place_are_both_known() {
+    check_translations(&[], 2, 20);
+}
+
 /// As for Python: the program itself knows of no MPI, and its module is loaded for itself.
 #[test]
 fn a_library_that_comes_with_a_module_is_found() {

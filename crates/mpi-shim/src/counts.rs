@@ -10,7 +10,8 @@ use libc::c_int;
 use crate::real::{Handle, Library, Table};
 use crate::row::{Note, Row, say};
 
-/// Types and communicators that are remembered. Each has one place, by its handle: two that want the same take turns.
+/// Types, communicators and windows that are remembered, each at a place by its handle. Two types that
+/// want the same take turns.
 const PLACES: usize = 64;
 
 /// Persistent requests that are remembered; the messages of further ones are not seen.
@@ -272,7 +273,17 @@ fn table(
     handle: Handle,
     look_up: impl FnOnce() -> Option<Table>,
 ) -> Option<&Table> {
-    let there = kept.get_mut(place(handle))?;
+    // Its own place or the first behind it that is free; where none is, who has its own gives way.
+    let own = place(handle);
+    let fits = |at: &usize| {
+        let there = kept.get(*at).and_then(Option::as_ref);
+        there.is_none_or(|(known, _)| *known == handle)
+    };
+    let at = match fits(&own) {
+        true => own,
+        false => (own..PLACES).chain(0..own).find(fits).unwrap_or(own),
+    };
+    let there = kept.get_mut(at)?;
     if there.as_ref().is_none_or(|(known, _)| *known != handle) {
         *there = Some((handle, look_up()?));
     }

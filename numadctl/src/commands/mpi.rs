@@ -43,19 +43,20 @@ fn shim() -> Result<PathBuf, Failure> {
         Failure::new(ErrorKind::NotFound, message)
             .remedy(format!("install it, or name it in `{SHIM_VARIABLE}`"))
     };
-    if let Some(named) = std::env::var_os(SHIM_VARIABLE) {
-        let named = PathBuf::from(named);
+    let found = match std::env::var_os(SHIM_VARIABLE).map(PathBuf::from) {
         // As the linker would take it for a name to search for.
-        let usable = named.is_absolute() && named.is_file();
-        return usable.then(|| named.clone()).ok_or_else(|| missing(&named));
-    }
-    let own = std::env::current_exe().unwrap_or_default();
-    let folder = own.parent().unwrap_or(Path::new("/"));
-    let installed = folder.join("../lib/numad/libnumad-mpi.so");
-    let places = [folder.join("libnumad_mpi.so"), installed.clone()];
-    let found = places.into_iter().find(|path| path.is_file());
-    let found = found.and_then(|path| path.canonicalize().ok());
-    let found = found.ok_or_else(|| missing(&installed))?;
+        Some(named) if !named.is_absolute() || !named.is_file() => return Err(missing(&named)),
+        Some(named) => named,
+        None => {
+            let own = std::env::current_exe().unwrap_or_default();
+            let folder = own.parent().unwrap_or(Path::new("/"));
+            let installed = folder.join("../lib/numad/libnumad-mpi.so");
+            let places = [folder.join("libnumad_mpi.so"), installed.clone()];
+            let found = places.into_iter().find(|path| path.is_file());
+            let found = found.and_then(|path| path.canonicalize().ok());
+            found.ok_or_else(|| missing(&installed))?
+        }
+    };
     // The linker takes both for the end of a name, and has no way to say otherwise.
     match found
         .as_os_str()

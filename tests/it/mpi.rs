@@ -654,6 +654,16 @@ fn who_waits_for_another_thread_leaves_the_processor_to_it() {
     assert_eq!(fake.row("turns"), [48, 2, 0, 0]);
 }
 
+#[test]
+fn messages_from_addresses_alone_are_not_taken_for_those_in_place() {
+    let house = House::with_settings("");
+    let fake = Fake::new(&house, "bottom");
+    let kind = ["-DWORLD=0x44000000", "-DVERSION=\"MPICH Version: 4.0.2\""];
+    let [library, path] = fake.library("libmpi.so.12", &kind);
+    fake.cc("bottom", "bottom.c", &[&library, &path]);
+    assert_eq!(fake.row("bottom"), [0, 0, 16, 1]);
+}
+
 /// To translate ranks takes some libraries the square of their number.
 #[track_caller]
 fn check_translations(words: &[&str], times: i32, messages: u64) {

@@ -412,9 +412,10 @@ fn bytes_of_each(state: &mut State, many: usize, kinds: usize, size: usize) -> O
     bytes.collect()
 }
 
-/// Whether a buffer is `MPI_IN_PLACE`: 1 or -1, or an address of the library, which is not told apart.
+/// Whether a buffer is `MPI_IN_PLACE`: 1 or -1, or an address of the library, which is not told apart. 0 is
+/// `MPI_BOTTOM`.
 const fn is_in_place(buffer: usize) -> bool {
-    buffer.wrapping_add(1) <= 2
+    matches!(buffer, 1 | usize::MAX)
 }
 
 /// So many numbers that the program passed.

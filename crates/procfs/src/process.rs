@@ -322,7 +322,8 @@ impl Reader {
         let named = |pid: &Pid| {
             let stat = self.stat(*pid).ok().and_then(Presence::here);
             stat.is_some_and(|stat| {
-                stat.name == kept && !stat.kernel_thread && stat.run != TaskRun::Ended
+                let lives = || self.first_alive(&stat, *pid).is_ok_and(|tid| tid.is_some());
+                stat.name == kept && !stat.kernel_thread && lives()
             })
         };
         Ok(self.pids()?.into_iter().filter(named).collect())
@@ -505,6 +506,8 @@ mod tests {
         let reader = tree.reader();
         assert_eq!(reader.pids_by_name("solver").unwrap(), [Pid(11)]);
         assert_eq!(reader.pids_by_name("solve").unwrap(), []);
+        // Whose first thread has ended, and another lives.
+        assert_eq!(reader.pids_by_name("a").unwrap(), [Pid(13)]);
         assert!(reader.parents().unwrap().contains(&(Pid(11), Pid(7))));
     }
 

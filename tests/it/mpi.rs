@@ -637,7 +637,7 @@ fn nobody_is_asked_about_no_type() {
     let words = ["-DWORLD=0x44000000", "-DVERSION=\"MPICH Version: 4.0.2\""];
     let [library, path] = fake.library("libmpi.so.12", &words);
     fake.cc("few", "few.c", &[&library, &path]);
-    assert_eq!(fake.row("few"), [24, 2, 0, 0]);
+    assert_eq!(fake.row("few"), [24 + 8 + 8, 2 + 1 + 1, 0, 0]);
 }
 
 #[test]

@@ -118,6 +118,8 @@ sends! {
     MPI_Rsend_c PMPI_Rsend_c () i64;
     MPI_Isend_c PMPI_Isend_c (request) i64;
     MPI_Issend_c PMPI_Issend_c (request) i64;
+    MPI_Ibsend_c PMPI_Ibsend_c (request) i64;
+    MPI_Irsend_c PMPI_Irsend_c (request) i64;
 }
 
 /// Functions that prepare messages, which are sent each time that the request they make is started.

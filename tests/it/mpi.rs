@@ -664,6 +664,16 @@ fn messages_from_addresses_alone_are_not_taken_for_those_in_place() {
     assert_eq!(fake.row("bottom"), [0, 0, 16, 1]);
 }
 
+#[test]
+fn a_program_that_is_interrupted_while_it_begins_is_counted() {
+    let house = House::with_settings("");
+    let fake = Fake::new(&house, "timer");
+    let kind = ["-DWORLD=0x44000000", "-DVERSION=\"MPICH Version: 4.0.2\""];
+    let [library, path] = fake.library("libmpi.so.12", &kind);
+    fake.cc("timer", "timer.c", &[&library, &path]);
+    assert_eq!(fake.row("timer"), [24, 1, 0, 0]);
+}
+
 /// To translate ranks takes some libraries the square of their number.
 #[track_caller]
 fn check_translations(words: &[&str], times: i32, messages: u64) {

@@ -3,9 +3,11 @@
 //! All words are of 64 bits, in the order of the machine. `crates/daemon/src/live/rows.rs` has the other end.
 
 use std::ffi::CStr;
+use std::io::{Error, ErrorKind};
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use libc::{c_int, c_void};
 
@@ -15,6 +17,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"numadmp1");
 const HEAD_WORDS: usize = 16;
 /// Words for each peer: bytes and messages that were sent, and those that a collective call stands for.
 const PEER_WORDS: usize = 4;
+/// Long enough for a busy daemon; a job that starts waits no longer for it.
+const WAIT: Duration = Duration::from_secs(2);
 /// More ranks than the daemon ever makes a row for.
 const SIZE_MAX: u64 = 1 << 16;
 
@@ -179,9 +183,8 @@ fn received() -> Result<c_int, &'static str> {
     if socket < 0 {
         return Err("there is no socket to be had");
     }
-    // Long enough for a busy daemon; a job that starts waits no longer for it.
     let wait = libc::timeval {
-        tv_sec: 2,
+        tv_sec: WAIT.as_secs().cast_signed(),
         tv_usec: 0,
     };
     for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
@@ -220,8 +223,15 @@ fn received_from(socket: c_int) -> Result<c_int, &'static str> {
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut control.0).cast::<c_void>();
     message.msg_controllen = size_of::<Control>();
-    // SAFETY: everything that the message points to lives until the end of this function.
-    let taken = unsafe { libc::recvmsg(socket, &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let began = Instant::now();
+    let taken = loop {
+        // SAFETY: everything that the message points to lives until the end of this function.
+        let taken = unsafe { libc::recvmsg(socket, &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        let interrupted = taken < 0 && Error::last_os_error().kind() == ErrorKind::Interrupted;
+        if !interrupted || began.elapsed() >= WAIT {
+            break taken;
+        }
+    };
     if taken <= 0 {
         return Err("the daemon gives this process no row");
     }

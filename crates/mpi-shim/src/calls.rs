@@ -15,7 +15,7 @@ use crate::real::{Handle, next};
 /// What a call ends with where there is no MPI to go on to: `MPI_ERR_OTHER` of all libraries.
 const NO_MPI: c_int = 16;
 
-/// Goes on to the next library's function of the same name.
+/// Goes on to the next library's function of the same name, through which the exception of an error handler may come.
 macro_rules! go_on {
     ($name:ident, ($($arg:ident: $kind:ty),*)) => {{
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -30,7 +30,7 @@ macro_rules! go_on {
                 // SAFETY: the function of this name has these arguments, handles and pointers being registers, and gets
                 // what the program passed.
                 let real = unsafe {
-                    mem::transmute::<usize, extern "C" fn($($kind),*) -> c_int>(real)
+                    mem::transmute::<usize, extern "C-unwind" fn($($kind),*) -> c_int>(real)
                 };
                 real($($arg),*)
             }
@@ -48,7 +48,7 @@ macro_rules! counted {
     (@one $name:ident ($($arg:ident: $kind:ty),*) $state:ident $what:block) => {
         #[unsafe(no_mangle)]
 
-        extern "C" fn $name($($arg: $kind),*) -> c_int {
+        extern "C-unwind" fn $name($($arg: $kind),*) -> c_int {
             let outer = enter();
             if outer.is_some() {
                 count(|$state| $what);
@@ -67,7 +67,7 @@ macro_rules! watched {
     (@one $name:ident ($($arg:ident: $kind:ty),*) $before:expr, $after:expr) => {
         #[unsafe(no_mangle)]
 
-        extern "C" fn $name($($arg: $kind),*) -> c_int {
+        extern "C-unwind" fn $name($($arg: $kind),*) -> c_int {
             let outer = enter_first();
             if outer.is_some() {
                 $before();
@@ -130,7 +130,7 @@ macro_rules! prepares {
     )*};
     (@one $name:ident ($($arg:ident: $kind:ty),*) $state:ident $what:block) => {
         #[unsafe(no_mangle)]
-        extern "C" fn $name($($arg: $kind),*) -> c_int {
+        extern "C-unwind" fn $name($($arg: $kind),*) -> c_int {
             let outer = enter();
             let result = go_on!($name, ($($arg: $kind),*));
             if outer.is_some() && result == 0 {

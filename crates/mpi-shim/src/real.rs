@@ -102,16 +102,16 @@ pub(crate) struct Library {
     pub(crate) world: Handle,
     /// The bits of a register that a handle has.
     mask: usize,
-    type_size: extern "C" fn(Handle, *mut c_int) -> c_int,
-    comm_rank: extern "C" fn(Handle, *mut c_int) -> c_int,
-    comm_size: extern "C" fn(Handle, *mut c_int) -> c_int,
-    comm_test_inter: extern "C" fn(Handle, *mut c_int) -> c_int,
-    comm_group: extern "C" fn(Handle, *mut Handle) -> c_int,
-    comm_remote_group: extern "C" fn(Handle, *mut Handle) -> c_int,
-    win_get_group: extern "C" fn(Handle, *mut Handle) -> c_int,
-    group_size: extern "C" fn(Handle, *mut c_int) -> c_int,
-    group_free: extern "C" fn(*mut Handle) -> c_int,
-    translate: extern "C" fn(Handle, c_int, *const c_int, Handle, *mut c_int) -> c_int,
+    type_size: extern "C-unwind" fn(Handle, *mut c_int) -> c_int,
+    comm_rank: extern "C-unwind" fn(Handle, *mut c_int) -> c_int,
+    comm_size: extern "C-unwind" fn(Handle, *mut c_int) -> c_int,
+    comm_test_inter: extern "C-unwind" fn(Handle, *mut c_int) -> c_int,
+    comm_group: extern "C-unwind" fn(Handle, *mut Handle) -> c_int,
+    comm_remote_group: extern "C-unwind" fn(Handle, *mut Handle) -> c_int,
+    win_get_group: extern "C-unwind" fn(Handle, *mut Handle) -> c_int,
+    group_size: extern "C-unwind" fn(Handle, *mut c_int) -> c_int,
+    group_free: extern "C-unwind" fn(*mut Handle) -> c_int,
+    translate: extern "C-unwind" fn(Handle, c_int, *const c_int, Handle, *mut c_int) -> c_int,
     shapes: Shapes,
 }
 
@@ -239,8 +239,9 @@ impl Library {
         let mut shape = -1;
         let test = symbol(libc::RTLD_NEXT, c"PMPI_Topo_test")?;
         // SAFETY: that is its type.
-        let test =
-            unsafe { mem::transmute::<usize, extern "C" fn(Handle, *mut c_int) -> c_int>(test) };
+        let test = unsafe {
+            mem::transmute::<usize, extern "C-unwind" fn(Handle, *mut c_int) -> c_int>(test)
+        };
         if test(comm, &raw mut shape) != 0 {
             return None;
         }
@@ -260,7 +261,7 @@ impl Library {
 
     fn table(
         &self,
-        of: extern "C" fn(Handle, *mut Handle) -> c_int,
+        of: extern "C-unwind" fn(Handle, *mut Handle) -> c_int,
         whose: Handle,
     ) -> Option<Table> {
         let (mut group, mut world, mut size) = (0, 0, 0);
@@ -297,12 +298,14 @@ fn grid(comm: Handle) -> Option<Vec<c_int>> {
         symbol(libc::RTLD_NEXT, c"PMPI_Cart_shift")?,
     );
     // SAFETY: that is its type.
-    let size = unsafe { mem::transmute::<usize, extern "C" fn(Handle, *mut c_int) -> c_int>(size) };
+    let size =
+        unsafe { mem::transmute::<usize, extern "C-unwind" fn(Handle, *mut c_int) -> c_int>(size) };
     // SAFETY: as before.
     let shift = unsafe {
-        mem::transmute::<usize, extern "C" fn(Handle, c_int, c_int, *mut c_int, *mut c_int) -> c_int>(
-            shift,
-        )
+        mem::transmute::<
+            usize,
+            extern "C-unwind" fn(Handle, c_int, c_int, *mut c_int, *mut c_int) -> c_int,
+        >(shift)
     };
     let mut dimensions = 0;
     if size(comm, &raw mut dimensions) != 0 {
@@ -327,11 +330,13 @@ fn graph(comm: Handle, rank: c_int) -> Option<Vec<c_int>> {
     );
     // SAFETY: that is its type.
     let count = unsafe {
-        mem::transmute::<usize, extern "C" fn(Handle, c_int, *mut c_int) -> c_int>(count)
+        mem::transmute::<usize, extern "C-unwind" fn(Handle, c_int, *mut c_int) -> c_int>(count)
     };
     // SAFETY: as before.
     let list = unsafe {
-        mem::transmute::<usize, extern "C" fn(Handle, c_int, c_int, *mut c_int) -> c_int>(list)
+        mem::transmute::<usize, extern "C-unwind" fn(Handle, c_int, c_int, *mut c_int) -> c_int>(
+            list,
+        )
     };
     let mut many = 0;
     if count(comm, rank, &raw mut many) != 0 {
@@ -343,8 +348,8 @@ fn graph(comm: Handle, rank: c_int) -> Option<Vec<c_int>> {
 
 /// Ranks that a graph, of which each rank knows its own part, sends to.
 fn spread(comm: Handle) -> Option<Vec<c_int>> {
-    type Count = extern "C" fn(Handle, *mut c_int, *mut c_int, *mut c_int) -> c_int;
-    type List = extern "C" fn(
+    type Count = extern "C-unwind" fn(Handle, *mut c_int, *mut c_int, *mut c_int) -> c_int;
+    type List = extern "C-unwind" fn(
         Handle,
         c_int,
         *mut c_int,
@@ -441,8 +446,9 @@ fn version() -> Option<Vec<u8>> {
     const BYTES: usize = 16 << 10;
     let found = symbol(libc::RTLD_NEXT, c"PMPI_Get_library_version")?;
     // SAFETY: that is its type.
-    let get =
-        unsafe { mem::transmute::<usize, extern "C" fn(*mut c_char, *mut c_int) -> c_int>(found) };
+    let get = unsafe {
+        mem::transmute::<usize, extern "C-unwind" fn(*mut c_char, *mut c_int) -> c_int>(found)
+    };
     let (mut words, mut length) = (vec![0u8; BYTES], 0);
     if get(words.as_mut_ptr().cast::<c_char>(), &raw mut length) != 0 {
         return None;

@@ -368,6 +368,9 @@ impl Process {
         drop(self.stream.shutdown(std::net::Shutdown::Both));
         if self.ended().is_some() {
             drop(self.child.try_wait());
+        } else {
+            // On a machine without a moment for it: whenever it is gone, its number is free again.
+            drop(thread::Builder::new().spawn(move || self.child.wait()));
         }
     }
 }

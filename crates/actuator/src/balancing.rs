@@ -58,12 +58,6 @@ impl<K: Kernel, C: Census> Live<K, C> {
         self.note(written);
     }
 
-    /// Whether the kernel balances because of us, as far as the journal says.
-    #[must_use]
-    pub fn has_switched_balancing(&self) -> bool {
-        self.journal.records().balancing().is_some()
-    }
-
     /// Puts the switch back as it was, unless somebody else has set it since. What fails stays in the journal,
     /// and is told as a sentence.
     ///

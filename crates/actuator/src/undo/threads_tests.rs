@@ -723,7 +723,7 @@ fn an_undo_that_goes_on_leaves_alone_what_was_bound_since() {
         assert!(live.undo_more(&mut || {}).unwrap().is_complete());
         let masks = [left, other].map(|key| bench.mask(key));
         assert_eq!(masks, ["0-7", "4-7"], "{scope:?}");
-        assert!(live.has_switched_balancing(), "{scope:?}");
+        assert!(live.journal.records().balancing().is_some(), "{scope:?}");
         // The same process again.
         bind(&mut live, first, "0-3");
         let next = undo_without_end(&bench, &mut live, &scope);

@@ -707,7 +707,7 @@ pub struct Status {
     pub sample_period: u64,
     /// Share of the machine's processor time that numad and its samples may take, in percent.
     pub budget_percent: f64,
-    /// Share that they took in the last second; none while nothing is attached.
+    /// Share that they took in the last 30 s; none while nothing is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<f64>,
     /// Processor time the daemon used so far, in seconds.

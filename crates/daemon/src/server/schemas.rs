@@ -737,7 +737,7 @@ pub(super) const SCHEMAS: &[Schema] = &[
             (
                 "used_percent",
                 "number?",
-                "Share that it took in the last second.",
+                "Share that it took in the last 30 s.",
             ),
             ("cpu_s", "number", "Processor time the daemon used so far."),
             ("resident_bytes", "integer", "Its resident memory."),

@@ -62,7 +62,7 @@ const BUDGET: Metric = gauge(
 );
 const USED: Metric = gauge(
     "numad_budget_used_share",
-    "Share of the machine's processor time that numad and its samples took in the last second.",
+    "Share of the machine's processor time that numad and its samples took in the last 30 s.",
 );
 const DROPPED: Metric = counter(
     "numad_proposals_dropped_total",

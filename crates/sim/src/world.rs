@@ -38,6 +38,7 @@ use balancing::Balancing;
 use copied::Copied;
 use extents::Extents;
 use faults::Faulting;
+pub(crate) use growth::pages_at;
 pub use host::{Mapping, Placement};
 pub(crate) use imagine::{Imagined, Layout};
 pub use pace::Totals;
@@ -184,7 +185,7 @@ impl World {
         let regions = plan.regions.iter().map(|region| Region {
             homes: Extents::default(),
             first_homes: Extents::default(),
-            present: growth::pages_at(region, 0),
+            present: pages_at(region, 0),
             on: vec![0; nodes],
             heat: vec![0.0; nodes],
             users: Vec::new(),

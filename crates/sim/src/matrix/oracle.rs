@@ -12,7 +12,7 @@ use numad_core::cost::MachineModel;
 use policies::kernel::{Edges, Effort, Problem, Workspace, map};
 
 use crate::random::Random;
-use crate::world::{Imagined, Layout, World, WorldSpec};
+use crate::world::{Imagined, Layout, World, WorldSpec, pages_at};
 
 /// The best that was found: means over the phases of the workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -209,7 +209,8 @@ impl Search {
             }
         }
         let pages = plan.regions.iter().zip(&weights);
-        let pages = pages.map(|(region, weights)| dealt(region.pages, weights));
+        // Of memory that grows what there is of it in the beginning, as everywhere in this world.
+        let pages = pages.map(|(region, weights)| dealt(pages_at(region, 0), weights));
         let mut layout = Layout {
             nodes,
             pages: pages.collect(),
@@ -368,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_can_be_all_local_is() {
-        for workload in ["pairs", "groups:4", "slices", "phases"] {
+        for workload in ["pairs", "groups:4", "slices", "phases", "growing"] {
             let found = best("4x4@10,21", workload, 16, "");
             assert!(found.local_share > 0.999, "{workload}: {found:?}");
             assert!(found.speed > 0.97, "{workload}: {found:?}");

@@ -12,7 +12,7 @@ const STEPS: u64 = 64;
 const AT_FIRST: u64 = 8;
 
 /// Pages of a region at a time.
-pub(super) fn pages_at(plan: &RegionPlan, elapsed_ns: u64) -> u64 {
+pub(crate) fn pages_at(plan: &RegionPlan, elapsed_ns: u64) -> u64 {
     let Some(within) = plan.grows else {
         return plan.pages;
     };

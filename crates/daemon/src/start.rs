@@ -43,7 +43,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     if let Some(need) = options.guest {
         return say(&advise(need, options)?);
     }
-    let loaded = load(options)?;
+    let (loaded, wrong) = match load(options) {
+        Ok(loaded) => (loaded, Ok(())),
+        Err(wrong) if options.undo && wrong.kind == ErrorKind::Configuration => {
+            (without_files(options), Err(wrong))
+        }
+        Err(wrong) => return Err(wrong),
+    };
     if options.check_config {
         return say(&format!("settings are in order: {}", files(&loaded)));
     }
@@ -56,6 +62,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let state_dir = loaded.config.daemon.state_dir.clone();
     must_be_trusted(&state_dir)?;
     if options.undo && !state_dir.exists() {
+        wrong?;
         let message = format!("there is no state directory `{}`", state_dir.display());
         return Err(Failure::new(ErrorKind::NotFound, message)
             .remedy("name the --state-dir of the daemon whose changes are to be undone"));
@@ -68,7 +75,7 @@ pub fn run(options: &Options) -> Result<(), Failure> {
         hand.pause_at_most(loaded.config.overhead.move_pause_max);
         let (report, result) = hand.undo_and_end(&mut || notify::told(&log, patience.ask()));
         say(&undo_text(&report))?;
-        return result;
+        return result.and(wrong);
     }
     // Where there is a journal, what it says is undone before anything else can fail.
     if !state_dir.exists() {
@@ -153,14 +160,24 @@ fn load(options: &Options) -> Result<Loaded, Failure> {
 fn placed_settings(options: &Options) -> Result<Loaded, ConfigError> {
     let paths = paths(options);
     trusted::settings(&paths)?;
-    let mut loaded = config::load(&paths)?;
+    Ok(placed(config::load(&paths)?, options))
+}
+
+/// What there is to go by where files are wrong. That keeps nobody from undoing, but the exit code says so: another
+/// state directory may have been meant.
+fn without_files(options: &Options) -> Loaded {
+    let (config, files) = (Config::default(), Vec::new());
+    placed(Loaded { config, files }, options)
+}
+
+fn placed(mut loaded: Loaded, options: &Options) -> Loaded {
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let socket = options.socket.as_ref().map(absolute);
     let state_dir = options.state_dir.as_ref().map(absolute);
     loaded.config = loaded
         .config
         .placed(socket.as_deref(), state_dir.as_deref());
-    Ok(loaded)
+    loaded
 }
 
 /// What stands in the state directory decides about threads of everyone.

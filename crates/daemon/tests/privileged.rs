@@ -423,6 +423,28 @@ fn privileged_a_killed_daemon_is_undone_by_the_next() {
     }
 }
 
+/// As after a crash, with a mistake in the settings that a reload refused before.
+#[test]
+fn privileged_wrong_settings_keep_nobody_from_undoing() {
+    if !privileged() {
+        return;
+    }
+    let mut house = House::new(EAGER);
+    let program = Program::start();
+    let before = program.masks();
+    house.start();
+    let id = house.attach(&program);
+    wait_until("all threads are bound", || house.bound(id));
+    house.settings("[engine]\nhold_ms = -1\n");
+    house.stop(Signal::SIGKILL);
+    let output = house.command().arg("--undo").output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", house.log());
+    assert!(house.log().contains("hold_ms"), "{}", house.log());
+    assert!(told.contains("threads restored"), "{told}");
+    assert_eq!(program.masks(), before);
+}
+
 #[test]
 fn privileged_a_stop_undoes_and_a_second_signal_does_not_disturb() {
     if !privileged() {

@@ -112,7 +112,9 @@ pub struct World {
     journal: Journal,
     sampling: Random,
     wandering: Random,
+    /// One number for each step, from which all that goes wrong in it and after it is drawn.
     mishaps: Random,
+    lots: Random,
     losing_steps: u32,
     /// Accesses per sample.
     period: u64,
@@ -227,6 +229,7 @@ impl World {
             sampling: Random::new(spec.seed, 2),
             wandering: Random::new(spec.seed, 8),
             mishaps: Random::new(spec.seed, 3),
+            lots: Random::new(spec.seed, 9),
             losing_steps: 0,
             next_start: 100,
             in_use: Vec::new(),

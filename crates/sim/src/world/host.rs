@@ -188,8 +188,8 @@ impl World {
     }
 
     fn refusal(&mut self) -> Option<Refusal> {
-        (self.faults.has(Fault::Refuse) && self.mishaps.chance(REFUSE_CHANCE))
-            .then(|| REFUSALS[self.mishaps.below(REFUSALS.len())])
+        (self.faults.has(Fault::Refuse) && self.lots.chance(REFUSE_CHANCE))
+            .then(|| REFUSALS[self.lots.below(REFUSALS.len())])
     }
 
     fn bind(&mut self, task: TaskKey, cpus: &CpuSet) -> Outcome {
@@ -314,7 +314,7 @@ impl World {
     }
 
     fn perform_one(&mut self, action: &Action) -> Outcome {
-        if self.faults.has(Fault::Vanish) && self.mishaps.chance(VANISH_CHANCE) {
+        if self.faults.has(Fault::Vanish) && self.lots.chance(VANISH_CHANCE) {
             self.end_some_thread();
         }
         match action {

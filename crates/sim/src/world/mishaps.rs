@@ -8,6 +8,7 @@ use crate::fault::{
     CLOCK_CHANCE, CLOCK_JUMP_NS, Fault, LOSS_CHANCE, LOSS_STEPS, OFFLINE_CHANCE, RIVAL_CHANCE,
     VANISH_CHANCE,
 };
+use crate::random::Random;
 
 /// Of the threads that end, this part is replaced, and of those this part under the same number.
 const REPLACED: f64 = 0.6;
@@ -20,17 +21,16 @@ const RECORD_LOST: f64 = 0.3;
 const PROGRAM_ENDS: f64 = 0.2;
 
 impl World {
-    /// Draws what goes wrong in this step.
+    /// Draws what goes wrong in this step: in worlds of one seed the same, whatever was done there. Which
+    /// threads end comes last, since that depends on which there are.
     pub(super) fn mishap(&mut self, records: &mut Vec<Record>) {
-        if self.happens(Fault::Vanish, VANISH_CHANCE) {
-            self.vanish(records);
-        }
+        self.lots = Random::new(self.mishaps.bits(), 9);
         if self.happens(Fault::Offline, OFFLINE_CHANCE) {
             self.toggle_cpu();
         }
         if self.happens(Fault::Clock, CLOCK_CHANCE) {
-            let jump = self.mishaps.bits() % CLOCK_JUMP_NS;
-            self.clock_ns = if self.mishaps.chance(0.5) {
+            let jump = self.lots.bits() % CLOCK_JUMP_NS;
+            self.clock_ns = if self.lots.chance(0.5) {
                 self.clock_ns.saturating_add(jump)
             } else {
                 self.clock_ns.saturating_sub(jump)
@@ -42,10 +42,13 @@ impl World {
         if self.happens(Fault::Rival, RIVAL_CHANCE) {
             self.rival();
         }
+        if self.happens(Fault::Vanish, VANISH_CHANCE) {
+            self.vanish(records);
+        }
     }
 
     fn happens(&mut self, fault: Fault, chance: f64) -> bool {
-        self.faults.has(fault) && self.mishaps.chance(chance)
+        self.faults.has(fault) && self.lots.chance(chance)
     }
 
     fn vanish(&mut self, records: &mut Vec<Record>) {
@@ -54,16 +57,16 @@ impl World {
         };
         let (pid, tid) = (self.threads[index].key.pid, self.threads[index].key.tid);
         let time = Time(self.clock_ns);
-        if !self.mishaps.chance(RECORD_LOST) {
+        if !self.lots.chance(RECORD_LOST) {
             records.push(Record::Lifecycle(Lifecycle::Exit { time, pid, tid }));
         }
         let program_lives = self
             .threads
             .iter()
             .any(|thread| thread.alive && thread.key.pid == pid);
-        if program_lives && self.mishaps.chance(REPLACED) {
+        if program_lives && self.lots.chance(REPLACED) {
             let tid = self.replace(index);
-            if !self.mishaps.chance(RECORD_LOST) {
+            if !self.lots.chance(RECORD_LOST) {
                 let parent = pid;
                 let fork = Lifecycle::Fork {
                     time,
@@ -79,13 +82,13 @@ impl World {
     /// Ends a thread drawn by lot. When it is a program's first one, it may take the others along;
     /// else it stays, as first threads usually do.
     pub(super) fn end_some_thread(&mut self) -> Option<usize> {
-        let index = self.mishaps.below(self.threads.len());
+        let index = self.lots.below(self.threads.len());
         let key = self.threads[index].key;
         if !self.threads[index].alive {
             return None;
         }
         if key.tid.0 == key.pid.0 {
-            if !self.mishaps.chance(PROGRAM_ENDS) {
+            if !self.lots.chance(PROGRAM_ENDS) {
                 return None;
             }
             for thread in self
@@ -125,7 +128,7 @@ impl World {
             .max()
             .unwrap_or(pid.0)
             + 1;
-        let same = self.mishaps.chance(SAME_NUMBER);
+        let same = self.lots.chance(SAME_NUMBER);
         let thread = &mut self.threads[index];
         if !same {
             thread.key.tid = Tid(fresh);
@@ -150,7 +153,7 @@ impl World {
     /// A processor goes offline, or one that was comes back. One always stays.
     fn toggle_cpu(&mut self) {
         let usable: Vec<CpuId> = self.topology.usable().iter().collect();
-        let cpu = usable[self.mishaps.below(usable.len())];
+        let cpu = usable[self.lots.below(usable.len())];
         if !self.online.contains(cpu) {
             self.online.insert(cpu);
         } else if self.online.len() > 1 {
@@ -161,9 +164,9 @@ impl World {
 
     /// Someone sets a mask; what was there before is no longer ours to put back.
     fn rival(&mut self) {
-        let index = self.mishaps.below(self.threads.len());
+        let index = self.lots.below(self.threads.len());
         let nodes = self.topology.nodes();
-        let cpus: &CpuSet = &nodes[self.mishaps.below(nodes.len())].cpus;
+        let cpus: &CpuSet = &nodes[self.lots.below(nodes.len())].cpus;
         if self.threads[index].alive && cpus.intersects(&self.online) {
             self.threads[index].affinity = Some(cpus.clone());
             self.journal.masks.remove(&self.threads[index].key);

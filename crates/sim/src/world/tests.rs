@@ -99,6 +99,22 @@ fn the_same_seed_is_the_same_world() {
     assert_ne!(again(5).0, again(6).0);
 }
 
+#[test]
+fn what_goes_wrong_is_the_same_whatever_is_done() {
+    let mut spec = spec("4x4@10,21", "pairs", 16, 5);
+    spec.faults = Faults::all();
+    let (mut left, mut worked_on) = (World::new(&spec), World::new(&spec));
+    for step in 0..1000 {
+        run(&mut left, 1);
+        run(&mut worked_on, 1);
+        let same = left.online() == worked_on.online() && left.now() == worked_on.now();
+        assert!(same, "not after step {step}");
+        if worked_on.thread_keys()[step % 16].is_some() {
+            bind(&mut worked_on, step % 16, 1);
+        }
+    }
+}
+
 /// The bits do not depend on how it was compiled: this figure was written down by an unoptimized
 /// build and holds in optimized ones.
 #[test]

@@ -105,7 +105,9 @@ pub struct World {
     /// Placement changed since rates were computed.
     stale: bool,
     pace: Vec<pace::Pace>,
+    /// What each controller is asked for, and by whom: a row for each thread, in bytes per nanosecond.
     controller_rate: Vec<f64>,
+    asks: Vec<f64>,
     totals: Totals,
     /// What moves of one turn copy.
     copied: Copied,
@@ -223,6 +225,7 @@ impl World {
             stale: true,
             pace: Vec::new(),
             controller_rate: vec![0.0; nodes],
+            asks: Vec::new(),
             totals: Totals::new(plan.threads.len(), nodes),
             copied: Copied::new(nodes),
             journal: Journal::default(),

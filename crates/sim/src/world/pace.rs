@@ -292,10 +292,13 @@ impl World {
 
     fn note_controllers(&mut self, shares: &[f64]) {
         self.controller_rate.fill(0.0);
+        self.asks.clear();
         let nodes = self.controller_rate.len();
         for (pace, shares) in self.pace.iter().zip(shares.chunks(nodes)) {
             for (rate, share) in self.controller_rate.iter_mut().zip(shares) {
-                *rate += pace.rate * share * ACCESS_BYTES;
+                let asks = pace.rate * share * ACCESS_BYTES;
+                *rate += asks;
+                self.asks.push(asks);
             }
         }
     }
@@ -313,6 +316,10 @@ impl World {
             self.totals.accesses += accesses;
             self.totals.local_accesses += accesses * pace.local;
             self.totals.latency_ns += accesses * pace.latency_ns;
+            let nodes = self.totals.controller_bytes.iter_mut();
+            for (bytes, asks) in nodes.zip(&self.asks[thread * self.controller_rate.len()..]) {
+                *bytes += asks * step * part;
+            }
             if self.threads[thread].alive {
                 by_thread[thread] = accesses;
             }
@@ -320,14 +327,6 @@ impl World {
         match self.faulting {
             Some(_) => self.fault(&by_thread, records),
             None => self.sample(&by_thread, records),
-        }
-        for (bytes, rate) in self
-            .totals
-            .controller_bytes
-            .iter_mut()
-            .zip(&self.controller_rate)
-        {
-            *bytes += rate * step;
         }
         self.lose_some(records);
     }

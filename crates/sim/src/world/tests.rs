@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use numad_core::cost::ACCESS_BYTES;
 use numad_core::{
     Action, AttachmentId, Host, Outcome, PageOutcome, Reach, Reason, Record, Refusal, SpaceId,
 };
@@ -113,6 +114,20 @@ fn what_goes_wrong_is_the_same_whatever_is_done() {
             bind(&mut worked_on, step % 16, 1);
         }
     }
+}
+
+#[test]
+fn memory_delivers_what_threads_get() {
+    let mut world = World::new(&spec("4x4@10,21", "slices", 16, 7));
+    run(&mut world, 5);
+    move_pages(&mut world, 1, |_, _| true);
+    run(&mut world, 5);
+    let delivered: f64 = world.totals().controller_bytes.iter().sum();
+    let got = world.totals().accesses * ACCESS_BYTES;
+    assert!(
+        (delivered / got - 1.0).abs() < 1e-9,
+        "{delivered} for {got}"
+    );
 }
 
 /// The bits do not depend on how it was compiled: this figure was written down by an unoptimized

@@ -184,6 +184,7 @@ fn simulate(
     factory: &'static PolicyFactory,
     settings: &Settings,
 ) -> Result<(Run, Totals, bool), RunError> {
+    check_room(world)?;
     let duration = Duration::from_secs(u64::from(scenario.seconds));
     let topology = driver::known(&world.topology, scenario.bandwidth);
     let stage = Simulation::new(World::new(world), world.threads, duration);
@@ -294,6 +295,19 @@ fn check_size(scenario: &Scenario, threads: usize, topology: &Topology) -> Resul
         return usage(format!("cpus `{cpus}`: the machine has none of them"));
     }
     Ok(())
+}
+
+/// Beside what threads have for themselves there is what they share.
+pub(crate) fn check_room(world: &WorldSpec) -> Result<(), RunError> {
+    if World::has_room(world) {
+        return Ok(());
+    }
+    let (memory, threads, workload) = (world.conditions.memory, world.threads, world.workload);
+    let message = format!(
+        "memory `{memory}` for each of {threads} threads of {workload}: more in all than a program has addresses for; \
+         give less"
+    );
+    Err(RunError::new(RunErrorKind::Usage, message))
 }
 
 fn summary(totals: &Totals, threads: usize, scenario: &Scenario) -> Summary {

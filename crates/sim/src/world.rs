@@ -176,15 +176,16 @@ struct Journal {
 }
 
 impl World {
+    /// Whether the memory of its programs has room among addresses; without that there is no such world.
+    pub(crate) fn has_room(spec: &WorldSpec) -> bool {
+        Space::has_room(&plan_of(spec))
+    }
+
     /// A world at its beginning: threads are on processors, memory is touched.
     #[must_use]
     pub fn new(spec: &WorldSpec) -> Self {
         let topology = Arc::clone(&spec.topology);
-        let plan = spec.workload.blueprint(
-            spec.threads,
-            &spec.conditions,
-            &mut Random::new(spec.seed, 1),
-        );
+        let plan = plan_of(spec);
         let nodes = topology.nodes().len();
         let regions = plan.regions.iter().map(|region| Region {
             homes: Extents::default(),
@@ -575,6 +576,12 @@ fn caches_within_nodes(topology: &Topology) -> Vec<Option<usize>> {
     let cpus = topology.cpus().iter();
     cpus.map(|cpu| caches.iter().position(|cache| cache.contains(cpu.id)))
         .collect()
+}
+
+fn plan_of(spec: &WorldSpec) -> Blueprint {
+    let mut random = Random::new(spec.seed, 1);
+    spec.workload
+        .blueprint(spec.threads, &spec.conditions, &mut random)
 }
 
 fn pid_of(program: usize) -> Pid {

@@ -123,6 +123,16 @@ fn mistakes_are_one_line_and_an_exit_code() {
         2,
         "at most 64 TiB in all",
     );
+    for command in [
+        &["--workload", "phases", "--threads", "64"][..],
+        &["matrix", "--machines", "4x72"],
+    ] {
+        refused(
+            &[command, &["--memory", "1T"]].concat(),
+            2,
+            "than a program has addresses for",
+        );
+    }
     refused(&["--touch", "none"], 2, "touch `none`: must be own, one");
     refused(&["--source", "pebs"], 2, "source `pebs`: must be period");
     refused(&["--samples", "0"], 2, "0 is not in 1..=10000000");

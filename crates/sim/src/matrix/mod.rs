@@ -24,7 +24,7 @@ use topology::{CpuSet, Topology};
 use crate::conditions::{Conditions, Size};
 use crate::driver::{self, Setup, WindowRow};
 use crate::fault::Faults;
-use crate::report::{LINUX, RunError, RunErrorKind, builder, unset};
+use crate::report::{LINUX, RunError, RunErrorKind, builder, check_room, unset};
 use crate::scenario::Bandwidth;
 use crate::stage::Simulation;
 use crate::workload::Workload;
@@ -197,6 +197,9 @@ impl Plan {
             jobs: Vec::new(),
         };
         plan.jobs = plan.list_jobs();
+        for job in plan.jobs.iter().filter(|job| job.policy.is_none()) {
+            check_room(&plan.world(*job, false))?;
+        }
         Ok(plan)
     }
 

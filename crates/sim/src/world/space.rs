@@ -34,9 +34,7 @@ const SPARSE_BYTES: u64 = 2 << 20;
 impl Space {
     pub(super) fn new(plan: &Blueprint, sparse: bool, random: &mut Random) -> Self {
         let pages: Vec<u64> = plan.regions.iter().map(pages_from_first).collect();
-        let slots = |pages: u64| (pages * PAGE_BYTES / SLOT_BYTES + 1) * SLOT_BYTES;
-        let heads = || (0..pages.len()).filter(|&region| lane(&plan.regions[region]) == 0);
-        let sum: u64 = heads().map(|region| slots(pages[region])).sum();
+        let sum = sum_of(plan);
         assert!(sum <= ROOM_LARGE_BYTES, "more memory than addresses");
         // What is left over goes between the regions, to each as much as to any other.
         let spare = if sparse {
@@ -70,6 +68,11 @@ impl Space {
             at += spare + slots(pages[region]);
         }
         space
+    }
+
+    /// Whether all regions fit into the addresses of a program.
+    pub(super) fn has_room(plan: &Blueprint) -> bool {
+        sum_of(plan) <= ROOM_LARGE_BYTES
     }
 
     /// Pieces of memory that are one behind the other, ascending: the first region in each, and the numbers
@@ -141,6 +144,16 @@ impl Space {
             }
         }
     }
+}
+
+/// What all regions take of the addresses.
+fn sum_of(plan: &Blueprint) -> u64 {
+    let heads = plan.regions.iter().filter(|region| lane(region) == 0);
+    heads.map(|region| slots(pages_from_first(region))).sum()
+}
+
+fn slots(pages: u64) -> u64 {
+    (pages * PAGE_BYTES / SLOT_BYTES + 1) * SLOT_BYTES
 }
 
 fn lane(plan: &RegionPlan) -> usize {

@@ -46,6 +46,8 @@ mod tests {
 
     use super::*;
     use crate::rows::{AttachRequest, Target, UndoRequest};
+    use crate::story::Story;
+    use crate::{experiment, external};
 
     #[test]
     fn requests_are_read() {
@@ -87,21 +89,34 @@ mod tests {
     }
 
     /// What the fuzzer starts from, and each of it cut short at every byte.
-    #[test]
-    fn the_corpus_is_taken_without_panic() {
-        let corpus = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../fuzz/corpus/request_body"
-        );
+    #[track_caller]
+    fn seeds(target: &str, take: fn(&[u8])) {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
         let mut files = 0;
-        for entry in std::fs::read_dir(corpus).unwrap() {
+        for entry in std::fs::read_dir(format!("{corpus}/{target}")).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();
             for length in 0..=bytes.len() {
-                drop(request::<AttachRequest>(&bytes[..length]));
-                drop(request::<UndoRequest>(&bytes[..length]));
+                take(&bytes[..length]);
             }
             files += 1;
         }
-        assert!(files > 5);
+        assert!(files > 0, "no seeds for `{target}`");
+    }
+
+    #[test]
+    fn the_corpora_are_taken_without_panic() {
+        seeds("request_body", |bytes| {
+            drop(request::<AttachRequest>(bytes));
+            drop(request::<UndoRequest>(bytes));
+        });
+        seeds("external_answer", |bytes| {
+            drop(external::read_greeting(bytes));
+            drop(external::read_answer(bytes, 7));
+        });
+        seeds("experiment_file", |bytes| {
+            drop(experiment::read(bytes));
+            drop(experiment::KeptExperiment::read(bytes));
+            drop(Story::read(bytes));
+        });
     }
 }

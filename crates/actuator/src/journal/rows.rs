@@ -319,8 +319,9 @@ fn cpus(word: &str) -> Option<CpuSet> {
     CpuSet::parse_list(word).ok().filter(|set| !set.is_empty())
 }
 
-/// A line: checksum, blank, payload, line feed.
-fn line(boot: &str, payload: &str) -> String {
+/// A line: checksum, blank, payload, line feed. Public for fuzzing.
+#[must_use]
+pub fn line(boot: &str, payload: &str) -> String {
     format!("{:08x} {payload}\n", checksum(boot, payload))
 }
 
@@ -487,6 +488,10 @@ mod tests {
             decode(&bytes, BOOT).unwrap().rows.len()
         };
         assert_eq!((seed("whole"), seed("cut"), seed("headless")), (5, 1, 5));
+        assert_eq!(seed("runs"), 5);
+        let payloads = include_str!("../../../../fuzz/corpus/journal/payloads");
+        let summed: String = payloads.lines().map(|one| line(BOOT, one)).collect();
+        assert_eq!(decode(summed.as_bytes(), BOOT).unwrap().rows.len(), 6);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use sampler::recording::{Header, RecordingWriter};
 use topology::Pid;
 
 // The first byte says into what pieces the rest is cut, and whether it gets a header, or a header and the prefix of
-// a block with a right checksum.
+// a block with a right checksum and as many entries as the second byte says.
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&first, rest)) = data.split_first() else {
         return;
@@ -19,10 +19,13 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let header = Header::default();
         drop(RecordingWriter::new(&mut bytes, Path::new(""), &header).expect("memory takes it"));
     }
-    if first & 0x80 != 0 {
-        bytes.extend(block(rest));
+    match rest.split_first() {
+        Some((&entries, body)) if first & 0x80 != 0 => {
+            bytes.extend(block(body, entries));
+            bytes.extend(body);
+        }
+        _ => bytes.extend(rest),
     }
-    bytes.extend(rest);
     let (mut stream, mut gate) = (Stream::new(), Gate::default());
     gate.follow(Pid(7));
     for piece in bytes.chunks(usize::from(first & 0x3f) + 1) {
@@ -39,11 +42,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A block of one entry.
-fn block(body: &[u8]) -> Vec<u8> {
+fn block(body: &[u8], entries: u8) -> Vec<u8> {
     let mut block = b"DATA".to_vec();
     block.extend(u32::try_from(body.len()).expect("short").to_le_bytes());
-    block.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    block.extend([entries, 0, 0, 0, 0, 0, 0, 0]);
     block.extend(body);
     let checksum = crc32c(&block).to_le_bytes();
     block[12..16].copy_from_slice(&checksum);

@@ -9,6 +9,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     // As a file, and each line under a right checksum, which chance would not find.
     drop(decode(data, BOOT));
     let payloads = String::from_utf8_lossy(data);
-    let summed: String = payloads.lines().map(|payload| line(BOOT, payload)).collect();
+    let summed: String = payloads
+        .lines()
+        .map(|payload| line(BOOT, payload))
+        .collect();
     drop(decode(summed.as_bytes(), BOOT));
 });

@@ -45,8 +45,7 @@ pub struct Summary {
     /// Work done, in seconds that one thread would have needed on an idle machine with everything
     /// local.
     pub work_s: f64,
-    /// The same of the program that got least done for its number of threads, as part of what it
-    /// could have done at best.
+    /// The same, as part of what all threads could have done at best.
     pub speed: f64,
     /// Mean latency of an access in nanoseconds.
     pub latency_ns: f64,

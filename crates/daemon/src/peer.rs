@@ -115,6 +115,17 @@ impl Access {
         }
     }
 
+    /// What is to be said of an admin group that is not there, unless it is the default, which
+    /// nobody needs to have.
+    #[must_use]
+    pub fn missing_group(&self, config: &config::Access) -> Option<String> {
+        let named = config.admin_group.as_deref()?;
+        let default = config::Config::default().access.admin_group;
+        (self.admin_gid.is_none() && default.as_deref() != Some(named)).then(|| {
+            format!("access.admin_group: there is no group `{named}`; only root may do everything")
+        })
+    }
+
     /// The user that pays for what this one takes: limits are counted by it.
     #[must_use]
     pub fn payer(&self, uid: u32) -> u32 {
@@ -193,6 +204,22 @@ mod tests {
         }
         check(Users::Own, 1002, 7, Some(false));
         check(Users::Nobody, 1002, 7, None);
+    }
+
+    #[test]
+    fn an_admin_group_that_was_named_and_is_not_there_is_told() {
+        let named = |group: Option<&str>| config::Access {
+            users: config::Users::Own,
+            admin_group: group.map(str::to_owned),
+        };
+        let nobody = Access::default();
+        let missing = nobody.missing_group(&named(Some("wheell"))).unwrap();
+        assert!(missing.contains("`wheell`"), "{missing}");
+        for group in [None, Some("numad")] {
+            assert_eq!(nobody.missing_group(&named(group)), None);
+        }
+        let there = access(Users::Own).missing_group(&named(Some("wheel")));
+        assert_eq!(there, None);
     }
 
     #[test]

@@ -384,6 +384,9 @@ impl Wiring<'_> {
             Signals::new().map_err(|error| internal("signals cannot be listened to", &error))?
         };
         let gate = gate_of(&self.loaded.config);
+        if let Some(missing) = gate.access.missing_group(&self.loaded.config.access) {
+            log.warn(format_args!("{missing}"));
+        }
         let wanted = self.loaded.config.daemon.connections_max;
         if gate.connections_max < wanted {
             log.warn(format_args!(

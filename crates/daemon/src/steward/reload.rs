@@ -34,6 +34,9 @@ impl Steward {
         self.counters.reloads += 1;
         self.parts.log.set_level(level_of(&loaded.config));
         let gate = gate_of(&loaded.config);
+        if let Some(missing) = gate.access.missing_group(&loaded.config.access) {
+            self.parts.log.warn(format_args!("{missing}"));
+        }
         self.parts.log.count_by(gate.access.subordinates.clone());
         self.parts.gate.send_replace(gate);
         self.parts.config = loaded.config.beside(&self.parts.config);

@@ -100,7 +100,7 @@ impl Paths {
 }
 
 /// Reads and checks settings: the file, then its drop-ins by name; later ones win, setting by
-/// setting. Absent files leave everything at its default.
+/// setting. Absent files leave everything at its default, unless they were named.
 ///
 /// # Errors
 /// Every problem of every file, each with file and line.
@@ -117,7 +117,7 @@ pub fn load(paths: &Paths) -> Result<Loaded, ConfigError> {
                 &format!("cannot be read: {error}"),
             )),
         };
-    take(paths.file.clone(), paths.wish != Wish::File, &mut problems);
+    take(paths.file.clone(), !paths.are_absent(), &mut problems);
     match drop_ins(&paths.drop_ins()) {
         Ok(files) => files
             .into_iter()

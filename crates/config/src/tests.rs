@@ -394,6 +394,8 @@ fn what_was_named_and_is_not_there_is_absent() {
     fs::create_dir_all(&drop_ins).unwrap();
     assert!(Paths::named(&base.join("absent.toml")).are_absent());
     assert!(Paths::named(&base).are_absent(), "no file and no drop-in");
+    // As at a reload, when it was there before.
+    load(&Paths::named(&base)).unwrap_err();
     fs::write(drop_ins.join("1.toml"), "").unwrap();
     assert!(!Paths::named(&base).are_absent(), "a drop-in is enough");
     fs::remove_dir_all(base).unwrap();

@@ -570,7 +570,7 @@ impl ThreadCase<'_> {
     /// Drops wishes, the last first, until the placement that comes out fits. A dropped task stays
     /// on the node it was placed on, which may push out another: hence the rounds, each of which
     /// drops at least one. A node that was over-full before gets nobody, but nobody is driven away.
-    fn make_room(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+    pub(crate) fn make_room(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
         let capacity = self.program.capacity;
         let mut on = self.tasks_on_nodes(wishes, verdicts);
         let mut dropped = true;

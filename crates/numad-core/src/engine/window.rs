@@ -398,8 +398,7 @@ impl Attachment {
                     .on_fate(context.now, &proposal, Fate::Dropped(Veto::NotAllowed));
             }
         }
-        let room = most.saturating_sub(context.actions.len());
-        self.order_rooms(context, &scratch.slots, rooms, room);
+        self.order_rooms(context, &scratch.slots, rooms);
         let room = most.saturating_sub(context.actions.len());
         self.spread_over_cores(context, &scratch.slots, room);
         self.order_pages(context, &decision.pages);

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use topology::distance::LOCAL;
-use topology::{CpuSet, Node, NodeId, Parts, Topology};
+use topology::{CpuSet, Node, NodeId, Parts, TaskKey, Topology};
 
 use super::attachment::Attachment;
 use super::judgement::Decision;
@@ -20,9 +20,9 @@ use super::seen::program::Scratch;
 use super::window::Context;
 use crate::capacity::capacities;
 use crate::cost::MachineModel;
-use crate::guard::{Standing, TaskWish, ThreadCase, granted};
+use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts, granted};
 use crate::matrix::CommMatrix;
-use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task};
+use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task, Veto};
 use crate::tables::tasks::Record;
 
 /// Nodes as machines, and who maps them.
@@ -149,6 +149,33 @@ impl Guests<'_> {
         talk
     }
 
+    /// Drops what brings nobody together, for a cache for oneself is nothing but a narrow mask, and
+    /// what is more than may go.
+    fn keep_meetings(
+        &self,
+        (proposals, wishes): (&[Proposal], &[TaskWish]),
+        said: &CommMatrix,
+        verdicts: &mut [Result<(), Veto>],
+        left: &mut usize,
+    ) {
+        let mut after: Vec<Option<usize>> = self.standings.iter().map(|it| it.placed).collect();
+        granted(wishes, verdicts).for_each(|(task, cache)| after[task] = Some(cache));
+        let meets = |task: usize, cache: usize| {
+            let said = said.row(task).iter().zip(&after);
+            said.enumerate()
+                .any(|(other, (&said, &there))| other != task && said > 0 && there == Some(cache))
+        };
+        for ((proposal, &(task, cache)), verdict) in proposals.iter().zip(wishes).zip(verdicts) {
+            if partner(proposal).is_none() || !meets(task, cache) {
+                *verdict = Err(Veto::DoesNotPay);
+            } else if verdict.is_ok() && *left == 0 {
+                *verdict = Err(Veto::Budget);
+            } else if verdict.is_ok() {
+                *left -= 1;
+            }
+        }
+    }
+
     /// Pages that several of them use.
     fn pages(&self, all: &[Page], count: usize) -> Vec<Page> {
         // Position among the guests, by position in the whole program.
@@ -157,6 +184,17 @@ impl Guests<'_> {
             ranks[position] = Some(rank);
         }
         all.iter().filter_map(|page| shared(page, &ranks)).collect()
+    }
+}
+
+/// Who is to be met, and how much was said.
+fn partner(proposal: &Proposal) -> Option<(TaskKey, u64)> {
+    match proposal {
+        Proposal::PlaceTask {
+            reason: Reason::Partner { with, amount },
+            ..
+        } => Some((*with, *amount)),
+        _ => None,
     }
 }
 
@@ -194,6 +232,8 @@ impl Attachment {
             return rooms;
         };
         let Within { policy, machines } = &mut *within;
+        let moves_max = self.options.task_moves_max;
+        let mut left = moves_max.saturating_sub(decision.threads.len());
         if self.options.bind != Bind::Node && self.options.require_gain {
             for (node, machine) in machines.iter().enumerate() {
                 let Some(machine) = machine else { continue };
@@ -203,7 +243,7 @@ impl Attachment {
                         context,
                         scratch,
                         (&guests, &machine.model, decision),
-                        &mut **policy,
+                        (&mut **policy, &mut left),
                     ));
                 }
             }
@@ -272,7 +312,7 @@ impl Attachment {
         context: &Context<'_>,
         scratch: &Scratch,
         (guests, model, decision): (&Guests<'_>, &MachineModel, &Decision),
-        policy: &mut dyn Policy,
+        (policy, left): (&mut dyn Policy, &mut usize),
     ) -> BTreeMap<usize, TaskGrant> {
         let (live, decayed) = (guests.talk(&scratch.live), guests.talk(&scratch.decayed));
         let pages = guests.pages(&scratch.pages, scratch.tasks.len());
@@ -307,52 +347,40 @@ impl Attachment {
             said: &guests.talk(&scratch.said),
             weighed: &[],
         };
-        let verdicts = case.judge(&wishes);
-        let mut after: Vec<Option<usize>> = guests.standings.iter().map(|it| it.placed).collect();
-        granted(&wishes, &verdicts.each).for_each(|(task, cache)| after[task] = Some(cache));
-        // A cache for oneself is nothing but a narrow mask.
-        let meets = |task: usize, cache: usize| {
-            let said = decayed.row(task).iter().zip(&after);
-            said.enumerate()
-                .any(|(other, (&said, &there))| other != task && said > 0 && there == Some(cache))
-        };
-        let judged = proposals.iter().zip(&verdicts.each);
-        let rooms = judged.filter_map(|(proposal, verdict)| {
-            let Proposal::PlaceTask {
-                task,
-                node: cache,
-                reason: Reason::Partner { with, amount },
-            } = proposal
-            else {
-                return None;
-            };
-            if verdict.is_err() || !meets(*task, *cache) {
-                return None;
-            }
-            let (with, amount) = (*with, *amount);
-            let position = guests.positions[*task];
+        let ThreadVerdicts {
+            mut each,
+            each_sure,
+            ..
+        } = case.judge(&wishes);
+        let plan = (&proposals[..], &wishes[..]);
+        guests.keep_meetings(plan, &decayed, &mut each, left);
+        // Who was to make room and stays keeps others out.
+        case.make_room(&wishes, &mut each);
+        let judged = proposals.iter().zip(&wishes).zip(&each);
+        let rooms = judged.filter_map(|((proposal, &(task, cache)), verdict)| {
+            let (with, amount) = partner(proposal).filter(|_| verdict.is_ok())?;
+            let position = guests.positions[task];
             let grant = TaskGrant {
                 position,
                 node: guests.node,
-                cache: Some(*cache),
+                cache: Some(cache),
                 from: Some(guests.node),
                 reason: Reason::Cache { with, amount },
-                evidence: verdicts.each_sure.get(*task).copied().flatten(),
+                evidence: each_sure.get(task).copied().flatten(),
             };
             Some((position, grant))
         });
         rooms.collect()
     }
 
-    /// Orders tasks onto caches of the nodes that they are on already, at most `most` of them.
+    /// Orders tasks onto caches of the nodes that they are on already.
     pub(super) fn order_rooms(
         &mut self,
         context: &mut Context<'_>,
         slots: &[u32],
         rooms: BTreeMap<usize, TaskGrant>,
-        most: usize,
     ) {
-        for (position, grant) in rooms.into_iter().take(most) {
+        for (position, grant) in rooms {
             let slot = slots[position];
             if self.seen.record(slot).and_then(Record::placed) == Some(grant.node) {
                 self.order_bind(context, slot, grant);

@@ -1,5 +1,8 @@
 //! Which last-level cache of its node a thread gets.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use numad_core::cost::Prices;
 use numad_core::{AttachOptions, Bind, Policy, Program, Proposal, Reason, Time};
 
@@ -25,6 +28,25 @@ impl Policy for Together {
                 });
             }
         }
+    }
+}
+
+/// Puts tasks into caches with partners, all by position, as it is told.
+#[derive(Debug)]
+struct Told(Arc<Mutex<Vec<[usize; 3]>>>);
+
+impl Policy for Told {
+    fn propose(&mut self, _now: Time, program: &Program<'_>, out: &mut Vec<Proposal>) {
+        let told = self.0.lock().unwrap();
+        let here = told.iter().filter(|_| program.tasks.len() > 1);
+        out.extend(here.map(|&[task, node, with]| Proposal::PlaceTask {
+            task,
+            node,
+            reason: Reason::Partner {
+                with: program.tasks[with].key,
+                amount: 1,
+            },
+        }));
     }
 }
 
@@ -110,6 +132,31 @@ fn a_policy_that_seeks_no_gain_is_not_refined() {
     world.talk(10, 11, 20);
     world.window();
     assert_eq!(world.thread(11).affinity, cpus("0-7"));
+}
+
+/// Who would leave for nobody's sake stays, and then there is no place for who comes.
+#[test]
+fn a_cache_gets_no_more_threads_than_it_has_cores() {
+    let mut world = World::new("2x4:2@10,20");
+    let told = Arc::new(Mutex::new(vec![[0, 0, 1], [1, 0, 0]]));
+    world
+        .engine
+        .map_within_nodes(Box::new(Told(Arc::clone(&told))));
+    let restless = AttachOptions {
+        hold: Duration::ZERO,
+        ..gainful(Bind::Cache)
+    };
+    let (_, script) = world.attach(10, &[0, 1, 2], restless);
+    script.lock().unwrap().threads = vec![(10, 0), (11, 0), (12, 0)];
+    world.talk(10, 11, 20);
+    world.window();
+    assert_eq!(masks(&mut world), ["0-1", "0-1", "0-3"]);
+    *told.lock().unwrap() = vec![[0, 1, 1], [2, 0, 1]];
+    for _ in 0..3 {
+        world.talk(11, 12, 200);
+        world.window();
+        assert_eq!(masks(&mut world), ["0-1", "0-1", "0-3"]);
+    }
 }
 
 #[test]

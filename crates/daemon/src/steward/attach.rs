@@ -251,7 +251,7 @@ impl Steward {
 
     pub(super) fn must_be_free(&self, process: &ProcessFacts) -> Result<(), Failure> {
         let pid = process.pid;
-        if let Some(id) = self.experiments.with(pid) {
+        if let Some(id) = self.experiments.with(process) {
             let message = format!("process `{pid}` is in experiment `{id}`");
             return Err(Failure::new(ErrorKind::Conflict, message)
                 .remedy(format!("`numadctl ab stop {id}` ends it")));

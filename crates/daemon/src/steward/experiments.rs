@@ -138,11 +138,12 @@ impl Experiments {
         going.map(|live| live.due).min()
     }
 
-    /// The experiment with this process, but for the one that is being carried out.
-    pub(super) fn with(&self, pid: Pid) -> Option<u32> {
+    /// The experiment with this very process, but for the one that is being carried out.
+    pub(super) fn with(&self, process: &ProcessFacts) -> Option<u32> {
         let mut others = self.live.iter();
-        let found =
-            others.find(|(id, live)| Some(**id) != self.at_work && live.starts.contains_key(&pid));
+        let found = others.find(|(id, live)| {
+            Some(**id) != self.at_work && live.starts.get(&process.pid) == Some(&process.start)
+        });
         found.map(|(id, _)| *id)
     }
 

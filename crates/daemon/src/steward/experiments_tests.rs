@@ -243,6 +243,25 @@ fn what_a_user_may_not_is_refused() {
     }
 }
 
+#[test]
+fn an_experiment_keeps_nobody_from_the_numbers_of_its_processes() {
+    let settings = Settings::new("experiment-numbers", EAGER);
+    let world = machine();
+    let (mut steward, _gate) = world.steward(&settings);
+    world.add_process(300, 7, 1);
+    let mut both = request(100);
+    both.target = Target::Pids(vec![100, 300]);
+    steward.experiment(USER, &both, None).unwrap();
+    world.end_process(300);
+    world.add_process(300, 8, 1);
+    if let Some(stranger) = world.state().processes.get_mut(&Pid(300)) {
+        stranger.start = topology::StartTicks(9_999);
+    }
+    steward
+        .attach(Peer::DAEMON, &attach_request(&[300], "none"))
+        .unwrap();
+}
+
 /// What happens in the midst of a slice, and how it ends then.
 #[track_caller]
 fn ends(name: &str, happens: fn(&World, &mut Steward), ending: Ending, why: &str, slices: usize) {

@@ -262,6 +262,7 @@ impl<R: Reading> Live<R> {
         self.losses.overlooked += self.children.take_overlooked();
         self.taken = self.taken.saturating_add(tally.seen);
         self.seen.samples = self.seen.samples.saturating_add(tally.seen);
+        self.seen.others = self.seen.others.saturating_add(tally.others);
         self.seen.fill_permille = self.seen.fill_permille.max(fill_permille);
         self.grow();
         Gave {

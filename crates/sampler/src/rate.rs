@@ -59,6 +59,24 @@ pub struct RateInput {
     pub lost: u64,
     /// Times that the kernel stopped an event for coming too often.
     pub throttled: u64,
+    /// Records that tell who came, went and was named, of anybody. No period makes them fewer.
+    pub others: u64,
+}
+
+impl RateInput {
+    /// What is due to samples. Anybody can fill the buffers with other records, as by renaming a
+    /// thread all the time: where those are most of what came, they are what did not fit.
+    fn due_to_samples(&self) -> Self {
+        let all = u128::from(self.samples.saturating_add(self.others)).max(1);
+        let for_others = u128::from(self.own_ns) * u128::from(self.others) / all;
+        let crowded = self.others > self.samples;
+        Self {
+            own_ns: self.own_ns - u64::try_from(for_others).unwrap_or(self.own_ns),
+            fill_permille: if crowded { 0 } else { self.fill_permille },
+            lost: if crowded { 0 } else { self.lost },
+            ..*self
+        }
+    }
 }
 
 /// A period that changed.
@@ -179,6 +197,7 @@ impl RateLaw {
         if self.options.fixed || seen.elapsed < SEEN_LEAST {
             return None;
         }
+        let seen = &seen.due_to_samples();
         let since = self.changed.map_or(Duration::MAX, |(at, _)| now.since(at));
         let cost = self.cost(seen);
         let trouble = trouble(seen, cost);

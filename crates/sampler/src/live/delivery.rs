@@ -68,6 +68,8 @@ pub(super) struct Tally {
     pub(super) samples: u64,
     /// Samples in the rings, of anybody.
     pub(super) seen: u64,
+    /// Records in the rings of who came, went and was named, of anybody.
+    pub(super) others: u64,
 }
 
 /// Takes decoded records of one ring after the other and hands on those that matter.
@@ -95,6 +97,9 @@ pub(super) struct Delivery<'a, R> {
 impl<R: Reading> Visitor for Delivery<'_, R> {
     #[inline]
     fn record<B: Body>(&mut self, record: &Decoded<'_, B>) {
+        if let Decoded::Fork(_) | Decoded::Exit(_) | Decoded::Named(_) = record {
+            self.tally.others += 1;
+        }
         match record {
             Decoded::Sample(view) => {
                 self.tally.seen += 1;

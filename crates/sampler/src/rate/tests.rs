@@ -107,6 +107,27 @@ fn what_each_finding_leads_to() {
     );
 }
 
+/// Whoever renames a thread all the time fills the buffers, and no period is long enough for that.
+#[test]
+fn what_is_no_sample_makes_none_rarer() {
+    let crowd = |others| RateInput {
+        lost: 1_000_000,
+        fill_permille: 1_000,
+        own_ns: 40_000_000,
+        others,
+        ..second(1_000)
+    };
+    check(8, crowd(0), Some((16, Why::Pressure)));
+    check(8, crowd(1_000), Some((16, Why::Pressure)));
+    check(8, crowd(100_000), Some((4, Why::Room)));
+    let half = RateInput {
+        lost: 0,
+        fill_permille: 300,
+        ..crowd(1_000)
+    };
+    check(8, half, Some((16, Why::Cost)));
+}
+
 /// 10,000 samples of 400 ns are 4 ms, a fifth of what the machine may pay.
 #[test]
 fn no_processor_pays_more_than_its_share() {

@@ -248,6 +248,7 @@ impl<R: Reading> Live<R> {
             scale_permille: 1000,
             kinds: Vec::new(),
             tally: delivery::Tally::default(),
+            mix: None,
             lost_in_ring: 0,
             lost_handed_on: 0,
         };

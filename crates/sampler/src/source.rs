@@ -33,7 +33,8 @@ pub trait Source: Send + fmt::Debug {
     ///
     /// Bounded by the source's buffers even if samples arrive faster than they are taken. Records of
     /// programs that are not attached may be among them; the engine ignores those. Losses come as
-    /// [`Record::Lost`] and count what the whole machine lost: nobody knows whose samples they were.
+    /// [`Record::Lost`] and count the samples that the whole machine lost: nobody knows whose they
+    /// were. It counts none where most likely only word of who came and went is missing.
     fn drain(&mut self, out: &mut dyn FnMut(&Record)) -> Drained;
 
     /// What was lost since the source was opened.
@@ -130,7 +131,7 @@ impl std::error::Error for AttachRefused {}
 /// Counts since a source was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Records that the kernel or the hardware dropped, of any program.
+    /// Samples that the kernel or the hardware dropped, of any program.
     pub lost: u64,
     /// Times that the kernel stopped an event for coming too often.
     pub throttled: u64,

@@ -373,14 +373,17 @@ impl Steward {
         let began = (self.parts.clock)();
         let recordings = &mut self.recordings;
         let mut started = Vec::new();
-        let lost_before = counters.lost;
+        let mut lost = false;
         let drained = open.source.drain(&mut |record| {
             if let Record::Lifecycle(change) = record {
                 members.take(change);
             }
             match record {
                 Record::Sample(_) => counters.samples += 1,
-                Record::Lost(count) => counters.lost = counters.lost.saturating_add(*count),
+                Record::Lost(count) => {
+                    lost = true;
+                    counters.lost = counters.lost.saturating_add(*count);
+                }
                 Record::Lifecycle(Lifecycle::Renamed {
                     pid, exec: true, ..
                 }) if started.len() < fit::RECHECKED_MAX => started.push(*pid),
@@ -394,7 +397,7 @@ impl Steward {
         batch.hand_over(engine);
         let losses = open.source.losses();
         let unfollowed = losses.unfollowed + losses.overlooked;
-        if counters.lost > lost_before || unfollowed > open.unfollowed_told {
+        if lost || unfollowed > open.unfollowed_told {
             members.lost(self.programs.keys().copied());
         }
         open.unfollowed_told = unfollowed;

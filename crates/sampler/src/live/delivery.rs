@@ -72,6 +72,26 @@ pub(super) struct Tally {
     pub(super) others: u64,
 }
 
+/// What came from a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mix {
+    pub(super) samples: u64,
+    /// As in [`Tally::others`].
+    pub(super) others: u64,
+}
+
+impl Mix {
+    /// How many samples there were most likely among so many records that found no room.
+    fn samples_of(self, lost: u64) -> u64 {
+        let all = u128::from(self.samples) + u128::from(self.others);
+        if all == 0 {
+            return lost;
+        }
+        let samples = (u128::from(lost) * u128::from(self.samples) + all / 2) / all;
+        u64::try_from(samples).unwrap_or(lost)
+    }
+}
+
 /// Takes decoded records of one ring after the other and hands on those that matter.
 pub(super) struct Delivery<'a, R> {
     pub(super) reading: &'a R,
@@ -90,6 +110,8 @@ pub(super) struct Delivery<'a, R> {
     /// Ids of the ring's events, where there are several, and what their samples are.
     pub(super) kinds: Vec<(u64, AccessKind)>,
     pub(super) tally: Tally,
+    /// What came from the ring the last time and now; none where samples are not in the ring.
+    pub(super) mix: Option<Mix>,
     pub(super) lost_in_ring: u64,
     pub(super) lost_handed_on: u64,
 }
@@ -97,12 +119,9 @@ pub(super) struct Delivery<'a, R> {
 impl<R: Reading> Visitor for Delivery<'_, R> {
     #[inline]
     fn record<B: Body>(&mut self, record: &Decoded<'_, B>) {
-        if let Decoded::Fork(_) | Decoded::Exit(_) | Decoded::Named(_) = record {
-            self.tally.others += 1;
-        }
+        self.count(record);
         match record {
             Decoded::Sample(view) => {
-                self.tally.seen += 1;
                 if let Some(sample) = self.sample(view) {
                     self.tally.samples += 1;
                     self.hand_on(&Record::Sample(sample));
@@ -151,6 +170,21 @@ impl<R: Reading> Visitor for Delivery<'_, R> {
 }
 
 impl<R: Reading> Delivery<'_, R> {
+    #[inline]
+    fn count<B: Body>(&mut self, record: &Decoded<'_, B>) {
+        let (samples, others) = match record {
+            Decoded::Sample(_) => (1, 0),
+            Decoded::Fork(_) | Decoded::Exit(_) | Decoded::Named(_) => (0, 1),
+            _ => return,
+        };
+        self.tally.seen += samples;
+        self.tally.others += others;
+        if let Some(mix) = &mut self.mix {
+            mix.samples += samples;
+            mix.others += others;
+        }
+    }
+
     #[inline]
     fn sample<B: Body>(&mut self, view: &SampleView<'_, B>) -> Option<Sample> {
         let (pid, tid) = view.pid_tid()?;
@@ -255,13 +289,19 @@ impl<R: Reading> Delivery<'_, R> {
         (self.out)(record);
     }
 
-    /// Hands on what was lost beyond what has been handed on. Two counts tell of the same losses: records
-    /// in the ring, and the event's own, which is sooner at the end of a stream.
+    /// Hands on what was lost beyond what has been handed on. Two counts tell of the same losses:
+    /// records in the ring, and the event's own, which is sooner at the end of a stream. They count
+    /// records of all kinds.
     pub(super) fn lost_in_total(&mut self, total: u64) {
         let fresh = total.saturating_sub(self.lost_handed_on);
-        if fresh > 0 {
-            self.lost_handed_on = total;
-            self.lost(fresh);
+        if fresh == 0 {
+            return;
+        }
+        self.lost_handed_on = total;
+        match self.mix.map_or(fresh, |mix| mix.samples_of(fresh)) {
+            // Of who came and went something is missing all the same.
+            0 => self.hand_on(&Record::Lost(0)),
+            samples => self.lost(samples),
         }
     }
 

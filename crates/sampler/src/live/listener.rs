@@ -2,7 +2,7 @@
 
 mod traced;
 
-use super::delivery::{Delivery, Reading, Until, time_of};
+use super::delivery::{Delivery, Mix, Reading, Until, time_of};
 use crate::decode::{Body, Decoded, Layout, Visitor, stream};
 use crate::open::{CpuEvents, Kernel};
 
@@ -15,6 +15,8 @@ pub(super) struct Listener {
     /// Losses told by records in the ring, and in total handed on.
     lost_in_ring: u64,
     lost_handed_on: u64,
+    /// What the ring held when it was read the last time.
+    mix: Mix,
     /// Read once more, then closed.
     pub(super) retiring: bool,
     /// Its successor has everything from this time on; none if there is no successor.
@@ -42,6 +44,7 @@ impl Listener {
             events,
             lost_in_ring: 0,
             lost_handed_on: 0,
+            mix: Mix::default(),
             retiring: false,
             until: None,
             heard: false,
@@ -91,7 +94,8 @@ impl Listener {
         delivery
             .kinds
             .extend(members.map(|member| (member.id, member.kind)));
-        let before = delivery.tally.seen;
+        let before = delivery.tally;
+        delivery.mix = self.tracer.is_none().then_some(self.mix);
         let (first, second) = unread.pieces();
         let streamed = match (&mut self.tracer, self.until) {
             (Some(tracer), _) => {
@@ -107,7 +111,11 @@ impl Listener {
         if unread.is_overrun() || streamed.is_err() {
             delivery.losses.damaged += 1;
         }
-        self.taken = self.taken.saturating_add(delivery.tally.seen - before);
+        self.mix = Mix {
+            samples: delivery.tally.seen - before.seen,
+            others: delivery.tally.others - before.others,
+        };
+        self.taken = self.taken.saturating_add(self.mix.samples);
         unread.take();
         let size = self.events.ring.data_bytes();
         // A ring with less room than that, with what came while it was read, may have refused a record

@@ -89,6 +89,7 @@ struct State {
     mappings: Mappings,
     scale_permille: u64,
     period: u64,
+    mix: Option<delivery::Mix>,
     lost_in_ring: u64,
     lost_handed_on: u64,
 }
@@ -109,6 +110,7 @@ impl State {
             scale_permille: self.scale_permille,
             kinds: vec![(0, AccessKind::Unknown)],
             tally: delivery::Tally::default(),
+            mix: self.mix,
             lost_in_ring: self.lost_in_ring,
             lost_handed_on: self.lost_handed_on,
         };
@@ -259,6 +261,27 @@ fn losses_are_counted_once_whoever_tells_first() {
     assert_eq!((state.losses.lost, state.losses.throttled), (17, 1));
 }
 
+/// Losses are told as records of all kinds, and whoever renames a thread all the time fills the
+/// rings with other records.
+#[test]
+fn what_is_lost_is_of_the_kinds_that_came() {
+    let mut state = State {
+        mix: Some(delivery::Mix::default()),
+        ..State::default()
+    };
+    let sample = fault(7, 7, 100, 4096);
+    let others = task(7, 9, 9, 1).repeat(99);
+    let deliver = |state: &mut State, bytes: &[u8]| state.deliver(bytes, None);
+    assert_eq!(deliver(&mut state, &lost(5)), [Record::Lost(5)]);
+    let mixed = [&sample, &others, &lost(1_000)[..]].concat();
+    assert_eq!(deliver(&mut state, &mixed), [Record::Lost(10)]);
+    assert_eq!(state.losses.lost, 15);
+    // Who came may be among it.
+    let crowd = [&others, &lost(1_000)[..]].concat();
+    assert_eq!(deliver(&mut state, &crowd), [Record::Lost(0)]);
+    assert_eq!(state.losses.lost, 15);
+}
+
 /// What a sample stands for: the period in force, more if its event took turns with others.
 #[test]
 fn samples_stand_for_their_period_scaled() {
@@ -333,6 +356,7 @@ fn a_ring_that_was_followed_by_a_larger_one_ends_where_that_begins() {
         scale_permille: 1000,
         kinds: Vec::new(),
         tally: delivery::Tally::default(),
+        mix: None,
         lost_in_ring: 0,
         lost_handed_on: 0,
     };

@@ -19,6 +19,9 @@ use crate::peer::Peer;
 /// Recordings at a time; 4 MiB each. One user other than an admin has at most half.
 pub const RECORDINGS_MAX: usize = 8;
 
+/// Of these, those that users leave to admins.
+pub(super) const ADMINS_OWN: usize = 2;
+
 /// Longest recording that may be asked for: a day, which at 1,000 samples per second has 600 MB.
 const LENGTH_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -191,12 +194,14 @@ impl Steward {
     }
 
     fn must_have_tape(&self, peer: Peer) -> Result<(), Failure> {
-        let own = self.recordings.values();
         let payer = self.payer(peer.uid);
-        let own = own.filter(|recording| self.payer(recording.uid) == payer);
-        let own = own.count();
+        let users = self.recordings.values();
+        let users = users.filter_map(|recording| Some(self.payer(recording.confined_to?.uid)));
+        let users: Vec<u32> = users.collect();
+        let own = users.iter().filter(|user| **user == payer).count();
+        let fits = own < RECORDINGS_MAX / 2 && users.len() < RECORDINGS_MAX - ADMINS_OWN;
         let all = self.recordings.len();
-        if all < RECORDINGS_MAX && (peer.admin || own < RECORDINGS_MAX / 2) {
+        if all < RECORDINGS_MAX && (peer.admin || fits) {
             return Ok(());
         }
         let message = format!("`{all}` recordings are being made, which is the limit");

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::Receiver;
 use topology::Tid;
 
 use super::fit::tests::closed_rights;
+use super::record::ADMINS_OWN;
 use control::ErrorKind;
 
 use super::*;
@@ -320,6 +321,29 @@ fn there_are_so_many_at_a_time_and_half_for_one_user() {
         steward.end_recording(Peer::DAEMON, begun.id).unwrap();
         let tape = tape(&bytes(&mut begun.blocks));
         assert!(!tape.samples.is_empty());
+    }
+}
+
+#[test]
+fn users_leave_some_to_root() {
+    let world = World::new();
+    let settings = Settings::new("record-users", "");
+    let (mut steward, _gate) = world.steward(&settings);
+    let other = Peer {
+        uid: 8,
+        gid: 8,
+        ..USER
+    };
+    let mut running = Vec::new();
+    for at in 0..RECORDINGS_MAX - ADMINS_OWN {
+        let (peer, pid) = [(USER, 100), (other, 200)][at % 2];
+        running.push(steward.record(peer, &request(&[pid], None)).unwrap());
+    }
+    let failure = steward.record(other, &request(&[200], None)).unwrap_err();
+    assert_eq!(failure.kind, ErrorKind::Busy, "{failure}");
+    for _ in 0..ADMINS_OWN {
+        let root = steward.record(Peer::DAEMON, &request(&[200], None));
+        running.push(root.unwrap());
     }
 }
 

@@ -180,7 +180,7 @@ const DAEMON: Section = Section {
                 1,
                 1024,
                 16,
-                "Most experiments (`numadctl ab`) that run or wait at a time.",
+                "Most experiments (`numadctl ab`) that run or wait at a time. Root and the admin group have as many again, which users cannot take.",
             ),
             effect: Effect::AtOnce,
             rule: Rule::None,

@@ -244,6 +244,21 @@ fn what_a_user_may_not_is_refused() {
 }
 
 #[test]
+fn users_take_no_place_of_root() {
+    let settings = Settings::new(
+        "experiment-places",
+        &format!("{EAGER}[daemon]\nexperiments_max = 1\n"),
+    );
+    let world = machine();
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.experiment(USER, &request(100), None).unwrap();
+    let root = Peer::DAEMON;
+    steward.experiment(root, &request(200), None).unwrap();
+    world.add_process(300, 0, 1);
+    refused(&mut steward, root, &request(300), "experiments run or wait");
+}
+
+#[test]
 fn an_experiment_keeps_nobody_from_the_numbers_of_its_processes() {
     let settings = Settings::new("experiment-numbers", EAGER);
     let world = machine();

@@ -16,17 +16,19 @@ impl Steward {
     ) -> Result<(), Failure> {
         let config = &self.parts.config;
         let (limits, most) = (config.limits, config.daemon.experiments_max);
-        let live = &self.experiments.live;
+        // Admins and users do not take each other's places.
+        let lane = self.experiments.live.values();
+        let lane = lane.filter(|live| live.peer.admin == peer.admin);
         let payer = self.payer(peer.uid);
-        let own = live
-            .values()
+        let own = lane
+            .clone()
             .filter(|live| self.payer(live.peer.uid) == payer);
         let own_most = limits.user_experiments_max.min((most / 2).max(1));
         let busy = |message: String, setting: &str| {
             let remedy = format!("stop one by `numadctl ab stop`, or have `{setting}` raised");
             Err(Failure::new(ErrorKind::Busy, message).remedy(remedy))
         };
-        if live.len() >= most {
+        if lane.count() >= most {
             let message = format!("`{most}` experiments run or wait, which is the limit");
             return busy(message, "daemon.experiments_max");
         }

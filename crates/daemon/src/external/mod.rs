@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,8 +30,10 @@ use topology::{TaskKey, Topology};
 use crate::trusted::Trust;
 use talk::Talk;
 
-/// Most of them that run at a time.
+/// Most of them that run at a time; those of all users, and of one.
 const AT_ONCE_MAX: usize = 8;
+const USERS_MAX: usize = 6;
+const USER_MAX: usize = 4;
 
 /// Files of the directory that are looked at to list them.
 const LISTED_MAX: usize = 64;
@@ -176,28 +177,39 @@ impl Tally {
     }
 }
 
-/// Those that run.
+/// Those that run, by the user who pays; none for admins.
 #[derive(Clone, Debug, Default)]
-pub struct Running(Arc<AtomicUsize>);
+pub struct Running(Arc<Mutex<Vec<Option<u32>>>>);
 
 /// Counts one that runs, until it is dropped.
 #[derive(Debug)]
-struct Place(Running);
+struct Place {
+    of: Running,
+    payer: Option<u32>,
+}
 
 impl Running {
-    fn take(&self) -> Option<Place> {
-        let taken = self
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
-                (count < AT_ONCE_MAX).then_some(count + 1)
-            });
-        taken.ok().map(|_before| Place(self.clone()))
+    fn take(&self, payer: Option<u32>) -> Option<Place> {
+        let mut payers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let users = payers.iter().filter(|other| other.is_some()).count();
+        let own = payers.iter().filter(|other| **other == payer).count();
+        let fits = payer.is_none() || users < USERS_MAX && own < USER_MAX;
+        (fits && payers.len() < AT_ONCE_MAX).then(|| {
+            payers.push(payer);
+            Place {
+                of: self.clone(),
+                payer,
+            }
+        })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+        let mut payers = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = payers.iter().position(|payer| *payer == self.payer) {
+            payers.swap_remove(at);
+        }
     }
 }
 
@@ -228,7 +240,7 @@ struct External {
     tally: Tally,
 }
 
-/// Has a program begin, on a thread of its own.
+/// Has a program begin, on a thread of its own, for whoever pays; none for admins.
 ///
 /// # Errors
 /// When too many run already, or there is no thread for it.
@@ -237,10 +249,12 @@ pub fn begin(
     topology: &Topology,
     page_bytes: u64,
     seed: u64,
-    running: &Running,
+    (running, payer): (&Running, Option<u32>),
 ) -> Result<(Box<dyn Policy>, Tally), Failure> {
-    let place = running.take().ok_or_else(|| {
-        let text = format!("`{AT_ONCE_MAX}` external policies run, which is the limit");
+    let place = running.take(payer).ok_or_else(|| {
+        let text = format!(
+            "`{AT_ONCE_MAX}` external policies may run, `{USERS_MAX}` of users and `{USER_MAX}` of one"
+        );
         Failure::new(ErrorKind::Busy, text).remedy("detach one")
     })?;
     let greeting = greeting(topology, page_bytes, seed, launch.answer);

@@ -205,6 +205,22 @@ fn the_engine_never_waits() {
 }
 
 #[test]
+fn no_user_takes_all_places() {
+    let running = Running::default();
+    let take = |payer, most: usize| {
+        let taken: Vec<Place> = (0..10).map_while(|_| running.take(payer)).collect();
+        assert_eq!(taken.len(), most, "{payer:?}");
+        taken
+    };
+    let first = take(Some(7), USER_MAX);
+    let _second = take(Some(8), USERS_MAX - USER_MAX);
+    let _root = take(None, AT_ONCE_MAX - USERS_MAX);
+    drop(first);
+    drop(take(Some(9), USER_MAX));
+    drop(take(None, USER_MAX));
+}
+
+#[test]
 fn only_programs_of_the_directory_may_be_policies() {
     let scratch = Scratch::new("external-allowed");
     let programs = scratch.path().join("programs");

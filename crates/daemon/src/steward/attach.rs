@@ -135,7 +135,7 @@ impl Steward {
         self.must_have_room_for_threads(peer, &processes)?;
         let first = processes.first().ok_or_else(no_process)?;
         let method = options.method;
-        let (policy, external) = self.build(&chosen, u64::from(first.pid.0), method)?;
+        let (policy, external) = self.build(peer, &chosen, u64::from(first.pid.0), method)?;
         let pids: Vec<Pid> = processes.iter().map(|process| process.pid).collect();
         // Before the source is opened, which looks whether the kernel does.
         self.tend_balancing_for(balancing);
@@ -321,6 +321,7 @@ impl Steward {
 
     fn build(
         &self,
+        peer: Peer,
         chosen: &Chosen,
         seed: u64,
         method: Method,
@@ -338,7 +339,8 @@ impl Steward {
             .remedy("leave `engine.method=published` out")),
             Chosen::External(launch) => {
                 let (machine, page_bytes) = (&self.parts.topology, self.parts.page_bytes);
-                let running = &self.external_running;
+                let payer = peer.confinement().map(|user| self.payer(user.uid));
+                let running = (&self.external_running, payer);
                 let (policy, tally) =
                     external::begin(launch.clone(), machine, page_bytes, seed, running)?;
                 Ok((policy, Some(tally)))

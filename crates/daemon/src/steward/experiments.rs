@@ -88,7 +88,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// The experiment with its results. Reads, and computes for up to a tenth of a second.
+    /// The experiment with its results. Reads, and computes for a second at most of a user's.
     ///
     /// # Errors
     /// When the file cannot be read, or is damaged.

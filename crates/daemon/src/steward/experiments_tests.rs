@@ -258,6 +258,39 @@ fn users_take_no_place_of_root() {
     refused(&mut steward, root, &request(300), "experiments run or wait");
 }
 
+/// Results are worked out for whoever asks, while others wait.
+#[test]
+fn what_is_long_to_compare_is_refused_to_users() {
+    let settings = Settings::new("experiment-long", EAGER);
+    let world = machine();
+    let (mut steward, _gate) = world.steward(&settings);
+    let many = |blocks, arms: u32, pid| {
+        let arm = |number| Arm {
+            name: format!("arm{number}"),
+            ..request(pid).arms[0].clone()
+        };
+        ExperimentRequest {
+            arms: (0..arms).map(arm).collect(),
+            metrics: (0..16).map(|it| format!("cmd:{it}")).collect(),
+            blocks,
+            slice_ms: Some(1_000),
+            time_constant_ms: Some(100),
+            attended: true,
+            ..request(pid)
+        }
+    };
+    refused(
+        &mut steward,
+        USER,
+        &many(500, 16, 100),
+        "longer than a user",
+    );
+    refused(&mut steward, USER, &many(500, 3, 100), "longer than a user");
+    steward.experiment(USER, &many(500, 2, 100), None).unwrap();
+    let root = steward.experiment(Peer::DAEMON, &many(500, 16, 200), None);
+    root.unwrap();
+}
+
 #[test]
 fn an_experiment_keeps_nobody_from_the_numbers_of_its_processes() {
     let settings = Settings::new("experiment-numbers", EAGER);

@@ -7,6 +7,11 @@ use experiment::plan;
 use super::super::Steward;
 use crate::peer::Peer;
 
+/// Most that it may cost to tell the results of one user's experiment, which is done anew whenever
+/// somebody asks and while others wait: the cube of its blocks for each policy that is compared by
+/// each metric. A second.
+const RESULTS_COST_MAX: u64 = 16 * 500_u64.pow(3);
+
 impl Steward {
     pub(super) fn must_be_within_limits(
         &self,
@@ -53,6 +58,7 @@ impl Steward {
             );
             return usage(message, "limits.user_slice_min_ms");
         }
+        must_be_soon_told(planned)?;
         let slices = u64::from(planned.blocks) * planned.arms.len() as u64;
         let hours = slices.saturating_mul(slice_ms) / 3_600_000;
         let longest = limits.user_experiment_h_max;
@@ -64,4 +70,17 @@ impl Steward {
         }
         Ok(())
     }
+}
+
+fn must_be_soon_told(planned: &Experiment) -> Result<(), Failure> {
+    let (arms, metrics) = (planned.arms.len(), planned.metrics.len());
+    let questions = (arms - 1) * metrics;
+    if u64::from(planned.blocks).pow(3) * questions as u64 <= RESULTS_COST_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "to compare {arms} policies by {metrics} metrics in {} slices each takes longer than a user may ask for",
+        planned.blocks
+    );
+    Err(Failure::new(ErrorKind::Usage, message).remedy("ask as root, or for fewer of them"))
 }

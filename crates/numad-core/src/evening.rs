@@ -1,10 +1,10 @@
-//! Pages that all use alike, and the node they are on: where memory is not busy, or nothing is
-//! known of that.
+//! Pages that all use alike, and the node they are on: where memory is not busy, nothing is known
+//! of that, or what is known asks for no other move.
 //!
 //! Such a page is as near wherever it is, so distance has nothing to say of it. What a program asks
 //! of each controller has: the more even, the later any of them becomes a bottleneck. How busy they
-//! are only counters or a measured machine can tell ([`crate::pressure`]), and then these decide.
-//! Without, a page may leave a node that has more than its part for one that has less, as long as
+//! are only counters or a measured machine can tell ([`crate::pressure`]), and these come first.
+//! Else a page may leave a node that has more than its part for one that has less, as long as
 //! all that go get no farther from those who use them.
 
 use std::collections::BTreeSet;

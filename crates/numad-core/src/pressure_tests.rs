@@ -556,6 +556,22 @@ fn a_full_controller_says_nothing_of_pages_of_which_only_faults_tell() {
     assert_eq!(spread(1e6), 2);
 }
 
+/// Half of the threads that go in step wait for those that have all of a heap far, and to the model
+/// both seem to work all the time.
+#[test]
+fn a_heap_is_spread_though_the_model_sees_little_in_it() {
+    let spread = |span, forgotten| {
+        let mut scene = shared_by_two([0; 4], 100);
+        for page in &mut scene.pages {
+            (page.span, page.forgotten) = (span, forgotten * page.weight());
+        }
+        let wishes = [(0, 1), (1, 1), (2, 1), (3, 1)];
+        let verdicts = scene.judged(&wishes, Some(FIRST_FULL), (0.9, true));
+        verdicts.into_iter().filter(Result::is_ok).count()
+    };
+    assert_eq!([spread(2, 2), spread(1, 2), spread(2, 0)], [2, 0, 0]);
+}
+
 #[test]
 fn nobody_saves_more_of_waiting_than_he_runs() {
     let saving = |weight| {

@@ -206,34 +206,38 @@ impl PageCase<'_> {
         let pressure = self
             .pressure
             .filter(|pressure| tells && !pressure.is_calm());
-        let Some(pressure) = pressure else {
-            let earns = |page, home| {
-                self.saves(page, EVENED * way(self.program, page, home))
-                    .pays()
-            };
-            let moves: Vec<(&Page, usize)> = aside
-                .filter(|&(page, (home, _), _)| earns(page, home))
-                .map(|(page, (_, node), _)| (page, node))
-                .collect();
-            return evened(self.program, &moves, self.allowed);
+        let aside: Vec<(&Page, (usize, usize), bool)> = aside.collect();
+        let such = |is_such: &dyn Fn(&Page, usize, bool) -> bool| -> Vec<(&Page, usize)> {
+            let moves = aside.iter();
+            let moves = moves.filter(|&&(page, (home, _), alike)| is_such(page, home, alike));
+            moves.map(|&(page, (_, node), _)| (page, node)).collect()
         };
-        // Only such as are as near as they can be: others should go nearer, not aside.
-        let moves: Vec<(&Page, usize)> = aside
-            .filter(|&(page, (home, _), alike)| {
+        if let Some(pressure) = pressure {
+            // Only such as are as near as they can be: others should go nearer, not aside.
+            let nearest = |page: &Page, home| {
                 let mut others = (0..self.allowed.len()).filter(|&node| self.allowed[node]);
-                alike
-                    || !others
-                        .any(|node| node != home && self.worth(page, (home, node), None).pays())
-            })
-            .map(|(page, (_, node), _)| (page, node))
-            .collect();
-        let plan = PagePlan {
-            program: *self.program,
-            moves: &moves,
-        };
-        let count = pressure.relief(&plan);
-        let granted = moves.iter().take(count);
-        granted.map(|(page, _)| page.slot).collect()
+                !others.any(|node| node != home && self.worth(page, (home, node), None).pays())
+            };
+            let moves = such(&|page, home, alike| alike || nearest(page, home));
+            let plan = PagePlan {
+                program: *self.program,
+                moves: &moves,
+            };
+            let granted = moves.iter().take(pressure.relief(&plan));
+            let granted: BTreeSet<u32> = granted.map(|(page, _)| page.slot).collect();
+            if !granted.is_empty() {
+                return granted;
+            }
+        }
+        // Else those that even out what is asked of nodes; beside what is known of these, such as stand
+        // for many pages with more users than are named. Threads that wait for each other get on as
+        // the one does that has all of it far, and that the others wait looks like work to the model.
+        let even = such(&|page, home, alike| {
+            let saves = self.saves(page, EVENED * way(self.program, page, home));
+            let everyones = alike && page.span > 1 && page.forgotten * 2 > page.weight();
+            (everyones || pressure.is_none()) && saves.pays()
+        });
+        evened(self.program, &even, self.allowed)
     }
 
     fn alone<'b>(

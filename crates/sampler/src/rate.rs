@@ -65,14 +65,19 @@ pub struct RateInput {
 
 impl RateInput {
     /// What is due to samples. Anybody can fill the buffers with other records, as by renaming a
-    /// thread all the time: where those are most of what came, they are what did not fit.
+    /// thread all the time: where those are most of what came, they are what did not fit. How many
+    /// samples did not is unknown then, so they become no more frequent either.
     fn due_to_samples(&self) -> Self {
         let all = u128::from(self.samples.saturating_add(self.others)).max(1);
         let for_others = u128::from(self.own_ns) * u128::from(self.others) / all;
         let crowded = self.others > self.samples;
         Self {
             own_ns: self.own_ns - u64::try_from(for_others).unwrap_or(self.own_ns),
-            fill_permille: if crowded { 0 } else { self.fill_permille },
+            fill_permille: if crowded {
+                EASE_PERMILLE
+            } else {
+                self.fill_permille
+            },
             lost: if crowded { 0 } else { self.lost },
             ..*self
         }

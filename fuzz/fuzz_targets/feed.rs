@@ -1,8 +1,9 @@
 #![no_main]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use numad_core::{Record, Time};
+use numad_core::{Lifecycle, Record, Time};
 use sampler::checksum::crc32c;
 use sampler::feed::{Gate, Stream};
 use sampler::recording::{Header, RecordingWriter};
@@ -28,12 +29,20 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     let (mut stream, mut gate) = (Stream::new(), Gate::default());
     gate.follow(Pid(7));
+    // It, and its children.
+    let mut followed = BTreeSet::from([Pid(7)]);
     for piece in bytes.chunks(usize::from(first & 0x3f) + 1) {
         let taken = stream.take(piece, &mut |_, entry| {
-            gate.pass(entry, Time(1_000), &mut |record| {
-                if let Record::Sample(sample) = record {
-                    assert!(sample.pid == Pid(7) && sample.period > 0 && sample.time <= Time(1_000));
+            gate.pass(entry, Time(1_000), &mut |record| match record {
+                Record::Sample(sample) => {
+                    let ours = followed.contains(&sample.pid);
+                    assert!(ours && sample.period > 0 && sample.time <= Time(1_000));
                 }
+                Record::Lifecycle(Lifecycle::Fork { pid, parent, .. }) => {
+                    assert!(followed.contains(parent));
+                    followed.insert(*pid);
+                }
+                _ => {}
             });
         });
         if taken.is_err() {

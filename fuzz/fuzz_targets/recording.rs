@@ -6,8 +6,8 @@ use sampler::checksum::crc32c;
 use sampler::recording::{Header, RecordingWriter, read};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    // As a file, and as the body of a block under a right checksum, which chance would not find. The first byte says how
-    // many entries it is to have.
+    // As a file, and as the body of a block under a right checksum, which chance would not find.
+    // The first byte says how many entries it is to have.
     drop(read(data));
     let Some((&entries, body)) = data.split_first() else {
         return;

@@ -161,8 +161,8 @@ fn placed_settings(options: &Options) -> Result<Loaded, ConfigError> {
     Ok(placed(config::load(&paths)?, options))
 }
 
-/// What there is to go by where files are wrong, or absent. That keeps nobody from undoing, but the exit code says
-/// so: another state directory may have been meant.
+/// What there is to go by where files are wrong, or absent. That keeps nobody from undoing, but the
+/// exit code says so: another state directory may have been meant.
 fn without_files(options: &Options) -> Loaded {
     let (config, files) = (Config::default(), Vec::new());
     placed(Loaded { config, files }, options)

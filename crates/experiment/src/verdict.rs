@@ -10,7 +10,8 @@ const ALPHA: f64 = 0.05;
 /// The part of it that looks after every block take; the test at the end has the rest.
 const ALPHA_LOOKS: f64 = 0.01;
 
-/// The normal quantile of 80 %: with that probability an effect as large as the margin is to be found.
+/// The normal quantile of 80 %: with that probability an effect as large as the margin is to be
+/// found.
 const POWER: f64 = 0.8416;
 
 /// That and the one of 97.5 %.

@@ -15,7 +15,8 @@ use crate::real::{Handle, next};
 /// What a call ends with where there is no MPI to go on to: `MPI_ERR_OTHER` of all libraries.
 const NO_MPI: c_int = 16;
 
-/// Goes on to the next library's function of the same name, through which the exception of an error handler may come.
+/// Goes on to the next library's function of the same name, through which the exception of an error
+/// handler may come.
 macro_rules! go_on {
     ($name:ident, ($($arg:ident: $kind:ty),*)) => {{
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -414,7 +415,8 @@ fn bytes_of_each(state: &mut State, many: usize, kinds: usize, size: usize) -> O
     bytes.collect()
 }
 
-/// Whether a buffer is `MPI_IN_PLACE`: 1 or -1, or an address of the library, which is not told apart. 0 is
+/// Whether a buffer is `MPI_IN_PLACE`: 1 or -1, or an address of the library, which is not told
+/// apart. 0 is
 /// `MPI_BOTTOM`.
 const fn is_in_place(buffer: usize) -> bool {
     matches!(buffer, 1 | usize::MAX)

@@ -10,8 +10,8 @@ use libc::c_int;
 use crate::real::{Handle, Library, Table};
 use crate::row::{Note, Row, say};
 
-/// Types, communicators and windows that are remembered, each at a place by its handle. Two types that
-/// want the same take turns.
+/// Types, communicators and windows that are remembered, each at a place by its handle. Two types
+/// that want the same take turns.
 const PLACES: usize = 64;
 
 /// Persistent requests that are remembered; the messages of further ones are not seen.

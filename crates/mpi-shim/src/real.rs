@@ -40,8 +40,8 @@ fn symbol_in(from: *mut c_void, name: &CStr) -> Option<usize> {
     (!found.is_null()).then_some(found.addr())
 }
 
-/// Where MPI is if it came with a module that was loaded for itself, as Python does: such a library is
-/// next to none.
+/// Where MPI is if it came with a module that was loaded for itself, as Python does: such a library
+/// is next to none.
 fn apart() -> Option<*mut c_void> {
     /// What MPI has, and we have not.
     const MARK: &CStr = c"PMPI_Type_size";

@@ -9,11 +9,11 @@
 //! Pages follow once the choice is made, not while placements are tried: so a trial shows what threads gain by being
 //! near each other, and not yet what they gain when their memory has come.
 //!
-//! Trials move threads against all advice, that is what they are for; so the engine is not asked to want a
-//! gain of each move. A placement that is not in effect after [`PATIENCE`] windows, because the
-//! engine lets threads rest or somebody else moves them, is passed over, and so is one in which nothing
-//! is counted any more. A new round begins when tasks come or go, or when they may be elsewhere than
-//! before.
+//! Trials move threads against all advice, that is what they are for; so the engine is not asked to
+//! want a gain of each move. A placement that is not in effect after [`PATIENCE`] windows, because
+//! the engine lets threads rest or somebody else moves them, is passed over, and so is one in which
+//! nothing is counted any more. A new round begins when tasks come or go, or when they may be
+//! elsewhere than before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -374,7 +374,8 @@ fn the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// A hundred fixed seeds through every kind of fault, workload and policy, each policy with others each time.
+/// A hundred fixed seeds through every kind of fault, workload and policy, each policy with others
+/// each time.
 #[test]
 fn no_fault_breaks_a_rule() {
     let workloads = [
@@ -391,7 +392,8 @@ fn no_fault_breaks_a_rule() {
         .collect();
     for seed in 0..100_u64 {
         let number = usize::try_from(seed).unwrap();
-        // There are three times as many policies as workloads: by the number alone each would always have the same.
+        // There are three times as many policies as workloads: by the number alone each would
+        // always have the same.
         let round = number / policies.len();
         let faults = match Fault::ALL.get(number % 7) {
             Some(&fault) => Faults::NONE.with(fault),

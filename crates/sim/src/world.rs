@@ -105,7 +105,8 @@ pub struct World {
     /// Placement changed since rates were computed.
     stale: bool,
     pace: Vec<pace::Pace>,
-    /// What each controller is asked for, and by whom: a row for each thread, in bytes per nanosecond.
+    /// What each controller is asked for, and by whom: a row for each thread, in bytes per
+    /// nanosecond.
     controller_rate: Vec<f64>,
     asks: Vec<f64>,
     totals: Totals,
@@ -176,7 +177,8 @@ struct Journal {
 }
 
 impl World {
-    /// Whether the memory of its programs has room among addresses; without that there is no such world.
+    /// Whether the memory of its programs has room among addresses; without that there is no such
+    /// world.
     pub(crate) fn has_room(spec: &WorldSpec) -> bool {
         Space::has_room(&plan_of(spec))
     }

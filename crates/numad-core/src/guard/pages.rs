@@ -229,9 +229,9 @@ impl PageCase<'_> {
                 return granted;
             }
         }
-        // Else those that even out what is asked of nodes; beside what is known of these, such as stand
-        // for many pages with more users than are named. Threads that wait for each other get on as
-        // the one does that has all of it far, and that the others wait looks like work to the model.
+        // Else those that even out what is asked of nodes. Where the model had a say, only parts of
+        // memory with more users than are named, such as a heap: if threads go in step, all wait
+        // for those who have it far, and the model takes their waiting for work.
         let even = such(&|page, home, alike| {
             let saves = self.saves(page, EVENED * way(self.program, page, home));
             let everyones = alike && page.span > 1 && page.forgotten * 2 > page.weight();

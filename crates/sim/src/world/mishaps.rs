@@ -21,8 +21,8 @@ const RECORD_LOST: f64 = 0.3;
 const PROGRAM_ENDS: f64 = 0.2;
 
 impl World {
-    /// Draws what goes wrong in this step: in worlds of one seed the same, whatever was done there. Which
-    /// threads end comes last, since that depends on which there are.
+    /// Draws what goes wrong in this step: in worlds of one seed the same, whatever was done there.
+    /// Which threads end comes last, since that depends on which there are.
     pub(super) fn mishap(&mut self, records: &mut Vec<Record>) {
         self.lots = Random::new(self.mishaps.bits(), 9);
         if self.happens(Fault::Offline, OFFLINE_CHANCE) {

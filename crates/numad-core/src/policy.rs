@@ -283,10 +283,20 @@ impl Page {
     /// Whether it is everyone's, and names but few of them: if those who are not remembered use it
     /// as those who are do, half of so many tasks use it or more. Where the few are who are
     /// remembered says nothing of where it belongs then.
+    ///
+    /// One who uses it a hundred times as often as three others is not four who do.
     #[must_use]
     pub fn is_everyones(&self, tasks: usize) -> bool {
-        let known = self.accessors().len() as f64;
-        self.forgotten > 0 && known * 2.0 >= self.remembered() * tasks as f64
+        if self.forgotten == 0 {
+            return false;
+        }
+        let squares = self.users().map(|(_, weight)| weight * weight);
+        let squares: f64 = squares.sum();
+        let known = match self.weight() as f64 {
+            all if squares > 0.0 => all * all / squares,
+            _ => self.accessors().len() as f64,
+        };
+        known * 2.0 >= self.remembered() * tasks as f64
     }
 }
 
@@ -546,5 +556,45 @@ impl fmt::Display for Veto {
             Self::Shared => "shared with others, or part of a file",
             Self::Kernel => "the kernel's balancing moves it",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page whose users have these weights, and of whose uses so many are nobody's.
+    fn used(weights: [u32; ACCESSORS_MAX], forgotten: u64) -> Page {
+        Page {
+            key: PageKey {
+                space: SpaceId(1),
+                page: 1,
+            },
+            slot: 0,
+            home: Some(0),
+            recent: [0, 1, 2, 3].map(|task: u32| Accessor {
+                task,
+                weight: weights[task as usize],
+            }),
+            accessor_count: 4,
+            samples: 100,
+            forgotten,
+            span: 1,
+        }
+    }
+
+    #[test]
+    fn few_who_use_a_page_alike_are_half_of_few_tasks() {
+        assert!(used([250; 4], 10).is_everyones(7));
+        assert!(!used([250; 4], 10).is_everyones(9));
+        assert!(used([250; 4], 900).is_everyones(64));
+        assert!(!used([250; 4], 0).is_everyones(7), "all are named");
+    }
+
+    #[test]
+    fn strays_make_nobody_s_page_everyones() {
+        assert!(!used([970, 8, 8, 8], 6).is_everyones(7));
+        assert!(!used([970, 8, 8, 8], 6).is_everyones(3));
+        assert!(used([1, 0, 0, 0], 1).is_everyones(64));
     }
 }

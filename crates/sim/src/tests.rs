@@ -268,6 +268,20 @@ fn where_bandwidth_is_unknown_threads_are_not_gathered_on_a_few_nodes() {
     }
 }
 
+/// A few samples name the wrong thread. They made four users of memory that one had for himself, and
+/// four are half of seven.
+#[test]
+fn memory_of_one_thread_is_not_spread_for_the_sake_of_strays() {
+    for seed in 1..4 {
+        let mut scenario = scenario("16x2@10,22", "all-shared", "auto", seed);
+        scenario.threads = Some(7);
+        scenario.conditions.memory = "2M".parse().unwrap();
+        scenario.bandwidth = Bandwidth::Unknown;
+        let gain = report(&scenario).gain_percent();
+        assert!(gain > -3.0, "seed {seed}: {gain:.1} %");
+    }
+}
+
 /// Each thread has four samples between two clearings, and of what it shares with its partner one of
 /// the two is seen each time. 40 s were not enough when half of that was forgotten with each window.
 #[test]

@@ -512,7 +512,16 @@ impl World {
     }
 
     fn touch_pages(&mut self, region: usize, pages: Range<u64>, from: usize) {
-        for gap in self.regions[region].homes.gaps(self.units(region, pages)) {
+        for gap in self.regions[region].homes.gaps(pages) {
+            for (region, pages) in self.units(region, gap) {
+                self.fill(region, pages, from);
+            }
+        }
+    }
+
+    /// Gives pages without a home one as near to a node as there is memory.
+    fn fill(&mut self, region: usize, pages: Range<u64>, from: usize) {
+        for gap in self.regions[region].homes.gaps(pages) {
             let mut left = gap;
             while !left.is_empty()
                 && let Some(node) = self.nearest_memory(from)
@@ -529,12 +538,32 @@ impl World {
         }
     }
 
-    /// The pages of a region that are in one unit of memory with some of these: all huge pages they lie
-    /// in, as far as the region goes.
-    fn units(&self, region: usize, pages: Range<u64>) -> Range<u64> {
-        let (unit, most) = (self.conditions.unit_pages(), self.regions[region].present);
-        let end = pages.end.next_multiple_of(unit).min(most);
-        (pages.start / unit * unit).min(end)..end
+    /// The pages that are in one unit of memory with some of these: all huge pages they lie in, also
+    /// those of regions that are dealt out in turn with this one.
+    fn units(&self, region: usize, pages: Range<u64>) -> Vec<(usize, Range<u64>)> {
+        let unit = self.conditions.unit_pages();
+        if unit == 1 {
+            return vec![(region, pages)];
+        }
+        let step = self.plan.regions[region]
+            .lane
+            .map_or(pages.end, |lane| lane.pages);
+        let mut runs = Vec::new();
+        let mut done = 0;
+        let mut at = pages.start;
+        while at < pages.end {
+            let end = pages.end.min((at / step + 1) * step);
+            let number = |page| self.space.number(&self.plan, region, page);
+            let first = number(at) / unit * unit;
+            let last = (number(end - 1) + 1).next_multiple_of(unit);
+            runs.extend(self.space.runs(&self.plan, first.max(done)..last));
+            (at, done) = (end, last.max(done));
+        }
+        for (region, pages) in &mut runs {
+            pages.end = pages.end.min(self.regions[*region].present);
+        }
+        runs.retain(|(_, pages)| !pages.is_empty());
+        runs
     }
 
     fn nearest_memory(&self, from: usize) -> Option<usize> {

@@ -10,10 +10,12 @@
 //! local and nothing moved, up to every 60 s. A program of more than 256 MiB takes several scans for a
 //! pass, at most ten a second, and each scan takes some of every piece of memory: since 6.4 threads scan
 //! what they use themselves. Groups of threads are not kept, and pages that are shared are not spread
-//! over a group's nodes. In a piece of more than 1,024 pages neighbours have their faults together.
+//! over a group's nodes. In a piece of more than 1,024 pages neighbours have their faults together, and
+//! all that lies in a huge page has.
 
 use std::ops::Range;
 
+use super::space::pages_from_first;
 use super::{PAGE_BYTES, World};
 use crate::conditions::Conditions;
 use crate::random::Random;
@@ -27,6 +29,9 @@ pub(super) struct Balancing {
     /// Faults of each thread on pages of each node.
     faults: Vec<f64>,
     nodes: usize,
+    /// Of the regions that lie in the same pages, which have their faults together: those that are dealt
+    /// out in turn in huge pages. Any other stands alone.
+    together: Vec<Range<usize>>,
     /// Node of the last fault on each grain, by region.
     last: Vec<Vec<Option<u16>>>,
     /// Pages of a grain, by region.
@@ -88,16 +93,28 @@ impl Balancing {
             pass: Pass::default(),
         };
         let unit = conditions.unit_pages();
+        let regions = || plan.regions.iter().enumerate();
+        let together = regions().map(|(at, region)| match &region.lane {
+            Some(lane) if unit > 1 => at - lane.at..at - lane.at + lane.of,
+            _ => at..at + 1,
+        });
+        let together: Vec<Range<usize>> = together.collect();
+        let pages = regions().map(|(at, region)| match together[at].len() {
+            1 => region.pages,
+            _ => pages_from_first(region),
+        });
+        let pages: Vec<u64> = pages.collect();
         let grain = |pages: u64| pages.div_ceil(GRAINS_MAX).next_multiple_of(unit);
-        let grains: Vec<u64> = plan.regions.iter().map(|one| grain(one.pages)).collect();
-        let last = plan.regions.iter().zip(&grains).map(|(region, &grain)| {
-            let count = usize::try_from(region.pages.div_ceil(grain)).unwrap_or(usize::MAX);
+        let grains: Vec<u64> = pages.iter().map(|&pages| grain(pages)).collect();
+        let last = pages.iter().zip(&grains).map(|(pages, &grain)| {
+            let count = usize::try_from(pages.div_ceil(grain)).unwrap_or(usize::MAX);
             vec![None; count]
         });
         Self {
             scans: vec![first; plan.programs()],
             faults: vec![0.0; plan.threads.len() * nodes],
             nodes,
+            together,
             last: last.collect(),
             grains,
             random: Random::new(seed, 4),
@@ -173,9 +190,16 @@ impl World {
                 }
             }
         }
+        let mut last = None;
         for region in self.in_use[program].clone() {
-            let weights = self.use_of(region);
-            let (present, pages) = (self.regions[region].present, balancing.grains[region]);
+            let together = balancing.together[region].clone();
+            let first = together.start;
+            if last.replace(first) == Some(first) {
+                continue;
+            }
+            let weights = self.use_of(together.clone());
+            let present: u64 = together.map(|one| self.regions[one].present).sum();
+            let pages = balancing.grains[first];
             let grains = present.div_ceil(pages);
             for grain in grains * scan / scans..grains * (scan + 1) / scans {
                 let Some(thread) = drawn(&weights, &mut balancing.random) else {
@@ -183,7 +207,7 @@ impl World {
                 };
                 let run = grain * pages..((grain + 1) * pages).min(present);
                 let early = done < EARLY_PASSES;
-                self.fault_grain(balancing, (region, run), (thread, early), &mut pass);
+                self.fault_grain(balancing, (first, run), (thread, early), &mut pass);
             }
         }
         balancing.scans[program].pass = pass;
@@ -198,17 +222,29 @@ impl World {
         pass: &mut Pass,
     ) {
         let grain = usize::try_from(pages.start / balancing.grains[region]).unwrap_or(usize::MAX);
-        let homes: Vec<(Range<u64>, u16)> = self.regions[region].homes.within(pages).collect();
+        let runs = match balancing.together[region].len() {
+            1 => vec![(region, pages)],
+            _ => {
+                let first = self.space.number(&self.plan, region, 0);
+                let numbers = first + pages.start..first + pages.end;
+                self.space.runs(&self.plan, numbers)
+            }
+        };
+        let homes = runs.into_iter().flat_map(|(region, pages)| {
+            let homes = self.regions[region].homes.within(pages);
+            homes.map(move |(run, home)| (region, run, home))
+        });
+        let homes: Vec<(usize, Range<u64>, u16)> = homes.collect();
         if homes.is_empty() {
             return;
         }
         let node = self.threads[thread].node;
         let here = u16::try_from(node).ok();
         let last = std::mem::replace(&mut balancing.last[region][grain], here);
-        for (run, home) in homes {
+        for (region, run, home) in homes {
             let (home, count) = (usize::from(home), run.end - run.start);
-            let units = count.div_ceil(self.conditions.unit_pages());
-            self.threads[thread].stall_ns += HINT_FAULT_NS * units as f64;
+            let units = count as f64 / self.conditions.unit_pages() as f64;
+            self.threads[thread].stall_ns += HINT_FAULT_NS * units;
             balancing.faults[thread * balancing.nodes + home] += count as f64;
             pass.faults += count;
             if home == node {
@@ -225,16 +261,18 @@ impl World {
         }
     }
 
-    /// Live users of a region and how much of their time goes there, added up from the first.
-    fn use_of(&self, region: usize) -> Vec<(usize, f64)> {
+    /// Live users of regions and how much of their time goes there, added up from the first.
+    fn use_of(&self, regions: Range<usize>) -> Vec<(usize, f64)> {
         let uses = &self.plan.phases[self.phase].uses;
         let mut sum = 0.0;
         let mut users = Vec::new();
-        for &user in &self.regions[region].users {
-            if self.threads[user].alive {
-                let parts = uses[user].iter().filter(|(one, _)| *one == region);
-                sum += parts.map(|(_, part)| part).sum::<f64>();
-                users.push((user, sum));
+        for region in regions {
+            for &user in &self.regions[region].users {
+                if self.threads[user].alive {
+                    let parts = uses[user].iter().filter(|(one, _)| *one == region);
+                    sum += parts.map(|(_, part)| part).sum::<f64>();
+                    users.push((user, sum));
+                }
             }
         }
         users

@@ -268,13 +268,7 @@ impl World {
     /// Moves the unit of memory that a page lies in, which is whole on one node; false where there is no
     /// room for it.
     fn move_unit(&mut self, (region, page): (usize, u64), to: usize) -> bool {
-        let unit = self.conditions.unit_pages();
-        let number = self.space.number(&self.plan, region, page) / unit * unit;
-        let mut runs = self.space.runs(&self.plan, number..number + unit);
-        for (region, pages) in &mut runs {
-            pages.end = pages.end.min(self.regions[*region].present);
-        }
-        runs.retain(|(_, pages)| !pages.is_empty());
+        let runs = self.units(region, page..page + 1);
         let pages: u64 = runs.iter().map(|(_, pages)| pages.end - pages.start).sum();
         if self.free_bytes(to) < pages * PAGE_BYTES {
             return false;

@@ -161,7 +161,7 @@ fn lane(plan: &RegionPlan) -> usize {
 }
 
 /// Pages from the first of a region to the last of all that lie between each other.
-fn pages_from_first(plan: &RegionPlan) -> u64 {
+pub(super) fn pages_from_first(plan: &RegionPlan) -> u64 {
     match plan.lane {
         None => plan.pages,
         Some(lane) => plan.pages.next_multiple_of(lane.pages) * lane.of as u64,

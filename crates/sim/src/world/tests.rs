@@ -487,6 +487,32 @@ fn size_changes_nothing_but_addresses_while_nothing_moves() {
     }
 }
 
+/// Pieces of several threads lie in each, and whoever touches or moves one takes the others with it.
+#[test]
+fn a_huge_page_is_whole_on_one_node() {
+    let mut spec = sized("strided", "8M", true);
+    spec.conditions.touch = crate::conditions::Touch::Own;
+    let world = World::new(&spec);
+    spec.balancing = true;
+    let mut balanced = World::new(&spec);
+    run(&mut balanced, 4001);
+    assert!(balanced.totals().page_moves > 0);
+    for world in [&world, &balanced] {
+        let unit = world.conditions.unit_pages();
+        for (_, numbers) in world.space.pieces() {
+            for first in numbers.step_by(512) {
+                let runs = world.space.runs(&world.plan, first..first + unit);
+                let homes = runs.into_iter().flat_map(|(region, pages)| {
+                    let homes = world.regions[region].homes.within(pages);
+                    homes.map(|(_, home)| home)
+                });
+                let homes: std::collections::BTreeSet<u16> = homes.collect();
+                assert_eq!(homes.len(), 1, "{first:x}: {homes:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_program_has_as_much_memory_in_huge_pages_as_in_small_ones() {
     let resident = |huge| {

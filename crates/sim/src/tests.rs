@@ -7,7 +7,7 @@ use numad_core::policy::{PageKey, SpaceId};
 use numad_core::{AttachOptions, Bind, Policy, Program, Proposal, Reason, Time};
 use topology::CpuSet;
 
-use crate::conditions::{Conditions, Source};
+use crate::conditions::{Conditions, Source, Touch};
 use crate::driver::{self, Setup};
 use crate::fault::{Fault, Faults};
 use crate::random::Random;
@@ -298,6 +298,23 @@ fn memory_in_huge_pages_comes_together_soon() {
         scenario.threads = None;
         let gain = report(&scenario).gain_percent();
         assert!(gain > least, "{workload}: {gain:.1} %");
+    }
+}
+
+/// Each huge page has pieces of all threads in it, and goes whole: to each in turn, without end, when
+/// pieces of it were decided about.
+#[test]
+fn what_lies_in_one_huge_page_goes_once() {
+    for workload in ["strided", "all-shared"] {
+        let mut scenario = scenario("4x4@10,21", workload, "auto", 1);
+        scenario.conditions.memory = "32M".parse().unwrap();
+        scenario.conditions.huge = true;
+        scenario.conditions.touch = Touch::One;
+        let report = report(&scenario);
+        let gain = report.gain_percent();
+        assert!(gain > 30.0, "{workload}: {gain:.1} %");
+        let moves = report.outcome.page_moves;
+        assert!(moves < 16 * (32 << 8) * 2, "{workload}: {moves} pages");
     }
 }
 

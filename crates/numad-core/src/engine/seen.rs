@@ -19,6 +19,7 @@ use crate::tables::Seat;
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
 use crate::tables::forest::{Forest, Point, SAMPLE};
+use crate::tables::large::LargePages;
 use crate::tables::pages::{PageTable, Tag};
 use crate::tables::paper::Paper;
 use crate::tables::seats::Seats;
@@ -80,6 +81,8 @@ pub(super) struct Seen {
     said: Talk,
     /// Samples by page and thread, for blocks of memory that are used alike.
     forest: Forest,
+    /// Pages that move as one, where memory is decided about by blocks.
+    large: LargePages,
     /// How its memory lasted with those who used it: in windows before, and in this one.
     lasted: Lasting,
     lasts: Option<Lasting>,
@@ -165,6 +168,7 @@ impl Seen {
             messages: Messages::default(),
             said: Talk::default(),
             forest: Forest::default(),
+            large: LargePages::new(limits.page_bytes.trailing_zeros()),
             lasted: Lasting::default(),
             lasts: None,
             unseen: Unseen::default(),
@@ -454,7 +458,10 @@ impl Seen {
     pub(super) fn set_homes(&mut self, space: SpaceId, pages: Range<u64>, home: Option<u16>) {
         if let Some(local) = self.spaces.local_of(space) {
             let tags = pages.filter_map(|page| Tag::new(local, page));
-            tags.for_each(|tag| self.pages.set_home(tag, home));
+            tags.for_each(|tag| {
+                self.pages.set_home(tag, home);
+                self.large.set_home(tag, home);
+            });
         }
     }
 
@@ -521,6 +528,7 @@ impl Seen {
             self.forest.fade();
             self.lasted.take(lasts.unwrap_or_default());
         }
+        self.large.retain(self.forest.points());
         self.comm.forget(seats);
         match fade {
             true => self.comm.roll(),

@@ -28,6 +28,7 @@ use std::ops::Range;
 use super::Seat;
 use super::bits::Bits;
 use super::grain::{Grain, Grains};
+use super::large::LargePages;
 use super::pages::{PAGE_BITS, Tag};
 use crate::evidence::ln;
 
@@ -78,6 +79,11 @@ impl Point {
     /// Those before, faded.
     pub(crate) const fn past(self) -> u16 {
         self.past
+    }
+
+    /// Has it be of another page.
+    pub(super) const fn be_of(&mut self, tag: Tag) {
+        self.tag = tag.word();
     }
 
     /// All samples of it, faded.
@@ -221,6 +227,25 @@ impl Forest {
     /// Samples by page and thread, in this order.
     pub(crate) fn points(&self) -> &[Point] {
         &self.points
+    }
+
+    /// Brings in what was noted, each sample of a small page as one of the large page that this is
+    /// part of.
+    pub(crate) fn gather(&mut self, large: &LargePages) {
+        self.settle();
+        if large.is_empty() || !large.gather(&mut self.points) {
+            return;
+        }
+        self.points
+            .sort_unstable_by_key(|point| (point.tag, point.seat));
+        self.points.dedup_by(|next, kept| {
+            let same = (next.tag, next.seat) == (kept.tag, kept.seat);
+            if same {
+                kept.live = kept.live.saturating_add(next.live);
+                kept.past = kept.past.saturating_add(next.past);
+            }
+            same
+        });
     }
 
     /// Brings in what was noted, and tells the best partition into blocks, by page, for so many

@@ -6,6 +6,7 @@ pub(crate) mod comm;
 pub(crate) mod forest;
 pub(crate) mod grain;
 pub(crate) mod index;
+pub(crate) mod large;
 pub(crate) mod pages;
 pub(crate) mod paper;
 pub(crate) mod ranges;

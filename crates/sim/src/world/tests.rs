@@ -506,7 +506,7 @@ fn a_huge_page_is_whole_on_one_node() {
                     let homes = world.regions[region].homes.within(pages);
                     homes.map(|(_, home)| home)
                 });
-                let homes: std::collections::BTreeSet<u16> = homes.collect();
+                let homes: BTreeSet<u16> = homes.collect();
                 assert_eq!(homes.len(), 1, "{first:x}: {homes:?}");
             }
         }

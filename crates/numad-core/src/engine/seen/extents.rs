@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::tables::forest::{Block, Point, border};
 use crate::tables::grain::Grain;
+use crate::tables::large::LargePages;
 use crate::tables::ranges::{cut, join, without};
 
 /// How many times as wide as the gaps around it, or as half of all gaps of its block, one may be to
@@ -38,8 +39,17 @@ impl Extents {
         all: &[Point],
         (block, grain): (&Block<'_>, Grain),
         foreign: &[Range<u64>],
+        large: &LargePages,
     ) -> Range<usize> {
-        let filled = self.fill(all, block, grain);
+        let begin = self.fill(all, block, grain).start;
+        if !large.is_empty() {
+            let sampled = all[block.points.clone()].iter().map(|point| point.tag());
+            let whole = sampled.filter(|&tag| large.home(tag).is_some());
+            let whole = whole.map(|tag| tag.page()..large.last(tag).page() + 1);
+            self.ranges.extend(whole);
+            join(&mut self.ranges, begin);
+        }
+        let filled = begin..self.ranges.len();
         let (first, end) = (
             self.ranges[filled.start].start,
             self.ranges[filled.end - 1].end,

@@ -5,7 +5,8 @@
 //! samples, and each piece, or the part of it that is on one node, is one [`Page`] to the policy:
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
 //! is all its pages, whether anybody has seen them or not ([`super::extents`]). A block of which it
-//! says nothing who uses it now ([`super::lasting`]) is used by everyone.
+//! says nothing who uses it now ([`super::lasting`]) is used by everyone. Large pages, which move as
+//! one, never stand for themselves, and no piece is smaller than they are ([`crate::tables::large`]).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::figures::{rounded, whole};
 use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, Program, Task};
 use crate::tables::bits::Bits;
 use crate::tables::comm::CommTable;
-use crate::tables::forest::{Block, Point, SAMPLE};
+use crate::tables::forest::{Block, Blocks, Point, SAMPLE};
 use crate::tables::grain::Grain;
 use crate::tables::pages::Tag;
 use crate::tables::ranges::{count, cut, join, without};
@@ -58,7 +59,7 @@ pub(in crate::engine) struct Pieces {
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Known {
-    /// The first and last page that was sampled.
+    /// The first and last page that was sampled, with all of a large one.
     first: Tag,
     last: Tag,
     /// Where its users are.
@@ -186,18 +187,12 @@ impl Seen {
     ) {
         let sit = |(_, hot, _): &(u32, &Hot, &Record)| hot.seat.is_some();
         let seats = self.tasks.iter().filter(sit).count();
+        self.forest.gather(&self.large);
         let blocks = self.forest.blocks(seats);
         self.blocks = blocks.len();
         *found = Pieces::default();
         self.comm.forget_inferred();
-        let mut extents = Extents::default();
-        let points = self.forest.points();
-        let places = blocks.iter().map(|block| {
-            let first = points[block.points.start].tag();
-            let foreign = self.shares.foreign(first.space());
-            extents.add(points, (&block, blocks.grain(first)), foreign)
-        });
-        let places: Vec<Range<usize>> = places.collect();
+        let (extents, places) = self.extents(&blocks);
         let most = u64::from(self.thin.most() / PIECE_SAMPLES);
         found.pages = count(&extents.ranges);
         let least = found.pages.div_ceil(most);
@@ -223,7 +218,7 @@ impl Seen {
             let lasts = self.lasted.learn(&mut learned, told, &nodes) || !self.by_blocks;
             found.blocks.push(Known {
                 first: points[0].tag(),
-                last: points[points.len() - 1].tag(),
+                last: self.large.last(points[points.len() - 1].tag()),
                 users: match lasts {
                     true => positions.users(&block, &mut found.users),
                     false => everyone.clone(),
@@ -232,6 +227,7 @@ impl Seen {
                 is_apart: apart,
                 is_cut: bits > 0,
                 is_dealt: block.users.len() == 1
+                    && self.large.home(points[0].tag()).is_none()
                     && blocks.grain(points[0].tag()) != Grain::default(),
                 lasts,
             });
@@ -257,6 +253,20 @@ impl Seen {
         found.users = users;
     }
 
+    /// The memory of blocks as far as it is likely to be there, and which of it is whose.
+    fn extents(&self, blocks: &Blocks) -> (Extents, Vec<Range<usize>>) {
+        let mut extents = Extents::default();
+        let points = self.forest.points();
+        let places = blocks.iter().map(|block| {
+            let first = points[block.points.start].tag();
+            let foreign = self.shares.foreign(first.space());
+            let grain = blocks.grain(first);
+            extents.add(points, (&block, grain), foreign, &self.large)
+        });
+        let places = places.collect();
+        (extents, places)
+    }
+
     /// Writes down pages that stand for themselves, before the others.
     fn fill_single(
         &self,
@@ -268,7 +278,9 @@ impl Seen {
         self.pages.each_outside(&found.inside, |slot, tag, entry| {
             let block = found.block(tag);
             let space = self.spaces.at(tag.space());
-            let Some(space) = space.filter(|_| block.is_none_or(|block| !block.is_cut)) else {
+            let is_whole = self.by_blocks && entry.is_large();
+            let stands = !is_whole && block.is_none_or(|block| !block.is_cut);
+            let Some(space) = space.filter(|_| stands) else {
                 return;
             };
             let key = PageKey {
@@ -373,7 +385,12 @@ impl Seen {
         if !self.by_blocks {
             return 0;
         }
-        let bits = |pages: u64| pages.next_power_of_two().trailing_zeros();
+        let points = &self.forest.points()[block.points.clone()];
+        let large = points
+            .iter()
+            .any(|point| self.large.home(point.tag()).is_some());
+        let least_bits = if large { self.large.bits() } else { 0 };
+        let bits = |pages: u64| pages.next_power_of_two().trailing_zeros().max(least_bits);
         let pages = count(extents);
         let samples = block.samples().max(1);
         let asked = pages.saturating_mul(u64::from(PIECE_SAMPLES) * u64::from(SAMPLE));
@@ -383,7 +400,7 @@ impl Seen {
         let is_of_all = finest < coarse
             && users > ACCESSORS_MAX
             && users * 2 >= seats
-            && is_mixed(&self.forest.points()[block.points.clone()], samples, coarse);
+            && is_mixed(points, samples, coarse);
         if is_of_all { finest } else { coarse }
     }
 
@@ -461,21 +478,31 @@ impl Seen {
             let tag = point.tag();
             let place = match last {
                 Some((same, place)) if same == tag => place,
-                _ => self.pages.place(tag),
+                _ => self.place(tag, &mut found.inside),
             };
             last = Some((tag, place));
             let Some(place) = place else {
                 continue;
             };
-            found.inside.insert(place.slot as usize);
-            (*known, *is_large) = (place.home, place.is_large);
-            if let (true, Some(home)) = (may_be, place.home)
+            (*known, *is_large) = place;
+            if let (true, Some(home)) = (may_be, *known)
                 && let Some(node) = nodes.of(point.seat())
             {
                 counts.put(node, usize::from(home), point.samples());
             }
         }
         may_be && counts.is_sure()
+    }
+
+    /// Where a page is, as far as that is known, and whether it is a large one. Small ones are noted
+    /// that are tracked.
+    fn place(&self, tag: Tag, inside: &mut Bits) -> Option<(Option<u16>, bool)> {
+        if let Some(home) = self.large.home(tag) {
+            return Some((home, true));
+        }
+        let place = self.pages.place(tag)?;
+        inside.insert(place.slot as usize);
+        Some((place.home, place.is_large))
     }
 
     /// Looks at where the sampled pages of a piece are; samples on pages of which that is not

@@ -43,7 +43,7 @@ impl Engine {
                     page,
                     pid: place.pid,
                     address: place.page << seen.page_shift,
-                    with_size: seen.of_faults,
+                    with_size: seen.by_blocks,
                 })
             })
             .collect()

@@ -5,6 +5,7 @@
 //! next to those it would seem to do nothing. Where a program has both, a sample of a large page
 //! counts as many as there are small ones in it. That makes nothing surer: it is one sample still.
 
+use crate::tables::large::bits_in_large;
 use crate::tables::pages::PageTable;
 
 /// What a sample counts, one of a page that is as small as the program's smallest being 1.
@@ -32,9 +33,7 @@ impl Sizes {
         if large <= 0.0 || small <= 0.0 {
             return Self::default();
         }
-        // A table of the kernel's has a word for each page, and a large page takes the place of one
-        // table.
-        let times = f64::from((1_u32 << shift) / (u64::BITS / u8::BITS));
+        let times = f64::from(1_u32 << bits_in_large(shift));
         Self {
             large: times,
             mean: (large * times + small) / (large + small),

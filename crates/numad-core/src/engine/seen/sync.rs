@@ -149,7 +149,8 @@ impl Seen {
             if let Some(tag) = local.and_then(|local| Tag::new(local, page.page)) {
                 let position = node.and_then(|node| topology.position(node));
                 let home = position.and_then(|position| u16::try_from(position).ok());
-                self.pages.set_place(tag, home, is_large && self.of_faults);
+                self.pages.set_place(tag, home, is_large);
+                self.large.learn(tag, home, is_large && self.by_blocks);
                 self.window.nowhere += u64::from(node.is_none());
             }
         }

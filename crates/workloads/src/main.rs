@@ -84,7 +84,11 @@ fn nodes(text: &str) -> Result<Nodes, String> {
                 let number = text.parse::<usize>().ok().filter(|cpu| *cpu < 1024);
                 number.ok_or_else(|| format!("`{node}` is no range of processors"))
             };
-            Ok((number(first)?..=number(last)?).collect())
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(format!("`{node}` is no range of processors"));
+            }
+            Ok((first..=last).collect())
         })
         .collect()
 }
@@ -130,6 +134,14 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    #[test]
+    fn a_range_of_processors_goes_up() {
+        assert_eq!(nodes("0-1/3"), Ok(vec![vec![0, 1], vec![3]]));
+        for wrong in ["", "1-0", "0-", "0-1/", "0-1024", "a"] {
+            nodes(wrong).unwrap_err();
+        }
+    }
 
     #[test]
     fn what_documents_show_is_a_command() {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Barrier, Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,11 +57,9 @@ struct Shared {
     phase: AtomicU64,
     stop: AtomicBool,
     rounds: Vec<AtomicU64>,
-    /// Told after every round of a thread that others wait for.
-    stepped: (Mutex<()>, Condvar),
+    /// Threads that are ready for their first round; told then, and after every round of a thread that others wait for.
+    stepped: (Mutex<usize>, Condvar),
     tids: Vec<AtomicI32>,
-    /// Where threads wait for each other before the first round.
-    start: Barrier,
 }
 
 /// Runs a workload and writes what is true about it to `out`:
@@ -86,16 +84,8 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
         return processes::run(&options, out);
     }
     let plan = options.kind.plan(options.threads, options.seed, 0);
-    let shared = Shared {
-        regions: map_regions(&options, &plan.eighths)?,
-        phase: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-        rounds: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
-        stepped: (Mutex::new(()), Condvar::new()),
-        tids: (0..options.threads).map(|_| AtomicI32::new(0)).collect(),
-        start: Barrier::new(options.threads),
-        options,
-    };
+    let regions = map_regions(&options, &plan.eighths)?;
+    let shared = Shared::new(options, regions);
     let options = &shared.options;
     if options.kind.is_prepared() && options.oracle.is_empty() {
         shared
@@ -113,10 +103,29 @@ pub fn run(options: Options, out: &mut dyn Write) -> io::Result<()> {
                 .map(drop)
         });
         let ended = started.and_then(|()| watch(&shared, out));
-        shared.stop.store(true, Ordering::Relaxed);
-        wait_for(&shared, 0, |_| false);
+        shared.end();
         ended
     })
+}
+
+impl Shared {
+    fn new(options: Options, regions: Vec<Region>) -> Self {
+        Self {
+            regions,
+            phase: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            rounds: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
+            stepped: (Mutex::new(0), Condvar::new()),
+            tids: (0..options.threads).map(|_| AtomicI32::new(0)).collect(),
+            options,
+        }
+    }
+
+    /// Ends all threads, those that wait too.
+    fn end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        wait_for(self, 0, |_| false);
+    }
 }
 
 fn map_regions(options: &Options, eighths: &[usize]) -> io::Result<Vec<Region>> {
@@ -151,10 +160,10 @@ fn work(shared: &Shared, index: usize) {
     if !options.oracle.is_empty() {
         settle(shared, &plan, index);
         touch_own(shared, &plan, index);
-        shared.start.wait();
+        wait_for_all(shared);
     } else if plan.touchers.iter().any(Option::is_some) {
         touch_first(shared, &plan, index);
-        shared.start.wait();
+        wait_for_all(shared);
     }
     let mut walk = Walk::new(options, shared.regions.len(), index);
     while !shared.stop.load(Ordering::Relaxed) {
@@ -180,6 +189,17 @@ fn work(shared: &Shared, index: usize) {
         if let Some(step) = plan.steps[index] {
             wait_for(shared, round, |other| plan.steps[other] == Some(step));
         }
+    }
+}
+
+/// Waits until all threads are ready for their first round. When one cannot be started, they stop.
+fn wait_for_all(shared: &Shared) {
+    let (lock, told) = &shared.stepped;
+    let mut ready = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    *ready += 1;
+    told.notify_all();
+    while !shared.stop.load(Ordering::Relaxed) && *ready < shared.options.threads {
+        ready = told.wait(ready).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
@@ -424,6 +444,8 @@ const fn kind_name(kind: Kind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, mpsc};
+
     use super::*;
     use crate::memory::Pages;
 
@@ -447,6 +469,33 @@ mod tests {
         assert!(lines[0].starts_with("workload pairs pid "), "{told}");
         assert_eq!(lines[1].split(' ').count(), 5, "{told}");
         assert_eq!(lines[2].matches('+').count(), 2, "{told}");
+    }
+
+    #[test]
+    fn threads_do_not_wait_for_one_that_cannot_be_started() {
+        let options = Options {
+            kind: Kind::Pairs,
+            threads: 2,
+            region_kib: 4,
+            length: None,
+            phase: Duration::from_secs(1),
+            seed: 7,
+            release_rounds: 0,
+            layout: Layout::default(),
+            oracle: Vec::new(),
+        };
+        let shared = Arc::new(Shared::new(options, Vec::new()));
+        let (say, ended) = mpsc::channel();
+        let first = Arc::clone(&shared);
+        thread::spawn(move || {
+            wait_for_all(&first);
+            say.send(()).unwrap();
+        });
+        while *shared.stepped.0.lock().unwrap() == 0 {
+            thread::yield_now();
+        }
+        shared.end();
+        ended.recv_timeout(Duration::from_secs(10)).unwrap();
     }
 
     #[test]

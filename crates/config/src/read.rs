@@ -86,6 +86,10 @@ impl<'a> Reader<'a> {
                 (Some(_), _) => {
                     self.problem(line, &format!("`{name}` must be a section: `[{name}]`"));
                 }
+                (None, _) if name == POLICY_SECTION => {
+                    let text = format!("`{name}` must be sections: `[{name}.NAME]`");
+                    self.problem(line, &text);
+                }
                 (None, DeValue::Table(_)) => self.problem(line, &self.unknown_section(name)),
                 (None, _) => {
                     let hint = self.home_of(name, "");
@@ -169,20 +173,21 @@ impl<'a> Reader<'a> {
                 return None;
             }
         };
-        let quoted = match &value {
+        let expected = spec.expectation();
+        let better = match (&value, typed) {
             // As it stands between quotation marks it would be right.
-            SettingValue::Text(text) if spec.parse(text).is_ok() => Some(text.clone()),
+            (SettingValue::Text(text), _) if spec.parse(text).is_ok() => Some(format!(
+                "is the text `\"{text}\"`, must be {expected}; leave the quotation marks out"
+            )),
+            // Else 5.0 would be called `5`, which is a whole number.
+            (_, DeValue::Float(number)) => {
+                Some(format!("is `{}`, must be {expected}", number.as_str()))
+            }
             _ => None,
         };
         spec.check(value)
             .map_err(|error| {
-                let reason = match quoted {
-                    Some(text) => format!(
-                        "is the text `\"{text}\"`, must be {}; leave the quotation marks out",
-                        spec.expectation()
-                    ),
-                    None => error.reason,
-                };
+                let reason = better.unwrap_or(error.reason);
                 self.problem(line, &format!("setting `{full}` {reason}"));
             })
             .ok()

@@ -260,7 +260,7 @@ fn wrong_values_are_refused_with_what_would_be_right() {
     );
     refused(
         "[engine]\ninterval_factor = nan\n",
-        "f0:2: setting `engine.interval_factor` is `NaN`, must be a number from 1.05 to 16",
+        "f0:2: setting `engine.interval_factor` is `nan`, must be a number from 1.05 to 16",
     );
     refused(
         "[engine]\nhold_ms = 99999999999999999999\n",
@@ -307,6 +307,19 @@ fn a_text_where_a_number_belongs_is_told_of_its_quotation_marks() {
     refused(
         "[daemon]\nlog_level = true\n",
         "f0:2: setting `daemon.log_level` is `true`, must be one of error, warn, info, debug",
+    );
+}
+
+#[test]
+fn a_number_is_shown_as_it_is_written() {
+    refused(
+        "[engine]\nhold_ms = 5.0\n[limits]\nuser_connections_max = 1e3\n",
+        "f0:2: setting `engine.hold_ms` is `5.0`, must be a whole number from 0 to 3600000\n\
+         f0:4: setting `limits.user_connections_max` is `1e3`, must be a whole number from 1 to 1024",
+    );
+    refused(
+        "policy = 5\n",
+        "f0:1: `policy` must be sections: `[policy.NAME]`",
     );
 }
 

@@ -20,6 +20,8 @@ pub struct EProcess {
     /// Amounts so far, sorted.
     amounts: Vec<f64>,
     most: f64,
+    /// Whether those who bet on plus had more of it then.
+    by_plus: bool,
 }
 
 impl Default for EProcess {
@@ -28,11 +30,22 @@ impl Default for EProcess {
             wealth: [[1.0; BETS.len()]; 2],
             amounts: Vec::new(),
             most: 1.0,
+            by_plus: false,
         }
     }
 }
 
 impl EProcess {
+    /// What becomes of them by these differences, in order.
+    #[must_use]
+    pub fn of(differences: &[f64]) -> Self {
+        let mut process = Self::default();
+        for difference in differences {
+            process.push(*difference);
+        }
+        process
+    }
+
     /// Takes in the difference of the next pair.
     pub fn push(&mut self, difference: f64) {
         let amount = difference.abs();
@@ -48,7 +61,11 @@ impl EProcess {
                 *wealth *= 2.0 / (1.0 + (-2.0 * sign * bet * difference / scale).exp());
             }
         }
-        self.most = self.most.max(self.value());
+        let value = self.value();
+        if value > self.most {
+            let [plus, minus] = self.wealth.map(|side| side.iter().sum::<f64>());
+            (self.most, self.by_plus) = (value, plus > minus);
+        }
     }
 
     /// The present wealth.
@@ -61,6 +78,12 @@ impl EProcess {
     #[must_use]
     pub const fn most(&self) -> f64 {
         self.most
+    }
+
+    /// Whether bets on plus made it.
+    #[must_use]
+    pub const fn by_plus(&self) -> bool {
+        self.by_plus
     }
 
     /// A probability in the sense of a test's, valid whenever one looks.

@@ -37,7 +37,7 @@ pub use disturbance::Totals;
 pub use e_process::{EProcess, anytime_interval};
 pub use several::holm;
 pub use trial::{Left, Trial};
-pub use verdict::{Ended, Judgement, Rules, Verdict, futile, judge, pairs_min};
+pub use verdict::{Ended, Judgement, Rules, Verdict, decided, futile, judge, pairs_min};
 
 /// An interval on a line; a bound that nothing is known of is infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]

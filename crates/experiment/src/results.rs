@@ -3,7 +3,7 @@
 use control::experiment::{Ending, Experiment, ResultRow, Slice, Verdict};
 
 use crate::verdict::Verdict as Judged;
-use crate::{EProcess, Ended, Rules, holm, judge, student};
+use crate::{Ended, Rules, holm, judge, student};
 
 /// Results of every arm but the control: those of the primary metric first, then of the other metrics.
 #[must_use]
@@ -86,13 +86,8 @@ pub fn rules(experiment: &Experiment, questions: usize) -> Rules {
 pub fn decided(experiment: &Experiment) -> bool {
     let rules = rules(experiment, experiment.arms.len() - 1);
     experiment.looks
-        && (1..experiment.arms.len()).all(|arm| {
-            let mut process = EProcess::default();
-            for (_, difference) in differences(experiment, arm, 0) {
-                process.push(difference);
-            }
-            process.most() >= rules.wealth_to_stop()
-        })
+        && (1..experiment.arms.len())
+            .all(|arm| crate::decided(&amounts(experiment, arm, 0), &rules))
 }
 
 /// Whether the pairs that are left will hardly decide anything: for some arm that no look has decided an effect as large as
@@ -102,13 +97,8 @@ pub fn futile(experiment: &Experiment) -> bool {
     let planned = usize::try_from(experiment.blocks).unwrap_or(usize::MAX);
     let rules = rules(experiment, experiment.arms.len() - 1);
     experiment.looks
-        && (1..experiment.arms.len()).any(|arm| {
-            let differences: Vec<f64> = differences(experiment, arm, 0)
-                .into_iter()
-                .map(|(_, difference)| difference)
-                .collect();
-            crate::futile(&differences, planned, &rules)
-        })
+        && (1..experiment.arms.len())
+            .any(|arm| crate::futile(&amounts(experiment, arm, 0), planned, &rules))
 }
 
 /// Parts of 1 that differences of logarithms are told to: 2^36. Rounding of logarithms is a hundred
@@ -140,6 +130,12 @@ pub fn differences(experiment: &Experiment, arm: usize, metric: usize) -> Vec<(u
         .collect()
 }
 
+/// The same without their blocks.
+fn amounts(experiment: &Experiment, arm: usize, metric: usize) -> Vec<f64> {
+    let pairs = differences(experiment, arm, metric).into_iter();
+    pairs.map(|(_, difference)| difference).collect()
+}
+
 /// How much better an arm is where the control went first, and where it went second, if these differ by more than chance:
 /// then who goes first leaves something behind.
 #[must_use]
@@ -166,11 +162,7 @@ fn metric_results(
 ) -> Vec<ResultRow> {
     let rules = rules(experiment, questions);
     let row = |arm: usize| {
-        let differences: Vec<f64> = differences(experiment, arm, metric)
-            .into_iter()
-            .map(|(_, difference)| difference)
-            .collect();
-        let judged = judge(&differences, &rules, ended);
+        let judged = judge(&amounts(experiment, arm, metric), &rules, ended);
         let share = |logarithm: f64| logarithm.is_finite().then(|| logarithm.exp_m1());
         let (verdict, more_pairs) = match judged.verdict {
             Judged::Better => (Verdict::Better, None),

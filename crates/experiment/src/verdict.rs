@@ -87,20 +87,16 @@ pub struct Judgement {
 /// Judges an arm by its differences from the control, one of each block, in order.
 #[must_use]
 pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
-    let mut process = EProcess::default();
-    for difference in differences {
-        process.push(*difference);
-    }
+    let process = EProcess::of(differences);
     let alpha = rules.alpha(ended);
     let interval = match ended {
         Ended::AsPlanned => signed_rank::interval(differences, alpha),
         Ended::ByLook => anytime_interval(differences, alpha),
     };
     let effect = signed_rank::estimate(differences);
-    // What a look would have stopped at stays found, even if the rest of the pairs blurred it.
     let by_looking = rules.looks || ended == Ended::ByLook;
     let found = (ended == Ended::AsPlanned && (interval.low > 0.0 || interval.high < 0.0))
-        || (by_looking && process.most() >= rules.wealth_to_stop());
+        || (by_looking && found_by_look(&process, effect, rules));
     let same = -rules.margin < interval.low && interval.high < rules.margin;
     let verdict = match (found, effect > 0.0) {
         (true, true) => Verdict::Better,
@@ -121,6 +117,19 @@ pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
     }
 }
 
+/// Whether a look finds it. What a look would have stopped at stays found even if the rest of the pairs blurred it, but not
+/// if they turned it: then neither side is shown.
+fn found_by_look(process: &EProcess, effect: f64, rules: &Rules) -> bool {
+    process.most() >= rules.wealth_to_stop() && process.by_plus() == (effect > 0.0)
+}
+
+/// Whether a look at these differences decides.
+#[must_use]
+pub fn decided(differences: &[f64], rules: &Rules) -> bool {
+    let process = EProcess::of(differences);
+    found_by_look(&process, signed_rank::estimate(differences), rules)
+}
+
 /// Whether it is hardly worth to go on to the pairs planned: an effect as large as the margin, or as the one seen so far if that
 /// is larger, would take more than four times as many. The spread is that of the middle half, so that a neighbour that comes
 /// and goes does not end an experiment. Stopping for this can find nothing, so it costs no false alarms.
@@ -134,11 +143,7 @@ pub fn futile(differences: &[f64], planned: usize, rules: &Rules) -> bool {
     let spread = (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / QUARTILES;
     let effect = signed_rank::estimate(differences).abs().max(rules.margin);
     let wanted = (QUANTILES * spread / effect).powi(2);
-    let mut process = EProcess::default();
-    for difference in differences {
-        process.push(*difference);
-    }
-    process.most() < rules.wealth_to_stop() && wanted > 4.0 * planned as f64
+    wanted > 4.0 * planned as f64 && !decided(differences, rules)
 }
 
 /// Pairs below which the rules cannot reject anything, however large the effect.
@@ -272,6 +277,41 @@ mod tests {
         );
         let many: Vec<f64> = six.iter().chain(&six).copied().collect();
         assert_eq!(judge(&many, &RULES, Ended::ByLook).verdict, Verdict::Better);
+    }
+
+    /// Ten pairs would have ended it for the better; then it turned, and its estimate is below 0.
+    #[test]
+    fn what_turned_since_is_neither_better_nor_worse() {
+        let better = [0.05; 10];
+        let turned: Vec<f64> = better
+            .iter()
+            .copied()
+            .chain([-0.04, -0.06].repeat(6))
+            .collect();
+        let looks = Rules {
+            looks: true,
+            ..RULES
+        };
+        for ended in [Ended::AsPlanned, Ended::ByLook] {
+            assert_eq!(judge(&better, &looks, ended).verdict, Verdict::Better);
+            let judged = judge(&turned, &looks, ended);
+            assert!(judged.effect < 0.0, "{judged:?}");
+            assert!(
+                matches!(judged.verdict, Verdict::Undecided { .. }),
+                "{judged:?}"
+            );
+        }
+        assert!(decided(&better, &looks) && !decided(&turned, &looks));
+        // What the rest only blurred stays found.
+        let blurred: Vec<f64> = better
+            .iter()
+            .copied()
+            .chain([0.3, -0.3].repeat(4))
+            .collect();
+        assert_eq!(
+            judge(&blurred, &looks, Ended::AsPlanned).verdict,
+            Verdict::Better
+        );
     }
 
     #[test]

@@ -184,8 +184,14 @@ pub fn value(source: Source<'_>, index: usize, readings: &[Reading]) -> Option<f
     };
     let value = match source {
         Source::Gauge(_) | Source::Query { .. } => mean(&printed)?,
-        // One that goes backwards was set to 0 meanwhile: nothing is known of the slice.
-        Source::Counter(_) => (printed(last)? - printed(first)?) / seconds,
+        Source::Counter(_) => {
+            let read: Vec<f64> = readings.iter().filter_map(printed).collect();
+            // One that goes backwards was set to 0 meanwhile: nothing is known of the slice.
+            if !read.is_sorted() {
+                return None;
+            }
+            (printed(last)? - printed(first)?) / seconds
+        }
         Source::Daemon(Figure::Instructions) => counted(|it| it.instructions)? / seconds,
         Source::Daemon(Figure::Ipc) => counted(|it| it.instructions)? / counted(|it| it.cycles)?,
         Source::Daemon(Figure::Local) => mean(&|reading| reading.local)?,
@@ -275,6 +281,7 @@ mod tests {
     fn what_cannot_be_told_has_no_value() {
         gives(Source::Counter(""), &[10.0], None);
         gives(Source::Counter(""), &[10.0, 5.0], None);
+        gives(Source::Counter(""), &[10.0, 0.0, 30.0], None);
         gives(Source::Gauge(""), &[0.0, 0.0], None);
         gives(Source::Gauge(""), &[], None);
         gives(Source::Daemon(Figure::Ipc), &[1.0], None);

@@ -115,6 +115,10 @@ pub fn check(experiment: &Experiment, pieces: &str) -> Result<(), Failure> {
     })?;
     let least = pairs_min(&results::rules(experiment, experiment.arms.len() - 1));
     if blocks < least {
+        let pieces = match blocks {
+            1 => pieces.trim_end_matches('s'),
+            _ => pieces,
+        };
         return Err(usage(format!(
             "{blocks} {pieces} of each policy cannot decide anything"
         ))
@@ -225,7 +229,8 @@ pub(crate) mod tests {
         refused(|it| it.metrics[0] = "speed".to_owned(), "is no metric");
         refused(|it| it.metrics[0] = "wall".to_owned(), "whole runs");
         refused(|it| it.metrics[0] = "cmd:x".to_owned(), "not be there");
-        refused(|it| it.blocks = 5, "cannot decide");
+        refused(|it| it.blocks = 5, "5 slices of each policy cannot decide");
+        refused(|it| it.blocks = 1, "1 slice of each policy cannot decide");
         refused(|it| it.slice_ms = Some(499), "at least 500 ms");
         refused(|it| it.slice_ms = Some(u64::MAX), "24 h");
         refused(|it| it.margin = f64::NAN, "margin");

@@ -12,6 +12,7 @@ use crate::client::{Client, tape::Over};
 use crate::fresh::{Fresh, cannot_write};
 use crate::output::Output;
 use crate::render::record::{duration_s, summary};
+use crate::render::units::count;
 
 pub(super) fn record(
     client: &Client,
@@ -36,9 +37,9 @@ pub(super) fn record(
         return Err(cut_off(client, &over, &file, "nothing was recorded"));
     };
     let held = format!(
-        "`{}` holds the first {} samples",
+        "`{}` holds the first {}",
         file.path().display(),
-        survey.samples
+        count(survey.samples, "sample")
     );
     let failure = match (&over, survey.ending) {
         (_, Ending::Complete) => None,

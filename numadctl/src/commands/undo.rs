@@ -46,9 +46,8 @@ pub(super) fn undo(
 }
 
 fn tell(left: u64, err: &mut Output<'_>) -> Result<(), Failure> {
-    err.text(&format!(
-        "numadctl: putting back; {left} changes are left\n"
-    ))
+    let left = render::units::count(left, "change");
+    err.text(&format!("numadctl: putting back; {left} left\n"))
 }
 
 fn give(report: &UndoReport, plain: Plain, out: &mut Output<'_>) -> Result<(), Failure> {

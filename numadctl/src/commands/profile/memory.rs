@@ -16,6 +16,7 @@ use sampler::recording::{Entry, Survey};
 use topology::{Pid, Tid};
 
 use super::sent;
+use crate::render::units::count;
 
 /// Samples do not tell how much was accessed: a word.
 const ACCESS_BYTES: u64 = 8;
@@ -65,10 +66,8 @@ pub(super) fn profile(
     gathering.judge();
     let mut notes = Vec::new();
     if all > TASKS_MAX {
-        notes.push(format!(
-            "{} threads with the fewest samples are left out",
-            all - TASKS_MAX
-        ));
+        let rest = count((all - TASKS_MAX) as u64, "thread");
+        notes.push(format!("left out: {rest} with the fewest samples"));
     }
     notes.extend(losses(&survey));
     Ok(gathering.finish(name, thresholds, notes))
@@ -78,10 +77,8 @@ pub(super) fn profile(
 pub(super) fn losses(survey: &Survey) -> Vec<String> {
     let mut notes = Vec::new();
     if survey.lost > 0 {
-        notes.push(format!(
-            "{} samples were lost while it was recorded",
-            survey.lost
-        ));
+        let lost = count(survey.lost, "sample");
+        notes.push(format!("lost while it was recorded: {lost}"));
     }
     if let sampler::recording::Ending::CutOff { .. } = survey.ending {
         notes.push(format!("the recording is {}", survey.ending));
@@ -210,13 +207,12 @@ impl Gathering {
             );
         }
         if left_out > 0 {
-            notes.push(format!(
-                "{left_out} accesses to further memory are left out"
-            ));
+            let accesses = count(left_out, "access");
+            notes.push(format!("left out: {accesses} to further memory"));
         }
         notes.push(format!(
-            "sampled: {} accesses stand for all, each taken as {ACCESS_BYTES} bytes",
-            self.samples
+            "sampled: {}, for all that there were, each taken as {ACCESS_BYTES} bytes",
+            count(self.samples, "access")
         ));
         let name_of = |thread: &Thread| match self.names.get(thread) {
             Some(name) => format!("{} {name}", thread.1),

@@ -13,6 +13,7 @@ use sampler::{RecordingError, RecordingReader};
 use topology::Pid;
 
 use super::memory::made_by;
+use crate::render::units::count;
 
 /// The profile of the messages in a recording.
 pub(super) fn profile(
@@ -42,18 +43,19 @@ pub(super) fn profile(
         }
     }
     let mut notes = vec![format!(
-        "{} messages, each with the time at which its window ended; memory that threads share is not shown",
-        survey.messages
+        "{}, each with the time at which its window ended; memory that threads share is not shown",
+        count(survey.messages, "message")
     )];
     if strangers > 0 {
         notes.push(format!(
-            "{strangers} amounts of ranks beyond the first {TASKS_MAX} are left out"
+            "left out: {} of ranks beyond the first {TASKS_MAX}",
+            count(strangers, "amount")
         ));
     }
     if gathered.unmarked > 0 {
         notes.push(format!(
-            "{} amounts come after the last window: they have the latest time that is known",
-            gathered.unmarked
+            "{} after the last window, with the latest time that is known",
+            count(gathered.unmarked as u64, "amount")
         ));
     }
     notes.extend(super::memory::losses(survey));
@@ -141,10 +143,7 @@ mod tests {
         assert_eq!(profile.tasks, ["7", "8", "9"]);
         assert_eq!(profile.metrics.comm_bytes, 400);
         let notes = profile.notes.join("\n");
-        for told in [
-            "1 amounts come after the last window",
-            "5 samples were lost",
-        ] {
+        for told in ["1 amount after the last window", "recorded: 5 samples"] {
             assert!(notes.contains(told), "{notes}");
         }
         // One without any mark: nothing tells when, and yet what was sent is there.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use control::{ErrorKind, Failure};
@@ -164,6 +164,19 @@ impl Drop for Fresh {
             drop(std::fs::remove_file(part));
         }
     }
+}
+
+/// Refuses to put something in the place of the file that it is made of.
+///
+/// # Errors
+/// When both names are of one file.
+pub(crate) fn must_not_replace(made_of: &Path, output: &Path) -> Result<(), Failure> {
+    let which = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+    let replaced = which(made_of).filter(|read| which(output) == Some(*read));
+    replaced.map_or(Ok(()), |_| {
+        let text = format!("`{}` is the file that is read", output.display());
+        Err(Failure::new(ErrorKind::Conflict, text).remedy("name another file"))
+    })
 }
 
 /// Why a file cannot be read, with what to do about it.

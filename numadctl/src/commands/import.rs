@@ -13,7 +13,7 @@ use sampler::perf_data::{self, ImportError, ImportOptions, PerfDataError, Reader
 use sampler::{Header, RecordingWriter};
 
 use crate::cli::Import;
-use crate::fresh::{Fresh, cannot_read, cannot_write, why};
+use crate::fresh::{Fresh, cannot_read, cannot_write, must_not_replace, why};
 use crate::output::Output;
 use crate::render;
 
@@ -28,6 +28,7 @@ pub(super) fn import(arguments: &Import, out: &mut Output<'_>) -> Result<(), Fai
         let text = "a recording cannot go to standard output";
         return Err(Failure::new(ErrorKind::Usage, text).remedy("name a file"));
     }
+    must_not_replace(&arguments.file, &arguments.output)?;
     let fresh = if arguments.force {
         Fresh::replacing(&arguments.output)?
     } else {

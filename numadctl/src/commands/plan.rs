@@ -10,13 +10,14 @@ use numad_core::CommMatrix;
 use plan::{Method, Site, Work};
 
 use crate::cli;
-use crate::fresh::{Fresh, cannot_read, cannot_write};
+use crate::fresh::{Fresh, cannot_read, cannot_write, must_not_replace};
 use crate::output::Output;
 
 /// Most bytes of a matrix that are read.
 const MATRIX_BYTES_MAX: u64 = 1 << 30;
 
 pub(super) fn plan(arguments: &cli::Plan, out: &mut Output<'_>) -> Result<(), Failure> {
+    must_not_replace(&arguments.profile, &arguments.output)?;
     let named = arguments.policy.as_deref().map(Method::of).transpose()?;
     let (work, level) = work(&arguments.profile)?;
     let method = named.unwrap_or(Method::for_work(&work));

@@ -13,6 +13,7 @@ use sim::{ReplayReport, ReplaySpec, RunError, RunErrorKind};
 
 use super::write_drawing;
 use crate::cli::{Form, Replay};
+use crate::fresh::must_not_replace;
 use crate::output::Output;
 use crate::{render, terminal};
 
@@ -29,6 +30,9 @@ pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Fai
         machine: arguments.machine.clone(),
         window: arguments.window_ms.map(Duration::from_millis),
     };
+    if let Some(Form::Svg(drawing)) = arguments.form() {
+        must_not_replace(&arguments.file, &drawing)?;
+    }
     let report = sim::replay(&spec, &mut || open(&arguments.file)).map_err(|error| told(&error))?;
     match arguments.form() {
         Some(Form::Json) => {

@@ -5,6 +5,7 @@ use control::experiment::Experiment;
 
 use crate::cli::experiment::Report;
 use crate::client::Client;
+use crate::fresh::must_not_replace;
 use crate::output::Output;
 use crate::{render, terminal, trial};
 
@@ -31,7 +32,12 @@ pub(super) fn report(
             arguments,
             out,
         ),
-        Named::File => experiment(trial::load(&arguments.file)?, arguments, out),
+        Named::File => {
+            if let Some(page) = &arguments.output {
+                must_not_replace(&arguments.file, page)?;
+            }
+            experiment(trial::load(&arguments.file)?, arguments, out)
+        }
         Named::Ended(number) => {
             let story = history::story(client, number)?;
             match &arguments.output {

@@ -1,10 +1,13 @@
 //! `topo`.
 
+use std::path::Path;
+
 use config::Config;
 use control::{ErrorKind, Failure};
 use topology::{Measured, Topology};
 
 use crate::cli::{Form, Source, Topo};
+use crate::fresh::must_not_replace;
 use crate::output::Output;
 use crate::{render, second_reader};
 
@@ -15,6 +18,9 @@ pub(super) fn topo(
     out: &mut Output<'_>,
     err: &mut Output<'_>,
 ) -> Result<(), Failure> {
+    if let Form::Svg(drawing) = arguments.form() {
+        must_not_replace(Path::new(&arguments.spec), &drawing)?;
+    }
     let mut topology = match arguments.source {
         Source::Sysfs => topology::load(&arguments.spec).map_err(|error| refused(&error))?,
         Source::Hwloc => second_reader::read(&arguments.spec)?,

@@ -160,3 +160,34 @@ fn settings_files_that_may_not_be_read_are_no_files_that_are_missing() {
         assert!(told.contains("you may not read"), "{told}");
     }
 }
+
+#[test]
+fn what_is_read_is_not_replaced() {
+    let fake = Fake::absent();
+    let file = fake.folder().join("a.json");
+    let same = fake.folder().join("same.json");
+    std::fs::write(&file, "hours of work").unwrap();
+    std::fs::hard_link(&file, &same).unwrap();
+    for line in [
+        "report FILE -o FILE",
+        "report FILE -o SAME",
+        "profile FILE -o FILE",
+        "plan FILE -o FILE",
+        "replay FILE --policy deloc --svg FILE",
+        "topo FILE --svg FILE",
+        "import FILE --force -o FILE",
+    ] {
+        let line = line.replace("FILE", file.to_str().unwrap());
+        let told = fake.refused(&line.replace("SAME", same.to_str().unwrap()), 7);
+        assert!(
+            told.contains("is the file that is read; name another file"),
+            "{told}"
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "hours of work");
+    }
+    // Before the program is run, not after it.
+    let flag = fake.folder().join("flag");
+    let line = format!("profile -o /no/such/x.html -- touch {}", flag.display());
+    assert!(fake.refused(&line, 6).contains("cannot write"));
+    assert!(!flag.exists());
+}

@@ -14,7 +14,7 @@ use control::{ErrorKind, Failure};
 
 use crate::cli;
 use crate::client::Client;
-use crate::fresh::cannot_read;
+use crate::fresh::{Fresh, cannot_read, must_not_replace};
 use crate::output::Output;
 use crate::{render, terminal};
 
@@ -33,6 +33,17 @@ pub(super) fn profile(
         samples_min: arguments.samples_min,
         events_min: arguments.events_min,
     };
+    if let Some(file) = arguments
+        .output
+        .as_deref()
+        .filter(|it| *it != Path::new("-"))
+    {
+        for made_of in &arguments.files {
+            must_not_replace(made_of, file)?;
+        }
+        // Whether it can be written is better known now than after the program's end.
+        Fresh::replacing(file).map(drop)?;
+    }
     let (profile, code) = match arguments.command.is_empty() {
         true => (of_files(&arguments.files, thresholds)?, 0),
         false => {

@@ -43,10 +43,7 @@ pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option
     if word != STAND_STILL {
         return None;
     }
-    // Under the program's name from now on, for one that ends soon is not looked at again.
-    if let Some(name) = Path::new(program).file_name() {
-        drop(fs::write("/proc/self/comm", name.as_encoded_bytes()));
-    }
+    take_name(Path::new(program));
     let failed = match raise(Signal::SIGSTOP) {
         Ok(()) => Command::new(program).args(rest).exec(),
         Err(error) => error.into(),
@@ -57,6 +54,13 @@ pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option
         io::ErrorKind::NotFound => 127,
         _ => 126,
     })
+}
+
+/// From now on this process has the program's name, for one that ends soon is not looked at again after its attach.
+pub(crate) fn take_name(program: &Path) {
+    if let Some(name) = program.file_name() {
+        drop(fs::write("/proc/self/comm", name.as_encoded_bytes()));
+    }
 }
 
 /// Waits until the program stands still.

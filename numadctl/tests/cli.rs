@@ -738,3 +738,20 @@ fn every_command_has_an_example() {
         format!("numadctl {}\n", env!("CARGO_PKG_VERSION"))
     );
 }
+
+/// One that ends soon is not looked at again after its attach, and is kept under the name that it had then.
+#[test]
+fn what_becomes_the_program_has_its_name_already() {
+    let fake = Fake::absent();
+    let daemon = std::os::unix::net::UnixListener::bind(fake.socket()).unwrap();
+    let mut command = fake.command();
+    let mut child = command
+        .args(["run", "--no-wait", "--", "/bin/true"])
+        .spawn()
+        .unwrap();
+    let _asked = daemon.accept().unwrap();
+    let name = fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(name, "true\n");
+}

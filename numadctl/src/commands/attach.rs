@@ -108,6 +108,7 @@ pub(super) fn run(client: &Client, arguments: &Run, err: &mut Output<'_>) -> Res
     let program = find_program(name)?;
     let variables = with_mpi(client, arguments)?;
     let request = request(Target::Pids(vec![process::id()]), &arguments.under)?;
+    stopped::take_name(&program);
     let row: Attachment = client.post("/v1/attachments", &request)?;
     let mut command = process::Command::new(&program);
     let error = command.arg0(name).args(rest).envs(variables).exec();

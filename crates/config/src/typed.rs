@@ -348,25 +348,36 @@ impl Config {
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<AttachOptions, SettingsError> {
         let mut values = self.values.clone();
-        let refused = |name: &str, reason: &str| SettingsError::new(name, reason);
         for (full, text) in given {
-            let (section, name) = full.split_once('.').unwrap_or_default();
-            let specs = specs_of_one_program(section);
-            let others = specs.iter().all(|spec| spec.name != name) && self.value(full).is_some();
-            if specs.is_empty() || others {
-                return Err(refused(full, &not_of_one_program(full)));
-            }
-            let whole = |error: SettingsError| refused(full, &error.reason);
-            let spec = numad_core::setting::find(&specs, name).map_err(whole)?;
-            let value = spec.parse(text).map_err(whole)?;
+            let value = self.value_for_one_program(full, text)?;
             values.0.insert(full.to_owned(), value);
         }
         let engine = engine(&values);
         if engine.interval_min > engine.interval_max {
             let reason = "must not be below `engine.interval_min_ms`";
-            return Err(refused("engine.interval_max_ms", reason));
+            return Err(SettingsError::new("engine.interval_max_ms", reason));
         }
         Ok(options_of(&engine, &evidence(&values)))
+    }
+
+    /// The value of one of these settings.
+    ///
+    /// # Errors
+    /// When it is not known, not one of these, or has no such value.
+    pub fn value_for_one_program(
+        &self,
+        full: &str,
+        text: &str,
+    ) -> Result<SettingValue, SettingsError> {
+        let (section, name) = full.split_once('.').unwrap_or_default();
+        let specs = specs_of_one_program(section);
+        let others = specs.iter().all(|spec| spec.name != name) && self.value(full).is_some();
+        if specs.is_empty() || others {
+            return Err(SettingsError::new(full, not_of_one_program(full)));
+        }
+        let whole = |error: SettingsError| SettingsError::new(full, error.reason);
+        let spec = numad_core::setting::find(&specs, name).map_err(whole)?;
+        spec.parse(text).map_err(whole)
     }
 
     /// The same with another socket, and another state directory, as a command line may name them.

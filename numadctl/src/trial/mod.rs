@@ -8,6 +8,7 @@ use std::io::{Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use config::Config;
 use control::experiment::{Arm, BALANCING, BYTES_MAX, Experiment, is_machine_wide};
 use control::{ErrorKind, Failure};
 use experiment::plan::kept;
@@ -70,9 +71,38 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
             Failure::new(ErrorKind::Usage, text)
                 .remedy("name a policy of --policies before the dot")
         })?;
+        must_be_settable(arm, setting, value)?;
         arm.set.insert(setting.to_owned(), value.clone());
     }
     Ok(arms)
+}
+
+/// Refuses what the daemon would refuse when the arm is entered for the first time, which may be hours from now.
+fn must_be_settable(arm: &Arm, setting: &str, value: &str) -> Result<(), Failure> {
+    let configuration =
+        |text: String, remedy: &str| Failure::new(ErrorKind::Configuration, text).remedy(remedy);
+    if setting.contains('.') {
+        let checked = match setting {
+            // Who may set it the daemon knows.
+            BALANCING => Ok(()),
+            _ => Config::default()
+                .value_for_one_program(setting, value)
+                .map(drop),
+        };
+        return checked.map_err(|error| configuration(error.to_string(), "see docs/config.md"));
+    }
+    let Some(Ok(policy)) = arm.policy.as_deref().map(policies::find) else {
+        // An external one has none, which the daemon says.
+        return Ok(());
+    };
+    let checked = numad_core::setting::find(policy.settings, setting);
+    checked
+        .and_then(|spec| spec.parse(value).map(drop))
+        .map_err(|error| {
+            let name = policy.name;
+            let see = format!("see `numadctl policies show {name}`");
+            configuration(format!("policy `{name}`: {error}"), &see)
+        })
 }
 
 /// The policy of an arm of this name; none for `off`.
@@ -287,8 +317,9 @@ mod tests {
     #[test]
     fn settings_go_to_their_arm() {
         let policies = ["linux".to_owned(), "deloc".to_owned()];
-        let set = |key: &str| arms(&policies, &[(key.to_owned(), "x".to_owned())]);
-        assert_eq!(set("deloc.refine").unwrap()[1].set["refine"], "x");
+        let set = |key: &str| arms(&policies, &[(key.to_owned(), "true".to_owned())]);
+        assert_eq!(set("deloc.refine").unwrap()[1].set["refine"], "true");
+        set("deloc.engine.move_pages").unwrap();
         assert_eq!(set("refine").unwrap_err().kind, ErrorKind::Usage);
         assert_eq!(set("ptb.refine").unwrap_err().kind, ErrorKind::Usage);
         let unknown = arms(&["delok".to_owned()], &[]).unwrap_err();

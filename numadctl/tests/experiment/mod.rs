@@ -404,6 +404,21 @@ fn what_cannot_be_compared_is_refused() {
             "of no policy",
         ),
         (
+            "compare -n 6 --policies off,deloc --set deloc.refin=c -- true",
+            3,
+            "policy `deloc`: setting `refin` is not known; did you mean `refine`?",
+        ),
+        (
+            "compare -n 6 --policies off,deloc --set deloc.refine=2 -- true",
+            3,
+            "must be true or false",
+        ),
+        (
+            "compare -n 6 --policies off,deloc --set deloc.engine.hold=2 -- true",
+            3,
+            "setting `engine.hold` is not known",
+        ),
+        (
             "compare -n 6 --policies off,off --set a=c -- true",
             2,
             "does not say of which",

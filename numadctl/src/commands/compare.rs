@@ -255,7 +255,8 @@ impl Runs<'_, '_, '_> {
         let ran = self.rounds(warm_up);
         let (ending, why) = match &ran {
             Ok(ending) => (*ending, String::new()),
-            Err(failure) if failure.kind == ErrorKind::Busy => (Ending::Interrupted, String::new()),
+            // The daemon may be busy as well.
+            Err(_) if self.waiting.signal().is_some() => (Ending::Interrupted, String::new()),
             Err(failure) => (Ending::Failed, failure.message.clone()),
         };
         self.experiment = results::ended(self.experiment.clone(), ending, &why);
@@ -344,6 +345,7 @@ impl Runs<'_, '_, '_> {
             });
         }
         self.save()?;
+        self.must_have_a_value()?;
         let (done, all) = (
             self.experiment.slices.len(),
             self.experiment.blocks as usize * self.experiment.arms.len(),
@@ -353,6 +355,20 @@ impl Runs<'_, '_, '_> {
             "run {done} of {all}, {}: {wall:.3} s; about {left} left",
             named.name
         ))
+    }
+
+    /// Refuses a primary metric that has no value in the first run: no other would decide anything.
+    fn must_have_a_value(&self) -> Result<(), Failure> {
+        let [first] = &self.experiment.slices[..] else {
+            return Ok(());
+        };
+        if matches!(first.values.first(), Some(Some(value)) if *value > 0.0) {
+            return Ok(());
+        }
+        let name = &self.experiment.metrics[0].name;
+        let text = format!("metric `{name}` {}", metric::NO_VALUE);
+        Err(Failure::new(ErrorKind::Program, text)
+            .remedy("numbers must be above 0, as effects are shares of them"))
     }
 
     fn must_succeed(&self, run: &Run, arm: &Arm) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use control::experiment::{
 };
 use control::rows::{Matrix, NodeAccesses};
 
-use super::fake::Fake;
+use super::fake::{Fake, Reply};
 
 /// An experiment whose second arm is always 10 % faster; `hostile` stands where others choose the words.
 fn experiment(pairs: u32, hostile: &str) -> Experiment {
@@ -485,6 +485,52 @@ fn metrics_without_a_value_are_refused() {
     ] {
         refused(&fake, line, code, part);
     }
+}
+
+/// Else it would be found after the last run, which may be days later.
+#[test]
+fn a_first_run_without_a_value_ends_it() {
+    let fake = Fake::absent();
+    for value in ["0", "-5"] {
+        let line = [
+            "compare",
+            "-n",
+            "6",
+            "--policies",
+            "off,off",
+            "--warm-up",
+            "0",
+        ];
+        let mut command = fake.command();
+        command.args(line).arg("--json").arg("--metric");
+        command
+            .arg(format!("cmd:echo {value}"))
+            .args(["--", "true"]);
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(10), "{told}");
+        assert!(told.contains("has no value here"), "{told}");
+        let experiment: Experiment = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (experiment.slices.len(), experiment.ending),
+            (1, Ending::Failed)
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_is_busy_interrupts_nothing() {
+    let mut replies = super::daemon();
+    let busy =
+        r#"{"error":{"kind":"busy","message":"64 programs are attached","remedy":"detach one"}}"#;
+    replies.insert("POST /v1/attachments", Reply::Json(503, busy.to_owned()));
+    let fake = Fake::answering(replies);
+    let file = fake.folder().join("busy.json");
+    let line = "compare -n 6 --policies none,linux --warm-up 0 -o FILE -- true";
+    refused(&fake, &words(line, &file), 9, "64 programs are attached");
+    let kept: Experiment = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(kept.ending, Ending::Failed);
+    assert_eq!(kept.why, "64 programs are attached");
 }
 
 #[test]

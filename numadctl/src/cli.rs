@@ -19,7 +19,7 @@ pub use matrix::{Form, Matrix, Window};
 pub use mpi::{Mpi, What};
 pub use plan::{Placed, Plan, machines};
 pub use profile::Profile;
-use values::{key_and_value, milliseconds, process, process_or_name};
+use values::{key_and_value, milliseconds, process, process_or_name, up_to_a_day};
 
 /// Puts programs under a NUMA policy, shows what that does, and takes it back.
 #[derive(Debug, Parser)]
@@ -311,7 +311,7 @@ pub struct Doctor {
         value_parser = process)]
     pub pid: Option<u32>,
     /// How long to look at the program
-    #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = milliseconds)]
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", requires = "pid", value_parser = up_to_a_day)]
     pub for_ms: u64,
     /// Show also what is as it should be
     #[arg(long, short, conflicts_with = "json")]

@@ -20,6 +20,14 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a length of time such as 500ms, 60s, 5m or 1h".to_owned())
 }
 
+/// The same for a look at a program: half of it is recorded, a day at most.
+pub(super) fn up_to_a_day(text: &str) -> Result<u64, String> {
+    const DAY_MS: u64 = 86_400_000;
+    let length = milliseconds(text)?;
+    let fits = (2..=DAY_MS).contains(&length).then_some(length);
+    fits.ok_or_else(|| "expected a length of time from 2ms to 24h".to_owned())
+}
+
 /// The number of a process.
 pub(super) fn process(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|&pid| pid > 0);

@@ -219,6 +219,13 @@ fn a_look_that_sees_nothing_says_so() {
         ("doctor 0", 2, "number of a process"),
         ("doctor --for 3s", 2, "required"),
         ("doctor 42 --verbose", 2, "cannot be used"),
+        ("doctor 42 --for 1ms", 2, "from 2ms to 24h"),
+        ("doctor 42 --for 25h", 2, "from 2ms to 24h"),
+        (
+            "doctor 42 --for 18446744073709551615ms",
+            2,
+            "from 2ms to 24h",
+        ),
     ] {
         let told = fake.refused(line, code);
         assert!(told.contains(part), "{line}: {told}");

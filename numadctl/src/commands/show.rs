@@ -62,7 +62,7 @@ pub(super) fn explain(
         .and_then(|id| Ok((id, client.get(&format!("/v1/attachments/{id}"))?)));
     let found = match found {
         Err(failure) => match history::instead(client, which, failure) {
-            Ok(story) => return explain_story(&story, arguments, out),
+            Ok(story) => return explain_story(story, arguments, out),
             Err(failure) => Err(failure),
         },
         found => found,
@@ -90,15 +90,26 @@ pub(super) fn explain(
     }
 }
 
-fn explain_story(story: &Story, arguments: &Explain, out: &mut Output<'_>) -> Result<(), Failure> {
+fn explain_story(
+    mut story: Story,
+    arguments: &Explain,
+    out: &mut Output<'_>,
+) -> Result<(), Failure> {
+    let last = usize::try_from(arguments.last).unwrap_or(usize::MAX);
+    story
+        .events
+        .drain(..story.events.len().saturating_sub(last));
     if arguments.one.plain.json {
         let (detail, events) = (&story.detail, &story.events);
         return out.json(&serde_json::json!({ "detail": detail, "events": events }));
     }
     let width = terminal::prose();
     match arguments.brief {
-        true => out.text(&(render::story::gained(&story.row) + "\n")),
-        false => out.text(&render::story::text(story, width)),
+        true => out.text(&render::wrap::paragraph(
+            &render::story::gained(&story.row),
+            width,
+        )),
+        false => out.text(&render::story::text(&story, width)),
     }
 }
 

@@ -103,7 +103,8 @@ fn what_has_ended_is_listed_and_shown_by_the_same_commands() {
     let refused = fake.refused("matrix 7 --window live", 6);
     assert!(refused.contains("`decayed` alone is kept"), "{refused}");
     assert_eq!(fake.ok("report id:7"), told);
-    assert_eq!(fake.ok("explain id:7 --brief").lines().count(), 1);
+    let brief = fake.ok("explain id:7 --brief");
+    assert!(brief.lines().count() == 2 && brief.lines().all(|line| line.len() <= 80));
     let matrix = fake.ok("matrix 7 --csv");
     assert!(matrix.contains("70") && matrix.contains('9'), "{matrix}");
     let json: Story = serde_json::from_str(&fake.ok("report id:7 --json")).unwrap();
@@ -206,6 +207,29 @@ fn a_program_that_cannot_be_attached_is_not_begun() {
     let told = fake.refused(&format!("run --wait -- touch {}", mark.display()), 5);
     assert!(told.contains("not yours"), "{told}");
     assert!(!mark.exists());
+}
+
+#[test]
+fn of_what_has_ended_the_last_events_are_shown_too() {
+    let mut story = story();
+    let first = story.events[0].clone();
+    for number in 71..80 {
+        story.events.push(EventRow {
+            tid: Some(number),
+            text: format!("thread {number} to node 0"),
+            ..first.clone()
+        });
+    }
+    let mut replies = super::daemon();
+    replies.insert("GET /v1/history/7", super::json(&story));
+    let fake = Fake::answering(replies);
+    let told = fake.ok("explain 7 --last 2");
+    let shown = |number: u32| told.contains(&format!("thread {number} to node 0"));
+    assert!(!shown(70) && !shown(77) && shown(78) && shown(79), "{told}");
+    let json = fake.ok("explain 7 --last 2 --json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["events"].as_array().unwrap().len(), 2);
+    assert!(fake.ok("explain 7").contains("thread 70 to node 0"));
 }
 
 #[test]

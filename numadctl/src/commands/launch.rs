@@ -463,6 +463,7 @@ fn outcome(plan: &Plan, seen: &BTreeMap<usize, CpuSet>) -> String {
     };
     let missed = match unseen {
         0 => String::new(),
+        1 => "; 1 was not seen".to_owned(),
         _ => format!("; {unseen} were not seen"),
     };
     let elsewhere = elsewhere.unwrap_or_default();
@@ -509,6 +510,7 @@ mod tests {
         assert!(told(&[(0, "0"), (1, "1")]).contains("5 as predicted"));
         assert!(told(&[(0, "0"), (1, "0-1")]).contains("rank 1 had `0-1`, planned `1`"));
         assert!(told(&[]).contains("2 were not seen"));
+        assert!(told(&[(0, "0")]).contains("1 was not seen"));
     }
 
     #[test]

@@ -267,14 +267,35 @@ fn forget_older(kit: &Kit, prefix: &str) -> Result<()> {
     Ok(())
 }
 
+/// Begins the names of folders of runs, and of those that are kept.
+const RUN: &str = "run-";
+const KEPT: &str = "kept-";
+
+/// Removes folders of runs whose numad-vm is gone: one that is killed, by Ctrl-C too, leaves its own behind.
+fn forget_dead(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix(RUN).and_then(|rest| rest.split_once('-'));
+        let dead = number.is_some_and(|(pid, _)| !Path::new("/proc").join(pid).exists());
+        if dead {
+            // Another may do the same.
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+    Ok(())
+}
+
 /// The files of one run.
 struct Work(PathBuf);
 
 impl Work {
     fn new(kit: &Kit) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
+        forget_dead(&kit.path(""))?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = kit.path(&format!("run-{}-{number}", std::process::id()));
+        let folder = kit.path(&format!("{RUN}{}-{number}", std::process::id()));
         fs::create_dir(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
         mkfifo(&folder.join("in"), Mode::S_IRUSR | Mode::S_IWUSR)?;
         Ok(Self(folder))
@@ -314,10 +335,15 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if std::env::var_os("NUMAD_VM_KEEP").is_none()
-            && let Err(error) = fs::remove_dir_all(&self.0)
-        {
-            debug_assert!(false, "cannot remove `{}`: {error}", self.0.display());
+        let done = match std::env::var_os("NUMAD_VM_KEEP") {
+            Some(_) => {
+                let name = self.0.file_name().unwrap_or_default().to_string_lossy();
+                fs::rename(&self.0, self.0.with_file_name(name.replace(RUN, KEPT)))
+            }
+            None => fs::remove_dir_all(&self.0),
+        };
+        if let Err(error) = done {
+            debug_assert!(false, "cannot clear `{}`: {error}", self.0.display());
         }
     }
 }
@@ -473,6 +499,21 @@ mod tests {
         assert_eq!(ticks(line).unwrap().sum::<u64>(), 300);
         assert!(ticks("").is_none());
         assert_eq!(processor_time("/nonexistent"), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_a_dead_run_left_is_removed() {
+        let folder = std::env::temp_dir().join(format!("numad-vm-{}", std::process::id()));
+        let own = format!("{RUN}{}-0", std::process::id());
+        // No process has a number above 4194304.
+        for name in [&own, "run-4194305-0", "kept-4194305-0", "guest-x"] {
+            fs::create_dir_all(folder.join(name).join("tree")).unwrap();
+        }
+        forget_dead(&folder).unwrap();
+        let left = ["run-4194305-0", &own, "kept-4194305-0", "guest-x"];
+        let left = left.map(|name| folder.join(name).exists());
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(left, [false, true, true, true]);
     }
 
     #[test]

@@ -433,6 +433,8 @@ moved_pages() { [ "$(figure pages_moved)" -gt 0 ]; }
 settled() {
     pages=$(figure pages_moved)
     sleep "$1"
-    [ $(($(figure pages_moved) - pages)) -le 16 ]
+    now=$(figure pages_moved)
+    # Of a daemon that does not answer there is no figure.
+    [ -n "$pages" ] && [ -n "$now" ] && [ $((now - pages)) -le 16 ]
 }
 moved_threads() { [ "$(figure thread_moves)" -gt 0 ]; }

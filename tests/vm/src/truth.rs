@@ -163,6 +163,10 @@ impl Truth {
         let rows = report["rows"]
             .as_array()
             .context("the ground truth lacks `rows`")?;
+        // Of nothing every figure is 0, which is what an upper bound expects.
+        if rows.is_empty() {
+            bail!("the ground truth followed no thread");
+        }
         let of_cpus = |name: &str| {
             let cpus = report["vcpu"].as_array().into_iter().flatten();
             cpus.filter_map(|cpu| cpu[name].as_f64()).sum()
@@ -556,5 +560,7 @@ mod tests {
         Truth::parse(&whole.replace("\"complete\":1", "\"complete\":0")).unwrap_err();
         Truth::parse(&whole.replace("[0,0,0,1000,", "[0,0,")).unwrap_err();
         Truth::parse(&whole[..whole.len() / 2]).unwrap_err();
+        let nobody = Truth::parse(&report(&[])).unwrap_err().to_string();
+        assert!(nobody.contains("followed no thread"), "{nobody}");
     }
 }

@@ -229,3 +229,28 @@ fn signals_reach_the_program_and_leave_no_folder_behind() {
         assert_eq!(folder.left_behind(), 0, "{signal}");
     }
 }
+
+#[test]
+fn a_kept_profile_has_its_class_by_what_is_asked() {
+    let folder = Folder::new("kept");
+    let kept = r#"{"numad_profile": 1, "made_by": "x", "source": "x", "level": "page", "tasks": ["a", "b"],
+        "length_s": 2.0, "metrics": {"comm_bytes": 8, "comm_ratio": 0.4, "concurrency": 1.0, "dram_ratio": null,
+        "locality": 0.1, "changes": 3}, "thresholds": {"comm_min": 0.02, "dram_min": 0.02, "changes_max": 2,
+        "samples_min": 256, "events_min": 8}, "samples": 160, "class": null, "groups": [{"from_s": 0.0, "to_s": 1.0,
+        "pairs": [{"low": 0, "high": 1, "bytes": 8, "events": 32}]}], "moments": [], "notes": []}"#;
+    fs::write(folder.0.join("kept.json"), kept).unwrap();
+    // What is not given is as in the file.
+    for (flags, class) in [
+        ("", "Class: unknown. too few samples to tell: 160"),
+        (" --samples-min 1", "Class: dynamic."),
+        (" --samples-min 1 --changes-max 3", "Class: static."),
+        (
+            " --samples-min 1 --events-min 17",
+            "Class: unknown. mapping can help",
+        ),
+    ] {
+        let (code, answer, told) = folder.run(&format!("profile kept.json{flags}"));
+        assert_eq!((code, told.as_str()), (0, ""));
+        assert!(answer.contains(class), "{flags}: {answer}");
+    }
+}

@@ -145,11 +145,11 @@ complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l force -d 'R
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -s o -l output -d 'Write a page with pictures into FILE; `-` is standard output' -r -F
-complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l comm-min -d 'Class: communication per memory access (CommR) below which it cannot matter' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l dram-min -d 'Class: share of accesses answered by memory (DramR) below which memory cannot matter' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l changes-max -d 'Class: changes of the order of tasks (CommDyn) above which a program is dynamic' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l samples-min -d 'Class: sampled accesses below which it is not told' -r
-complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l events-min -d 'Class: sampled events in a second, on average, below which static is not told from dynamic' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l comm-min -d 'Class: communication per memory access (CommR) below which it cannot matter; 0.02 when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l dram-min -d 'Class: share of accesses answered by memory (DramR) below which memory cannot matter; 0.02 when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l changes-max -d 'Class: changes of the order of tasks (CommDyn) above which a program is dynamic; 5 when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l samples-min -d 'Class: sampled accesses below which it is not told; 256 when not given' -r
+complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l events-min -d 'Class: sampled events in a second, on average, below which static is not told from dynamic; 128 when not given' -r
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l socket -d 'Socket of the daemon, for commands that ask it; else the variable NUMAD_SOCKET, else /run/numad/numad.sock' -r -F
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -l json -d 'Answer in JSON'
 complete -c numadctl -n "__fish_numadctl_using_subcommand profile" -s h -l help -d 'Print help (see more with \'--help\')'

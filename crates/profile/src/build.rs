@@ -81,19 +81,27 @@ fn plain(about: About, groups: Vec<Group>) -> Profile {
 
 fn judge(mut profile: Profile, volume: Volume, changes: Option<u64>) -> Profile {
     profile.metrics = metrics(&profile.matrix(), &profile.groups, volume, changes);
+    profile.samples = volume.samples;
+    profile.unknown = unknown(&profile.metrics, profile.level, changes.is_some());
+    let thresholds = profile.thresholds;
+    by_thresholds(profile, thresholds)
+}
+
+/// The same profile with its class by these thresholds.
+#[must_use]
+pub fn by_thresholds(mut profile: Profile, thresholds: Thresholds) -> Profile {
     let pairs = profile.groups.iter().flat_map(|group| &group.pairs);
     let evidence = Evidence {
-        samples: volume.samples,
+        samples: profile.samples,
         events: pairs.map(|pair| pair.events).fold(0, u64::saturating_add),
         length_s: profile.length_s.unwrap_or(0.0),
     };
-    profile.samples = volume.samples;
-    match class(&profile.metrics, &profile.thresholds, evidence) {
-        Ok(class) => profile.class = Some(class),
-        Err(why) => profile.class_unknown = Some(why),
-    }
+    profile.thresholds = thresholds;
+    (profile.class, profile.class_unknown) = match class(&profile.metrics, &thresholds, evidence) {
+        Ok(class) => (Some(class), None),
+        Err(why) => (None, Some(why)),
+    };
     profile.class_if_mapping_helps =
-        class_if_mapping_helps(&profile.metrics, &profile.thresholds, evidence);
-    profile.unknown = unknown(&profile.metrics, profile.level, changes.is_some());
+        class_if_mapping_helps(&profile.metrics, &thresholds, evidence);
     profile
 }

@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
+use ::profile::build;
+use ::profile::metrics::THRESHOLDS;
 use control::profile::{BYTES_MAX, Profile, Thresholds};
 use control::{ErrorKind, Failure};
 
@@ -26,13 +28,7 @@ pub(super) fn profile(
     out: &mut Output<'_>,
     err: &mut Output<'_>,
 ) -> Result<u8, Failure> {
-    let thresholds = Thresholds {
-        comm_min: arguments.comm_min,
-        dram_min: arguments.dram_min,
-        changes_max: arguments.changes_max,
-        samples_min: arguments.samples_min,
-        events_min: arguments.events_min,
-    };
+    let thresholds = arguments.thresholds(THRESHOLDS);
     if let Some(file) = arguments
         .output
         .as_deref()
@@ -45,7 +41,12 @@ pub(super) fn profile(
         Fresh::replacing(file).map(drop)?;
     }
     let (profile, code) = match arguments.command.is_empty() {
-        true => (of_files(&arguments.files, thresholds)?, 0),
+        true => {
+            let profile = of_files(&arguments.files, thresholds)?;
+            // One that was kept has its own.
+            let thresholds = arguments.thresholds(profile.thresholds);
+            (build::by_thresholds(profile, thresholds), 0)
+        }
         false => {
             // As of `perf stat -o`: a file leaves the streams to the program.
             let file = arguments.output.as_deref();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use control::rows::{ConfigText, ReloadReport};
 use numadctl::render::settings;
@@ -41,4 +42,20 @@ fn settings_are_shown_with_their_files() {
         settings::reloaded(&ReloadReport::default()),
         "nothing is different\n"
     );
+}
+
+#[test]
+fn a_pipe_is_no_settings_file() {
+    let pipe = std::env::temp_dir().join(format!("numadctl-settings-{}", std::process::id()));
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    // Nobody ever writes to it.
+    let output = Command::new("timeout")
+        .args(["10", env!("CARGO_BIN_EXE_numadctl"), "config", "check"])
+        .arg(&pipe)
+        .output()
+        .unwrap();
+    std::fs::remove_file(&pipe).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("is no regular file"), "{told}");
 }

@@ -74,7 +74,14 @@ fn load(file: Option<&Path>) -> Result<(config::Paths, config::Loaded), Failure>
         return Err(Failure::new(ErrorKind::NotFound, text)
             .remedy("name a settings file, or a directory that holds `numad.toml`"));
     }
-    let opened = File::open(paths.file());
+    // Opening a pipe would wait for its other end.
+    let opened = paths
+        .file()
+        .metadata()
+        .and_then(|about| match about.is_file() {
+            true => File::open(paths.file()).map(drop),
+            false => Ok(()),
+        });
     if matches!(opened, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
         let text = format!("you may not read `{shown}`");
         return Err(Failure::new(ErrorKind::NotPermitted, text).remedy("ask as root"));

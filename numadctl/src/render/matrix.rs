@@ -120,16 +120,21 @@ pub fn shade(amount: u64, most: u64) -> char {
     SHADES[usize::try_from(quarter).unwrap_or(4)]
 }
 
+/// What is in it, and what it was seen by: ranks send messages, threads access what is sampled.
+pub(crate) fn nouns(matrix: &Matrix) -> (&'static str, &'static str) {
+    match matrix.window.as_str() {
+        "messages" | "modelled" => ("rank", "message"),
+        _ => ("thread", "sample"),
+    }
+}
+
 /// The picture: one row and column for each task (or for a few tasks of one node, where the width
 /// does not suffice), ordered by node, lines between nodes, and the scale below.
 ///
 /// `matrix` must be square; `width` in columns, at least 30 are used.
 #[must_use]
 pub fn picture(matrix: &Matrix, width: usize) -> String {
-    let (who, seen) = match matrix.window.as_str() {
-        "messages" | "modelled" => ("rank", "message"),
-        _ => ("thread", "sample"),
-    };
+    let (who, seen) = nouns(matrix);
     let mut text = format!(
         "communication, {}: {}, {}\n",
         matrix.window,
@@ -176,7 +181,7 @@ pub fn picture(matrix: &Matrix, width: usize) -> String {
         text.push_str("│\n");
     }
     text.push_str(&rule('└', '┴', '┘'));
-    text.push_str(&scale(&bins, most));
+    text.push_str(&scale(&bins, most, who));
     text.push_str(&sureness(matrix));
     text
 }
@@ -266,7 +271,7 @@ fn layout(matrix: &Matrix, width: usize) -> (usize, usize) {
     }
 }
 
-fn scale(bins: &[Bin], most: u64) -> String {
+fn scale(bins: &[Bin], most: u64, who: &str) -> String {
     let largest = bins.iter().map(|bin| bin.tasks.len()).max().unwrap_or(1);
     let unit = if largest > 1 { "mean amount" } else { "amount" };
     if most == 0 {
@@ -280,7 +285,7 @@ fn scale(bins: &[Bin], most: u64) -> String {
     text.push('\n');
     if largest > 1 {
         text.push_str(&format!(
-            "up to {largest} threads share a row; --csv and --svg show each\n"
+            "up to {largest} {who}s share a row; --csv and --svg show each\n"
         ));
     }
     text

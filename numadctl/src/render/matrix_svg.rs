@@ -6,7 +6,7 @@ use control::rows::Matrix;
 use picture::Drawing;
 use picture::colours::{field, strength, stroke};
 
-use super::matrix::{Bin, amounts, bins};
+use super::matrix::{Bin, amounts, bins, nouns};
 use super::units::count;
 
 /// Most cells on a side; more threads share one.
@@ -94,18 +94,22 @@ fn drawn(matrix: &Matrix, begin: impl Fn((f64, f64), &str, &str) -> Drawing) -> 
     let (width, height) = ((MARGIN + side + 20).max(460), MARGIN + side + 60);
     let (rows, most) = amounts(matrix, &bins);
     let picture = Picture { rows, most, cell };
-    let threads = count(
-        u64::try_from(matrix.tids.len()).unwrap_or(u64::MAX),
-        "thread",
-    );
+    let (who, seen) = nouns(matrix);
+    let all = count(u64::try_from(matrix.tids.len()).unwrap_or(u64::MAX), who);
     let title = format!(
-        "Communication, {}: {threads}, {}",
+        "Communication, {}: {all}, {}",
         matrix.window,
-        count(matrix.samples, "sample")
+        count(matrix.samples, seen)
     );
-    let description = "Each row and each column is a thread. Where two cross, darker is more memory that both use. Threads \
-                       that share memory stand next to each other; lines part the nodes.";
-    let mut svg = begin(pixels((width, height)), &title, description);
+    let (more, together) = match who {
+        "rank" => ("bytes that they sent each other", "communicate"),
+        _ => ("memory that both use", "share memory"),
+    };
+    let description = format!(
+        "Each row and each column is a {who}. Where two cross, darker is more {more}. Those that {together} stand next to \
+         each other; lines part the nodes."
+    );
+    let mut svg = begin(pixels((width, height)), &title, &description);
     svg.text((10.0, 20.0), "font-size=\"14\"", &title);
     if bins.len() <= NAMED_MAX {
         push_named_cells(&mut svg, matrix, &bins, &picture);
@@ -114,7 +118,7 @@ fn drawn(matrix: &Matrix, begin: impl Fn((f64, f64), &str, &str) -> Drawing) -> 
         push_cells(&mut svg, &picture);
     }
     push_borders(&mut svg, &bins, cell);
-    push_scale(&mut svg, MARGIN + side + 20, most, &bins);
+    push_scale(&mut svg, MARGIN + side + 20, (most, who), &bins);
     svg.finish()
 }
 
@@ -197,7 +201,7 @@ fn push_names(svg: &mut Drawing, matrix: &Matrix, bins: &[Bin], cell: usize) {
     }
 }
 
-fn push_scale(svg: &mut Drawing, top: usize, most: u64, bins: &[Bin]) {
+fn push_scale(svg: &mut Drawing, top: usize, (most, who): (u64, &str), bins: &[Bin]) {
     if most == 0 {
         svg.text(pixels((MARGIN, top + 12)), "", "no communication seen");
         return;
@@ -209,11 +213,38 @@ fn push_scale(svg: &mut Drawing, top: usize, most: u64, bins: &[Bin]) {
     }
     let together = bins.iter().map(|bin| bin.tasks.len()).max().unwrap_or(1);
     let unit = if together > 1 {
-        format!("mean amount of up to {together} threads")
+        format!("mean amount of up to {together} {who}s")
     } else {
         "amount".to_owned()
     };
     svg.text(pixels((MARGIN, top + 26)), "", "above 0");
     let most = format!("{most} ({unit})");
     svg.text(pixels((MARGIN + 150, top + 26)), "", &most);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_of_ranks() {
+        let matrix = |window: &str| Matrix {
+            window: window.to_owned(),
+            tids: vec![7, 9],
+            nodes: vec![Some(0), None],
+            ranks: Vec::new(),
+            rows: vec![vec![0, 5], vec![5, 0]],
+            samples: 1,
+            support: vec![vec![0, 1], vec![1, 0]],
+            confidence: 0.9,
+            partners: Vec::new(),
+        };
+        let of_ranks = drawing(&matrix("messages"));
+        assert!(of_ranks.contains("Communication, messages: 2 ranks, 1 message<"));
+        assert!(of_ranks.contains("bytes that they sent each other"));
+        assert!(!of_ranks.contains("thread") && !of_ranks.contains("sample"));
+        let of_threads = drawing(&matrix("live"));
+        assert!(of_threads.contains("Communication, live: 2 threads, 1 sample<"));
+        assert!(of_threads.contains("memory that both use"));
+    }
 }

@@ -202,17 +202,15 @@ impl<'a> Placed<'a> {
         }
     }
 
+    /// What is bound to nodes has local memory there. `--preferred` would say the same of one node, but numactl refuses
+    /// it for nodes without memory, and so does the kernel in a unit of systemd.
     fn numactl(&self) -> String {
-        let nodes = nodes_text(&self.nodes);
-        let (memory, note) = match self.nodes.len() {
-            1 => (format!("--preferred={nodes}"), ""),
-            _ => (
-                "--localalloc".to_owned(),
-                "# numactl places whole programs: which thread goes to which node is not in it.\n",
-            ),
+        let note = match self.nodes.len() {
+            1 => "",
+            _ => "# numactl places whole programs: which thread goes to which node is not in it.\n",
         };
-        let command = &self.command;
-        format!("{note}numactl --cpunodebind={nodes} {memory} -- {command}\n")
+        let (nodes, command) = (nodes_text(&self.nodes), &self.command);
+        format!("{note}numactl --cpunodebind={nodes} --localalloc -- {command}\n")
     }
 
     fn taskset(&self) -> String {
@@ -225,15 +223,10 @@ impl<'a> Placed<'a> {
     }
 
     fn systemd(&self) -> String {
-        let nodes = nodes_text(&self.nodes);
-        let policy = match self.nodes.len() {
-            1 => format!("NUMAPolicy=preferred\nNUMAMask={nodes}"),
-            _ => "NUMAPolicy=local".to_owned(),
-        };
         let cpus = &self.cpus;
         format!(
             "# /etc/systemd/system/UNIT.service.d/numa.conf, then `systemctl daemon-reload`\n\
-             [Service]\nCPUAffinity={cpus}\n{policy}\n"
+             [Service]\nCPUAffinity={cpus}\nNUMAPolicy=local\n"
         )
     }
 
@@ -309,8 +302,7 @@ impl<'a> Placed<'a> {
 
     /// One line for each rank; for threads one for the program, which places them no closer.
     ///
-    /// A rank's processors are of one core, so local memory is that of its node. `--preferred` would say the same, but
-    /// numactl refuses it for nodes without memory.
+    /// A rank's processors are of one core, so local memory is that of its node.
     fn numactl_lines(&self, level: Level) -> String {
         let line = |cpus: &CpuSet| {
             format!(
@@ -576,14 +568,14 @@ mod tests {
         gives(
             Recipe::Numactl,
             ONE,
-            "numactl --cpunodebind=1 --preferred=1 -- solver\n",
+            "numactl --cpunodebind=1 --localalloc -- solver\n",
         );
         gives(Recipe::Taskset, ONE, "taskset -c 4-7 solver\n");
         gives(
             Recipe::Systemd,
             ONE,
             "# /etc/systemd/system/UNIT.service.d/numa.conf, then `systemctl daemon-reload`\n\
-             [Service]\nCPUAffinity=4-7\nNUMAPolicy=preferred\nNUMAMask=1\n",
+             [Service]\nCPUAffinity=4-7\nNUMAPolicy=local\n",
         );
     }
 

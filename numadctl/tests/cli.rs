@@ -755,3 +755,41 @@ fn what_becomes_the_program_has_its_name_already() {
     child.wait().unwrap();
     assert_eq!(name, "true\n");
 }
+
+#[test]
+fn what_nobody_sampled_shows_nothing() {
+    for (samples, tasks, told) in [
+        (
+            0,
+            2,
+            "nothing of solver: how its 2 threads share memory is not known.",
+        ),
+        (
+            1,
+            1,
+            "1 memory access of solver, which shows how its busy thread uses memory.",
+        ),
+        (
+            9,
+            2,
+            "9 memory accesses of solver, which show how its 2 threads share memory.",
+        ),
+    ] {
+        let detail = AttachmentDetail {
+            attachment: Attachment {
+                samples,
+                tasks,
+                threads: 2,
+                command: "solver".to_owned(),
+                ..program(3, &[4242])
+            },
+            threads: Vec::new(),
+            settings: BTreeMap::new(),
+        };
+        let mut replies = daemon();
+        replies.insert("GET /v1/attachments/3", json(&detail));
+        let answer = Fake::answering(replies).ok("explain id:3 --brief");
+        let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(answer.contains(told), "{answer}");
+    }
+}

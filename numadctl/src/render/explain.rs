@@ -20,18 +20,7 @@ pub fn brief(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> St
             .rfind(|row| kinds.contains(&row.kind.as_str()));
         found.map(|row| row.text.as_str())
     };
-    // The others wait; they are left where they are.
-    let busy = if row.tasks < row.threads { "busy " } else { "" };
-    let part = format!(
-        "its {} share",
-        count(row.tasks.into(), &format!("{busy}thread"))
-    );
-    let seen = format!(
-        "In {} numad sampled {} of {}, which show how {part} memory.",
-        seconds(row.attached_s),
-        count(row.samples, "memory access"),
-        row.command,
-    );
+    let seen = seen(row);
     let ledger = &row.ledger;
     let order = last(&["ordered"]).map_or_else(
         || "nothing has been ordered yet".to_owned(),
@@ -62,6 +51,25 @@ pub fn brief(detail: &AttachmentDetail, events: &[EventRow], width: usize) -> St
     let sentences = [seen, done, not_done];
     let lines = sentences.iter().flat_map(|line| wrapped(line, width));
     lines.map(|line| line + "\n").collect()
+}
+
+/// What was sampled, and of whom.
+fn seen(row: &Attachment) -> String {
+    // The others wait; they are left where they are.
+    let busy = if row.tasks < row.threads { "busy " } else { "" };
+    let how = match row.tasks {
+        0 => "how its threads use memory".to_owned(),
+        1 => format!("how its {busy}thread uses memory"),
+        tasks => format!("how its {tasks} {busy}threads share memory"),
+    };
+    let (time, command) = (seconds(row.attached_s), &row.command);
+    match row.samples {
+        0 => format!("In {time} numad sampled nothing of {command}: {how} is not known."),
+        1 => format!("In {time} numad sampled 1 memory access of {command}, which shows {how}."),
+        samples => format!(
+            "In {time} numad sampled {samples} memory accesses of {command}, which show {how}."
+        ),
+    }
 }
 
 /// An order without the amount behind its reason: a figure of the matrix, which says nothing alone.

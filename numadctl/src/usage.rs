@@ -3,8 +3,22 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue};
+use control::{ErrorKind, Failure};
 
 use crate::cli;
+
+/// Refuses a setting that is given twice: nobody says which of the two is meant.
+pub(crate) fn given_once(set: &[(String, String)]) -> Result<(), Failure> {
+    let before = |index: usize| set[..index].iter().map(|(key, _)| key);
+    let mut given = set.iter().enumerate();
+    match given.find(|&(index, (key, _))| before(index).any(|other| other == key)) {
+        None => Ok(()),
+        Some((_, (key, _))) => {
+            let text = format!("setting `{key}` is given twice");
+            Err(Failure::new(ErrorKind::Usage, text).remedy("give it once"))
+        }
+    }
+}
 
 /// clap's report up to its usage line, what to do where that is known, and where to read more.
 pub(crate) fn on_one_line(error: &clap::Error, arguments: &[OsString]) -> String {

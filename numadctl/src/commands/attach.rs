@@ -1,5 +1,6 @@
 //! `attach` and `run`.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +21,7 @@ use crate::cli::{Attach, Run, Under};
 use crate::client::Client;
 use crate::fresh::why;
 use crate::output::Output;
+use crate::usage::given_once;
 use crate::waiting::{Waiting, Woken};
 use crate::{render, stopped};
 
@@ -133,15 +135,8 @@ fn with_mpi(client: &Client, arguments: &Run) -> Result<Vec<(&'static str, OsStr
 }
 
 fn request(target: Target, under: &Under) -> Result<AttachRequest, Failure> {
-    let mut set = std::collections::BTreeMap::new();
-    for (key, value) in &under.set {
-        if set.insert(key.clone(), value.clone()).is_some() {
-            return Err(
-                Failure::new(ErrorKind::Usage, format!("setting `{key}` is given twice"))
-                    .remedy("give it once"),
-            );
-        }
-    }
+    given_once(&under.set)?;
+    let mut set = BTreeMap::from_iter(under.set.clone());
     if under.as_published {
         set.insert(METHOD.to_owned(), "published".to_owned());
     }

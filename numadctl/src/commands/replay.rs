@@ -15,9 +15,11 @@ use super::write_drawing;
 use crate::cli::{Form, Replay};
 use crate::fresh::must_not_replace;
 use crate::output::Output;
+use crate::usage::given_once;
 use crate::{render, terminal};
 
 pub(super) fn replay(arguments: &Replay, out: &mut Output<'_>) -> Result<(), Failure> {
+    given_once(&arguments.set)?;
     let mut settings = arguments.set.clone();
     let policy = arguments.policy.strip_suffix(SUFFIX);
     if policy.is_some() {

@@ -14,6 +14,7 @@ use control::{ErrorKind, Failure};
 use experiment::plan::kept;
 
 use crate::fresh::{Fresh, cannot_read, cannot_write};
+use crate::usage::given_once;
 use crate::waiting::Waiting;
 use experiment::metric::Source;
 use numad_core::published::{METHOD, SUFFIX};
@@ -33,6 +34,7 @@ const BALANCED: &str = "+balancing";
 /// # Errors
 /// A policy that does not exist, a setting of a policy that is no arm.
 pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<Arm>, Failure> {
+    given_once(set)?;
     let mut arms: Vec<Arm> = Vec::new();
     let machine_wide = policies.iter().any(|name| name.ends_with(BALANCED));
     for name in policies {

@@ -103,6 +103,26 @@ const WRONG: &[(&str, i32, &str)] = &[
         "there is no file `/no/such/file.toml`",
     ),
     ("config show file.toml", 2, "--offline"),
+    (
+        "attach 4242 --set a=1 --set a=2",
+        2,
+        "setting `a` is given twice; give it once",
+    ),
+    (
+        "replay x.rec --policy deloc --set a=1 --set a=2",
+        2,
+        "setting `a` is given twice",
+    ),
+    (
+        "compare --policies off,deloc --set deloc.refine=true --set deloc.refine=false -- true",
+        2,
+        "setting `deloc.refine` is given twice",
+    ),
+    (
+        "ab 4242 --policies linux,deloc --set deloc.refine=true --set deloc.refine=false",
+        2,
+        "setting `deloc.refine` is given twice",
+    ),
 ];
 
 #[test]

@@ -56,7 +56,8 @@ pub(crate) fn become_one(arguments: &[OsString], err: &mut Output<'_>) -> Option
     })
 }
 
-/// From now on this process has the program's name, for one that ends soon is not looked at again after its attach.
+/// From now on this process has the program's name, for one that ends soon is not looked at again
+/// after its attach.
 pub(crate) fn take_name(program: &Path) {
     if let Some(name) = program.file_name() {
         drop(fs::write("/proc/self/comm", name.as_encoded_bytes()));

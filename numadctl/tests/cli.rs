@@ -739,7 +739,8 @@ fn every_command_has_an_example() {
     );
 }
 
-/// One that ends soon is not looked at again after its attach, and is kept under the name that it had then.
+/// One that ends soon is not looked at again after its attach, and is kept under the name that it
+/// had then.
 #[test]
 fn what_becomes_the_program_has_its_name_already() {
     let fake = Fake::absent();

@@ -117,8 +117,8 @@ pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
     }
 }
 
-/// Whether a look finds it. What a look would have stopped at stays found even if the rest of the pairs blurred it, but not
-/// if they turned it: then neither side is shown.
+/// Whether a look finds it. What a look would have stopped at stays found even if the rest of the
+/// pairs blurred it, but not if they turned it: then neither side is shown.
 fn found_by_look(process: &EProcess, effect: f64, rules: &Rules) -> bool {
     process.most() >= rules.wealth_to_stop() && process.by_plus() == (effect > 0.0)
 }

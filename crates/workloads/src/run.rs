@@ -57,7 +57,8 @@ struct Shared {
     phase: AtomicU64,
     stop: AtomicBool,
     rounds: Vec<AtomicU64>,
-    /// Threads that are ready for their first round; told then, and after every round of a thread that others wait for.
+    /// Threads that are ready for their first round; told then, and after every round of a thread
+    /// that others wait for.
     stepped: (Mutex<usize>, Condvar),
     tids: Vec<AtomicI32>,
 }

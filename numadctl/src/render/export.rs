@@ -202,8 +202,9 @@ impl<'a> Placed<'a> {
         }
     }
 
-    /// What is bound to nodes has local memory there. `--preferred` would say the same of one node, but numactl refuses
-    /// it for nodes without memory, and so does the kernel in a unit of systemd.
+    /// What is bound to nodes has local memory there. `--preferred` would say the same of one node,
+    /// but numactl refuses it for nodes without memory, and so does the kernel in a unit of
+    /// systemd.
     fn numactl(&self) -> String {
         let note = match self.nodes.len() {
             1 => "",

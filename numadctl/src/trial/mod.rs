@@ -79,7 +79,8 @@ pub(crate) fn arms(policies: &[String], set: &[(String, String)]) -> Result<Vec<
     Ok(arms)
 }
 
-/// Refuses what the daemon would refuse when the arm is entered for the first time, which may be hours from now.
+/// Refuses what the daemon would refuse when the arm is entered for the first time, which may be
+/// hours from now.
 fn must_be_settable(arm: &Arm, setting: &str, value: &str) -> Result<(), Failure> {
     let configuration =
         |text: String, remedy: &str| Failure::new(ErrorKind::Configuration, text).remedy(remedy);

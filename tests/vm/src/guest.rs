@@ -271,7 +271,8 @@ fn forget_older(kit: &Kit, prefix: &str) -> Result<()> {
 const RUN: &str = "run-";
 const KEPT: &str = "kept-";
 
-/// Removes folders of runs whose numad-vm is gone: one that is killed, by Ctrl-C too, leaves its own behind.
+/// Removes folders of runs whose numad-vm is gone: one that is killed, by Ctrl-C too, leaves its
+/// own behind.
 fn forget_dead(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -87,6 +87,20 @@ fn a_dry_run_never_mistakes_its_own_absence_for_a_change() {
     assert_eq!(world.window().hands_off(), [10]);
 }
 
+/// Who plans must not count on the place of one that stays.
+#[test]
+fn a_thread_that_someone_else_placed_may_be_nowhere_else() {
+    let (mut world, script) = bound();
+    assert_eq!(script.lock().unwrap().allowed, [[true, true]]);
+    world.thread(10).affinity = cpus("0-7");
+    assert_eq!(world.window().hands_off(), [10]);
+    world.window();
+    assert_eq!(script.lock().unwrap().allowed, [[false, true]]);
+    world.thread(10).cpu = CpuId(2);
+    world.window();
+    assert_eq!(script.lock().unwrap().allowed, [[true, false]]);
+}
+
 #[test]
 fn a_host_that_finds_it_changed_means_hands_off() {
     let mut world = World::new("2x4@10,20");

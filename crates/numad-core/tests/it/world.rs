@@ -29,6 +29,8 @@ pub(crate) struct Script {
     pub(crate) handed: Option<CommMatrix>,
     pub(crate) ipc: Option<f64>,
     pub(crate) tasks: Vec<u32>,
+    /// Where each of them may be, by node.
+    pub(crate) allowed: Vec<Vec<bool>>,
     /// What the memory of each node gives and what others take of it, as the policy saw it.
     pub(crate) memory: Vec<(f64, f64)>,
     /// Pages of which no user was remembered, by the first of each piece, with how many they stand
@@ -49,6 +51,11 @@ impl Policy for Scripted {
         script.handed = program.handed.cloned();
         script.ipc = program.ipc;
         script.tasks = program.tasks.iter().map(|task| task.key.tid.0).collect();
+        script.allowed = program
+            .tasks
+            .iter()
+            .map(|task| task.allowed.clone())
+            .collect();
         let pages = program.pages.iter().filter(|page| page.remembered() == 0.0);
         script.anyones = pages.map(|page| (page.key.page, page.span)).collect();
         script.beside = beside(program);

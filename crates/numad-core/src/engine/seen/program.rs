@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use topology::{CpuSet, Topology};
+use topology::{CpuSet, Node, Topology};
 
 use super::Seen;
 use super::pieces::Pieces;
@@ -20,7 +20,7 @@ use crate::policy::{ACCESSORS_MAX, Accessor, Page, PageKey, PageRecord, Program,
 use crate::tables::pages::Entry;
 use crate::tables::runs::Runs;
 use crate::tables::talk::Said;
-use crate::tables::tasks::Record;
+use crate::tables::tasks::{Bond, Record};
 use crate::tables::{Seat, positions};
 use crate::time::Time;
 
@@ -161,12 +161,19 @@ impl Seen {
         scratch.tasks.clear();
         scratch.tasks.extend(records.map(|record| {
             let cpus = allowed_cpus(record, &context.usable);
-            let nodes = topology.nodes().iter();
+            let node = node_of(record, topology);
+            // A place that is not ours to change is no other's either.
+            let stays = node.filter(|_| record.bond == Bond::HandsOff);
+            let nodes = topology.nodes().iter().enumerate();
+            let may = |(at, node): (usize, &Node)| match stays {
+                Some(stays) => at == stays,
+                None => node.cpus.intersects(&cpus),
+            };
             Task {
                 key: record.key().expect("only observed threads take part"),
-                node: node_of(record, topology),
+                node,
                 cpu: record.cpu,
-                allowed: nodes.map(|node| node.cpus.intersects(&cpus)).collect(),
+                allowed: nodes.map(may).collect(),
                 busy: record.busy.unwrap_or(0.0),
                 samples: record.samples_last.into(),
             }

@@ -5,8 +5,9 @@
 //! go. Are there more than `tasks_max`, the busiest take part, those who did already counting a
 //! quarter more; ties go to the lowest thread number.
 //!
-//! Where there are more tasks than cores, those that hardly run are left out: each would count as one that needs a
-//! core, and then every core would be given two, though together they fit into the gaps of one.
+//! Where there are more tasks than cores, those that hardly run beside others are left out: each would count as one
+//! that needs a core, and then every core would be given two, though together they fit into the gaps of one. Where all
+//! run little, because they share processors, all take part.
 
 use std::cmp::Reverse;
 
@@ -48,12 +49,14 @@ pub(crate) fn select(
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
-/// Drops the least busy, which come last, while there are more than cores and they fit into the
-/// gaps.
+/// Drops the least busy, which come last, while there are more than cores, they run less than half as
+/// much as the busiest, and they fit into the gaps.
 fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
+    let all = candidates.iter().filter_map(|candidate| candidate.busy);
+    let most = all.fold(0.0, f64::max);
     while candidates.len() > cores
         && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)
-        && busy <= gaps
+        && busy <= gaps.min(most / 2.0)
     {
         gaps -= busy;
         candidates.pop();
@@ -113,7 +116,14 @@ mod tests {
         check_on(2, "1:6 2:100 3:100 4:9", 9, &[2, 3]);
         check_on(2, "1:26 2:100 3:100", 9, &[1, 2, 3]);
         // Of many that are light together only what fits into the gaps.
-        check_on(1, "1:10 2:10 3:10 4:10", 9, &[1, 2]);
+        check_on(1, "1:10 2:10 3:10 4:10 5:100", 9, &[1, 2, 5]);
+        // Five share each of these, and none runs less than others.
+        check_on(
+            2,
+            "1:20 2:20 3:20 4:20 5:19 6:20 7:20 8:20 9:20 10:20",
+            10,
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        );
     }
 
     #[test]

@@ -282,6 +282,16 @@ fn memory_of_one_thread_is_not_spread_for_the_sake_of_strays() {
     }
 }
 
+/// Where five share each processor none runs much. One of them once took no part for that, and all
+/// waited for it.
+#[test]
+fn more_threads_than_cores_all_take_part() {
+    let mut scenario = scenario("2x4@10,20", "slices", "auto", 3);
+    scenario.threads = Some(40);
+    let gain = report(&scenario).gain_percent();
+    assert!(gain > 40.0, "{gain:.1} %");
+}
+
 /// Each thread has four samples between two clearings, and of what it shares with its partner one of
 /// the two is seen each time. 40 s were not enough when half of that was forgotten with each window.
 #[test]

@@ -34,6 +34,8 @@ pub struct Live<K, C> {
     pub(crate) processes: BTreeMap<Pid, StartTicks>,
     /// Programs that something was changed of, with all their processes that were ever seen.
     pub(crate) programs: BTreeMap<AttachmentId, BTreeSet<ProcessKey>>,
+    /// Users who pay for what is recorded of their programs; admins do not.
+    pub(crate) payers: BTreeMap<AttachmentId, u32>,
     /// The processes above each of those when it was first seen, the nearest first.
     lineages: BTreeMap<ProcessKey, Vec<ProcessKey>>,
     /// Threads that could not be given their own mask back yet, because their cpuset has none of
@@ -84,6 +86,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             clock: Box::new(clock),
             processes: BTreeMap::new(),
             programs: BTreeMap::new(),
+            payers: BTreeMap::new(),
             lineages: BTreeMap::new(),
             parked: BTreeSet::new(),
             unfinished: Vec::new(),
@@ -300,6 +303,12 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 self.join(attachment, process);
             }
         }
+    }
+
+    /// Has a user pay for what is recorded of a program, until that is undone: one user takes not
+    /// all the room.
+    pub fn charge(&mut self, attachment: AttachmentId, payer: u32) {
+        self.payers.insert(attachment, payer);
     }
 
     /// Notes that a process is part of a program, and which processes are above it. An undo that

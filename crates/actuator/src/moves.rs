@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use numad_core::{Action, ObjectId, Outcome, PageOutcome, Reach, Refusal};
+use numad_core::{Action, AttachmentId, ObjectId, Outcome, PageOutcome, Reach, Refusal};
 use topology::{NodeId, Pid};
 
 use crate::census::Census;
@@ -45,6 +45,7 @@ pub(crate) struct Moved {
 /// What an action means, before it is looked up where that is.
 #[derive(Debug)]
 struct Meant<'a, H> {
+    attachment: AttachmentId,
     held: Held<H>,
     owner: Owner,
     to: (NodeId, Reach),
@@ -197,6 +198,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         }
         self.join(*attachment, ProcessKey { pid, start });
         Ok(Meant {
+            attachment: *attachment,
             names: self.names(pid, pages, *object)?,
             held,
             owner: object.map_or(Owner::Process(pid, start), Owner::Object),
@@ -244,19 +246,23 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 _ => 0,
             });
             let count: usize = count.sum();
-            if !self.journal.has_room_for(runs + count) {
+            let payer = self.payers.get(&going.meant.attachment).copied();
+            if !self.journal.has_room_for(payer, runs + count) {
                 *one = Err(Refusal::JournalFull);
                 continue;
             }
             runs += count;
             rows.extend(own);
-            written.push(index);
+            written.push((index, going.meant.owner, payer));
         }
-        if !rows.is_empty()
-            && let Err(refusal) = self.write(rows)
-        {
-            for index in written {
-                prepared[index] = Err(refusal);
+        if rows.is_empty() {
+            return;
+        }
+        let done = self.write(rows);
+        for (index, owner, payer) in written {
+            match done {
+                Ok(()) => self.journal.records_mut().pays(owner, payer),
+                Err(refusal) => prepared[index] = Err(refusal),
             }
         }
     }

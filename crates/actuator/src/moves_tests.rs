@@ -1,6 +1,6 @@
 //! Pages that are moved for several actions at once.
 
-use numad_core::{Action, Host as _, Outcome, PageOutcome, Refusal};
+use numad_core::{Action, AttachmentId, Host as _, Outcome, PageOutcome, Refusal};
 use topology::{NodeId, Pid};
 
 use crate::fake::{Bench, Death, Hold, bind_action, move_action, set};
@@ -180,6 +180,42 @@ fn what_cannot_be_written_down_does_not_go() {
     assert_eq!(times(&outcomes[1]).0, 50);
     assert!(live.take_write_error().is_some());
     assert_eq!(bench.nodes(100), [0; 400]);
+}
+
+#[test]
+fn users_do_not_fill_the_journal() {
+    let bench = Bench::new();
+    for pid in [100, 200, 300, 400] {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_process(pid, 1, "0-7");
+        world.add_pages(pid, 100, 0);
+    }
+    let mut live = bench.live_with(JournalLimits {
+        runs_max: 8,
+        durability: Durability::Kernel,
+        ..JournalLimits::default()
+    });
+    // Programs of their processes' numbers; each page that is moved alone is a run.
+    let of_program = |pid: u32, page: u64| {
+        let mut action = action(pid, page..page + 1, 1);
+        if let Action::MovePages { attachment, .. } = &mut action {
+            *attachment = AttachmentId(pid);
+        }
+        action
+    };
+    for (pid, user) in [(100, 7), (200, 7), (300, 8)] {
+        live.charge(AttachmentId(pid), user);
+    }
+    let mut moved = |pid| {
+        let outcomes = (0..20).map(|page| live.perform(&of_program(pid, 2 * page)));
+        let refused = |outcome: &Outcome| *outcome == Outcome::Refused(Refusal::JournalFull);
+        outcomes.filter(|outcome| !refused(outcome)).count()
+    };
+    // Half for one user, whatever the program; three quarters for all; the rest is for root.
+    assert_eq!([100, 200, 300, 400].map(&mut moved), [4, 0, 2, 2]);
+    live.undo(&Scope::of(&[Pid(100)]));
+    let again = live.perform(&of_program(200, 0));
+    assert_eq!(times(&again).0, 1);
 }
 
 /// What leaves a full node goes first, and makes room for what comes back.

@@ -192,6 +192,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let more = (!settled).then(|| self.as_it_is_now(scope, &recorded));
         self.unfinished
             .retain(|other| other != scope && *scope != Scope::All);
+        self.payers.retain(|&attachment, _| match (&scope, whole) {
+            (Scope::All, _) => false,
+            (_, undone) => undone != Some(attachment),
+        });
         if settled {
             self.forget_processes(|process| scope.has(process));
         }

@@ -73,6 +73,8 @@ pub(crate) struct State {
     pub(crate) during_undo: Vec<Record>,
     /// Undos that gave up.
     pub(crate) unfinished: usize,
+    /// Programs that a user pays for.
+    pub(crate) charged: Vec<(AttachmentId, u32)>,
     /// How long an undo takes, and how long by the clock of the machine that is not there.
     pub(crate) undo_takes: Duration,
     pub(crate) undo_passes: Duration,
@@ -684,6 +686,10 @@ impl Hand for World {
     fn undo_more(&mut self, _breathe: Breathe<'_>) -> Option<UndoReport> {
         self.state().unfinished -= 1;
         Some(UndoReport::default())
+    }
+
+    fn charge(&mut self, attachment: AttachmentId, payer: u32) {
+        self.state().charged.push((attachment, payer));
     }
 
     fn follow(&mut self, _attachment: AttachmentId, processes: &[ProcessKey]) {

@@ -59,7 +59,8 @@ pub struct JournalLimits {
     /// Most bytes of the file. A change that would exceed it is refused.
     pub bytes_max: u64,
     /// Most runs of pages that are moved and not undone; pages side by side that were on one node, and moved at once,
-    /// are one run. Each takes about 50 bytes of memory, and up to 31 of the file.
+    /// are one run. Each takes about 50 bytes of memory, and up to 31 of the file. One user has at
+    /// most half of them, all users three quarters.
     pub runs_max: usize,
     /// How far a row is pushed before its change is made.
     pub durability: Durability,
@@ -256,9 +257,16 @@ impl Journal {
         &mut self.records
     }
 
-    /// Whether so many more runs of pages may be recorded.
-    pub(crate) fn has_room_for(&self, runs: usize) -> bool {
-        self.records.page_runs().saturating_add(runs) <= self.limits.runs_max
+    /// Whether so many more runs of pages may be recorded for whoever pays; none for admins. One
+    /// user has half of the room, and all users leave a quarter of it.
+    pub(crate) fn has_room_for(&self, payer: Option<u32>, runs: usize) -> bool {
+        let (records, most) = (&self.records, self.limits.runs_max);
+        let fits = |there: usize, most: usize| there.saturating_add(runs) <= most;
+        let fits_user = |payer| {
+            fits(records.page_runs_of_users(|other| other == payer), most / 2)
+                && fits(records.page_runs_of_users(|_| true), most - most / 4)
+        };
+        fits(records.page_runs(), most) && payer.is_none_or(fits_user)
     }
 
     /// Whether the file has to be written anew, or has grown so far beyond what is open that it

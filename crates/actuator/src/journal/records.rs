@@ -22,6 +22,8 @@ pub(crate) struct Records {
     /// What threads of a process may hand on, by the process; follows from `threads`.
     heritage: BTreeMap<ProcessKey, Heritage>,
     pages: BTreeMap<Owner, Homes>,
+    /// The user who pays for what is recorded of an owner; none for admins, and for what was read.
+    payers: BTreeMap<Owner, u32>,
     /// Rows of pages that were taken.
     page_rows: u32,
     /// The kernel's balancing, while it is switched.
@@ -169,6 +171,21 @@ impl Records {
     /// Runs of such pages: what they take of memory and of the file.
     pub(crate) fn page_runs(&self) -> usize {
         self.pages.values().map(Homes::runs).sum()
+    }
+
+    /// The same, of those alone that a user like this pays for.
+    pub(crate) fn page_runs_of_users(&self, is_meant: impl Fn(u32) -> bool) -> usize {
+        let meant = self.payers.iter().filter(|&(_, &payer)| is_meant(payer));
+        let homes = meant.filter_map(|(owner, _)| self.pages.get(owner));
+        homes.map(Homes::runs).sum()
+    }
+
+    /// Notes who pays for what is recorded of an owner: the last to have pages of it moved.
+    pub(crate) fn pays(&mut self, owner: Owner, payer: Option<u32>) {
+        match payer {
+            Some(payer) => self.payers.insert(owner, payer),
+            None => self.payers.remove(&owner),
+        };
     }
 
     /// Processes that something is recorded of, ascending.
@@ -341,12 +358,13 @@ impl Records {
             homes.remove(run);
         }
         if homes.len() == 0 {
-            self.pages.remove(&owner);
+            self.forget_owner(owner);
         }
     }
 
     /// Forgets an owner with all its pages; how many there were.
     pub(crate) fn forget_owner(&mut self, owner: Owner) -> usize {
+        self.payers.remove(&owner);
         self.pages.remove(&owner).map_or(0, |homes| homes.len())
     }
 }

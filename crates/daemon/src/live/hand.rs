@@ -255,6 +255,10 @@ impl Hand for LiveHand {
         report.map(report_of)
     }
 
+    fn charge(&mut self, attachment: AttachmentId, payer: u32) {
+        self.live.charge(attachment, payer);
+    }
+
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]) {
         self.live.follow(attachment, processes);
         self.tell_unwritten();

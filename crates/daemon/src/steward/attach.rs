@@ -182,6 +182,7 @@ impl Steward {
         program.kernel_before = self.parts.machine.moved_by_kernel();
         self.members.name(id, &processes);
         self.programs.insert(id, program);
+        self.charge(id);
         self.look_first(id);
         self.begin_ranks(id, &pids, &request.target);
         self.warn_if_in_vain(id, counts);
@@ -193,6 +194,16 @@ impl Steward {
             format_args!("attached `{name}` ({count}) as {id} under {policy}"),
         );
         self.shown(id)
+    }
+
+    /// Has the user who attached a program pay for what is written down of it.
+    fn charge(&mut self, id: AttachmentId) {
+        let program = self.programs.get(&id);
+        let program = program.filter(|program| program.recorder.is_none());
+        if let Some(user) = program.and_then(|program| program.confined_to) {
+            let payer = self.payer(user.uid);
+            self.parts.hand.charge(id, payer);
+        }
     }
 
     /// Notes why the policy of a program cannot do here what it is for, if so.

@@ -381,6 +381,10 @@ fn users_of_one_payer_share_its_limits() {
     }
     // What may be done goes by the user itself.
     let id = AttachmentId(first.id);
+    steward
+        .attach(Peer::DAEMON, &request(&[200], "none"))
+        .unwrap();
+    assert_eq!(world.state().charged, [(id, 7)]);
     assert!(steward.detach(peer(100_002), id).is_err() && steward.detach(USER, id).is_err());
     steward.detach(peer(100_001), id).unwrap();
 }

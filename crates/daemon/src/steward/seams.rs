@@ -243,6 +243,10 @@ pub trait Hand: Host + Send + fmt::Debug {
         None
     }
 
+    /// Has a user pay for what is written down of a program until it is put back. Of admins this is
+    /// not said.
+    fn charge(&mut self, _attachment: AttachmentId, _payer: u32) {}
+
     /// Takes processes for part of a program, so that their threads are found whoever of it ends first.
     fn follow(&mut self, attachment: AttachmentId, processes: &[ProcessKey]);
 

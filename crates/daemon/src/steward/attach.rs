@@ -239,7 +239,13 @@ impl Steward {
         found: Option<Vec<ProcessFacts>>,
     ) -> Result<Vec<ProcessFacts>, Failure> {
         let Target::Pids(pids) = target else {
-            return named_processes(peer, target, found.unwrap_or_default());
+            let own = own_processes(peer, found.unwrap_or_default())?;
+            match target {
+                Target::Job(job) => ranks::must_be_one_users(job, &own)?,
+                Target::Command(name) => self.must_be_one_program(name, &own)?,
+                Target::Pids(_) | Target::Cgroup(_) | Target::Unit(_) => {}
+            }
+            return so_many(target, own);
         };
         if pids.len() > PIDS_MAX {
             let message = format!("`{}` processes are too many for one program", pids.len());
@@ -258,6 +264,35 @@ impl Steward {
             return Err(no_process());
         }
         Ok(found)
+    }
+
+    /// Refuses processes of several users that have one name: anyone may call a program anything.
+    /// Those whose parents are among them are of the same program, as workers with a user of their
+    /// own are.
+    fn must_be_one_program(&mut self, name: &str, own: &[ProcessFacts]) -> Result<(), Failure> {
+        let users = |firsts: &[&ProcessFacts]| -> BTreeSet<u32> {
+            firsts.iter().map(|process| process.uid).collect()
+        };
+        let mut firsts: Vec<&ProcessFacts> = own.iter().collect();
+        if users(&firsts).len() > 1 && own.len() <= PIDS_MAX {
+            let pids: BTreeSet<Pid> = own.iter().map(|process| process.pid).collect();
+            firsts.retain(|process| {
+                let parent = self.parts.machine.parent(process.pid);
+                parent.is_none_or(|parent| !pids.contains(&parent))
+            });
+        }
+        let users = users(&firsts);
+        if users.len() <= 1 {
+            return Ok(());
+        }
+        let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "processes of users {} are called `{name}`",
+            users.join(", ")
+        );
+        Err(Failure::new(ErrorKind::Conflict, message).remedy(
+            "name those that are meant by number; `pgrep -x -u USER NAME` finds one user's",
+        ))
     }
 
     pub(super) fn must_be_free(&self, process: &ProcessFacts) -> Result<(), Failure> {
@@ -482,13 +517,9 @@ impl Steward {
     }
 }
 
-/// The processes of a group, unit or name: those the peer may attach, since others of the same
+/// Of the processes of a group, unit or name those the peer may attach, since others of the same
 /// name may be of someone else, and they come and go.
-fn named_processes(
-    peer: Peer,
-    target: &Target,
-    found: Vec<ProcessFacts>,
-) -> Result<Vec<ProcessFacts>, Failure> {
+fn own_processes(peer: Peer, found: Vec<ProcessFacts>) -> Result<Vec<ProcessFacts>, Failure> {
     let mut refused = None;
     let mut own = Vec::new();
     for process in found {
@@ -499,23 +530,25 @@ fn named_processes(
     }
     own.sort_by_key(|process| process.pid);
     own.dedup_by_key(|process| process.pid);
-    if let Target::Job(job) = target {
-        ranks::must_be_one_users(job, &own)?;
+    match refused.filter(|_| own.is_empty()) {
+        Some(failure) => Err(failure),
+        None => Ok(own),
     }
+}
+
+/// The processes of a group, unit or name, if they are neither none nor too many.
+fn so_many(target: &Target, own: Vec<ProcessFacts>) -> Result<Vec<ProcessFacts>, Failure> {
     if own.len() > PIDS_MAX {
         let message = format!("{} has `{}` processes", in_short(target), own.len());
         let remedy = format!("attach a part of it; at most {PIDS_MAX} make one program");
         return Err(Failure::new(ErrorKind::Usage, message).remedy(remedy));
     }
-    match (own.is_empty(), refused) {
-        (false, _) => Ok(own),
-        (true, Some(failure)) => Err(failure),
-        (true, None) => {
-            let message = format!("{} has no process", in_short(target));
-            Err(Failure::new(ErrorKind::NotFound, message)
-                .remedy("start it first, or name its processes"))
-        }
+    if own.is_empty() {
+        let message = format!("{} has no process", in_short(target));
+        return Err(Failure::new(ErrorKind::NotFound, message)
+            .remedy("start it first, or name its processes"));
     }
+    Ok(own)
 }
 
 /// Whether this process may be put under a policy by this peer.

@@ -11,7 +11,7 @@ mod energy;
 mod limits;
 mod target;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +63,8 @@ struct Live {
     trial: Trial,
     /// Processes that were named, each with its start.
     starts: BTreeMap<Pid, StartTicks>,
+    /// Their users.
+    users: BTreeSet<u32>,
     /// Nodes that its program may run on.
     nodes: NodeSet,
     /// When it began; none while it waits.
@@ -263,6 +265,7 @@ impl Steward {
             target: request.target.clone(),
             trial: Trial::new(kept.experiment, request.slice_ms, request.max_harm),
             starts: processes.iter().map(|it| (it.pid, it.start)).collect(),
+            users: processes.iter().map(|it| it.uid).collect(),
             nodes: match is_machine_wide(&request.arms) {
                 true => self.all_nodes(),
                 false => self.nodes_of(&processes),

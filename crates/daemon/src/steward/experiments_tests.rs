@@ -136,6 +136,25 @@ fn a_user_s_program_is_not_searched_for_at_everyone_s_expense() {
 }
 
 #[test]
+fn others_of_the_same_name_do_not_end_an_experiment() {
+    let settings = Settings::new("experiment-names", EAGER);
+    let world = machine();
+    let (mut steward, _gate) = world.steward(&settings);
+    world.state().named = vec![Pid(100)];
+    let asked = ExperimentRequest {
+        target: Target::Command("program".to_owned()),
+        ..request(100)
+    };
+    let processes = steward.finder(&asked.target).map(|find| find().unwrap());
+    steward.experiment(Peer::DAEMON, &asked, processes).unwrap();
+    world.add_process(300, 9, 1);
+    world.state().named.push(Pid(300));
+    pass(&world, &mut steward, LONG);
+    let experiment = found(&steward, 1);
+    assert_eq!(experiment.ending, Ending::Complete, "{}", experiment.why);
+}
+
+#[test]
 fn what_a_killed_daemon_leaves_is_told_as_interrupted() {
     let (world, settings) = (machine(), Settings::new("experiment-killed", EAGER));
     let (mut steward, _gate) = world.steward(&settings);

@@ -537,6 +537,34 @@ fn of_a_name_a_user_gets_the_own_processes() {
 }
 
 #[test]
+fn of_a_name_root_gets_the_processes_of_one_program() {
+    let world = World::new();
+    // A master, and a worker with a user of its own.
+    world.state().named = vec![Pid(100), Pid(200)];
+    world.state().children.insert(Pid(100), vec![Pid(200)]);
+    let settings = Settings::new("one-program", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    let mut asked = request(&[], "none");
+    asked.target = Target::Command("program".to_owned());
+    let attached = steward.attach(Peer::DAEMON, &asked).unwrap();
+    assert_eq!(attached.pids, [100, 200]);
+    steward
+        .detach(Peer::DAEMON, AttachmentId(attached.id))
+        .unwrap();
+    // Others that only have the name.
+    for pid in 300..1_500 {
+        world.add_process(pid, 9, 1);
+        world.state().named.push(Pid(pid));
+        if [300, 1_499].contains(&pid) {
+            let failure = refused(&world, &mut steward, Peer::DAEMON, &asked);
+            assert_eq!(failure.kind, ErrorKind::Conflict);
+            let users = if pid == 300 { "7, 9" } else { "7, 8, 9" };
+            assert!(failure.to_string().contains(users), "{failure}");
+        }
+    }
+}
+
+#[test]
 fn a_program_with_rights_of_others_is_not_the_users_own() {
     let world = World::new();
     if let Some(process) = world.state().processes.get_mut(&Pid(100)) {

@@ -11,8 +11,9 @@ use crate::clock::thread_processor_time;
 
 impl Steward {
     /// What the target names now. Processes that were named by number must be those of the
-    /// beginning: another may have the number by now. Searched for on the spot, as once in a slice
-    /// it costs little.
+    /// beginning: another may have the number by now. Those that are found by their command are of
+    /// the users of the beginning, since anyone may call a program the same. Searched for on the
+    /// spot, as once in a slice it costs little.
     pub(super) fn same_processes(
         &mut self,
         id: u32,
@@ -22,7 +23,12 @@ impl Steward {
             let began = thread_processor_time();
             let found = find();
             self.may_search_for(id, thread_processor_time().saturating_sub(began))?;
-            return found.map(Some);
+            let live = self.experiments.live.get(&id);
+            let users = live.filter(|_| matches!(target, Target::Command(_)));
+            let users = users.map(|live| &live.users);
+            let is_meant =
+                |process: &ProcessFacts| users.is_none_or(|users| users.contains(&process.uid));
+            return found.map(|found| Some(found.into_iter().filter(is_meant).collect()));
         }
         let live = self.experiments.live.get(&id);
         let starts = live.map(|live| live.starts.clone()).unwrap_or_default();

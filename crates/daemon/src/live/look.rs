@@ -312,14 +312,7 @@ impl Machine for Look {
             if let Target::Job(job) = &target {
                 return of_job(&reader, &ranks, job);
             }
-            let mut found = Vec::new();
-            for pid in find(&reader, &target)? {
-                let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-                if let Some(process) = process.here() {
-                    found.push(facts(&reader, process)?);
-                }
-            }
-            Ok(found)
+            readable(&reader, find(&reader, &target)?)
         })
     }
 
@@ -515,17 +508,30 @@ fn find(reader: &Reader, target: &Target) -> Result<Vec<Pid>, Failure> {
 
 /// The processes that say they are ranks of this job.
 fn of_job(reader: &Reader, ranks: &Ranks, job: &str) -> Result<Vec<ProcessFacts>, Failure> {
-    let mut found = Vec::new();
     let pids = reader.pids().map_err(|error| unreadable(&error))?;
     let mut ours = ranks.of(&pids);
     ours.retain(|_, rank| rank.job.as_str() == job);
-    for pid in ours.into_keys() {
-        let process = reader.process(pid).map_err(|error| unreadable(&error))?;
-        if let Some(process) = process.here() {
-            found.push(facts(reader, process)?);
+    readable(reader, ours.into_keys())
+}
+
+/// What is known of processes that a search found, as far as they can be read: one that cannot,
+/// such as one of which all threads have ended that were looked at, keeps nobody from the others.
+fn readable(
+    reader: &Reader,
+    pids: impl IntoIterator<Item = Pid>,
+) -> Result<Vec<ProcessFacts>, Failure> {
+    let (mut found, mut failed) = (Vec::new(), None);
+    for pid in pids {
+        match reader.process(pid) {
+            Ok(Presence::Here(process)) => found.push(facts(reader, process)?),
+            Ok(Presence::Gone) => {}
+            Err(error) => failed = Some(unreadable(&error)),
         }
     }
-    Ok(found)
+    match failed.filter(|_| found.is_empty()) {
+        Some(failure) => Err(failure),
+        None => Ok(found),
+    }
 }
 
 /// Threads of a process as they were seen last: what cannot be read now, for want of descriptors, is not gone.
@@ -704,6 +710,24 @@ mod tests {
             let unfit = look.unfit();
             assert_eq!(unfit.is_empty(), seen, "{unfit:?}");
         }
+    }
+
+    #[test]
+    fn one_that_cannot_be_read_keeps_nobody_from_others() {
+        let scratch = crate::scratch::Scratch::new("unreadable-one");
+        let (own, strange) = (std::process::id(), 4_194_303);
+        let proc = scratch.path().join("proc");
+        std::fs::create_dir_all(proc.join(format!("{strange}/task/{strange}/stat"))).unwrap();
+        let read =
+            |pids: &[u32]| readable(&Reader::new(scratch.path()), pids.iter().copied().map(Pid));
+        assert_eq!(read(&[strange]).unwrap_err().kind, ErrorKind::Kernel);
+        std::os::unix::fs::symlink(format!("/proc/{own}"), proc.join(own.to_string())).unwrap();
+        std::os::unix::fs::symlink("/proc/uptime", proc.join("uptime")).unwrap();
+        let found = read(&[strange, own, 4_194_302]).unwrap();
+        assert_eq!(
+            found.iter().map(|facts| facts.pid.0).collect::<Vec<_>>(),
+            [own]
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use topology::{CpuSet, NodeSet, Pid, Tid};
 
 use crate::error::{ParseError, Presence, ReadError};
+use crate::numa_maps::unescape;
 use crate::reader::{Reader, failed, presence};
 use crate::status::list;
 
@@ -320,8 +321,8 @@ fn parse_mount(line: &str) -> Option<Mount> {
     let kind = after.next()?;
     let options = after.nth(1)?;
     (kind == "cgroup" || kind == "cgroup2").then(|| Mount {
-        inner: inner.to_owned(),
-        at: at.to_owned(),
+        inner: unescape(inner.as_bytes()),
+        at: unescape(at.as_bytes()),
         unified: kind == "cgroup2",
         options: options.split(',').map(str::to_owned).collect(),
     })
@@ -458,6 +459,17 @@ mod tests {
         tree.file("sys/fs/cgroup/cpuset/a/b/cpuset.effective_cpus", "2-3\n");
         tree.file("sys/fs/cgroup/cpuset/a/b/cpuset.cpus", "2-9\n");
         tree.file("sys/fs/cgroup/cpuset/a/b/cpuset.mems", "1\n");
+        assert_eq!(sets(&tree), pair("2-3", "1"));
+    }
+
+    #[test]
+    fn mounts_may_have_blanks_in_their_names() {
+        let tree = Tree::new("cgroup-blanks");
+        let mount = "30 24 0:26 /a\\040b /sys/fs/c\\040d rw - cgroup2 cgroup2 rw\n";
+        tree.file("proc/self/mountinfo", mount);
+        tree.file("proc/5/task/6/cgroup", "0::/a b/e\n");
+        tree.file("sys/fs/c d/e/cpuset.cpus.effective", "2-3\n");
+        tree.file("sys/fs/c d/e/cpuset.mems.effective", "1\n");
         assert_eq!(sets(&tree), pair("2-3", "1"));
     }
 

@@ -205,8 +205,9 @@ fn take_word(mapping: &mut NumaMapping, word: &[u8], line: usize) -> Result<(), 
     Ok(())
 }
 
-/// Undoes the `\ooo` that the kernel writes for blanks, tabs, line feeds and `=` in file names.
-fn unescape(name: &[u8]) -> String {
+/// Undoes the `\ooo` that the kernel writes for blanks, tabs, line feeds and `=` in names of files
+/// and mounts.
+pub(crate) fn unescape(name: &[u8]) -> String {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
     while let Some((&byte, after)) = rest.split_first() {

@@ -70,6 +70,7 @@ pub(crate) struct Live<R> {
     refused: Vec<OpenError>,
     /// Pages that a ring may grow to.
     ring_pages_max: usize,
+    /// A larger ring was refused, and no processor has come since.
     no_growth: bool,
 }
 
@@ -175,6 +176,8 @@ impl<R: Reading> Live<R> {
             )
         })?;
         self.refused.retain(|refused| refused.cpu != cpu);
+        // It may have been a processor on its way out that refused a larger ring.
+        self.no_growth = false;
         self.listeners.push(listener);
         Ok(())
     }

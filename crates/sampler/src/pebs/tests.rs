@@ -398,6 +398,48 @@ fn a_ring_that_stays_full_is_followed_by_a_larger_one() {
 }
 
 #[test]
+fn a_larger_ring_is_tried_again_when_a_processor_comes() {
+    let (kernel, pebs) = open(|_, _| None);
+    let mut pebs = pebs.unwrap();
+    pebs.attach(Pid(7)).unwrap();
+    let [one, both] =
+        [&[0][..], &[0, 3]].map(|cpus| cpus.iter().copied().map(CpuId).collect::<CpuSet>());
+    let mut ring = kernel.ring(1, 4);
+    let grows = || {
+        kernel
+            .state()
+            .orders
+            .iter()
+            .any(|(_, said)| said == "disable")
+    };
+    let mut fill = |pebs: &mut Pebs| {
+        (0..5).any(|_| {
+            for _ in 0..153 {
+                assert!(ring.write(&sample(FakeEvents::id(1), 0x1000, 0)));
+            }
+            drained(pebs);
+            grows()
+        })
+    };
+    kernel.state().refuses = |_, _| Some(libc::ENODEV);
+    assert!(!fill(&mut pebs));
+    kernel.state().refuses = |_, _| None;
+    assert!(!fill(&mut pebs), "not each time");
+    for (enabled_ns, cpus) in [(1, &one), (2, &both)] {
+        let counts = crate::open::Counts {
+            enabled_ns,
+            running_ns: enabled_ns,
+            ..Default::default()
+        };
+        kernel.state().counts.insert(1, Ok(counts));
+        assert_eq!(pebs.refresh(cpus), []);
+        drained(&mut pebs);
+        kernel.state().orders.clear();
+    }
+    assert!(fill(&mut pebs));
+}
+
+#[test]
 fn events_that_take_turns_stand_for_more() {
     let (kernel, pebs) = open(|_, _| None);
     let mut pebs = pebs.unwrap();

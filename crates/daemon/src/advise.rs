@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::str::FromStr;
 use std::thread;
@@ -17,6 +16,8 @@ use control::rows::{AttachmentDetail, Status};
 use control::{ErrorKind, Failure};
 use procfs::{NodeMemory, ProcessorTime, Reader};
 use topology::{CpuId, NodeId, NodeSet, Topology};
+
+use crate::socket::connect_at_once;
 
 /// What a guest needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +251,7 @@ const ANSWER_MAX: u64 = 64 << 20;
 
 /// Asks the daemon for one document.
 fn ask<T: serde::de::DeserializeOwned>(socket: &Path, path: &str) -> io::Result<T> {
-    let mut stream = UnixStream::connect(socket)?;
+    let mut stream = connect_at_once(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: numad\r\nConnection: close\r\n\r\n");

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use control::{ErrorKind, Failure};
 use nix::fcntl::OFlag;
-use nix::sys::socket::{Backlog, listen};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, connect, listen, socket,
+};
 use nix::sys::stat::Mode;
 
 use crate::peer::Access;
@@ -76,7 +78,10 @@ impl Socket {
     /// When someone listens there. Whatever else keeps one from listening is found by
     /// [`Self::listen`].
     pub fn must_be_free(path: &Path) -> Result<(), Failure> {
-        UnixStream::connect(path).map_or(Ok(()), |_| Err(taken(path)))
+        match is_listened_on(path) {
+            Ok(true) => Err(taken(path)),
+            Ok(false) | Err(_) => Ok(()),
+        }
     }
 
     /// Gives the file the permissions that `access` asks for.
@@ -156,13 +161,36 @@ fn make_room(path: &Path) -> Result<(), Failure> {
         );
         return Err(Failure::new(ErrorKind::Conflict, message).remedy("remove it or name another"));
     }
-    match UnixStream::connect(path) {
-        Ok(_) => Err(taken(path)),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).map_err(|error| refused(path, &error))
-        }
+    match is_listened_on(path) {
+        Ok(true) => Err(taken(path)),
+        Ok(false) => fs::remove_file(path).map_err(|error| refused(path, &error)),
         Err(error) => Err(refused(path, &error)),
     }
+}
+
+/// Whether somebody listens at a socket file.
+fn is_listened_on(path: &Path) -> io::Result<bool> {
+    match connect_at_once(path) {
+        Ok(_) => Ok(true),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock => Ok(true),
+            io::ErrorKind::ConnectionRefused => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Connects without waiting for a place in the queue of one who hangs, and accepts no connections.
+///
+/// # Errors
+/// `WouldBlock` when there is no place; else those of `connect`.
+pub(crate) fn connect_at_once(path: &Path) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(client.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let stream = UnixStream::from(client);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 fn taken(path: &Path) -> Failure {
@@ -206,6 +234,19 @@ mod tests {
         assert_eq!(Socket::must_be_free(&path).unwrap_err(), refused);
         drop(socket);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn who_hangs_with_a_full_queue_is_there() {
+        let scratch = Scratch::new("socket-full");
+        let path = scratch.path().join("numad.sock");
+        let (_socket, listener) =
+            Socket::listen(&path, Audience::Everyone, &Access::default()).unwrap();
+        listen(&listener, Backlog::new(1).unwrap()).unwrap();
+        let waiting = [(); 2].map(|()| UnixStream::connect(&path).unwrap());
+        let refused = Socket::must_be_free(&path).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Conflict);
+        drop(waiting);
     }
 
     /// A link in its place must not lend the socket's permissions to what it leads to.

@@ -684,7 +684,9 @@ impl Hand for World {
     }
 
     fn undo_more(&mut self, _breathe: Breathe<'_>) -> Option<UndoReport> {
-        self.state().unfinished -= 1;
+        let mut state = self.state();
+        state.unfinished -= 1;
+        state.now = state.now.after(state.undo_passes);
         Some(UndoReport::default())
     }
 

@@ -455,7 +455,8 @@ impl Steward {
     /// Detaches programs that were attached for a time which is over.
     pub(super) fn detach_what_is_over(&mut self, now: Time) {
         let over = |program: &Program| program.until.is_some_and(|until| until <= now);
-        while let Some((id, user)) = self
+        // One in a turn, so that whoever asks is answered between two of many.
+        if let Some((id, user)) = self
             .programs
             .iter()
             .find_map(|(&id, program)| over(program).then_some((id, program.confined_to)))

@@ -10,7 +10,8 @@ use numad_core::{Action, AttachmentId, Host, Outcome, Refusal, Time};
 use super::seams::{Hand, Scope};
 use super::{Steward, undo_text};
 
-/// How long others have the engine's thread before an undo goes on that had to give up.
+/// How long others have the engine's thread, at the least, before an undo goes on that had to give
+/// up.
 const UNDO_AGAIN: Duration = Duration::from_secs(5);
 
 /// Something that is done again and again in the midst of long work. Says whether somebody waits for its end.
@@ -46,14 +47,24 @@ impl Steward {
         if now < *self.undo_again.get_or_insert(now.after(UNDO_AGAIN)) {
             return;
         }
-        // As long from the end of this one to the next.
-        self.undo_again = None;
+        let began = self.now();
         if let Some(report) = self.with_hand(|hand, breathe| hand.undo_more(breathe)) {
             let text = undo_text(&report);
             self.parts
                 .log
                 .info(format_args!("went on with an undo: {text}"));
         }
+        let now = self.now();
+        let unfinished = self.parts.hand.is_unfinished();
+        self.undo_again = unfinished.then(|| now.after(self.rest_after(now.since(began))));
+    }
+
+    /// How long others have the engine's thread after an undo that took so long: whoever makes
+    /// processes without end gets no more of it by that than by asking.
+    fn rest_after(&self, took: Duration) -> Duration {
+        let share = self.parts.config.limits.user_share_percent;
+        let whole = took.saturating_mul(100) / share.max(1);
+        UNDO_AGAIN.max(whole.saturating_sub(took))
     }
 
     /// Lets the hand do something that takes long, and answers those who only look meanwhile.

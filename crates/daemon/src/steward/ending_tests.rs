@@ -35,6 +35,26 @@ fn what_is_attached_for_a_time_is_put_back_when_it_is_over() {
     assert_eq!(world.state().undone.last(), Some(&Some(vec![Pid(100)])));
 }
 
+#[test]
+fn others_are_answered_between_two_whose_time_is_over() {
+    let world = World::new();
+    let settings = Settings::new("leases", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    for pid in [100, 200] {
+        let leased = AttachRequest {
+            for_ms: Some(1_000),
+            ..request(&[pid], "packed")
+        };
+        steward.attach(Peer::DAEMON, &leased).unwrap();
+    }
+    world.pass(Duration::from_secs(1));
+    for left in [1, 0] {
+        assert_eq!(steward.wait(steward.now()), Some(Duration::ZERO));
+        steward.turn();
+        assert_eq!(steward.attachments(Peer::DAEMON).len(), left);
+    }
+}
+
 /// Its parent may have ended, so that nothing but the record of its fork tells whose it was.
 #[test]
 fn a_child_of_a_moment_ago_is_undone_too() {
@@ -120,4 +140,13 @@ fn an_undo_that_gave_up_goes_on_later() {
         steward.turn();
     }
     assert_eq!(steward.wait(steward.now()), None);
+    // One that takes long leaves others as much of the thread as a user's requests do.
+    world.state().unfinished = 2;
+    world.state().undo_passes = Duration::from_secs(2);
+    for wanted in [5, 38] {
+        steward.turn();
+        let wait = steward.wait(steward.now()).unwrap();
+        assert_eq!(wait, Duration::from_secs(wanted));
+        world.pass(wait);
+    }
 }

@@ -1,7 +1,7 @@
 //! Who stays part of a program, and how much is looked at at once: users are told nothing of processes
 //! that the kernel keeps them from looking into, and take no more of the daemon than they may.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actuator::ProcessKey;
 use control::rows::UndoReport;
@@ -145,7 +145,8 @@ impl Steward {
     /// Looks at processes that started another program, so that nobody is shown what the kernel
     /// would hide from them.
     pub(super) fn recheck(&mut self, now: Time, started: &[Pid]) {
-        for &pid in started {
+        let mut unfit: BTreeMap<AttachmentId, Vec<(Pid, Unfit)>> = BTreeMap::new();
+        for pid in started.iter().copied().collect::<BTreeSet<Pid>>() {
             let Some(id) = self.members.program_of(pid) else {
                 continue;
             };
@@ -157,8 +158,12 @@ impl Steward {
             if let Some(why) = whom.refused(&process.rights)
                 && self.members.holder(&process) == Some(id)
             {
-                self.shut_out(now, id, &[(pid, Unfit::Closed(why))]);
+                unfit.entry(id).or_default().push((pid, Unfit::Closed(why)));
             }
+        }
+        // All of a program at once: each undo takes its time, whatever it finds.
+        for (id, unfit) in unfit {
+            self.shut_out(now, id, &unfit);
         }
     }
 

@@ -100,6 +100,34 @@ fn who_is_closed_to_its_user_leaves_the_program_and_is_put_back() {
 }
 
 #[test]
+fn those_who_are_closed_at_once_are_put_back_at_once() {
+    let world = World::new();
+    let pids: Vec<u32> = (300..310).collect();
+    pids.iter().for_each(|&pid| world.add_process(pid, 7, 1));
+    let settings = Settings::new("close-together", EAGER);
+    let (mut steward, _gate) = world.steward(&settings);
+    steward.attach(USER, &request(&pids, "packed")).unwrap();
+    windows(&world, &mut steward);
+    for &pid in &pids[1..] {
+        world.set_rights(pid, closed_rights().0);
+        for name in ["one", "another"] {
+            let exec = Lifecycle::Renamed {
+                time: steward.now(),
+                pid: Pid(pid),
+                tid: Tid(pid),
+                name: name.to_owned(),
+                exec: true,
+            };
+            world.state().records.push_back(Record::Lifecycle(exec));
+        }
+    }
+    world.pass(Duration::from_millis(100));
+    steward.turn();
+    let closed = pids[1..].iter().copied().map(Pid).collect();
+    assert_eq!(world.state().undone, [Some(closed)]);
+}
+
+#[test]
 fn what_root_attached_is_hidden_when_its_user_may_not_look() {
     let world = World::new();
     let settings = Settings::new("hidden", EAGER);

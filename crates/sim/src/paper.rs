@@ -250,9 +250,14 @@ impl<R: Read + Send> Paper<R> {
 
     fn change(&mut self, change: &Lifecycle) {
         match change {
-            // A new process has other memory than the one that had its number before.
-            Lifecycle::Fork { pid, tid, .. } if pid.0 == tid.0 => self.forget_pages(*pid),
-            Lifecycle::Fork { .. } => {}
+            Lifecycle::Fork { pid, tid, .. } => {
+                // A new process has other memory than the one that had its number before.
+                if pid.0 == tid.0 {
+                    self.forget_pages(*pid);
+                }
+                // The one that had this number may have ended in this batch.
+                self.arrive(*pid, *tid);
+            }
             Lifecycle::Exit { pid, tid, .. } => {
                 self.stale |= self.threads.remove(&(*pid, *tid)).is_some();
             }

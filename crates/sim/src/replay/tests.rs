@@ -335,6 +335,33 @@ fn pages_are_at_home_where_they_were_first_used() {
 }
 
 #[test]
+fn a_thread_may_get_the_number_of_one_that_ended_just_now() {
+    let (pid, tid) = (Pid(7), Tid(8));
+    let Record::Sample(plain) = sample(3, 7, 0x1000, 2) else {
+        unreachable!()
+    };
+    let used = |time| {
+        Record::Sample(Sample {
+            time: Time(time),
+            tid,
+            ..plain
+        })
+    };
+    let ended = Record::Lifecycle(Lifecycle::Exit {
+        time: Time(4),
+        pid,
+        tid,
+    });
+    let made = Record::Lifecycle(Lifecycle::Fork {
+        time: Time(5),
+        pid,
+        tid,
+        parent: pid,
+    });
+    check(&[used(3), ended, made, used(6), used(7)], (0.25, 0.25));
+}
+
+#[test]
 fn damage_and_cuts_end_a_replay_and_are_told() {
     let good = pairs("4x4@10,21", true);
     let cut = &good[..good.len() - 100];

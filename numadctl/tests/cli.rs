@@ -162,7 +162,7 @@ const RIGHT: &[(&str, &str, &str)] = &[
     ),
     (
         "attach --cgroup /a.slice",
-        "under policy deloc",
+        "it is a program of user 0\n",
         r#"POST /v1/attachments {"target":{"cgroup":"/a.slice"},"set":{},"dry_run":false}"#,
     ),
     (

@@ -35,7 +35,12 @@ pub(super) fn attach(
     if arguments.plain.json {
         return out.json(&row);
     }
-    out.text(&render::attachment::attached(&row))
+    out.text(&render::attachment::attached(&row))?;
+    match request.target {
+        Target::Pids(_) => Ok(()),
+        // Anyone may have a program of that name.
+        _ => out.text(&format!("it is a program of user {}\n", row.uid)),
+    }
 }
 
 /// Starts the program, waits for its end, and tells what was done and gained. Gives the program's exit code.

@@ -1,5 +1,7 @@
 //! What follows from the slices of an experiment. The same slices give the same results, bit for bit.
 
+use std::collections::BTreeMap;
+
 use control::experiment::{Ending, Experiment, ResultRow, Slice, Verdict};
 
 use crate::verdict::Verdict as Judged;
@@ -113,21 +115,35 @@ pub fn differences(experiment: &Experiment, arm: usize, metric: usize) -> Vec<(u
     } else {
         -1.0
     };
-    let value = |block, arm| {
-        let value = slice(experiment, block, arm)?
-            .values
-            .get(metric)
-            .copied()??;
-        (value.is_finite() && value > 0.0).then(|| value.ln())
-    };
+    let blocks = usize::try_from(experiment.blocks).unwrap_or_default();
+    let (own, control) = (
+        logarithms(experiment, arm, metric),
+        logarithms(experiment, 0, metric),
+    );
     let difference = |block| {
-        let exact: f64 = sign * (value(block, arm)? - value(block, 0)?);
+        let exact: f64 = sign * (own.get(&block)? - control.get(&block)?);
         // No difference has no sign: adding 0 makes one of -0.
         Some((block, (exact * PARTS).round() / PARTS + 0.0))
     };
-    (0..usize::try_from(experiment.blocks).unwrap_or_default())
-        .filter_map(difference)
-        .collect()
+    (0..blocks).filter_map(difference).collect()
+}
+
+/// Logarithms of an arm's values by block, of those that have one: of the slices that [`slice()`]
+/// gives.
+fn logarithms(experiment: &Experiment, arm: usize, metric: usize) -> BTreeMap<usize, f64> {
+    let mut slices: BTreeMap<usize, &Slice> = BTreeMap::new();
+    for slice in &experiment.slices {
+        if usize::try_from(slice.arm) == Ok(arm)
+            && let Ok(block) = usize::try_from(slice.block)
+        {
+            slices.entry(block).or_insert(slice);
+        }
+    }
+    let values = slices.into_iter().filter_map(|(block, slice)| {
+        let value = slice.values.get(metric).copied()??;
+        (value.is_finite() && value > 0.0).then(|| (block, value.ln()))
+    });
+    values.collect()
 }
 
 /// The same without their blocks.

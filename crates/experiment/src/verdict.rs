@@ -96,7 +96,7 @@ pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
     let effect = signed_rank::estimate(differences);
     let by_looking = rules.looks || ended == Ended::ByLook;
     let found = (ended == Ended::AsPlanned && (interval.low > 0.0 || interval.high < 0.0))
-        || (by_looking && found_by_look(&process, effect, rules));
+        || (by_looking && found_by_look(&process, rules, || effect));
     let same = -rules.margin < interval.low && interval.high < rules.margin;
     let verdict = match (found, effect > 0.0) {
         (true, true) => Verdict::Better,
@@ -119,15 +119,15 @@ pub fn judge(differences: &[f64], rules: &Rules, ended: Ended) -> Judgement {
 
 /// Whether a look finds it. What a look would have stopped at stays found even if the rest of the
 /// pairs blurred it, but not if they turned it: then neither side is shown.
-fn found_by_look(process: &EProcess, effect: f64, rules: &Rules) -> bool {
-    process.most() >= rules.wealth_to_stop() && process.by_plus() == (effect > 0.0)
+fn found_by_look(process: &EProcess, rules: &Rules, effect: impl FnOnce() -> f64) -> bool {
+    process.most() >= rules.wealth_to_stop() && process.by_plus() == (effect() > 0.0)
 }
 
 /// Whether a look at these differences decides.
 #[must_use]
 pub fn decided(differences: &[f64], rules: &Rules) -> bool {
-    let process = EProcess::of(differences);
-    found_by_look(&process, signed_rank::estimate(differences), rules)
+    let effect = || signed_rank::estimate(differences);
+    found_by_look(&EProcess::of(differences), rules, effect)
 }
 
 /// Whether it is hardly worth to go on to the pairs planned: an effect as large as the margin, or as the one seen so far if that
@@ -141,9 +141,13 @@ pub fn futile(differences: &[f64], planned: usize, rules: &Rules) -> bool {
     let mut sorted = differences.to_vec();
     sorted.sort_by(f64::total_cmp);
     let spread = (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / QUARTILES;
+    let takes_too_many = |effect: f64| (QUANTILES * spread / effect).powi(2) > 4.0 * planned as f64;
+    // Of many pairs the estimate takes long, and can only be of a larger effect.
+    if !takes_too_many(rules.margin) {
+        return false;
+    }
     let effect = signed_rank::estimate(differences).abs().max(rules.margin);
-    let wanted = (QUANTILES * spread / effect).powi(2);
-    wanted > 4.0 * planned as f64 && !decided(differences, rules)
+    takes_too_many(effect) && !decided(differences, rules)
 }
 
 /// Pairs below which the rules cannot reject anything, however large the effect.

@@ -251,7 +251,9 @@ const ANSWER_MAX: u64 = 64 << 20;
 
 /// Asks the daemon for one document.
 fn ask<T: serde::de::DeserializeOwned>(socket: &Path, path: &str) -> io::Result<T> {
-    let mut stream = connect_at_once(socket)?;
+    // As `numadctl`: users cannot crowd the admins' own socket.
+    let mut stream = connect_at_once(&control::admin_socket(socket))
+        .or_else(|_refused| connect_at_once(socket))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: numad\r\nConnection: close\r\n\r\n");
@@ -269,6 +271,8 @@ fn ask<T: serde::de::DeserializeOwned>(socket: &Path, path: &str) -> io::Result<
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     /// Four nodes in a ring: 10, 20 to neighbours, 30 across.
@@ -285,6 +289,32 @@ mod tests {
             mib_free,
         };
         (0..).zip(free).map(room).collect()
+    }
+
+    /// Whichever of its two sockets can be opened.
+    #[test]
+    fn a_daemon_is_asked_over_the_admins_socket_first() {
+        let scratch = crate::scratch::Scratch::new("advise");
+        let socket = scratch.path().join("numad.sock");
+        let everyone = UnixListener::bind(&socket).unwrap();
+        for admins in [true, false] {
+            let own = control::admin_socket(&socket);
+            let listener = match admins {
+                true => UnixListener::bind(&own).unwrap(),
+                false => everyone.try_clone().unwrap(),
+            };
+            let answers = thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let asked = stream.read(&mut [0; 1024]).unwrap();
+                write!(stream, "HTTP/1.1 200 OK\r\n\r\n{asked}").unwrap();
+            });
+            let asked: usize = ask(&socket, "/v1/status").unwrap();
+            assert!(asked > 0);
+            answers.join().unwrap();
+            if admins {
+                std::fs::remove_file(own).unwrap();
+            }
+        }
     }
 
     #[track_caller]

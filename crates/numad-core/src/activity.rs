@@ -27,6 +27,9 @@ pub(crate) struct Candidate {
 /// So many times `busy_min` may all use together who are left out for want of cores.
 const GAPS: f64 = 5.0;
 
+/// So much of what the busiest runs they run at the most.
+const LIGHT: f64 = 0.5;
+
 /// Keeps those who take part, by ascending thread number, for whom there are so many cores.
 pub(crate) fn select(
     candidates: &mut Vec<Candidate>,
@@ -49,14 +52,14 @@ pub(crate) fn select(
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
-/// Drops the least busy, which come last, while there are more than cores, they run less than half as
-/// much as the busiest, and they fit into the gaps.
+/// Drops the least busy, which come last, while there are more than cores, they are light beside the
+/// busiest, and they fit into the gaps.
 fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
     let all = candidates.iter().filter_map(|candidate| candidate.busy);
     let most = all.fold(0.0, f64::max);
     while candidates.len() > cores
         && let Some(busy) = candidates.last().and_then(|lightest| lightest.busy)
-        && busy <= gaps.min(most / 2.0)
+        && busy <= gaps.min(most * LIGHT)
     {
         gaps -= busy;
         candidates.pop();

@@ -136,11 +136,15 @@ pub(crate) struct Weighed {
 /// A task and the node it is to go to, both by position.
 pub(crate) type TaskWish = (usize, usize);
 
+/// What becomes of a wish that a second window has to agree with.
+const WAITS: Result<(), Veto> = Err(Veto::Unconfirmed);
+
 impl ThreadCase<'_> {
     /// What becomes of each wish, in the same order.
     pub(crate) fn judge(&self, wishes: &[TaskWish]) -> ThreadVerdicts {
         let mut verdicts: Vec<_> = wishes.iter().map(|&wish| self.alone(wish)).collect();
         let model = OnceCell::new();
+        self.hurry(wishes, &mut verdicts);
         self.foresee(wishes, &mut verdicts, &model);
         self.spend(wishes, &mut verdicts);
         self.make_room(wishes, &mut verdicts);
@@ -208,6 +212,26 @@ impl ThreadCase<'_> {
         (best.0, known)
     }
 
+    /// Who leaves a node that has more tasks than places for one that has a place waits for no second
+    /// window to agree: until then two share a core, and each window may want another of the places.
+    fn hurry(&self, wishes: &[TaskWish], verdicts: &mut [Result<(), Veto>]) {
+        if !verdicts.contains(&WAITS) {
+            return;
+        }
+        let (now, capacity) = (self.program.nodes(), self.program.capacity);
+        let mut on = count_by_node(&now, capacity.len());
+        for (&(task, node), verdict) in wishes.iter().zip(verdicts) {
+            let full = |&from: &usize| on[from] > capacity[from] && on[node] < capacity[node];
+            if *verdict == WAITS
+                && let Some(from) = now[task].filter(full)
+            {
+                *verdict = Ok(());
+                on[from] -= 1;
+                on[node] += 1;
+            }
+        }
+    }
+
     /// What waits for a second window to agree, and would be dropped even then, waits for nothing.
     fn foresee<'a>(
         &'a self,
@@ -215,7 +239,6 @@ impl ThreadCase<'_> {
         verdicts: &mut [Result<(), Veto>],
         model: &OnceCell<Option<FullModel<'a>>>,
     ) {
-        const WAITS: Result<(), Veto> = Err(Veto::Unconfirmed);
         if !self.options.require_gain || self.reverting || !verdicts.contains(&WAITS) {
             return;
         }

@@ -240,6 +240,28 @@ fn who_leaves_a_crowded_node_for_a_core_of_its_own_need_not_pay() {
 }
 
 #[test]
+fn who_lost_its_core_waits_for_no_second_window() {
+    let mut world = World::new("4x2@10,20");
+    let options = AttachOptions {
+        require_gain: true,
+        ..options()
+    };
+    let (_, script) = world.attach(10, &[0, 2], options);
+    world.talk(10, 11, 5000);
+    script.lock().unwrap().threads = vec![(10, 0), (11, 0)];
+    assert_eq!(world.window().orders(), "10>0 11>0");
+    for _ in 0..8 {
+        world.talk(10, 11, 5000);
+        world.window();
+    }
+    // One plan after the other wants another of the places that there are.
+    world.online = cpus("0,2-7");
+    script.lock().unwrap().threads = vec![(10, 2), (11, 3)];
+    world.talk(10, 11, 5000);
+    assert_eq!(world.window().orders(), "10>2");
+}
+
+#[test]
 fn of_a_crowded_node_goes_whose_memory_is_elsewhere() {
     let mut world = World::new("2x2@10,20");
     let options = AttachOptions {

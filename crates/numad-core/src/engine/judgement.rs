@@ -253,14 +253,12 @@ impl Judgement {
     /// What the policy wanted of threads, if it need not be asked again.
     pub(super) fn answer(&self, program: &Program<'_>) -> Option<Plan> {
         let same = !self.era.is_unlike();
-        let tasks = program.tasks.iter().map(|task| &task.key);
-        same.then(|| self.answer.stands_for(tasks, program.capacity))?
+        same.then(|| self.answer.stands_for(program.tasks, program.capacity))?
     }
 
     /// Keeps the plan that was taken of those that the policy gave.
     pub(super) fn keep_answer(&mut self, program: &Program<'_>, plan: &[Proposal]) {
-        let tasks = program.tasks.iter().map(|task| task.key);
-        self.answer.keep_for(tasks, program.capacity, plan);
+        self.answer.keep_for(program.tasks, program.capacity, plan);
     }
 
     /// Judges the placement that there is, and what the policy wants.

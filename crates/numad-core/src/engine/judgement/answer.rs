@@ -8,14 +8,15 @@
 
 use topology::TaskKey;
 
-use crate::policy::{Plan, Proposal};
+use crate::policy::{Plan, Proposal, Task};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// Where tasks were wanted, why, and which tasks and how many places on each node there were.
+    /// Where tasks were wanted, why, and which tasks there were, where each might be, and how many
+    /// places on each node.
     places: Plan,
-    tasks: Vec<TaskKey>,
+    tasks: Vec<(TaskKey, Vec<bool>)>,
     capacity: Vec<usize>,
     /// Windows that it stands for, and how many of them are left.
     stands: u32,
@@ -29,25 +30,19 @@ const STANDS_MAX: u32 = 8;
 
 impl Answer {
     /// What is wanted in this window as well, if the answer stands.
-    pub(super) fn stands_for<'a>(
-        &self,
-        tasks: impl Iterator<Item = &'a TaskKey>,
-        capacity: &[usize],
-    ) -> Option<Plan> {
-        let is_same = self.capacity == capacity && tasks.eq(&self.tasks);
+    pub(super) fn stands_for(&self, tasks: &[Task], capacity: &[usize]) -> Option<Plan> {
+        let tasks = tasks.iter().map(|task| (&task.key, &task.allowed));
+        let before = self.tasks.iter().map(|(key, allowed)| (key, allowed));
+        let is_same = self.capacity == capacity && tasks.eq(before);
         (self.left > 0 && is_same).then(|| self.places.clone())
     }
 
     /// Keeps the plan that was taken.
-    pub(super) fn keep_for(
-        &mut self,
-        tasks: impl IntoIterator<Item = TaskKey>,
-        capacity: &[usize],
-        plan: &[Proposal],
-    ) {
+    pub(super) fn keep_for(&mut self, tasks: &[Task], capacity: &[usize], plan: &[Proposal]) {
         let places = plan.iter().filter(|proposal| proposal.place().is_some());
         self.places = places.cloned().collect();
-        self.tasks = tasks.into_iter().collect();
+        let tasks = tasks.iter().map(|task| (task.key, task.allowed.clone()));
+        self.tasks = tasks.collect();
         self.capacity = capacity.to_vec();
         self.left = 0;
     }
@@ -72,11 +67,18 @@ mod tests {
     use super::*;
     use crate::policy::Reason;
 
-    fn task(tid: u32) -> TaskKey {
-        TaskKey {
-            pid: Pid(1),
-            tid: Tid(tid),
-            start: StartTicks(0),
+    fn task(tid: u32) -> Task {
+        Task {
+            key: TaskKey {
+                pid: Pid(1),
+                tid: Tid(tid),
+                start: StartTicks(0),
+            },
+            node: None,
+            cpu: None,
+            allowed: vec![true; 2],
+            busy: 1.0,
+            samples: 1,
         }
     }
 
@@ -89,13 +91,13 @@ mod tests {
     }
 
     fn stands_for(answer: &Answer, tids: &[u32], capacity: &[usize]) -> Option<Plan> {
-        let tasks: Vec<TaskKey> = tids.iter().map(|&tid| task(tid)).collect();
-        answer.stands_for(tasks.iter(), capacity)
+        let tasks: Vec<Task> = tids.iter().map(|&tid| task(tid)).collect();
+        answer.stands_for(&tasks, capacity)
     }
 
     /// For how many windows an answer stands that was given just now.
     fn stands(answer: &mut Answer) -> u32 {
-        answer.keep_for([task(1), task(2)], &[2, 2], &plan());
+        answer.keep_for(&[task(1), task(2)], &[2, 2], &plan());
         answer.pass(true);
         let mut windows = 0;
         while let Some(places) = stands_for(answer, &[1, 2], &[2, 2]) {
@@ -119,11 +121,14 @@ mod tests {
     #[test]
     fn it_is_no_answer_about_others_or_with_other_room() {
         let mut answer = Answer::default();
-        answer.keep_for([task(1), task(2)], &[2, 2], &plan());
+        answer.keep_for(&[task(1), task(2)], &[2, 2], &plan());
         answer.pass(true);
         assert_eq!(stands_for(&answer, &[1, 2], &[2, 2]), Some(plan()));
         assert_eq!(stands_for(&answer, &[1, 3], &[2, 2]), None);
         assert_eq!(stands_for(&answer, &[1, 2, 3], &[2, 2]), None);
         assert_eq!(stands_for(&answer, &[1, 2], &[2, 3]), None);
+        let mut bound = task(2);
+        bound.allowed[0] = false;
+        assert_eq!(answer.stands_for(&[task(1), bound], &[2, 2]), None);
     }
 }

@@ -16,11 +16,17 @@ _numad__sim() {
             ",$1")
                 cmd="numad__sim"
                 ;;
+            numad__sim,drawn)
+                cmd="numad__sim__subcmd__drawn"
+                ;;
             numad__sim,help)
                 cmd="numad__sim__subcmd__help"
                 ;;
             numad__sim,matrix)
                 cmd="numad__sim__subcmd__matrix"
+                ;;
+            numad__sim__subcmd__help,drawn)
+                cmd="numad__sim__subcmd__help__subcmd__drawn"
                 ;;
             numad__sim__subcmd__help,help)
                 cmd="numad__sim__subcmd__help__subcmd__help"
@@ -35,7 +41,7 @@ _numad__sim() {
 
     case "${cmd}" in
         numad__sim)
-            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --wander --source --samples --bandwidth --fault --cpus --counters --balancing --json --show --list --help --version matrix help"
+            opts="-h -V --scenario --topology --workload --policy --set --seed --threads --seconds --memory --huge --touch --sparse --staggered --wander --source --samples --bandwidth --fault --cpus --counters --balancing --json --show --list --help --version matrix drawn help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -108,9 +114,61 @@ _numad__sim() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
-        numad__subcmd__sim__subcmd__help)
-            opts="matrix help"
+        numad__subcmd__sim__subcmd__drawn)
+            opts="-h --count --seed --policy --seconds --worst --threads --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --count)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -W "none linux packed scatter random interleave fixed balance locality deloc lapt rclb data-only ptb cdsm azimi autopin auto" -- "${cur}"))
+                    return 0
+                    ;;
+                --seconds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --worst)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numad__subcmd__sim__subcmd__help)
+            opts="matrix drawn help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        numad__subcmd__sim__subcmd__help__subcmd__drawn)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

@@ -68,6 +68,7 @@ complete -c numad-sim -n "__fish_numad_sim_needs_command" -l list -d 'List workl
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -s h -l help -d 'Print help'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -s V -l version -d 'Print version'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -f -a "matrix" -d 'Every policy on every workload on every machine, in one table'
+complete -c numad-sim -n "__fish_numad_sim_needs_command" -f -a "drawn" -d 'A policy in scenarios that are drawn, and where it did worst'
 complete -c numad-sim -n "__fish_numad_sim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l policies -d 'Which policies, joined by commas [default: all]' -r
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l workloads -d 'Which workloads, joined by commas; `made:1-40` are programs that are drawn by number [default: all]' -r
@@ -89,5 +90,31 @@ complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l calm -d '
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quick -d 'Two machines and fewer windows: less than a minute'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -l quiet -d 'Say nothing of progress'
 complete -c numad-sim -n "__fish_numad_sim_using_subcommand matrix" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c numad-sim -n "__fish_numad_sim_using_subcommand help; and not __fish_seen_subcommand_from matrix help" -f -a "matrix" -d 'Every policy on every workload on every machine, in one table'
-complete -c numad-sim -n "__fish_numad_sim_using_subcommand help; and not __fish_seen_subcommand_from matrix help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l count -d 'How many scenarios' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l seed -d 'Which' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l policy -d 'Who decides' -r -f -a "none\t''
+linux\t''
+packed\t''
+scatter\t''
+random\t''
+interleave\t''
+fixed\t''
+balance\t''
+locality\t''
+deloc\t''
+lapt\t''
+rclb\t''
+data-only\t''
+ptb\t''
+cdsm\t''
+azimi\t''
+autopin\t''
+auto\t''"
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l seconds -d 'How long each, in simulated seconds' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l worst -d 'How many of the worst are named, by either measure' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l threads -d 'How many threads run it [default: one per cpu]' -r
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -l quiet -d 'Say nothing of progress'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand drawn" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand help; and not __fish_seen_subcommand_from matrix drawn help" -f -a "matrix" -d 'Every policy on every workload on every machine, in one table'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand help; and not __fish_seen_subcommand_from matrix drawn help" -f -a "drawn" -d 'A policy in scenarios that are drawn, and where it did worst'
+complete -c numad-sim -n "__fish_numad_sim_using_subcommand help; and not __fish_seen_subcommand_from matrix drawn help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

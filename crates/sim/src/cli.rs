@@ -9,6 +9,7 @@ use numad_core::published::SUFFIX;
 use topology::CpuSet;
 
 use crate::condition_arguments::ConditionArguments;
+use crate::drawn_command::{self, DrawnArguments};
 use crate::matrix_command::{self, MatrixArguments};
 use crate::render::{Show, Table};
 use crate::report;
@@ -80,6 +81,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Matrix(MatrixArguments),
+    Drawn(DrawnArguments),
 }
 
 const EXAMPLES: &str = "\
@@ -163,8 +165,10 @@ fn complain(text: &str) {
 }
 
 fn answer(arguments: &Arguments, out: &mut impl Write) -> Result<u8, Failure> {
-    if let Some(Command::Matrix(matrix)) = &arguments.command {
-        return matrix_command::run(matrix, out);
+    match &arguments.command {
+        Some(Command::Matrix(matrix)) => return matrix_command::run(matrix, out),
+        Some(Command::Drawn(drawn)) => return drawn_command::run(drawn, out),
+        None => {}
     }
     if arguments.list {
         list(out)?;

@@ -10,8 +10,11 @@
 pub mod cli;
 mod condition_arguments;
 pub mod conditions;
+mod drawn;
+mod drawn_command;
 mod driver;
 pub mod fault;
+mod jobs;
 mod json;
 mod judge;
 pub mod matrix;

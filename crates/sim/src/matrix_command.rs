@@ -3,9 +3,6 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use crate::matrix::{Choice, Done, MACHINES_QUICK, Matrix, Plan, WINDOWS, WINDOWS_QUICK};
 use crate::scenario::Bandwidth;
@@ -14,6 +11,7 @@ use clap::Args;
 
 use crate::cli::Failure;
 use crate::condition_arguments::ConditionArguments;
+use crate::jobs;
 
 /// Every policy on every workload on every machine, in one table.
 ///
@@ -71,19 +69,9 @@ cannot be written; 2 the command line makes no sense; 6 no such policy, workload
 /// Cells that break a check and are printed; the files have all.
 const BROKEN_MAX: usize = 8;
 
-/// Most threads that are started.
-const THREADS_MAX: usize = 1024;
-
 pub(crate) fn run(arguments: &MatrixArguments, out: &mut impl Write) -> Result<u8, Failure> {
     let plan = Plan::new(&arguments.choice()?)?;
-    let threads = match arguments.threads {
-        Some(0) => {
-            let message = "`0` threads: must be at least 1";
-            return Err(RunError::new(RunErrorKind::Usage, message).into());
-        }
-        Some(threads) => threads.min(THREADS_MAX),
-        None => thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = jobs::threads(arguments.threads)?;
     make_directory(&arguments.output)?;
     let done = run_jobs(&plan, threads, arguments.quiet)?;
     let matrix = plan.finish(done);
@@ -109,63 +97,16 @@ fn print(matrix: &Matrix, directory: &Path, out: &mut impl Write) -> Result<u8, 
     Ok(u8::from(!matrix.is_sound()))
 }
 
-/// Every job once, on so many threads; what came of them by number of the job. The first mistake ends it.
+/// Every job once, on so many threads; what came of them by number of the job.
 fn run_jobs(plan: &Plan, threads: usize, quiet: bool) -> Result<Vec<Done>, RunError> {
-    let order = plan.order();
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<Result<Done, RunError>>>> =
-        (0..plan.jobs()).map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let turn = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&job) = order.get(turn) else { break };
-            let result = plan.run(job);
-            if result.is_err() {
-                next.store(order.len(), Ordering::Relaxed);
-            }
-            if !quiet {
-                progress(turn + 1, order.len());
-            }
-            // A thread that panicked has ended the run in any case.
-            *results[job]
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(result);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..threads.min(plan.jobs()) {
-            scope.spawn(work);
-        }
-    });
-    let results = results.into_iter().enumerate();
-    let mut done = Vec::with_capacity(plan.jobs());
-    let mut skipped = None;
-    for (job, slot) in results {
-        match slot
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-        {
-            Some(Ok(one)) => done.push(one),
-            Some(Err(error)) => return Err(error),
-            None => skipped = skipped.or(Some(job)),
-        }
-    }
-    match skipped {
-        None => Ok(done),
-        Some(job) => {
+    let done = jobs::run(&plan.order(), (threads, quiet), |job| plan.run(job))?;
+    let done = done.into_iter().enumerate().map(|(job, done)| {
+        done.ok_or_else(|| {
             let message = format!("`{}` was not run", plan.describe(job));
-            Err(RunError::new(RunErrorKind::Internal, message))
-        }
-    }
-}
-
-/// A line for every twentieth part, on standard error.
-fn progress(ended: usize, all: usize) {
-    let part = |ended: usize| ended * 20 / all.max(1);
-    if part(ended) != part(ended - 1) {
-        // Nobody reads; that is no reason to stop.
-        drop(writeln!(io::stderr(), "{ended} of {all} runs"));
-    }
+            RunError::new(RunErrorKind::Internal, message)
+        })
+    });
+    done.collect()
 }
 
 fn make_directory(path: &Path) -> Result<(), RunError> {

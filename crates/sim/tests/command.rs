@@ -186,6 +186,33 @@ fn a_matrix_is_the_same_however_many_threads_run_it() {
 }
 
 #[test]
+fn what_is_drawn_is_the_same_each_time_and_its_worst_can_be_run_again() {
+    let few = ["drawn", "--count", "6", "--seconds", "2", "--quiet"];
+    let drawn = |threads: &str| {
+        numad_sim(&[&few[..], &["--policy", "scatter", "--threads", threads]].concat())
+    };
+    let (one, other) = (drawn("1"), drawn("3"));
+    assert!(one.status.success(), "{}", text(&one.stderr));
+    assert_eq!(one.stdout, other.stdout);
+    let told = text(&one.stdout);
+    assert!(
+        told.starts_with("6 scenarios of seed 1 under scatter\n"),
+        "{told}"
+    );
+    let line = told.lines().find(|line| line.contains("numad-sim"));
+    let line = line.expect("scatter is worse somewhere");
+    let words = line
+        .split_whitespace()
+        .skip_while(|word| *word != "numad-sim");
+    let words: Vec<&str> = words.skip(1).map(|word| word.trim_matches('\'')).collect();
+    let again = text(&numad_sim(&words).stdout);
+    assert!(again.contains("compared to none"), "{line}: {again}");
+    refused(&["drawn", "--count", "0"], 2, "`0` scenarios");
+    refused(&["drawn", "--policy", "x"], 6, "x");
+    refused(&["drawn", "--threads", "0"], 2, "`0` threads");
+}
+
+#[test]
 fn help_has_an_example_and_the_list_is_complete() {
     let help = text(&numad_sim(&["--help"]).stdout);
     assert!(

@@ -386,10 +386,9 @@ impl Seen {
             return 0;
         }
         let points = &self.forest.points()[block.points.clone()];
-        let large = points
-            .iter()
-            .any(|point| self.large.home(point.tag()).is_some());
-        let least_bits = if large { self.large.bits() } else { 0 };
+        let mut tags = points.iter().map(|point| point.tag());
+        let has_large = !self.large.is_empty() && tags.any(|tag| self.large.home(tag).is_some());
+        let least_bits = if has_large { self.large.bits() } else { 0 };
         let bits = |pages: u64| pages.next_power_of_two().trailing_zeros().max(least_bits);
         let pages = count(extents);
         let samples = block.samples().max(1);

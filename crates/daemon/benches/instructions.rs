@@ -82,7 +82,7 @@ fn cases() -> Vec<String> {
         [
             "close/deloc/slices",
             "close/deloc/256",
-            "close/auto/faults/13",
+            "close/auto/faults/16",
             "close/auto/256/8",
             "close/auto/256/10",
         ]

@@ -162,7 +162,7 @@ impl Seen {
         scratch.tasks.extend(records.map(|record| {
             let cpus = allowed_cpus(record, &context.usable);
             let node = node_of(record, topology);
-            // A place that is not ours to change is no other's either.
+            // One that someone else placed stays: no plan may count on its place.
             let stays = node.filter(|_| record.bond == Bond::HandsOff);
             let nodes = topology.nodes().iter().enumerate();
             let may = |(at, node): (usize, &Node)| match stays {

@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::conditions::{Conditions, Source, Touch};
 use crate::fault::{Fault, Faults};
+use crate::matrix::ROWS;
 use crate::random::Random;
 use crate::scenario::{Bandwidth, Scenario};
 
@@ -26,32 +27,6 @@ const MACHINES: [&str; 11] = [
     "4x8:4@10,12,20,22;12,10,22,24;20,22,10,12;22,24,12,10",
 ];
 
-const WORKLOADS: [&str; 23] = [
-    "slices",
-    "pairs",
-    "groups:2",
-    "groups:3",
-    "groups:4",
-    "groups:8",
-    "all-shared",
-    "phases:2",
-    "phases:5",
-    "hog",
-    "two",
-    "stream",
-    "flood",
-    "zipf",
-    "strided",
-    "growing",
-    "heap",
-    "stencil",
-    "cg",
-    "mg",
-    "ft",
-    "lu",
-    "sp",
-];
-
 const SIZES: [&str; 4] = ["512K", "2M", "8M", "32M"];
 const THREADS: [usize; 6] = [3, 5, 7, 12, 24, 40];
 const SAMPLES: [u32; 3] = [1000, 5000, 20_000];
@@ -65,7 +40,7 @@ pub(crate) fn scenario(seed: u64, number: u64, policy: &str, seconds: u32) -> Sc
     let mut random = Random::new(seed, PURPOSE.wrapping_add(number << 8));
     let random = &mut random;
     let workload = match random.chance(0.5) {
-        true => one_of(&WORKLOADS, random).to_owned(),
+        true => ROWS[random.below(ROWS.len())].name.to_owned(),
         false => format!("made:{}", 400 + random.below(600)),
     };
     // Who samples accesses counts instructions as well.
@@ -159,8 +134,8 @@ mod tests {
             lines.insert(Line(&drawn).to_string());
         }
         assert!(lines.len() > 195, "{}", lines.len());
-        for text in WORKLOADS {
-            text.parse::<Workload>().unwrap();
+        for row in ROWS {
+            row.name.parse::<Workload>().unwrap();
         }
         for text in SIZES {
             text.parse::<Size>().unwrap();

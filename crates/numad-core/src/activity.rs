@@ -5,9 +5,9 @@
 //! go. Are there more than `tasks_max`, the busiest take part, those who did already counting a
 //! quarter more; ties go to the lowest thread number.
 //!
-//! Where there are more tasks than cores, those that hardly run beside others are left out: each would count as one
-//! that needs a core, and then every core would be given two, though together they fit into the gaps of one. Where all
-//! run little, because they share processors, all take part.
+//! Where there are more tasks than cores, those that hardly run beside others are left out: each would
+//! count as one that needs a core, and then every core would be given two, though together they fit
+//! into the gaps of one. Where all run little, because they share processors, all take part.
 
 use std::cmp::Reverse;
 
@@ -52,8 +52,8 @@ pub(crate) fn select(
     candidates.sort_unstable_by_key(|candidate| candidate.tid);
 }
 
-/// Drops the least busy, which come last, while there are more than cores, they are light beside the
-/// busiest, and they fit into the gaps.
+/// Drops the least busy, which come last, while there are more than cores, they are light beside
+/// the busiest, and they fit into the gaps.
 fn leave_out_light(candidates: &mut Vec<Candidate>, cores: usize, mut gaps: f64) {
     let all = candidates.iter().filter_map(|candidate| candidate.busy);
     let most = all.fold(0.0, f64::max);

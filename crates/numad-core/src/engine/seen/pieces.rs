@@ -5,8 +5,9 @@
 //! samples, and each piece, or the part of it that is on one node, is one [`Page`] to the policy:
 //! used by whom the whole block is used by, as often as its own samples say. What is granted of it
 //! is all its pages, whether anybody has seen them or not ([`super::extents`]). A block of which it
-//! says nothing who uses it now ([`super::lasting`]) is used by everyone. Large pages, which move as
-//! one, never stand for themselves, and no piece is smaller than they are ([`crate::tables::large`]).
+//! says nothing who uses it now ([`super::lasting`]) is used by everyone. Large pages, which move
+//! as one, never stand for themselves, and no piece is smaller than they are
+//! ([`crate::tables::large`]).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -493,8 +494,8 @@ impl Seen {
         may_be && counts.is_sure()
     }
 
-    /// Where a page is, as far as that is known, and whether it is a large one. Small ones are noted
-    /// that are tracked.
+    /// Where a page is, as far as that is known, and whether it is a large one. Small ones that are
+    /// tracked are noted.
     fn place(&self, tag: Tag, inside: &mut Bits) -> Option<(Option<u16>, bool)> {
         if let Some(home) = self.large.home(tag) {
             return Some((home, true));

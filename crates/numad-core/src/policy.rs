@@ -422,6 +422,8 @@ pub enum Reason {
     },
     /// A core there has fewer threads. Never a policy's reason: the engine's own.
     Crowded,
+    /// It may run on more of the processors there than before. The engine's own.
+    Wider,
     /// It shares memory with a thread on the same node, and its last-level cache from now on. The
     /// engine's own.
     Cache {
@@ -483,6 +485,7 @@ impl fmt::Display for Reason {
                 now_milli % 1000 / 10
             ),
             Self::Crowded => f.write_str("a core there has fewer threads"),
+            Self::Wider => f.write_str("may run on more processors there now"),
             Self::Cache { with, amount } => write!(
                 f,
                 "shares memory with thread {} (amount {amount}), and a cache from now on",

@@ -142,6 +142,41 @@ impl Attachment {
         true
     }
 
+    /// Gives threads what has come to their place since: a cpuset grew, or a processor is back. What
+    /// was taken away from it the kernel has taken off their masks. At most `most` threads.
+    pub(super) fn widen(&mut self, context: &mut Context<'_>, slots: &[u32], most: usize) {
+        let slots = slots.iter().enumerate();
+        let wider = slots.filter_map(|(position, &slot)| {
+            let (node, cache) = self.grown(context, slot)?;
+            let grant = TaskGrant {
+                position,
+                node,
+                cache,
+                from: Some(node),
+                reason: Reason::Wider,
+                evidence: None,
+            };
+            Some((slot, grant))
+        });
+        let wider: Vec<(u32, TaskGrant)> = wider.take(most).collect();
+        for (slot, grant) in wider {
+            self.order_bind(context, slot, grant);
+        }
+    }
+
+    /// Node and cache of a thread that is bound to less of them than it might be.
+    fn grown(&self, context: &Context<'_>, slot: u32) -> Option<(usize, Option<usize>)> {
+        let record = self.seen.record(slot).filter(|it| it.order.is_none())?;
+        let binding = record.binding().filter(|it| it.core.is_none())?;
+        let place = (binding.node, binding.cache);
+        let (_, all) = context.part_of(&context.topology.nodes()[place.0].cpus, place);
+        if all.is_subset(&binding.cpus) {
+            return None;
+        }
+        let may = allowed_cpus(record, &context.usable).intersection(&all);
+        (!may.is_subset(&binding.cpus)).then_some(place)
+    }
+
     /// Gives threads another core of their node where one has two fewer: cores come and go with
     /// cpusets and hotplug, threads end, and no policy speaks of cores. One fewer is no reason, or
     /// threads would change places for ever. At most `most` threads.

@@ -82,7 +82,7 @@ impl Attachment {
         }
         if !matches!(
             order.reason,
-            Reason::Revert | Reason::Crowded | Reason::Cache { .. }
+            Reason::Revert | Reason::Crowded | Reason::Wider | Reason::Cache { .. }
         ) {
             let proposal = Proposal::place_task(order.position, node, order.reason);
             let fate = if done { Fate::Done } else { Fate::Failed };

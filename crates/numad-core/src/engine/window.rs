@@ -399,8 +399,9 @@ impl Attachment {
             }
         }
         self.order_rooms(context, &scratch.slots, rooms);
-        let room = most.saturating_sub(context.actions.len());
-        self.spread_over_cores(context, &scratch.slots, room);
+        let room = |context: &Context<'_>| most.saturating_sub(context.actions.len());
+        self.widen(context, &scratch.slots, room(context));
+        self.spread_over_cores(context, &scratch.slots, room(context));
         self.order_pages(context, &decision.pages);
         effect
     }

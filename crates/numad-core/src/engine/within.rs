@@ -7,6 +7,7 @@
 //! plan of threads. Only threads that were placed on the node take part, and only for those who
 //! seek a gain. What is not sure keeps the mask of the whole node.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use topology::distance::LOCAL;
@@ -135,6 +136,8 @@ struct Guests<'a> {
     tasks: Vec<Task>,
     standings: Vec<Standing>,
     capacity: Vec<usize>,
+    /// The same without what others hold.
+    cores: Vec<usize>,
 }
 
 impl Guests<'_> {
@@ -174,6 +177,24 @@ impl Guests<'_> {
                 *left -= 1;
             }
         }
+    }
+
+    /// Who is too many in caches that have fewer cores than threads are bound there, as after a
+    /// change of a cpuset: those who say least to the others.
+    fn too_many(&self, bound: &[Option<usize>], said: &CommMatrix) -> Vec<usize> {
+        let mut leave = Vec::new();
+        for (cache, &cores) in self.cores.iter().enumerate() {
+            let of_cache = |task: &usize| bound[*task] == Some(cache);
+            let mut there: Vec<usize> = (0..bound.len()).filter(of_cache).collect();
+            let says = |task: usize| -> u64 {
+                let row = said.row(task).iter().enumerate();
+                let near = row.filter(|(other, _)| of_cache(other));
+                near.map(|(_, said)| said).sum()
+            };
+            there.sort_by_cached_key(|&task| Reverse(says(task)));
+            leave.extend(there.drain(cores.min(there.len())..));
+        }
+        leave
     }
 
     /// Pages that several of them use.
@@ -294,12 +315,14 @@ impl Attachment {
             allowed = allowed.union(&cpus);
         }
         let caches = &context.others.caches;
+        let count = machine.nodes().len();
         let held = |cache| caches.get(&(node, cache)).copied().unwrap_or(0);
-        let held: Vec<usize> = (0..machine.nodes().len()).map(held).collect();
+        let held: Vec<usize> = (0..count).map(held).collect();
         Guests {
             machine,
             node,
             capacity: capacities(machine, &allowed, &held, tasks.len()),
+            cores: capacities(machine, &allowed, &vec![0; count], tasks.len()),
             positions,
             tasks,
             standings,
@@ -357,20 +380,28 @@ impl Attachment {
         // Who was to make room and stays keeps others out.
         case.make_room(&wishes, &mut each);
         let judged = proposals.iter().zip(&wishes).zip(&each);
-        let rooms = judged.filter_map(|((proposal, &(task, cache)), verdict)| {
+        let mut bound: Vec<_> = guests.standings.iter().map(|it| it.placed).collect();
+        granted(&wishes, &each).for_each(|(task, cache)| bound[task] = Some(cache));
+        let meet = judged.filter_map(|((proposal, &(task, cache)), verdict)| {
             let (with, amount) = partner(proposal).filter(|_| verdict.is_ok())?;
+            let sure = each_sure.get(task).copied().flatten();
+            Some((task, Some(cache), Reason::Cache { with, amount }, sure))
+        });
+        let leave = guests.too_many(&bound, &decayed).into_iter();
+        let leave = leave.map(|task| (task, None, Reason::Crowded, None));
+        let grant = |(task, cache, reason, evidence): (usize, _, _, _)| {
             let position = guests.positions[task];
             let grant = TaskGrant {
                 position,
                 node: guests.node,
-                cache: Some(cache),
+                cache,
                 from: Some(guests.node),
-                reason: Reason::Cache { with, amount },
-                evidence: each_sure.get(task).copied().flatten(),
+                reason,
+                evidence,
             };
-            Some((position, grant))
-        });
-        rooms.collect()
+            (position, grant)
+        };
+        meet.chain(leave).map(grant).collect()
     }
 
     /// Orders tasks onto caches of the nodes that they are on already.

@@ -159,6 +159,53 @@ fn a_cache_gets_no_more_threads_than_it_has_cores() {
     }
 }
 
+/// The kernel keeps a mask of ours within a cpuset that grows.
+#[test]
+fn who_may_run_on_more_processors_than_before_gets_them() {
+    let mut world = world(Bind::Cache);
+    let limit = |world: &mut World, cgroup| {
+        for tid in 10..13 {
+            let thread = world.thread(tid);
+            thread.cgroup = cpus(cgroup);
+            thread.affinity = thread.affinity.intersection(&cpus(cgroup));
+        }
+    };
+    limit(&mut world, "2-7");
+    world.talk(10, 11, 20);
+    world.window();
+    assert_eq!(masks(&mut world), ["2-3", "2-3", "2-7"]);
+    limit(&mut world, "2-6");
+    assert_eq!(world.window().orders(), "");
+    limit(&mut world, "0-7");
+    world.touch(12, 500, 20);
+    world.window();
+    assert_eq!(masks(&mut world), ["0-3", "0-3", "0-7"]);
+    world.touch(12, 500, 20);
+    assert_eq!(world.window().orders(), "");
+}
+
+/// Whether anything is seen or not: two that share a core lose more than a cache is worth.
+#[test]
+fn who_has_no_core_left_in_its_cache_has_the_node_again() {
+    for talk in [0, 20] {
+        let mut world = world(Bind::Cache);
+        world.talk(10, 11, 20);
+        world.window();
+        for tid in 10..13 {
+            let thread = world.thread(tid);
+            thread.cgroup = cpus("3-7");
+            thread.affinity = thread.affinity.intersection(&cpus("3-7"));
+        }
+        assert_eq!(masks(&mut world), ["3", "3", "3-7"]);
+        world.talk(10, 11, talk);
+        let seen = world.window();
+        assert_eq!(seen.orders(), "11>0");
+        assert_eq!(masks(&mut world), ["3", "3-7", "3-7"]);
+        world.talk(10, 11, talk);
+        assert_eq!(world.window().orders(), "");
+    }
+}
+
 #[test]
 fn a_cpuset_limits_caches_too() {
     for (cgroup, expected) in [

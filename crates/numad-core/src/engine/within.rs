@@ -24,7 +24,7 @@ use crate::cost::MachineModel;
 use crate::guard::{Standing, TaskWish, ThreadCase, ThreadVerdicts, granted};
 use crate::matrix::CommMatrix;
 use crate::policy::{Accessor, Page, Policy, Program, Proposal, Reason, Task, Veto};
-use crate::tables::tasks::Record;
+use crate::tables::tasks::{Bond, Record};
 
 /// Nodes as machines, and who maps them.
 #[derive(Debug)]
@@ -282,6 +282,10 @@ impl Attachment {
         (node, machine): (usize, &'a Topology),
     ) -> Guests<'a> {
         let (mut positions, mut tasks, mut standings) = (Vec::new(), Vec::new(), Vec::new());
+        let caches = &context.others.caches;
+        let held = |cache| caches.get(&(node, cache)).copied().unwrap_or(0);
+        let count = machine.nodes().len();
+        let mut held: Vec<usize> = (0..count).map(held).collect();
         let granted = decision
             .threads
             .iter()
@@ -292,6 +296,11 @@ impl Attachment {
             let Some(record) = self.seen.record(slot) else {
                 continue;
             };
+            let ran = || machine.position(machine.node_of(record.cpu?)?);
+            if matches!(record.bond, Bond::HandsOff) {
+                ran().into_iter().for_each(|cache| held[cache] += 1);
+                continue;
+            }
             let placed = granted.get(&position).copied().or_else(|| record.placed());
             if placed != Some(node) {
                 continue;
@@ -299,7 +308,6 @@ impl Attachment {
             let cpus = allowed_cpus(record, &context.usable);
             let binding = record.binding().filter(|binding| binding.node == node);
             let bound = binding.and_then(|binding| binding.cache);
-            let ran = || machine.position(machine.node_of(record.cpu?)?);
             let caches = machine.nodes().iter();
             positions.push(position);
             tasks.push(Task {
@@ -314,10 +322,6 @@ impl Attachment {
             });
             allowed = allowed.union(&cpus);
         }
-        let caches = &context.others.caches;
-        let count = machine.nodes().len();
-        let held = |cache| caches.get(&(node, cache)).copied().unwrap_or(0);
-        let held: Vec<usize> = (0..count).map(held).collect();
         Guests {
             machine,
             node,

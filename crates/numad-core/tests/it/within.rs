@@ -243,6 +243,28 @@ fn places_that_other_programs_hold_are_taken() {
 }
 
 #[test]
+fn a_thread_that_someone_else_bound_has_its_core() {
+    for (bound, expected) in [("0", ["0-3", "0-3"]), ("4", ["0-1", "0-1"])] {
+        let mut world = World::new("2x4:2@10,20");
+        world.engine.map_within_nodes(Box::new(Together));
+        let (_, script) = world.attach(10, &[0, 1, 2], gainful(Bind::Cache));
+        script.lock().unwrap().threads = vec![(12, 0)];
+        world.touch(12, 500, 20);
+        world.window();
+        world.thread(12).affinity = cpus(bound);
+        world.thread(12).cpu = cpus(bound).first().unwrap();
+        script.lock().unwrap().threads = vec![(10, 0), (11, 0)];
+        for _ in 0..2 {
+            world.talk(10, 11, 20);
+            world.touch(12, 500, 20);
+            world.window();
+        }
+        let masks = [10, 11].map(|tid| world.thread(tid).affinity.to_string());
+        assert_eq!(masks, expected, "{bound}");
+    }
+}
+
+#[test]
 fn who_comes_from_another_node_gets_a_cache_at_once() {
     let mut world = world(Bind::Cache);
     let (_, script) = world.attach(20, &[9, 1], gainful(Bind::Cache));

@@ -417,7 +417,11 @@ impl Attachment {
     ) {
         for (position, grant) in rooms {
             let slot = slots[position];
-            if self.seen.record(slot).and_then(Record::placed) == Some(grant.node) {
+            let record = self.seen.record(slot);
+            // Who could not leave is not asked in every window.
+            let rests = record.is_some_and(|record| !record.stay.is_over(context.now));
+            let waits = rests && grant.reason == Reason::Crowded;
+            if record.and_then(Record::placed) == Some(grant.node) && !waits {
                 self.order_bind(context, slot, grant);
             }
         }

@@ -1,6 +1,7 @@
 //! What must be known of processes, asked when it is needed.
 
 use std::fmt;
+use std::ops::Range;
 
 use numad_core::{Refusal, SharedRange};
 use topology::{CpuSet, Pid, StartTicks, Tid};
@@ -55,6 +56,10 @@ pub trait Census: fmt::Debug {
 
     /// What a process maps of memory that can be shared.
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>>;
+
+    /// Addresses of a process's memory, ascending, of which someone said where it is to be: `mbind`,
+    /// `set_mempolicy`, `numactl`. It is not moved.
+    fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>>;
 
     /// Now, on the clock of starts.
     fn now(&self) -> Seen<StartTicks>;

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -73,6 +74,8 @@ pub(crate) struct World {
     pub shared: Vec<(u64, Vec<Pid>)>,
     /// Where processes map memory that can be shared; what several have of one place in it is one page.
     pub maps: BTreeMap<Pid, Vec<SharedRange>>,
+    /// Memory with a policy of its own.
+    pub chosen: BTreeMap<Pid, Vec<Range<u64>>>,
     pub now: u64,
     pub death: Option<Death>,
     /// Error of every changing call, if it is to fail.
@@ -583,6 +586,11 @@ impl Census for Fake {
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
         let world = self.0.borrow();
         self.seen(Some(world.maps.get(&pid).cloned().unwrap_or_default()))
+    }
+
+    fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>> {
+        let world = self.0.borrow();
+        self.seen(Some(world.chosen.get(&pid).cloned().unwrap_or_default()))
     }
 
     fn now(&self) -> Seen<StartTicks> {

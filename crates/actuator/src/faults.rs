@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -234,6 +235,10 @@ impl Census for Faulty {
 
     fn shared(&self, pid: Pid) -> Seen<Vec<SharedRange>> {
         self.look("shared", |fake| fake.shared(pid))
+    }
+
+    fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>> {
+        self.look("chosen", |fake| fake.chosen(pid))
     }
 
     fn now(&self) -> Seen<StartTicks> {

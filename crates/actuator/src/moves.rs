@@ -69,7 +69,8 @@ struct Going<'a, H> {
 }
 
 impl<'a, H> Going<'a, H> {
-    fn new(meant: Meant<'a, H>, places: Vec<PageStatus>) -> Self {
+    /// `chosen` are addresses, ascending, of pages that are where someone wants them.
+    fn new(meant: Meant<'a, H>, places: Vec<PageStatus>, chosen: &[Range<u64>]) -> Self {
         let count = meant.pages.len();
         let (mut outcomes, mut moving, mut leaving) =
             (Vec::with_capacity(count), Vec::new(), Vec::new());
@@ -77,8 +78,13 @@ impl<'a, H> Going<'a, H> {
             let names = meant.names.as_ref();
             let name = names.map_or(Some(page), |names| names[index]);
             let place = name.map_or(PageStatus::Absent, |_| place);
-            outcomes.push(standing(place));
             let leaves = place.node().filter(|&on| on != meant.to.0);
+            let after = chosen.partition_point(|range| range.end <= page);
+            if leaves.is_some() && chosen.get(after).is_some_and(|range| range.contains(&page)) {
+                outcomes.push(PageOutcome::Refused(Refusal::NotAllowed));
+                continue;
+            }
+            outcomes.push(standing(place));
             if let (Some(name), Some(on)) = (name, leaves) {
                 moving.push(index);
                 leaving.push((name, on));
@@ -171,7 +177,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let with_places = meant.into_iter().map(|one| {
             let one = one?;
             let places = places.next().unwrap_or(Err(Refusal::Gone))?;
-            Ok(Going::new(one, places))
+            let chosen = self.census.chosen(one.held.pid).known()?;
+            Ok(Going::new(one, places, &chosen))
         });
         with_places.collect()
     }

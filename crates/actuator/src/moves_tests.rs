@@ -136,6 +136,29 @@ fn each_action_has_its_own_fate() {
 
 /// Where no page was moved yet, all are written down.
 #[test]
+fn memory_of_which_someone_said_where_it_is_to_be_stays() {
+    let bench = bench();
+    let chosen = vec![4096 * 10..4096 * 20, 4096 * 90..4096 * 300];
+    bench.fake.0.borrow_mut().chosen.insert(Pid(100), chosen);
+    let mut live = bench.live();
+    let outcome = live.perform(&action(100, 0..100, 1));
+    let Outcome::Moved { pages, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    for (page, outcome) in pages.iter().enumerate() {
+        let expected = match page {
+            10..20 | 90.. => PageOutcome::Refused(Refusal::NotAllowed),
+            _ => PageOutcome::On(NodeId(1)),
+        };
+        assert_eq!(*outcome, expected, "{page}");
+    }
+    // What is there already is no matter.
+    let there = live.perform(&action(100, 10..12, 0));
+    assert_eq!(times(&there).0, 2);
+    assert_eq!(live.undo(&Scope::All).pages_restored, 80);
+}
+
+#[test]
 fn everything_is_written_down_before_the_first_page_goes() {
     let bench = bench();
     let mut live = bench.live();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,10 @@ impl Census for Machine {
     /// The processes here share nothing; the scenario `shared-memory` has some that do.
     fn shared(&self, _pid: Pid) -> Seen<Vec<SharedRange>> {
         Seen::Here(Vec::new())
+    }
+
+    fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>> {
+        seen(self.0.chosen(pid))
     }
 
     fn now(&self) -> Seen<StartTicks> {

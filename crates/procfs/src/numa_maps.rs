@@ -1,5 +1,7 @@
 //! `/proc/PID/numa_maps`: every mapping with its memory policy and the nodes its pages are on.
 
+use std::ops::Range;
+
 use topology::{NodeId, NodeSet};
 
 use crate::error::ParseError;
@@ -85,6 +87,33 @@ pub enum Backing {
     File(String),
 }
 
+/// The addresses of memory of which someone said where it is to be, with what follows up to the next
+/// mapping.
+#[must_use]
+pub fn chosen(mappings: &[NumaMapping]) -> Vec<Range<u64>> {
+    let ends = mappings.iter().skip(1).map(|next| next.start);
+    let with_ends = mappings.iter().zip(ends.chain([u64::MAX]));
+    let chosen = with_ends.filter(|(mapping, _)| is_a_choice(mapping.policy.mode));
+    chosen.map(|(mapping, end)| mapping.start..end).collect()
+}
+
+/// Whether someone said where the memory of the first mapping is to be, by a beginning of the file that
+/// may end anywhere behind the kind of its policy.
+#[must_use]
+pub fn begins_with_a_choice(bytes: &[u8]) -> bool {
+    let mut words = bytes.split(u8::is_ascii_whitespace).skip(1);
+    let Some(first) = words.next() else {
+        return false;
+    };
+    let second = second(first, words.next()).unwrap_or_default();
+    is_a_choice(mode(first, second).0)
+}
+
+/// Two policies have a blank in their names: `weighted interleave` and `prefer (many)`.
+fn second<'a>(first: &[u8], next: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    next.filter(|next| first == b"weighted" || (first == b"prefer" && next.starts_with(b"(many)")))
+}
+
 /// Reads all lines.
 ///
 /// Words that this version does not know are skipped.
@@ -112,11 +141,7 @@ fn parse_line(line: &[u8], number: usize) -> Result<NumaMapping, ParseError> {
     let Some(first) = words.next() else {
         return Err(ParseError::new(number, line, "has no memory policy"));
     };
-    // Two policies have a blank in their names: `weighted interleave` and `prefer (many)`.
-    let second = words
-        .peek()
-        .copied()
-        .filter(|next| first == b"weighted" || (first == b"prefer" && next.starts_with(b"(many)")));
+    let second = second(first, words.peek().copied());
     if second.is_some() {
         words.next();
     }
@@ -143,13 +168,17 @@ fn parse_line(line: &[u8], number: usize) -> Result<NumaMapping, ParseError> {
     Ok(mapping)
 }
 
-fn policy(first: &[u8], second: &[u8], line: usize) -> Result<MemoryPolicy, ParseError> {
+/// Whether it says where memory is to be. One that is not known may.
+const fn is_a_choice(mode: PolicyMode) -> bool {
+    !matches!(mode, PolicyMode::Default | PolicyMode::Local)
+}
+
+/// The kind of a policy, and what follows its name.
+fn mode<'a>(first: &'a [u8], second: &'a [u8]) -> (PolicyMode, &'a [u8]) {
     let word = if second.is_empty() { first } else { second };
-    let end = word
-        .iter()
-        .position(|byte| matches!(byte, b'=' | b':'))
-        .unwrap_or(word.len());
-    let mode = match (first, &word[..end]) {
+    let end = word.iter().position(|byte| matches!(byte, b'=' | b':'));
+    let (name, rest) = word.split_at(end.unwrap_or(word.len()));
+    let mode = match (first, name) {
         (b"weighted", b"interleave") => PolicyMode::WeightedInterleave,
         (b"prefer", b"(many)") => PolicyMode::PreferMany,
         (_, b"default") => PolicyMode::Default,
@@ -159,8 +188,12 @@ fn policy(first: &[u8], second: &[u8], line: usize) -> Result<MemoryPolicy, Pars
         (_, b"interleave") => PolicyMode::Interleave,
         _ => PolicyMode::Unknown,
     };
+    (mode, rest)
+}
+
+fn policy(first: &[u8], second: &[u8], line: usize) -> Result<MemoryPolicy, ParseError> {
+    let (mode, rest) = mode(first, second);
     // `bind=static:0-3` has flags before the colon; kernels before 2.6.26 wrote `bind=0-3`.
-    let rest = &word[end..];
     let nodes = rest
         .iter()
         .rposition(|&byte| byte == b':')
@@ -238,6 +271,32 @@ mod tests {
         let mut all = parse(line.as_bytes()).unwrap();
         assert_eq!(all.len(), 1);
         all.remove(0)
+    }
+
+    #[test]
+    fn what_someone_chose_is_told_from_the_rest() {
+        let text = "1000 default anon=1 N0=1\n2000 bind:1 anon=1 N1=1\n5000 local anon=1 N0=1\n\
+                    6000 prefer (many):0-1 anon=1 N0=1\n7000 weighted interleave:0-1 anon=1 N0=1\n";
+        let all = parse(text.as_bytes()).unwrap();
+        assert_eq!(
+            chosen(&all),
+            [0x2000..0x5000, 0x6000..0x7000, 0x7000..u64::MAX]
+        );
+        assert_eq!(chosen(&[]), []);
+        for (head, expected) in [
+            ("1000 default file=/bin/a mapped=3", false),
+            ("1000 local", false),
+            ("1000 bind:0,2,4,", true),
+            ("1000 bind=static:0-1 file=/bin/a", true),
+            ("1000 weighted interleave:0-1", true),
+            ("1000 prefer (many):0", true),
+            ("1000 prefer:0 file=", true),
+            ("1000 moon:0", true),
+            ("1000", false),
+            ("", false),
+        ] {
+            assert_eq!(begins_with_a_choice(head.as_bytes()), expected, "{head}");
+        }
     }
 
     const REAL: &[u8] = include_bytes!("../fixtures/dash.numa_maps");

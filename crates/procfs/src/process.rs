@@ -1,6 +1,8 @@
 //! Processes and threads.
 
 use std::io;
+use std::iter;
+use std::ops::Range;
 use std::time::Duration;
 
 use topology::{CpuId, CpuSet, Pid, StartTicks, TaskKey, Tid};
@@ -339,6 +341,30 @@ impl Reader {
         self.parsed(format!("proc/{pid}/numa_maps"), numa_maps::parse)
     }
 
+    /// The addresses of a process's memory of which someone said where it is to be.
+    ///
+    /// The policy of its first mapping is that of its first thread, for what lies there, its program,
+    /// hardly has one of its own; and one mapping is walked for it. Of a process with many pages no more
+    /// is looked at.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read or understood.
+    pub fn chosen(&self, pid: Pid) -> Result<Presence<Vec<Range<u64>>>, ReadError> {
+        let head = self.head(format!("proc/{pid}/numa_maps"), POLICY_BYTES)?;
+        let Presence::Here(bytes) = head else {
+            return Ok(Presence::Gone);
+        };
+        if numa_maps::begins_with_a_choice(&bytes) {
+            return Ok(Presence::Here(iter::once(0..u64::MAX).collect()));
+        }
+        let stat = self.stat(pid)?.here();
+        if stat.is_none_or(|stat| stat.resident_pages > WALKED_MAX) {
+            return Ok(Presence::Here(Vec::new()));
+        }
+        let all = self.numa_maps(pid)?;
+        Ok(all.map(|mappings| numa_maps::chosen(&mappings)))
+    }
+
     /// The address ranges of a process.
     ///
     /// # Errors
@@ -354,6 +380,11 @@ fn too_many_ended() -> io::Error {
     ))
 }
 
+/// An address, and the kind of a policy.
+const POLICY_BYTES: usize = 64;
+/// Most pages that the kernel walks for an answer, 80 ns each: 5 ms, as long as a pause may be. Huge
+/// pages of `hugetlbfs` are not counted, and no more than those of one mapping are.
+const WALKED_MAX: u64 = 65_536;
 /// Three numbers of up to twenty digits, blanks between them, and one byte more.
 const SCHEDSTAT_BYTES: usize = 64;
 /// Most threads that are read in search of one that lives. Ended threads stay only where they are
@@ -409,6 +440,25 @@ mod tests {
         let thread = stat(8, "b", 'R', 1, 51).replace(" 17 6 ", " -1 6 ");
         tree.file("proc/8/task/8/stat", &thread);
         tree
+    }
+
+    #[test]
+    fn of_many_pages_only_the_first_policy_is_looked_at() {
+        let tree = tree();
+        let reader = tree.reader();
+        let ask = |text: &str, resident: u64| {
+            let stat = stat(7, "a", 'S', 1, 50).replace(" 50 0 5 ", &format!(" 50 0 {resident} "));
+            tree.file("proc/7/task/7/stat", &stat);
+            tree.file("proc/7/stat", &stat);
+            tree.file("proc/7/numa_maps", text);
+            reader.chosen(Pid(7)).unwrap()
+        };
+        let (own, all) = ("1000 default\n2000 bind:0 anon=1 N0=1\n", "1000 bind:0\n");
+        let from = |start: u64| Presence::Here(iter::once(start..u64::MAX).collect());
+        assert_eq!(ask(own, WALKED_MAX), from(0x2000));
+        assert_eq!(ask(own, WALKED_MAX + 1), Presence::Here(Vec::new()));
+        assert_eq!(ask(all, WALKED_MAX + 1), from(0));
+        assert_eq!(reader.chosen(Pid(9)).unwrap(), Presence::Gone);
     }
 
     #[track_caller]

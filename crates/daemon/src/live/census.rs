@@ -1,6 +1,9 @@
 //! What the actuator must know of processes, answered from `/proc`.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use actuator::{Census, Seen};
 use numad_core::SharedRange;
@@ -18,7 +21,20 @@ pub(super) struct LiveCensus {
     maps: Maps,
     /// Where control groups are mounted, as far as known.
     mounts: RefCell<Vec<Mount>>,
+    chosen: RefCell<BTreeMap<Pid, Chosen>>,
 }
+
+/// Memory of a process of which someone said where it is to be, and until when that counts.
+#[derive(Debug)]
+struct Chosen {
+    ranges: Vec<Range<u64>>,
+    until: Instant,
+}
+
+/// How long an answer counts at the least.
+const CHOSEN_FOR: Duration = Duration::from_secs(1);
+/// And at the least so many times as long as it took: half a per cent of the time for asking.
+const CHOSEN_RESTS: u32 = 200;
 
 impl LiveCensus {
     pub(super) const fn new(reader: Reader, maps: Maps) -> Self {
@@ -26,6 +42,7 @@ impl LiveCensus {
             reader,
             maps,
             mounts: RefCell::new(Vec::new()),
+            chosen: RefCell::new(BTreeMap::new()),
         }
     }
 }
@@ -68,6 +85,32 @@ impl Census for LiveCensus {
             Seen::Gone => Seen::Gone,
             Seen::Hidden(errno) => Seen::Hidden(errno),
         }
+    }
+
+    fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>> {
+        let mut all = self.chosen.borrow_mut();
+        let before = Instant::now();
+        all.retain(|_, known| before < known.until);
+        if let Some(known) = all.get(&pid) {
+            return Seen::Here(known.ranges.clone());
+        }
+        let ranges = match self.maps.chosen(pid) {
+            Seen::Here(ranges) => ranges,
+            // No such process, or a kernel that knows of one node.
+            Seen::Gone => Vec::new(),
+            hidden @ Seen::Hidden(_) => return hidden,
+        };
+        let now = Instant::now();
+        let rest = ((now - before) * CHOSEN_RESTS).max(CHOSEN_FOR);
+        let (known, until) = (ranges.clone(), now + rest);
+        all.insert(
+            pid,
+            Chosen {
+                ranges: known,
+                until,
+            },
+        );
+        Seen::Here(ranges)
     }
 
     fn now(&self) -> Seen<StartTicks> {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,11 @@ impl Maps {
     pub(super) fn shared(&self, pid: Pid) -> Seen<SharedMaps> {
         let kernel = self.kernel.clone();
         self.ask(pid, move |reader, pid| reader.shared_maps(pid, &kernel))
+    }
+
+    /// Its memory of which someone said where it is to be.
+    pub(super) fn chosen(&self, pid: Pid) -> Seen<Vec<Range<u64>>> {
+        self.ask(pid, Reader::chosen)
     }
 
     /// What it maps of some such memory.

@@ -44,6 +44,9 @@ pub struct Live<K, C> {
     /// Undos that have something left to do, the one that waits longest first; none is of
     /// everything.
     pub(crate) unfinished: Vec<Scope>,
+    /// Processes whose rows an undo has kept because others may have masks from them that it could
+    /// not look at.
+    pub(crate) owed: BTreeSet<ProcessKey>,
     /// The program that was undone last, and masks of ours that its processes may have handed on.
     pub(crate) undone: Option<(AttachmentId, Heritage)>,
     /// A process that mapped shared memory when it was looked for last.
@@ -90,6 +93,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             lineages: BTreeMap::new(),
             parked: BTreeSet::new(),
             unfinished: Vec::new(),
+            owed: BTreeSet::new(),
             undone: None,
             mappers: BTreeMap::new(),
             pause_max: Duration::ZERO,
@@ -153,7 +157,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
     pub fn prune(&mut self) {
         self.unpark();
         let recorded = self.journal.records().recorded();
-        let followed: BTreeSet<ProcessKey> = self.programs.values().flatten().copied().collect();
+        let followed = self.programs.values().flatten().chain(&self.owed);
+        let followed: BTreeSet<ProcessKey> = followed.copied().collect();
         let mut ended = Vec::new();
         for process in recorded {
             match self.census.process(process.pid) {
@@ -175,6 +180,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
             if self.journal.records().heritage(*process).is_none() {
                 self.journal.records_mut().forget_process(*process);
                 self.lineages.remove(process);
+                self.owed.remove(process);
                 for program in self.programs.values_mut() {
                     program.remove(process);
                 }

@@ -14,6 +14,8 @@ use crate::live::Live;
 
 pub(crate) use pages::AT_ONCE;
 
+#[cfg(test)]
+mod kept_tests;
 mod pages;
 mod rule;
 mod threads;
@@ -165,23 +167,24 @@ impl<K: Kernel, C: Census> Live<K, C> {
         let shared = !self.journal.records().objects().is_empty();
         let leaves = matches!(scope, Scope::Leavers(..));
         let leaves = leaves && !self.handed_on(scope, &recorded).is_empty();
-        let mut settled = true;
+        let (mut settled, mut over) = (true, true);
         if !recorded.is_empty() || shared || balancing.is_some() || leaves {
             let done = self.undo_threads(scope, &recorded, &mut report, breathe);
             settled = done.settled;
+            over = settled && !done.owes;
             self.undone = whole
                 .map(|attachment| (attachment, done.everyone))
                 .or(self.undone.take());
             self.undo_pages(scope, &recorded, &mut report, breathe);
             for &process in &recorded {
-                let over = self.journal.records().threads_of(process);
-                let over: Vec<_> = over
+                let threads = self.journal.records().threads_of(process);
+                let back: Vec<_> = threads
                     .map(|(key, _)| key)
                     .filter(|key| !done.kept.contains(key))
                     .collect();
                 let records = self.journal.records_mut();
-                records.forget_threads(process, over.into_iter());
-                if settled && records.threads_of(process).next().is_none() {
+                records.forget_threads(process, back.into_iter());
+                if over && records.threads_of(process).next().is_none() {
                     records.forget_process(process);
                 }
             }
@@ -196,8 +199,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
             (Scope::All, _) => false,
             (_, undone) => undone != Some(attachment),
         });
-        if settled {
-            self.forget_processes(|process| scope.has(process));
+        self.owed.retain(|&process| !scope.has(process));
+        match over {
+            true => self.forget_processes(|process| scope.has(process)),
+            false => self.owed.extend(recorded),
         }
         self.unfinished.extend(more);
         self.kernel.insist(false);

@@ -65,6 +65,9 @@ pub(super) struct Done {
     pub(super) kept: BTreeSet<TaskKey>,
     /// Whether there is nothing more to be found.
     pub(super) settled: bool,
+    /// Whether threads could not be put back, or looked at, of which only the rows of others may
+    /// say what they had.
+    pub(super) owes: bool,
     /// Masks of ours that whoever belongs to these threads may have.
     pub(super) everyone: Heritage,
 }
@@ -164,6 +167,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         Done {
             kept: round.kept,
             settled: round.settled,
+            owes: round.owes_newborn || !round.hidden.is_empty(),
             everyone: round.everyone,
         }
     }

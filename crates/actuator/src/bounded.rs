@@ -101,6 +101,13 @@ impl Kernel for Bounded {
         self.query(pid, pages, statuses)
     }
 
+    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+        let asked = pages.to_vec();
+        let question = move || Linux.of_no_file(pid, &asked);
+        let answer = self.asker.ask(pid, QUESTION, question);
+        answer.unwrap_or_else(|_given_up| vec![false; pages.len()])
+    }
+
     fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], most: usize) -> Duration {
         side_by_side(calls, most, |call| {
             call.ended = Some(self.query(call.pid, call.pages, call.statuses));

@@ -35,6 +35,8 @@ pub(crate) enum Hold {
     Free,
     Busy,
     Shared,
+    /// Of a file that others map as well.
+    OfFile,
     /// In a huge page that moves with the first page of it; the kernel calls it busy.
     Follows,
     /// Moves, and then its program copies it on writing where it was: once.
@@ -409,6 +411,17 @@ impl Kernel for Fake {
         Ok(())
     }
 
+    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+        let world = self.0.borrow();
+        let own = |page: &u64| {
+            let there = world.pages.get(&(pid, *page));
+            let mut shared = world.maps.get(&pid).into_iter().flatten();
+            there.is_some_and(|page| page.hold != Hold::OfFile)
+                && !shared.any(|range| range.offset_of(*page).is_some())
+        };
+        pages.iter().map(own).collect()
+    }
+
     fn move_pages(
         &mut self,
         pid: Pid,
@@ -432,7 +445,11 @@ impl Kernel for Fake {
                 if is_full {
                     return;
                 }
-                world.take_along(pid, *page, node);
+                let hold = world.pages.get(&(pid, *page)).map(|page| page.hold);
+                let refused = matches!(hold, Some(Hold::Shared | Hold::OfFile));
+                if !refused || reach == Reach::Program {
+                    world.take_along(pid, *page, node);
+                }
                 let block = (pid, *page >> 21 << 21);
                 if world.huge.contains(&block) {
                     let end = (pid, block.1 + (1 << 21));
@@ -457,14 +474,15 @@ impl Kernel for Fake {
                         *status = i32::try_from(node.0).unwrap();
                         continue;
                     }
-                    Hold::Shared if reach == Reach::Program => page.node = node,
-                    Hold::Shared => *status = -libc::EACCES,
+                    Hold::Shared | Hold::OfFile if reach == Reach::Program => page.node = node,
+                    Hold::Shared | Hold::OfFile => *status = -libc::EACCES,
                     Hold::Stuck => told = false,
                 }
                 if !told {
                     return;
                 }
-                if page.hold == Hold::Free || (page.hold == Hold::Shared && page.node == node) {
+                let shared = matches!(page.hold, Hold::Shared | Hold::OfFile);
+                if page.hold == Hold::Free || (shared && page.node == node) {
                     *status = i32::try_from(node.0).unwrap();
                 }
             }

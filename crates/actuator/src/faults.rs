@@ -179,6 +179,13 @@ impl Kernel for Faulty {
         self.fake.query_pages(pid, pages, statuses)
     }
 
+    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+        match self.strike("ask for files") {
+            Ok(()) => self.fake.of_no_file(pid, pages),
+            Err(_not_told) => vec![false; pages.len()],
+        }
+    }
+
     fn move_pages(
         &mut self,
         pid: Pid,

@@ -15,7 +15,7 @@ use topology::{CpuSet, NodeId, Pid, Tid};
 
 pub use nix::errno::Errno;
 
-use crate::sys;
+use crate::{pagemap, sys};
 
 /// Gives memory of large blocks back to the system when they are freed, for the whole process.
 ///
@@ -93,6 +93,11 @@ pub trait Kernel: fmt::Debug {
         }
         Duration::ZERO
     }
+
+    /// Which of these pages of a process are in memory and of no file, nor of memory that is shared by
+    /// its name: others have them only as those do that it was forked from, or made. No for all where
+    /// the kernel does not tell.
+    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool>;
 
     /// Moves pages to a node: with [`Reach::Alone`] those that no other process maps. Statuses of
     /// pages that were not tried, or not successfully, may be left as they are.
@@ -220,6 +225,10 @@ impl Kernel for Linux {
 
     fn query_pages(&mut self, pid: Pid, pages: &[u64], statuses: &mut [i32]) -> Result<(), Errno> {
         sys::query_pages(number(pid.0)?, pages, statuses)
+    }
+
+    fn of_no_file(&mut self, pid: Pid, pages: &[u64]) -> Vec<bool> {
+        pagemap::of_no_file(pid, pages)
     }
 
     fn query_side_by_side(&mut self, calls: &mut [QueryCall<'_>], most: usize) -> Duration {

@@ -35,6 +35,7 @@ mod moves;
 #[cfg(test)]
 mod moves_tests;
 mod pacer;
+mod pagemap;
 #[cfg(test)]
 mod privileged;
 mod refusal;

@@ -52,7 +52,7 @@ pub(crate) fn of_page(status: i32) -> Refusal {
         // Not present; or not mapped, or the zero page.
         Errno::ENOENT | Errno::EFAULT => Refusal::Gone,
         Errno::EBUSY | Errno::EAGAIN => Refusal::Busy,
-        // Mapped by several processes, and MPOL_MF_MOVE_ALL is never used.
+        // Mapped by several processes, and MPOL_MF_MOVE_ALL was not asked for.
         Errno::EACCES => Refusal::Shared,
         Errno::ENOMEM => Refusal::NoMemory,
         Errno::ENODEV => Refusal::NoSuchNode,

@@ -63,6 +63,13 @@ pub(crate) fn map_blocks_from(bytes: c_int) -> bool {
     taken == 1
 }
 
+/// Bytes in a page.
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: takes a number, gives a number, and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).expect("every Linux tells its page size")
+}
+
 /// Asks where pages of a process are: one status for each.
 pub(crate) fn query_pages(pid: pid_t, pages: &[u64], statuses: &mut [c_int]) -> Result<(), Errno> {
     assert_eq!(pages.len(), statuses.len(), "one status for each page");

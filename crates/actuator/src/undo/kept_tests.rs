@@ -1,9 +1,9 @@
 //! What undo has to leave for later, and with whom it leaves it alone.
 
-use numad_core::AttachmentId;
-use topology::{Pid, Tid};
+use numad_core::{AttachmentId, Host as _};
+use topology::{NodeId, Pid, Tid};
 
-use crate::fake::bind;
+use crate::fake::{FakePage, Hold, bind, move_action, move_first};
 use crate::live_tests::bench;
 use crate::{ProcessKey, Scope};
 
@@ -44,4 +44,56 @@ fn a_child_that_could_not_be_looked_at_is_put_back_later() {
         live.undo(&Scope::All);
         assert_eq!(live.journal().open_rows(), 0);
     }
+}
+
+/// What anyone may have mapped where a page of his own was moved, everybody's library say.
+#[test]
+fn a_file_that_lies_there_by_now_is_not_moved_for_all_who_map_it() {
+    let (bench, _) = bench();
+    let mut live = bench.live();
+    move_first(&mut live, 100, 10, 1);
+    let place = |page: u64| (Pid(100), page * 4096);
+    for (page, hold) in [(3, Hold::OfFile), (5, Hold::Shared)] {
+        let mut world = bench.fake.0.borrow_mut();
+        world.pages.get_mut(&place(page)).unwrap().hold = hold;
+    }
+    let report = live.undo(&Scope::All);
+    assert_eq!(report.pages_restored, 9);
+    assert!(
+        report.failed[0]
+            .starts_with("1 pages of process `100` are not back: the page is mapped by"),
+        "{report:?}"
+    );
+    let on = |page| bench.fake.0.borrow().pages[&place(page)].node.0;
+    assert_eq!([on(2), on(3), on(5)], [0, 1, 0]);
+}
+
+#[test]
+fn memory_of_strangers_that_lies_there_by_now_is_not_moved() {
+    let (bench, _) = bench();
+    let mut live = bench.live();
+    let address = 0x10_0000;
+    let row = move_action(Pid(100), vec![address], 1);
+    let own = FakePage {
+        node: NodeId(0),
+        natural: NodeId(0),
+        hold: Hold::Free,
+    };
+    let place = (Pid(100), address);
+    bench.fake.0.borrow_mut().pages.insert(place, own);
+    live.perform(&row);
+    {
+        let mut world = bench.fake.0.borrow_mut();
+        world.add_process(300, 1, "0-7");
+        world.share(300, 0x70_0000, 1, 1);
+        world.share(100, address, 1, 1);
+    }
+    assert!(!live.undo(&Scope::All).is_complete());
+    let on = || bench.fake.0.borrow().pages[&place].node.0;
+    assert_eq!((on(), live.journal().open_rows()), (1, 1));
+    // Those that it forked may have it.
+    bench.fake.0.borrow_mut().end(Pid(300));
+    bench.fake.0.borrow_mut().spawn(Tid(101), 400, 400);
+    assert!(live.undo(&Scope::All).is_complete());
+    assert_eq!((on(), live.journal().open_rows()), (0, 0));
 }

@@ -13,6 +13,9 @@
 //! is not there afterwards, it and what it may be one page with (see [`Spot`]) are sent home again,
 //! the last row first: whatever is one page ends where the first row says.
 //!
+//! What others have as well goes only where that is the program's doing. A program may have mapped
+//! anything at an address since: a file that everybody uses, or memory of strangers.
+//!
 //! Millions of pages are put back part by part, for each takes a hundred bytes on its way. Rows
 //! that may be one page are of one part: shared memory by where pages are in it, private memory by
 //! address.
@@ -37,7 +40,12 @@ use crate::residency::{PageStatus, residency};
 type Spot = (Option<ObjectId>, u64);
 
 /// Shared memory in which processes have rows of their own.
-type Aliases = BTreeMap<Pid, Vec<SharedRange>>;
+#[derive(Debug, Default)]
+struct Aliases {
+    of: BTreeMap<Pid, Vec<SharedRange>>,
+    /// What of it is not the program's alone, as far as is known.
+    strange: BTreeSet<ObjectId>,
+}
 
 /// A row of the journal on its way home.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +64,8 @@ struct Page {
     refused: Option<Refusal>,
     /// Whom its moves may concern.
     reach: Reach,
+    /// It lies in shared memory that strangers map, and that no row says we moved as such.
+    of_strangers: bool,
 }
 
 impl Page {
@@ -75,6 +85,7 @@ impl Page {
             place: PageStatus::Absent,
             refused: None,
             reach: Reach::Alone,
+            of_strangers: false,
         }
     }
 
@@ -121,7 +132,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         breathe: Breathe<'_>,
     ) {
         let living = self.living(recorded, report);
-        let aliases = self.aliases(&living);
+        let aliases = self.aliases(&living, (scope, recorded));
         let shared = self.mapped_objects(scope, recorded, &aliases, report);
         let mut kept = Kept::new();
         for part in self.parts(&living, &shared) {
@@ -255,8 +266,12 @@ impl<K: Kernel, C: Census> Live<K, C> {
 
     /// Shared memory in which these processes have rows of their own, of before it was seen to be
     /// shared.
-    fn aliases(&self, living: &[ProcessKey]) -> Aliases {
-        let mut aliases = Aliases::new();
+    fn aliases(
+        &self,
+        living: &[ProcessKey],
+        (scope, recorded): (&Scope, &BTreeSet<ProcessKey>),
+    ) -> Aliases {
+        let mut of = BTreeMap::new();
         for &process in living {
             let Seen::Here(mut ranges) = self.census.shared(process.pid) else {
                 continue;
@@ -266,9 +281,32 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 let mut rows = records.homes_within(owner_of(process), (range.start, range.end));
                 rows.next().is_some()
             });
-            aliases.insert(process.pid, ranges);
+            of.insert(process.pid, ranges);
         }
-        aliases
+        let objects: BTreeSet<ObjectId> = of.values().flatten().map(|range| range.object).collect();
+        let unmoved = |object: &ObjectId| {
+            let owner = Owner::Object(*object);
+            self.journal.records().pages_of(owner) == 0
+        };
+        let objects: Vec<ObjectId> = objects.into_iter().filter(unmoved).collect();
+        let strange = self.strange(objects, (scope, recorded));
+        Aliases { of, strange }
+    }
+
+    /// Those of these objects that somebody maps who is not undone, or may map.
+    fn strange(
+        &self,
+        mut objects: Vec<ObjectId>,
+        (scope, recorded): (&Scope, &BTreeSet<ProcessKey>),
+    ) -> BTreeSet<ObjectId> {
+        if objects.is_empty() {
+            return BTreeSet::new();
+        }
+        let own = self.family(scope, recorded).unwrap_or_else(|known| known);
+        let (mappings, all) = self.mappings(None, &objects);
+        let is_own = |mapped: &Mapped| own.contains(&mapped.pid);
+        objects.retain(|object| !(all && mappings[object].iter().all(is_own)));
+        objects.into_iter().collect()
     }
 
     /// Rows of these processes that are of a part, process by process.
@@ -277,7 +315,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         for &process in living {
             let owner = owner_of(process);
             let of = (process.pid, process.start);
-            let ranges = aliases.get(&process.pid).map_or(&[][..], Vec::as_slice);
+            let ranges = aliases.of.get(&process.pid).map_or(&[][..], Vec::as_slice);
             let rows = |addresses| self.journal.records().homes_within(owner, addresses);
             for (address, home) in rows(part.addresses) {
                 if !ranges
@@ -297,7 +335,10 @@ impl<K: Kernel, C: Census> Live<K, C> {
                     });
                     pages.extend(rows.filter(within).map(|(address, offset, home)| {
                         let spot = (Some(*object), offset);
-                        Page::new((owner, address, home), of, (address, spot))
+                        Page {
+                            of_strangers: aliases.strange.contains(object),
+                            ..Page::new((owner, address, home), of, (address, spot))
+                        }
                     }));
                 }
             }
@@ -315,7 +356,7 @@ impl<K: Kernel, C: Census> Live<K, C> {
         report: &mut UndoReport,
     ) -> BTreeMap<ObjectId, Vec<Mapped>> {
         let recorded_objects = self.journal.records().objects();
-        let own = aliases.values().flatten().map(|range| range.object);
+        let own = aliases.of.values().flatten().map(|range| range.object);
         let objects: BTreeSet<ObjectId> = recorded_objects.iter().copied().chain(own).collect();
         let objects: Vec<ObjectId> = objects.into_iter().collect();
         if objects.is_empty() {
@@ -484,13 +525,34 @@ impl<K: Kernel, C: Census> Live<K, C> {
                 }
                 PageOutcome::Refused(refusal) => Some(refusal),
             };
-            if page.refused == Some(Refusal::Shared) {
-                // What was moved together with all who map it goes back the same way, and
-                // so does what came to be shared since: it was we who moved it.
-                page.reach = Reach::Program;
+        }
+        // What was moved together with all who map it goes back the same way, and so does what came to be
+        // shared since: it was we who moved it.
+        let shared = |index: &usize| pages[*index].refused == Some(Refusal::Shared);
+        let shared: Vec<usize> = which.iter().copied().filter(shared).collect();
+        self.let_go_together(pages, &shared);
+        went
+    }
+
+    /// Has pages go together with all who map them, where that is the program's doing: shared memory,
+    /// but of strangers, and memory of no file, which only those have that were forked.
+    fn let_go_together(&mut self, pages: &mut [Page], which: &[usize]) {
+        let mut private: BTreeMap<Pid, Vec<usize>> = BTreeMap::new();
+        for &index in which {
+            let page = &mut pages[index];
+            match page.spot.0 {
+                None => private.entry(page.pid).or_default().push(index),
+                Some(_) if page.of_strangers => {}
+                Some(_) => page.reach = Reach::Program,
             }
         }
-        went
+        for (pid, of_one) in private {
+            let addresses: Vec<u64> = of_one.iter().map(|&index| pages[index].address).collect();
+            let own = self.kernel.of_no_file(pid, &addresses);
+            for (index, _) in of_one.into_iter().zip(own).filter(|(_, own)| *own) {
+                pages[index].reach = Reach::Program;
+            }
+        }
     }
 
     /// Sends home again, the last row first, whatever may be one page with one that was taken away:
@@ -501,9 +563,8 @@ impl<K: Kernel, C: Census> Live<K, C> {
         if groups.is_empty() {
             return;
         }
-        for &index in groups.iter().flatten() {
-            pages[index].reach = Reach::Program;
-        }
+        let all: Vec<usize> = groups.iter().flatten().copied().collect();
+        self.let_go_together(pages, &all);
         let mut left: Vec<&[usize]> = groups.iter().map(Vec::as_slice).collect();
         while !left.is_empty() {
             let mut step = Vec::new();
